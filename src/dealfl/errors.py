@@ -1,13 +1,14 @@
 """Every error this package raises on purpose.
 
-    DealError
-    ├── BadInput (also a ValueError)       what was passed in can not be used; nothing was changed
-    │   ├── OutOfBounds                    a value outside the bounds declared for it
-    │   ├── UnknownName                    no learner, dataset, feature map … of that name
-    │   ├── Incompatible                   statistics of other settings than the model's
-    │   └── BadBytes                       truncated, hostile or damaged bytes
-    ├── NotLearned (also a ValueError)     forgetting, or predicting from, what was never learned
-    └── DatasetMissing                     a dataset is neither here nor to be had
+DealError
+├── BadInput (also a ValueError)       what was passed in can not be used; nothing was changed
+│   ├── OutOfBounds                    a value outside the bounds declared for it
+│   ├── UnknownName                    no learner, dataset, feature map … of that name
+│   ├── Incompatible                   statistics of other settings than the model's
+│   ├── Impossible                     statistics that no examples can have
+│   └── BadBytes                       truncated, hostile or damaged bytes
+├── NotLearned (also a ValueError)     forgetting, or predicting from, what was never learned
+└── DatasetMissing                     a dataset is neither here nor to be had
 """
 
 from collections.abc import Iterable
@@ -17,6 +18,7 @@ __all__ = [
     "BadInput",
     "DatasetMissing",
     "DealError",
+    "Impossible",
     "Incompatible",
     "NotLearned",
     "OutOfBounds",
@@ -43,6 +45,10 @@ class UnknownName(BadInput):
 
 class Incompatible(BadInput):
     """Statistics that were made with other settings than the model's."""
+
+
+class Impossible(BadInput):
+    """Statistics that no set of examples can have."""
 
 
 class BadBytes(BadInput):

@@ -29,4 +29,5 @@ def seeded_sums(seed: int, purpose: str, shape: tuple[int, ...]) -> NDArray[np.i
     [53, -98, 124]
     """
     four = seeded_bytes(seed, purpose, 4 * int(np.prod(shape))).reshape(*shape, 4)
-    return four.sum(axis=-1, dtype=np.int64) - 510
+    sums: NDArray[np.int64] = four.sum(axis=-1, dtype=np.int64) - 510
+    return sums

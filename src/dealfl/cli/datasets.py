@@ -1,0 +1,143 @@
+"""`dealfl datasets`: what is catalogued, what is here, and whether it is sound."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dealfl.datasets import Dataset, Places
+
+__all__ = ["add_parser"]
+
+_EPILOG = """\
+examples:
+  dealfl datasets                    what there is, and where it was found
+  dealfl datasets fetch movielens    download into the cache
+  dealfl datasets check covtype      verify checksums and read every row
+
+Files are looked for in the cache (DEALFL_CACHE, or the user's cache directory), then in the
+directory that DEALFL_DATA names; what is in neither is downloaded where that is possible.
+"""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the command `datasets`."""
+    parser = subparsers.add_parser(
+        "datasets",
+        help="list, fetch and check datasets",
+        description="List the datasets of the catalog, fetch them, or check them.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_json(parser, default=False)
+    parser.set_defaults(run=_list)
+    actions = parser.add_subparsers(metavar="ACTION", title="actions")
+    fetch = actions.add_parser("fetch", help="download datasets into the cache")
+    fetch.add_argument("names", nargs="+", metavar="NAME", help="a dataset of the catalog")
+    fetch.set_defaults(run=_fetch)
+    check = actions.add_parser("check", help="verify checksums and read every row")
+    check.add_argument("names", nargs="*", metavar="NAME", help="only these (default: all)")
+    check.set_defaults(run=_check)
+    for action in (fetch, check):
+        # a default here would undo a --json that stands before the action
+        _add_json(action, default=argparse.SUPPRESS)
+
+
+def _add_json(parser: argparse.ArgumentParser, default: Any) -> None:  # noqa: ANN401
+    text = "print one JSON object"
+    parser.add_argument("--json", action="store_true", default=default, help=text)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from dealfl.datasets import CATALOG, Places
+
+    places = Places.from_environment()
+    rows = [_described(dataset, places) for dataset in CATALOG.values()]
+    header = ("NAME", "TASK", "ROWS x COLUMNS", "FOUND", "LICENCE")
+    table = [(row["name"], row["task"], _size(row), row["found"], row["licence"]) for row in rows]
+    _print(arguments, {"datasets": rows}, [header, *table])
+    return 0
+
+
+def _fetch(arguments: argparse.Namespace) -> int:
+    from dealfl.datasets import Places, catalogued
+
+    datasets = [catalogued(name) for name in arguments.names]
+    places = Places.from_environment()
+    rows = [_fetched(dataset, places) for dataset in datasets]
+    table = [(row["name"], row["state"], row["detail"]) for row in rows]
+    _print(arguments, {"fetched": rows}, table)
+    return int(any(row["state"] == "failed" for row in rows))
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from dealfl.datasets import CATALOG, Places, State, catalogued, check
+
+    places = Places.from_environment()
+    names = arguments.names or list(CATALOG)
+    datasets = [catalogued(name) for name in names]
+    findings = [finding for dataset in datasets for finding in check(dataset, places)]
+    rows = [
+        {"name": f.dataset, "file": f.file, "state": f.state.value, "detail": f.detail}
+        for f in findings
+    ]
+    table = [(row["name"], row["state"], row["file"], row["detail"]) for row in rows]
+    _print(arguments, {"checked": rows}, table)
+    wrong = {State.DAMAGED, State.MISSING} if arguments.names else {State.DAMAGED}
+    return int(any(finding.state in wrong for finding in findings))
+
+
+def _described(dataset: "Dataset", places: "Places") -> dict[str, Any]:
+    return {
+        "name": dataset.name,
+        "task": dataset.task.value,
+        "rows": dataset.rows,
+        "columns": dataset.columns,
+        "complete": dataset.complete,
+        "found": _found(dataset, places),
+        "licence": dataset.licence,
+        "address": dataset.address,
+        "description": dataset.description,
+    }
+
+
+def _size(row: dict[str, Any]) -> str:
+    size = f"{row['rows']:,} x {row['columns']:,}"
+    return size if row["complete"] else f"{size} (a subset)"
+
+
+def _found(dataset: "Dataset", places: "Places") -> str:
+    if dataset.origin:
+        return dataset.origin
+    found = [places.find(file) for file in dataset.files]
+    if all(found):
+        return " and ".join(dict.fromkeys(one.place for one in found if one))
+    downloadable = all(file.url for file in places.missing(dataset))
+    return "can be downloaded" if downloadable else "bring your own"
+
+
+def _fetched(dataset: "Dataset", places: "Places") -> dict[str, str]:
+    from dealfl.datasets import fetch
+    from dealfl.errors import DealError
+
+    try:
+        paths = fetch(dataset, places)
+    except DealError as error:  # the datasets that follow may still be had
+        return {"name": dataset.name, "state": "failed", "detail": str(error)}
+    if paths:
+        detail = ", ".join(str(path) for path in paths)
+        return {"name": dataset.name, "state": "fetched", "detail": detail}
+    return {"name": dataset.name, "state": "here", "detail": _found(dataset, places)}
+
+
+def _print(
+    arguments: argparse.Namespace, result: dict[str, Any], table: Sequence[tuple[str, ...]]
+) -> None:
+    if arguments.json:
+        print(json.dumps(result))
+        return
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())

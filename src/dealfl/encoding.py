@@ -1,0 +1,163 @@
+"""Statistics as bytes: one way to write them, and a reader that trusts nothing.
+
+    "DEALSTAT", version u16, header length u32, header (the schema as canonical JSON),
+    then for each array of the schema: count u64, layout u8, gap width u8, value width u8, body.
+
+Layout 0 lists the gaps between the indices of non-zeros, then their values; layout 1 lists every
+value; the smaller one is taken. Numbers are little-endian with as few bytes as the largest needs.
+Sizes are compared with the limits before anything is allocated.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from dealfl.errors import BadBytes
+from dealfl.integers import WORD_BYTES, Entries, Integers
+from dealfl.schema import ArraySpec, Schema
+
+__all__ = ["MAX_BYTES", "decode", "encode"]
+
+MAX_BYTES = 1 << 28  # of memory for decoded arrays, unless the caller knows better
+MAX_HEADER_BYTES = 1 << 22
+MAX_ARRAYS = 64
+MAX_SIZE = 1 << 62  # indices and their gaps stay well inside 64 bits
+
+_MAGIC = b"DEALSTAT"
+_VERSION = 1
+_PREFIX = struct.Struct("<8sHI")
+_ARRAY = struct.Struct("<QBBB")
+_SPARSE, _DENSE = 0, 1
+
+Bytes2D = NDArray[np.uint8]
+
+
+def encode(schema: Schema, arrays: Mapping[str, Entries]) -> bytes:
+    """Return the canonical bytes of arrays that fit `schema`."""
+    header = schema.canonical()
+    parts = [_PREFIX.pack(_MAGIC, _VERSION, len(header)), header]
+    parts += [_encode_array(spec, arrays[spec.name]) for spec in schema.arrays]
+    return b"".join(parts)
+
+
+def _encode_array(spec: ArraySpec, entries: Entries) -> bytes:
+    words = entries.values.words()
+    gaps = np.diff(entries.indices, prepend=np.int64(-1)) - 1
+    gap_width = max(1, (int(gaps.max(initial=0)).bit_length() + 7) // 8)
+    width = _value_width(words)
+    sparse_bytes, dense_bytes = len(entries) * (gap_width + width), spec.size * width
+    if sparse_bytes <= dense_bytes:
+        head = _ARRAY.pack(len(entries), _SPARSE, gap_width, width)
+        gap_bytes = gaps.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :gap_width]
+        return head + gap_bytes.tobytes() + words[:, :width].tobytes()
+    whole = np.zeros((spec.size, width), dtype=np.uint8)
+    whole[entries.indices] = words[:, :width]
+    return _ARRAY.pack(len(entries), _DENSE, gap_width, width) + whole.tobytes()
+
+
+def _value_width(words: Bytes2D) -> int:
+    if not len(words):
+        return 1
+    sign = words[:, -1] >> 7
+    differs = np.flatnonzero(np.any(words != (sign * np.uint8(255))[:, None], axis=0))
+    width = int(differs[-1]) + 1 if len(differs) else 1
+    return width if np.all(words[:, width - 1] >> 7 == sign) else width + 1
+
+
+@dataclass(slots=True)
+class _Reader:
+    """A cursor over bytes that can not be made to read past their end."""
+
+    data: memoryview
+    position: int = 0
+
+    def take(self, count: int, what: str) -> memoryview:
+        left = len(self.data) - self.position
+        if count > left:
+            raise BadBytes(f"statistics are cut short: {what} needs {count} bytes, {left} are left")
+        self.position += count
+        return self.data[self.position - count : self.position]
+
+    def matrix(self, rows: int, width: int, what: str) -> Bytes2D:
+        data = self.take(rows * width, what)
+        return np.frombuffer(data, dtype=np.uint8).reshape(rows, width)
+
+
+def decode(data: bytes, max_bytes: int) -> tuple[Schema, dict[str, Entries]]:
+    """Return what `encode` wrote, or raise `BadBytes`; decoded arrays take at most `max_bytes`."""
+    reader = _Reader(memoryview(data))
+    schema = _decode_schema(reader)
+    arrays = {spec.name: _decode_array(reader, spec, max_bytes) for spec in schema.arrays}
+    if sum(entries.nbytes for entries in arrays.values()) > max_bytes:
+        raise BadBytes(f"statistics of more than {max_bytes} bytes; raise max_bytes to allow it")
+    if reader.position != len(data):
+        raise BadBytes(f"{len(data) - reader.position} bytes too many after the statistics")
+    if encode(schema, arrays) != data:
+        raise BadBytes("statistics are not written in their canonical form")
+    return schema, arrays
+
+
+def _decode_schema(reader: _Reader) -> Schema:
+    magic, version, length = _PREFIX.unpack(reader.take(_PREFIX.size, "the prefix"))
+    if magic != _MAGIC:
+        raise BadBytes(f"not statistics: they begin with {bytes(magic)!r}, not {_MAGIC!r}")
+    if version != _VERSION:
+        raise BadBytes(f"statistics of format {version}; this version reads format {_VERSION}")
+    if length > MAX_HEADER_BYTES:
+        raise BadBytes(f"a header of {length} bytes; at most {MAX_HEADER_BYTES} are read")
+    try:
+        schema = msgspec.json.decode(reader.take(length, "the header"), type=Schema)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadBytes(f"the header of the statistics can not be read: {error}") from None
+    _require_sane(schema)
+    return schema
+
+
+def _require_sane(schema: Schema) -> None:
+    names = [spec.name for spec in schema.arrays]
+    if len(names) > MAX_ARRAYS or len(set(names)) != len(names):
+        raise BadBytes(f"{len(names)} arrays; up to {MAX_ARRAYS} of different names are read")
+    for spec in schema.arrays:
+        if not 0 <= spec.size <= MAX_SIZE or spec.bits not in (32, 64, 96):
+            raise BadBytes(f"array {spec.name!r} of {spec.size} integers of {spec.bits} bits")
+
+
+def _decode_array(reader: _Reader, spec: ArraySpec, max_bytes: int) -> Entries:
+    count, layout, gap_width, width = _ARRAY.unpack(reader.take(_ARRAY.size, spec.name))
+    if not (1 <= gap_width <= 8 and 1 <= width <= spec.bits // 8 and layout in (_SPARSE, _DENSE)):
+        raise BadBytes(f"array {spec.name!r}: layout {layout}, widths {gap_width} and {width}")
+    stored = count if layout == _SPARSE else spec.size
+    if count > spec.size or stored * (8 + WORD_BYTES) > max_bytes:
+        raise BadBytes(
+            f"array {spec.name!r} of {count} values in {spec.size}; at most {max_bytes} bytes "
+            "may be allocated: raise max_bytes to allow more"
+        )
+    if layout == _DENSE:
+        values = _decode_values(reader.matrix(spec.size, width, spec.name), spec)
+        return Entries.of_dense(values)
+    indices = _decode_indices(reader.matrix(count, gap_width, spec.name), spec)
+    return Entries(indices, _decode_values(reader.matrix(count, width, spec.name), spec))
+
+
+def _decode_indices(gap_bytes: Bytes2D, spec: ArraySpec) -> NDArray[np.int64]:
+    padded = np.zeros((len(gap_bytes), 8), dtype=np.uint8)
+    padded[:, : gap_bytes.shape[1]] = gap_bytes
+    gaps = padded.view("<u8").reshape(-1).astype(np.uint64)
+    indices = np.cumsum(gaps + np.uint64(1)) - np.uint64(1)
+    wrapped = np.any(gaps >= MAX_SIZE) or np.any(indices[1:] <= indices[:-1])
+    if wrapped or np.any(indices >= spec.size):
+        raise BadBytes(f"array {spec.name!r}: an index beyond its {spec.size} integers")
+    return indices.astype(np.int64)
+
+
+def _decode_values(value_bytes: Bytes2D, spec: ArraySpec) -> Integers:
+    sign = value_bytes[:, -1:] >> 7
+    words = np.repeat(sign * np.uint8(255), WORD_BYTES, axis=1)
+    words[:, : value_bytes.shape[1]] = value_bytes
+    return Integers.from_words(words, spec.wide)

@@ -1,0 +1,152 @@
+"""Image patches: seeded filters slid over an image, cut off two ways, summed over its quarters."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from dealfl.features.base import Matrix
+from dealfl.features.declared import bad_setting, settle, table
+from dealfl.features.filters import LENGTH, mixed_filters
+from dealfl.features.kinds import Number, Whole, Wholes
+from dealfl.features.pooling import Grid
+from dealfl.features.rows import EXACT_32, blocks, refuse_fractions, refuse_outside, table_of
+
+__all__ = ["Patches"]
+
+WHITE = 255
+LARGEST = 2**16 - 1
+FILTERS_AT_ONCE = 128
+
+
+@dataclass(frozen=True)
+class Patches:
+    """Pooled responses of filters to images: rows of pixels 0 .. 255, channel by channel.
+
+    `image` is channels, height, width. Each of `filters` seeded filters of channels x size x size,
+    mixtures of cosine patches (`gain`: see `mixed_filters`), gives a response at every `stride`-th
+    place. What it exceeds `threshold` grey levels by, upwards and downwards apart, is summed over
+    each cell of a `pool` x `pool` grid, shifted right by `shift` bits and capped at 65,535. If
+    left out, `shift` makes the sums about means, in 1/256 grey levels. The features of a filter
+    stay together: a map of more filters begins with those of fewer.
+
+    >>> patches = Patches(n_inputs=64, image=(1, 8, 8), filters=1, pool=1)
+    >>> patches.transform(np.eye(8, dtype=np.uint8).reshape(1, 64) * 255)
+    array([[23235, 11344]], dtype=uint16)
+    """
+
+    name: ClassVar[str] = "patches"
+
+    n_inputs: Annotated[int, Whole(1)]
+    image: Annotated[tuple[int, ...], Wholes(Whole(1))] = (3, 32, 32)
+    filters: Annotated[int, Whole(1, 65_536)] = 64
+    seed: Annotated[int, Whole()] = 0
+    size: Annotated[int, Whole(2, 64)] = 6
+    stride: Annotated[int, Whole(1)] = 1
+    threshold: Annotated[float, Number(0.0, 2**16)] = 4.0
+    gain: Annotated[float, Number(0.0, 2.0)] = 0.5
+    pool: Annotated[int, Whole(1)] = 2
+    shift: Annotated[int | None, Whole(0, 40)] = None
+
+    def __post_init__(self) -> None:
+        settle(self)
+        self._refuse_what_does_not_fit()
+        if self._reach.max() >= EXACT_32:
+            raise bad_setting(self, "size", "responses must stay below 2^24: use smaller patches")
+        if self.shift is None:
+            object.__setattr__(self, "shift", int(self._grid.sizes.min()).bit_length() - 1)
+
+    @property
+    def n_features(self) -> int:
+        """Two for each filter and cell."""
+        return self.filters * 2 * self.pool**2
+
+    @property
+    def feature_bound(self) -> NDArray[np.float64]:
+        """What the best matching pixels at every place would give, and at least 1."""
+        sums = np.maximum(self._reach - self._cut, 0)[:, :, None] * self._grid.sizes
+        bound: NDArray[np.int64] = np.clip(sums >> self._bits, 1, LARGEST)
+        return bound.ravel().astype(np.float64)
+
+    def transform(self, X: Matrix) -> NDArray[np.uint16]:
+        """Return the features: filter by filter, upwards then downwards, cell by cell."""
+        rows = table_of(X, self.n_inputs)
+        out = np.empty((rows.shape[0], self.filters, 2 * self.pool**2), dtype=np.uint16)
+        for place, block in blocks(rows, bytes_per_row=self._bytes_per_image):
+            refuse_outside(block, place.start, 0, WHITE, "a pixel lies in 0 .. 255")
+            refuse_fractions(block, place.start, "a pixel is a whole number in 0 .. 255")
+            patches = self._patches(block)
+            for first in range(0, self.filters, FILTERS_AT_ONCE):
+                some = slice(first, first + FILTERS_AT_ONCE)
+                out[place, some] = self._pooled(patches @ self._weights[:, some])
+        return out.reshape(len(out), self.n_features)
+
+    def settings(self) -> dict[str, object]:
+        """Return the table that declares this map."""
+        return table(self)
+
+    def _refuse_what_does_not_fit(self) -> None:
+        if len(self.image) != 3 or math.prod(self.image) != self.n_inputs:
+            remedy = f"give channels, height and width of {self.n_inputs} values in all"
+            raise bad_setting(self, "image", remedy)
+        if self.size > min(self.image[1:]):
+            raise bad_setting(self, "size", f"a patch must fit an image of {list(self.image)}")
+        places = min(self._grid.height, self._grid.width)
+        if self.pool > places:
+            raise bad_setting(self, "pool", f"at most {places}: a cell must hold a place")
+
+    def _patches(self, block: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Return one row a place: its patch, channel by channel."""
+        images = block.astype(np.float32).reshape(-1, *self.image)
+        windows = sliding_window_view(images, (self.size, self.size), axis=(2, 3))
+        every = windows[:, :, :: self.stride, :: self.stride]
+        return every.transpose(0, 2, 3, 1, 4, 5).reshape(-1, len(self._weights))
+
+    def _pooled(self, responses: NDArray[np.float32]) -> NDArray[Any]:
+        """Return images x filters x (side and cell) from one row of responses a place."""
+        shape = (-1, self._grid.height, self._grid.width, responses.shape[1])
+        whole: NDArray[Any] = responses.astype(self._sum_type).reshape(shape)
+        upwards, downwards = np.maximum(whole - self._cut, 0), np.maximum(-whole - self._cut, 0)
+        sums = np.concatenate([self._grid.sums(upwards), self._grid.sums(downwards)], axis=1)
+        pooled: NDArray[Any] = np.minimum(sums >> self._bits, LARGEST)
+        return pooled.transpose(0, 2, 1)
+
+    @property
+    def _bits(self) -> int:
+        assert self.shift is not None
+        return self.shift
+
+    @property
+    def _cut(self) -> int:
+        return round(self.threshold * LENGTH)
+
+    @cached_property
+    def _grid(self) -> Grid:
+        height, width = ((side - self.size) // self.stride + 1 for side in self.image[1:])
+        return Grid(height, width, self.pool)
+
+    @cached_property
+    def _weights(self) -> NDArray[np.float32]:
+        drawn = mixed_filters(self.seed, self.filters, self.image[0], self.size, self.gain)
+        return np.ascontiguousarray(drawn.reshape(self.filters, -1).T, dtype=np.float32)
+
+    @cached_property
+    def _reach(self) -> NDArray[np.int64]:
+        """The largest response of each filter upwards and downwards: no partial sum is larger."""
+        whole = self._weights.astype(np.int64)
+        sides = [np.maximum(whole, 0).sum(axis=0), np.maximum(-whole, 0).sum(axis=0)]
+        return WHITE * np.stack(sides, axis=1)
+
+    @property
+    def _sum_type(self) -> type[np.int32 | np.int64]:
+        largest = self._reach.max() * self._grid.sizes.max()
+        return np.int32 if largest < 2**31 else np.int64
+
+    @property
+    def _bytes_per_image(self) -> int:
+        at_once = min(self.filters, FILTERS_AT_ONCE)
+        return self._grid.height * self._grid.width * (4 * len(self._weights) + 20 * at_once)

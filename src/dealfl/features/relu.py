@@ -1,0 +1,126 @@
+"""Seeded integer ReLU: random sums and differences of a few inputs, cut off at 0."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dealfl.features.base import Matrix
+from dealfl.features.declared import bad_setting, settle, table
+from dealfl.features.kinds import Numbers, Whole
+from dealfl.features.ranges import range_of
+from dealfl.features.rows import EXACT, EXACT_32, blocks, refuse_outside, table_of
+from dealfl.seeded import seeded_bytes
+
+__all__ = ["Relu"]
+
+
+@dataclass(frozen=True)
+class Relu:
+    """`width` features min(max(w·g + b, 0), clip) of inputs g on the grid 0 .. steps.
+
+    An input x in low .. high (numbers, or lists with one for each column) is put on the grid as
+    round((x − low) · steps / (high − low)), half to even; an input outside is refused. Each w has
+    `connections` entries of +1 and −1 in turn (fewer if there are fewer inputs), b is drawn from
+    −bias .. bias. The defaults take the digits as they are. A wider map of the same seed begins
+    with the features of a narrower one.
+
+    >>> Relu(n_inputs=3, width=4, connections=2, bias=1).transform(np.array([[0, 7, 16]]))
+    array([[ 0,  7,  0, 16]], dtype=uint8)
+    """
+
+    name: ClassVar[str] = "relu"
+
+    n_inputs: Annotated[int, Whole(1)]
+    width: Annotated[int, Whole(1, 65_536)] = 256
+    seed: Annotated[int, Whole()] = 0
+    low: Annotated[float | tuple[float, ...], Numbers()] = 0.0
+    high: Annotated[float | tuple[float, ...], Numbers()] = 16.0
+    steps: Annotated[int, Whole(1)] = 16
+    connections: Annotated[int, Whole(1, 65_536)] = 16
+    bias: Annotated[int, Whole(0, 2**31 - 1)] = 16
+    clip: Annotated[int, Whole(1)] = 255
+
+    def __post_init__(self) -> None:
+        settle(self)
+        range_of(self, self.n_inputs)
+        if self._reach >= EXACT:
+            raise bad_setting(self, "steps", "connections · steps + bias must stay below 2^53")
+
+    @property
+    def n_features(self) -> int:
+        """The declared width."""
+        return self.width
+
+    @property
+    def feature_bound(self) -> NDArray[np.float64]:
+        """`clip`, or what all positive weights can reach, if that is less."""
+        return np.full(self.width, float(self._largest))
+
+    def transform(self, X: Matrix) -> NDArray[Any]:
+        """Return the features in the smallest unsigned type that holds the largest."""
+        rows = table_of(X, self.n_inputs)
+        low, high = range_of(self, self.n_inputs)
+        out = np.empty((rows.shape[0], self.width), dtype=np.min_scalar_type(self._largest))
+        for place, block in blocks(rows, bytes_per_row=16 * (self.n_inputs + self.width)):
+            refuse_outside(block, place.start, low, high, "declare a wider low and high")
+            grid = np.rint((block - low) * self.steps / (high - low))
+            sums = grid.astype(self._weights.dtype) @ self._weights
+            sums += self._bias
+            out[place] = np.clip(sums, 0, self._largest, out=sums)
+        return out
+
+    def settings(self) -> dict[str, object]:
+        """Return the table that declares this map."""
+        return table(self)
+
+    @property
+    def _connected(self) -> int:
+        return min(self.connections, self.n_inputs)
+
+    @property
+    def _reach(self) -> int:
+        """No partial sum of w·g + b is larger, in whatever order BLAS adds."""
+        return self._connected * self.steps + self.bias
+
+    @property
+    def _largest(self) -> int:
+        positive = -(-self._connected // 2)
+        return min(self.clip, positive * self.steps + self.bias)
+
+    @cached_property
+    def _weights(self) -> NDArray[Any]:
+        exact = np.float32 if self._reach < EXACT_32 else np.float64
+        signs = dealt_signs(self.seed, self.width, self.n_inputs, self._connected)
+        return np.ascontiguousarray(signs.T, dtype=exact)
+
+    @cached_property
+    def _bias(self) -> NDArray[Any]:
+        drawn = _seeded_uint32(self.seed, "relu/bias", (self.width,))
+        return (drawn % (2 * self.bias + 1) - self.bias).astype(self._weights.dtype)
+
+
+def dealt_signs(seed: int, width: int, n_inputs: int, connected: int) -> NDArray[np.int8]:
+    """Return `width` rows, each with +1 and −1 in turn at `connected` distinct seeded columns.
+
+    The columns are dealt out like cards: none comes again before the pack is used up, apart from
+    a remainder too small for a hand. Signs that balance do better on digits than free ones.
+
+    >>> dealt_signs(seed=0, width=2, n_inputs=4, connected=2).tolist()
+    [[0, 0, 1, -1], [-1, 1, 0, 0]]
+    """
+    hands = n_inputs // connected
+    keys = _seeded_uint32(seed, "relu/columns", (-(-width // hands), n_inputs))
+    packs = np.argsort(keys, axis=1, kind="stable")[:, : hands * connected]
+    columns = packs.reshape(-1, connected)[:width]
+    turns = np.arange(connected) + (seeded_bytes(seed, "relu/signs", width) & 1)[:, None]
+    signs = np.zeros((width, n_inputs), dtype=np.int8)
+    np.put_along_axis(signs, columns, (1 - 2 * (turns % 2)).astype(np.int8), axis=1)
+    return signs
+
+
+def _seeded_uint32(seed: int, purpose: str, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    raw = seeded_bytes(seed, purpose, 4 * int(np.prod(shape)))
+    return raw.view("<u4").astype(np.int64).reshape(shape)

@@ -1,0 +1,151 @@
+"""What every learner is: a model that is a function of integer statistics.
+
+A learner supplies the statistics of a batch, the rules its statistics obey, and the model derived
+from them. Adding, refusing, digests, files and merging are the same for all and live here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dealfl.cells import Proposal, State, Storage, in_memory
+from dealfl.errors import Incompatible
+from dealfl.learners import files
+from dealfl.schema import Schema
+from dealfl.statistics import Statistics
+
+__all__ = ["Learner", "Work"]
+
+SparseVector = tuple[NDArray[np.int64], NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a call costs, from a formula over sizes: it is the same on every machine.
+
+    `operations` are multiply-adds (or adds, where nothing is multiplied); `bytes` are those of the
+    input read and of the statistics read and written.
+    """
+
+    operations: int
+    bytes: int
+
+    def __add__(self, other: Work) -> Work:
+        return Work(self.operations + other.operations, self.bytes + other.bytes)
+
+
+class Learner(ABC):
+    """A model that learns and forgets by adding and subtracting integers."""
+
+    name: ClassVar[str]
+
+    def __init__(self, schema: Schema, storage: Storage | None) -> None:
+        self._state = State(schema, storage or in_memory)
+        self._work = Work(0, 0)
+
+    @property
+    @abstractmethod
+    def settings(self) -> dict[str, object]:
+        """The arguments that make an empty learner like this one."""
+
+    @abstractmethod
+    def _derived(self) -> SparseVector:
+        """Return the model as ascending indices and values, to measure how much it changed."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise `Impossible` if no set of examples can have these statistics."""
+
+    @property
+    def schema(self) -> Schema:
+        """What shapes the statistics."""
+        return self._state.schema
+
+    @property
+    def statistics(self) -> Statistics:
+        """The present statistics; later changes do not reach them."""
+        return self._state.snapshot()
+
+    @property
+    def last_work(self) -> Work:
+        """What the last call cost."""
+        return self._work
+
+    def digest(self) -> str:
+        """Return the digest of the statistics."""
+        return self._state.digest()
+
+    def merge(self, delta: Statistics) -> None:
+        """Add what another worker learned or forgot."""
+        self._state.commit(self._state.propose(delta))
+        self._forget_model()
+        cells = sum(len(delta[name]) for name in delta)
+        self._work = Work(cells, delta.nbytes + 2 * 8 * cells)
+
+    def change(self, before: Statistics | Learner) -> float:
+        """Return how far the model is from the one of `before`, relative to the larger of them."""
+        other = type(self)(**self.settings)  # type: ignore[arg-type]
+        other.merge(before.statistics if isinstance(before, Learner) else before)
+        return _relative_change(self._derived(), other._derived())
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to one file, completely or not at all."""
+        files.write(Path(path), self.name, self.settings, self._sections())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote."""
+        saved = files.read(Path(path))
+        if saved.learner != cls.name:
+            raise Incompatible(f"{path} holds a {saved.learner}, not a {cls.name}")
+        return cls._restored(saved)
+
+    @classmethod
+    def _restored(cls, saved: files.SavedLearner) -> Self:
+        learner = cls(**saved.settings)  # type: ignore[arg-type]
+        learner._restore(saved.sections)
+        learner._work = Work(0, 0)
+        return learner
+
+    def _sections(self) -> dict[str, bytes]:
+        return {"statistics": self.statistics.to_bytes()}
+
+    def _restore(self, sections: Mapping[str, bytes]) -> None:
+        data = sections["statistics"]
+        self.merge(Statistics.from_bytes(data, max_bytes=files.MAX_BYTES))
+
+    def _apply(self, delta: Statistics, *, forgetting: bool) -> Statistics:
+        """Add `delta`, or raise `NotLearned` and change nothing."""
+        proposals = self._state.propose(delta)
+        if forgetting:
+            self._refuse_unlearned(proposals)
+        self._state.commit(proposals)
+        return delta
+
+    @abstractmethod
+    def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
+        """Raise `NotLearned` if forgetting would leave statistics that nothing can have."""
+
+    @abstractmethod
+    def _forget_model(self) -> None:
+        """Drop what was derived from the statistics."""
+
+    def __repr__(self) -> str:
+        shown: dict[str, Any] = {k: v for k, v in self.settings.items() if not isinstance(v, list)}
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
+
+
+def _relative_change(now: SparseVector, before: SparseVector) -> float:
+    places = np.union1d(now[0], before[0])
+    vectors = np.zeros((2, len(places)))
+    for vector, (indices, values) in zip(vectors, (now, before), strict=True):
+        vector[np.searchsorted(places, indices)] = values
+    size = float(np.max(np.linalg.norm(vectors, axis=1), initial=0.0))
+    return float(np.linalg.norm(vectors[0] - vectors[1])) / size if size else 0.0

@@ -1,0 +1,117 @@
+"""Factors of a regularised Gram matrix: caches that turn statistics into weights.
+
+The integers are the truth. A factor follows them one row at a time while that is cheap and
+accurate, and is made anew from them when it is not.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from dealfl.errors import unknown_name
+
+__all__ = ["SOLVERS", "Factor", "factorise", "follows"]
+
+Floats = NDArray[np.float64]
+
+# A down-date loses about -log10(1 - leverage) digits: below this it is made anew instead.
+LEAST_SLACK = 1e-3
+
+
+class Factor(Protocol):
+    """A factorised symmetric matrix."""
+
+    def update(self, row: Floats, sign: int) -> bool:
+        """Add sign·row·rowᵀ; False if that would cost accuracy (then the factor is spent)."""
+
+    def solve(self, right: Floats) -> Floats:
+        """Return the solution for the right-hand sides."""
+
+
+class CholeskyFactor:
+    """A lower triangle L with L·Lᵀ = A, changed by one row in O(d²).
+
+    With p = L⁻¹x the matrix I ± p·pᵀ has a Cholesky factor in closed form, and L times it needs
+    only running sums over the columns of L.
+    """
+
+    def __init__(self, matrix: Floats) -> None:
+        self._lower = linalg.cholesky(matrix, lower=True, check_finite=False)
+
+    def update(self, row: Floats, sign: int) -> bool:
+        """Add sign·row·rowᵀ; False if a down-date would cost accuracy."""
+        lower = self._lower
+        p = linalg.solve_triangular(lower, row, lower=True, check_finite=False)
+        t = 1.0 + sign * np.cumsum(p * p)
+        if t[-1] < LEAST_SLACK:
+            return False
+        before = np.concatenate(([1.0], t[:-1]))
+        tails = np.cumsum((lower * p)[:, ::-1], axis=1)[:, ::-1]
+        self._lower = lower * np.sqrt(t / before)
+        self._lower[:, :-1] += tails[:, 1:] * (sign * p / np.sqrt(t * before))[:-1]
+        return True
+
+    def solve(self, right: Floats) -> Floats:
+        """Return the solution for the right-hand sides."""
+        return linalg.cho_solve((self._lower, True), right, check_finite=False)
+
+
+class QrFactor:
+    """Q·R = A with the rank-one update of the paper's Algorithm 2."""
+
+    def __init__(self, matrix: Floats) -> None:
+        self._q, self._r = linalg.qr(matrix, check_finite=False)
+
+    def update(self, row: Floats, sign: int) -> bool:
+        """Add sign·row·rowᵀ; False if a down-date would cost accuracy."""
+        if sign < 0 and 1.0 - row @ self.solve(row) < LEAST_SLACK:
+            return False
+        self._q, self._r = linalg.qr_update(self._q, self._r, sign * row, row, check_finite=False)
+        return True
+
+    def solve(self, right: Floats) -> Floats:
+        """Return the solution for the right-hand sides."""
+        return linalg.solve_triangular(self._r, self._q.T @ right, check_finite=False)
+
+
+class PseudoInverse:
+    """The least solution where a matrix without penalty is singular."""
+
+    def __init__(self, matrix: Floats) -> None:
+        self._inverse = linalg.pinvh(matrix, check_finite=False)
+
+    def update(self, row: Floats, sign: int) -> bool:  # noqa: ARG002
+        """Always made anew."""
+        return False
+
+    def solve(self, right: Floats) -> Floats:
+        """Return the solution for the right-hand sides."""
+        return self._inverse @ right
+
+
+SOLVERS = ("auto", "cholesky", "qr", "refactor")
+
+
+def factorise(matrix: Floats, solver: str) -> Factor:
+    """Return a factor of a symmetric matrix for one of `SOLVERS`."""
+    if solver not in SOLVERS:
+        raise unknown_name("solver", solver, SOLVERS)
+    if solver == "qr":
+        return QrFactor(matrix)
+    try:
+        return CholeskyFactor(matrix)
+    except linalg.LinAlgError:
+        return PseudoInverse(matrix)
+
+
+def follows(solver: str, rows: int, size: int) -> bool:
+    """Return whether a factor of `size` columns should follow a batch, or be made anew later."""
+    if solver == "refactor":
+        return False
+    if solver == "auto":
+        return size >= 32 and rows == 1
+    return rows <= max(1, size // 8)

@@ -1,0 +1,103 @@
+"""A saved learner: one versioned file without pickle, written completely or not at all.
+
+"DEALFILE", version u16, header length u32, header (JSON: learner, settings, lengths of the
+sections), the sections, sha256 of everything before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import struct
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from dealfl.errors import BadBytes, BadInput
+
+__all__ = ["MAX_BYTES", "SavedLearner", "read", "write"]
+
+MAX_BYTES = 1 << 36  # a file of one's own may be large; its size is known before it is read
+
+_MAGIC = b"DEALFILE"
+_VERSION = 1
+_PREFIX = struct.Struct("<8sHI")
+_DIGEST_BYTES = 32
+
+
+class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    learner: str
+    settings: dict[str, object]
+    sections: dict[str, int]
+
+
+class SavedLearner(msgspec.Struct, frozen=True):
+    """What a file holds."""
+
+    learner: str
+    settings: dict[str, object]
+    sections: dict[str, bytes]
+
+
+def write(
+    path: Path, learner: str, settings: dict[str, object], sections: Mapping[str, bytes]
+) -> None:
+    """Write a learner to `path`; a crash leaves either the old file or the new one."""
+    lengths = {name: len(section) for name, section in sections.items()}
+    header = msgspec.json.encode(_Header(learner, settings, lengths))
+    parts = [_PREFIX.pack(_MAGIC, _VERSION, len(header)), header, *sections.values()]
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(part)
+    _replace(path, [*parts, whole.digest()])
+
+
+def _replace(path: Path, parts: list[bytes]) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            Path(temporary).unlink()
+        raise
+
+
+def read(path: Path) -> SavedLearner:
+    """Return what `write` wrote to `path`."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{path} can not be read: {error.strerror}") from None
+    try:
+        return _parse(data)
+    except BadBytes as error:
+        raise BadBytes(f"{path}: {error}") from None
+
+
+def _parse(data: bytes) -> SavedLearner:
+    if len(data) < _PREFIX.size + _DIGEST_BYTES or not data.startswith(_MAGIC):
+        raise BadBytes("not a saved learner")
+    _, version, length = _PREFIX.unpack_from(data)
+    if version != _VERSION:
+        raise BadBytes(f"a saved learner of format {version}; this version reads {_VERSION}")
+    if hashlib.sha256(data[:-_DIGEST_BYTES]).digest() != data[-_DIGEST_BYTES:]:
+        raise BadBytes("damaged: its checksum does not match")
+    start = _PREFIX.size + length
+    try:
+        header = msgspec.json.decode(data[_PREFIX.size : start], type=_Header)
+    except msgspec.MsgspecError as error:
+        raise BadBytes(f"its header can not be read: {error}") from None
+    sections = {}
+    for name, size in header.sections.items():
+        sections[name] = data[start : start + size]
+        start += size
+    if start != len(data) - _DIGEST_BYTES:
+        raise BadBytes("its sections do not fill it")
+    return SavedLearner(header.learner, header.settings, sections)

@@ -1,0 +1,151 @@
+"""A forest of prefixes: which held examples share the longest prefix of a signature?
+
+Each table keeps its signatures sorted, so the examples with a common prefix stand side by side.
+New ones wait in a small sorted run, removed ones leave a gap whose key is overwritten by that of
+its neighbour: nothing of a removed example stays, and what is found depends on the examples held
+alone, not on when they came.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["PrefixForest"]
+
+Int64s = NDArray[np.int64]
+Keys = NDArray[np.uint64]
+
+_GAP = -1
+_LEAST_MERGE = 512
+
+
+class PrefixForest:
+    """Slots of examples by signature, in several tables.
+
+    >>> forest = PrefixForest(tables=1, bits=4)
+    >>> keys = np.array([[0b0001], [0b0011], [0b1000]], dtype=np.uint64)
+    >>> forest.add(np.array([10, 11, 12]), keys)
+    >>> forest.candidates(np.array([[0b0000]], dtype=np.uint64), enough=2)[0].tolist()
+    [10, 11]
+    """
+
+    def __init__(self, tables: int, bits: int) -> None:
+        self._bits = bits
+        self._tables = [_Table(bits) for _ in range(tables)]
+
+    def add(self, slots: Int64s, keys: Keys) -> None:
+        """Add examples: one row of keys for each slot, one column a table."""
+        for table, column in zip(self._tables, keys.T, strict=True):
+            table.add(slots, column)
+
+    def remove(self, slots: Int64s, keys: Keys) -> None:
+        """Remove examples that were added with these keys."""
+        for table, column in zip(self._tables, keys.T, strict=True):
+            for slot, key in zip(slots.tolist(), column, strict=True):
+                table.remove(slot, key)
+
+    def equal(self, key: np.uint64) -> Int64s:
+        """Return the slots whose whole signature in the first table is `key`."""
+        return self._tables[0].members(key, key)
+
+    def candidates(self, keys: Keys, enough: int) -> list[Int64s]:
+        """Return for each row of keys the slots that share, in some table, the longest prefix
+        which at least `enough` examples have.
+        """
+        found = [
+            table.longest_prefix(column, enough)
+            for table, column in zip(self._tables, keys.T, strict=True)
+        ]
+        return [
+            np.unique(
+                np.concatenate(
+                    [
+                        table.members(low[query], high[query])
+                        for table, (low, high) in zip(self._tables, found, strict=True)
+                    ]
+                )
+            )
+            for query in range(len(keys))
+        ]
+
+
+class _Table:
+    """One sorted table with a small run of new entries and a few gaps."""
+
+    def __init__(self, bits: int) -> None:
+        self._bits = bits
+        self._keys, self._slots = np.empty(0, np.uint64), np.empty(0, np.int64)
+        self._new_keys, self._new_slots = np.empty(0, np.uint64), np.empty(0, np.int64)
+        self._gaps = np.empty(0, np.int64)
+
+    def add(self, slots: Int64s, keys: Keys) -> None:
+        order = np.argsort(keys, kind="stable")
+        places = np.searchsorted(self._new_keys, keys[order])
+        self._new_keys = np.insert(self._new_keys, places, keys[order])
+        self._new_slots = np.insert(self._new_slots, places, slots[order])
+        self._merge_if_many()
+
+    def remove(self, slot: int, key: np.uint64) -> None:
+        place = _place_of(self._new_keys, self._new_slots, key, slot)
+        if place is not None:
+            self._new_keys = np.delete(self._new_keys, place)
+            self._new_slots = np.delete(self._new_slots, place)
+            return
+        place = _place_of(self._keys, self._slots, key, slot)
+        assert place is not None, "the example is not in the index"
+        neighbour = place - 1 if place else min(1, len(self._keys) - 1)
+        self._keys[place] = self._keys[neighbour]
+        self._slots[place] = _GAP
+        self._gaps = np.insert(self._gaps, np.searchsorted(self._gaps, place), place)
+        self._merge_if_many()
+
+    def _merge_if_many(self) -> None:
+        waiting = len(self._new_keys) + len(self._gaps)
+        if waiting <= max(_LEAST_MERGE, len(self._keys) // 16):
+            return
+        held = self._slots != _GAP
+        keys, slots = self._keys[held], self._slots[held]
+        places = np.searchsorted(keys, self._new_keys)
+        self._keys = np.insert(keys, places, self._new_keys)
+        self._slots = np.insert(slots, places, self._new_slots)
+        self._new_keys, self._new_slots = self._new_keys[:0].copy(), self._new_slots[:0].copy()
+        self._gaps = self._gaps[:0].copy()
+
+    def _count(self, low: Keys, high: Keys) -> Int64s:
+        """Return how many examples have a key in [low, high], for each pair."""
+        start = np.searchsorted(self._keys, low)
+        stop = np.searchsorted(self._keys, high, side="right")
+        gaps = np.searchsorted(self._gaps, stop) - np.searchsorted(self._gaps, start)
+        new_stop = np.searchsorted(self._new_keys, high, side="right")
+        new = new_stop - np.searchsorted(self._new_keys, low)
+        counts: Int64s = stop - start - gaps + new
+        return counts
+
+    def longest_prefix(self, keys: Keys, enough: int) -> tuple[Keys, Keys]:
+        """Return the range of keys that share the longest prefix with `enough` examples."""
+        shortest = np.zeros(len(keys), dtype=np.int64)
+        longest = np.full(len(keys), self._bits, dtype=np.int64)
+        while np.any(shortest < longest):
+            middle = (shortest + longest + 1) // 2
+            held = self._count(*self._range(keys, middle)) >= enough
+            shortest = np.where(held, middle, shortest)
+            longest = np.where(held, longest, middle - 1)
+        return self._range(keys, shortest)
+
+    def _range(self, keys: Keys, prefix: Int64s) -> tuple[Keys, Keys]:
+        free = (np.uint64(1) << (self._bits - prefix).astype(np.uint64)) - np.uint64(1)
+        return keys & ~free, keys | free
+
+    def members(self, low: np.uint64, high: np.uint64) -> Int64s:
+        start, stop = np.searchsorted(self._keys, low), np.searchsorted(self._keys, high, "right")
+        old = self._slots[start:stop]
+        start = np.searchsorted(self._new_keys, low)
+        stop = np.searchsorted(self._new_keys, high, "right")
+        return np.concatenate([old[old != _GAP], self._new_slots[start:stop]])
+
+
+def _place_of(keys: Keys, slots: Int64s, key: np.uint64, slot: int) -> int | None:
+    start, stop = np.searchsorted(keys, key), np.searchsorted(keys, key, side="right")
+    places = np.flatnonzero(slots[start:stop] == slot)
+    return int(start + places[0]) if len(places) else None

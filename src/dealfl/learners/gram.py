@@ -1,0 +1,88 @@
+"""Exact integer Gram matrices, formed by BLAS.
+
+A float64 product is exact while every partial sum is an integer below 2^53. Up to 22 bits one
+product of a block of rows does; up to 30 bits the numbers are cut into two limbs of 15 bits and
+three products (high, low, and their sum, after Karatsuba) are put together again.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas
+
+from dealfl.integers import Integers
+
+__all__ = ["MAX_BITS", "block_rows", "exact_gram", "packed", "triangle"]
+
+Int64s = NDArray[np.int64]
+
+MAX_BITS = 30
+_ONE_PRODUCT_BITS = 22
+_LIMB_BITS = 15
+_FEW_ROWS = 4  # the sum of four products of 30-bit integers fits 63 bits
+_BLOCK_VALUES = 1 << 20  # of a block of rows: 8 MB of floats
+
+
+@lru_cache(maxsize=64)
+def triangle(size: int) -> tuple[Int64s, Int64s]:
+    """Return row and column of each place in a packed lower triangle, row by row."""
+    rows, columns = np.tril_indices(size)
+    return rows.astype(np.int64), columns.astype(np.int64)
+
+
+def packed(row: int, column: int) -> int:
+    """Return the place of (row, column) in a packed lower triangle.
+
+    >>> packed(2, 1), packed(1, 2)
+    (4, 4)
+    """
+    high, low = max(row, column), min(row, column)
+    return high * (high + 1) // 2 + low
+
+
+def block_rows(columns: int, bits: int) -> int:
+    """Return how many rows of `columns` integers of `bits` bits can be multiplied exactly."""
+    exact = 1 << (53 - 2 * bits) if bits <= _ONE_PRODUCT_BITS else 1 << 20
+    return max(1, min(exact, _BLOCK_VALUES // columns))
+
+
+def exact_gram(rows: Int64s, bits: int, *, wide: bool) -> Integers:
+    """Return the packed lower triangle of rowsᵀ·rows for a block of rows; |value| ≤ 2^bits.
+
+    >>> exact_gram(np.array([[1, 2], [3, 4]]), bits=8, wide=False).tolist()
+    [10, 14, 20]
+    """
+    if len(rows) <= _FEW_ROWS:
+        left, right = triangle(rows.shape[1])
+        return _widened((rows[:, left] * rows[:, right]).sum(axis=0), wide)
+    if bits <= _ONE_PRODUCT_BITS:
+        return _widened(_product(rows.astype(np.float64)), wide)
+    high = (rows + (1 << (_LIMB_BITS - 1))) >> _LIMB_BITS
+    low = rows - (high << _LIMB_BITS)
+    upper, lower = _product(high.astype(np.float64)), _product(low.astype(np.float64))
+    middle = _product((high + low).astype(np.float64)) - upper - lower
+    return _joined(upper, middle, lower)
+
+
+def _product(rows: NDArray[np.float64]) -> Int64s:
+    whole = blas.dsyrk(1.0, rows.T, lower=1)
+    left, right = triangle(rows.shape[1])
+    return whole[left, right].astype(np.int64)
+
+
+def _widened(values: Int64s, wide: bool) -> Integers:
+    return Integers(values & 0xFFFF_FFFF, values >> 32) if wide else Integers(values)
+
+
+def _joined(upper: Int64s, middle: Int64s, lower: Int64s) -> Integers:
+    """Return upper·2^30 + middle·2^15 + lower."""
+    parts = [
+        _widened((upper & 3) << 30, wide=True),
+        _widened((middle & 0x1FFFF) << _LIMB_BITS, wide=True),
+        _widened(lower, wide=True),
+        Integers(np.zeros_like(upper), (upper >> 2) + (middle >> 17)),
+    ]
+    return parts[0] + parts[1] + parts[2] + parts[3]

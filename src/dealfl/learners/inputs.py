@@ -1,0 +1,138 @@
+"""What callers pass in, checked: matrices in row blocks, targets, class labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from dealfl.errors import BadInput
+
+__all__ = [
+    "Labels",
+    "Matrix",
+    "as_array",
+    "as_matrix",
+    "as_vector",
+    "dense_blocks",
+    "require_integer",
+]
+
+Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+Matrix = NDArray[Any] | sparse.csr_array
+
+_NUMERIC = "biuf"
+
+
+def require_integer(value: object, name: str, low: int, high: int) -> int:
+    """Return a setting as an int, or raise `BadInput` naming it and its limits.
+
+    >>> require_integer(0, "k", 1, 100)
+    Traceback (most recent call last):
+    dealfl.errors.BadInput: k must be a whole number from 1 to 100, not 0
+    """
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or not low <= int(value) <= high:  # type: ignore[call-overload]
+        raise BadInput(f"{name} must be a whole number from {low} to {high}, not {value!r}")
+    return int(value)  # type: ignore[call-overload,no-any-return]
+
+
+def as_matrix(X: object, columns: int) -> Matrix:
+    """Return `X` as a numeric array or csr of `columns` columns; nothing of it is changed."""
+    matrix = _as_csr(X) if sparse.issparse(X) else as_array(X, "X")
+    if matrix.dtype.kind not in _NUMERIC:
+        raise BadInput(f"X holds {matrix.dtype} values; only real numbers can be learned")
+    if matrix.ndim != 2:
+        raise BadInput(f"X has shape {matrix.shape}; pass a table, one row an example")
+    if matrix.shape[1] != columns:
+        raise BadInput(f"X has {matrix.shape[1]} columns; the model has n_features={columns}")
+    return matrix
+
+
+def as_array(values: object, what: str) -> NDArray[Any]:
+    """Return any nested lists, array or data frame as an array."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise BadInput(f"{what} has rows of different lengths; pass a table") from None
+
+
+def _as_csr(X: object) -> sparse.csr_array:
+    matrix: sparse.csr_array = sparse.csr_array(X)  # type: ignore[call-overload]
+    if matrix.ndim == 2 and not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix
+
+
+def dense_blocks(X: Matrix, rows: int) -> Iterator[tuple[int, Floats]]:
+    """Yield `X` as float64 blocks of at most `rows` rows, each with the number of its first row."""
+    for first in range(0, X.shape[0], rows):
+        part = X[first : first + rows]
+        dense = part.toarray() if sparse.issparse(part) else part
+        yield first, np.asarray(dense, dtype=np.float64)
+
+
+def as_vector(y: object, rows: int, what: str = "y") -> NDArray[Any]:
+    """Return `y` as a vector with one value for each of `rows` rows."""
+    vector = as_array(y, what)
+    if vector.ndim != 1 or len(vector) != rows:
+        raise BadInput(f"{what} has shape {vector.shape}; {rows} rows need shape ({rows},)")
+    return vector
+
+
+class Labels:
+    """The classes of a job, in its order; they are settings, never read off the data.
+
+    >>> Labels(["ham", "spam"]).encode(["spam", "ham"]).tolist()
+    [1, 0]
+    """
+
+    def __init__(self, classes: ArrayLike | Sequence[object]) -> None:
+        values = np.array(list(classes))  # type: ignore[arg-type]
+        if values.ndim != 1 or not len(values) or values.dtype.kind not in _NUMERIC + "U":
+            raise BadInput(f"classes must be a list of numbers or of strings, not {classes!r}")
+        self.values: NDArray[Any] = values
+        self._order = np.argsort(values, kind="stable")
+        self._sorted = values[self._order]
+        repeated = self._sorted[1:] == self._sorted[:-1]
+        if np.any(repeated) or np.any(values != values):
+            raise BadInput(f"classes must differ from one another: {values.tolist()!r}")
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def encode(self, y: object, rows: int | None = None) -> Int64s:
+        """Return the place of each label among the classes."""
+        given = as_array(y, "y")
+        labels = as_vector(given, len(given) if rows is None and given.ndim else rows or 0)
+        if labels.dtype.kind == "O":
+            labels = np.array(labels.tolist())
+        if not len(labels):
+            return np.empty(0, dtype=np.int64)
+        comparable = (labels.dtype.kind == "U") == (self._sorted.dtype.kind == "U")
+        if not comparable or labels.ndim != 1 or labels.dtype.kind not in _NUMERIC + "U":
+            raise self._unknown(0, labels[0])
+        place = np.minimum(np.searchsorted(self._sorted, labels), len(self) - 1)
+        wrong = np.flatnonzero(self._sorted[place] != labels)
+        if len(wrong):
+            raise self._unknown(int(wrong[0]), labels[wrong[0]])
+        return self._order[place]
+
+    def decode(self, codes: Int64s) -> NDArray[Any]:
+        """Return the classes at the given places."""
+        return np.asarray(self.values[codes])
+
+    def share_right(self, predicted: NDArray[Any], y: object) -> float:
+        """Return the share of predicted labels that are those of `y`; nan for no rows at all."""
+        actual = self.decode(self.encode(y, len(predicted)))
+        return float(np.mean(predicted == actual)) if len(predicted) else float("nan")
+
+    def _unknown(self, row: int, label: object) -> BadInput:
+        shown = label.item() if isinstance(label, np.generic) else label
+        known = ", ".join(repr(value) for value in self.values.tolist()[:20])
+        return BadInput(f"row {row} has the class {shown!r}; known: {known}")

@@ -1,0 +1,209 @@
+"""Multinomial naive Bayes: the model is two tables of counts, so forgetting is subtraction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from dealfl.cells import Proposal, Storage
+from dealfl.errors import BadInput, Impossible, NotLearned
+from dealfl.fixedpoint import FixedPoint, require_finite
+from dealfl.integers import Entries, Integers
+from dealfl.learners.base import Learner, SparseVector, Work
+from dealfl.learners.inputs import Labels, Matrix, as_matrix, dense_blocks, require_integer
+from dealfl.schema import ArraySpec, Schema
+from dealfl.statistics import Statistics
+
+__all__ = ["NaiveBayes"]
+
+Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+
+_MAX_FEATURES = 1 << 24
+_MAX_BITS = 30
+_BLOCK_VALUES = 1 << 20
+
+
+class NaiveBayes(Learner):
+    """Multinomial naive Bayes on non-negative features; x − offset must lie in [0, bound].
+
+    >>> model = NaiveBayes(n_features=2, classes=["ham", "spam"], feature_bound=8)
+    >>> delta = model.learn([[1, 0], [0, 3]], ["ham", "spam"])
+    >>> model.predict([[0, 1]]).tolist()
+    ['spam']
+    >>> model.forget([[1, 0]], ["ham"]).is_zero
+    False
+    """
+
+    name = "naive_bayes"
+
+    def __init__(
+        self,
+        n_features: int,
+        classes: ArrayLike,
+        smoothing: float = 1.0,
+        feature_bound: float | ArrayLike = 1.0,
+        offset: float | ArrayLike = 0.0,
+        *,
+        fraction_bits: int = 30,
+        clip: bool = False,
+        storage: Storage | None = None,
+    ) -> None:
+        features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)
+        bits = require_integer(fraction_bits, "fraction_bits", 1, _MAX_BITS)
+        if not np.isfinite(smoothing) or smoothing <= 0:
+            raise BadInput(f"smoothing must be a number above 0, not {smoothing!r}")
+        self._labels = Labels(classes)
+        self._grid = FixedPoint.of(features, feature_bound, bits, offset=offset, signed=False)
+        shape = {"n_features": features, "classes": self._labels.values.tolist()}
+        arrays = (
+            ArraySpec("counts", len(self._labels)),
+            ArraySpec("sums", len(self._labels) * features),
+        )
+        super().__init__(Schema(self.name, shape | self._grid.settings(), arrays), storage)
+        self._smoothing, self._clip = float(smoothing), clip
+        self._model: tuple[Floats, Floats] | None = None
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The arguments that make an empty learner like this one."""
+        return {
+            "n_features": self._features,
+            "classes": self._labels.values.tolist(),
+            "smoothing": self._smoothing,
+            "feature_bound": self._grid.bound.tolist(),
+            "offset": self._grid.offset.tolist(),
+            "fraction_bits": self._grid.fraction_bits,
+            "clip": self._clip,
+        }
+
+    @property
+    def _features(self) -> int:
+        return len(self._grid.bound)
+
+    def learn(self, X: object, y: object) -> Statistics:
+        """Add examples; return the statistics that were added."""
+        return self._change(X, y, +1)
+
+    def forget(self, X: object, y: object) -> Statistics:
+        """Remove examples as if they had never been learned; return what was added."""
+        return self._change(X, y, -1)
+
+    def _change(self, X: object, y: object, sign: int) -> Statistics:
+        matrix = as_matrix(X, self._features)
+        codes = self._labels.encode(y, matrix.shape[0])
+        counts = np.bincount(codes, minlength=len(self._labels))
+        arrays = {
+            "counts": Entries.of_dense(Integers(sign * counts)),
+            "sums": Entries.of_dense(Integers(sign * self._sums(matrix, codes).ravel())),
+        }
+        delta = self._apply(Statistics(self.schema, arrays), forgetting=sign < 0)
+        self._model = None
+        stored = matrix.nnz if sparse.issparse(matrix) else matrix.size
+        touched = sum(len(entries) for entries in arrays.values())
+        self._work = Work(stored + len(codes), 8 * stored + 2 * 8 * touched)
+        return delta
+
+    def _sums(self, X: Matrix, codes: Int64s) -> Int64s:
+        total = np.zeros((len(self._labels), self._features), dtype=np.int64)
+        if sparse.issparse(X) and not np.any(self._grid.offset):
+            stored = np.asarray(X.data, dtype=np.float64)
+            points = self._grid.quantise_stored(stored, X.indices, X.indptr, clip=self._clip)
+            rows = np.repeat(codes, np.diff(X.indptr))
+            np.add.at(total, (rows, X.indices), points)
+            return total
+        for first, block in dense_blocks(X, max(1, _BLOCK_VALUES // self._features)):
+            rows = self._grid.quantise(block, first, clip=self._clip)
+            block_codes = codes[first : first + len(rows)]
+            for code in np.unique(block_codes):
+                total[code] += rows[block_codes == code].sum(axis=0)
+        return total
+
+    def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
+        counts = self._state.after("counts", proposals).low
+        sums = self._state.after("sums", proposals).low
+        try:
+            self._require_possible(counts, sums.reshape(len(counts), -1))
+        except Impossible as error:
+            raise NotLearned(f"forgetting examples that were never learned: {error}") from None
+
+    def check(self) -> None:
+        """Raise `Impossible` if no set of examples can have these statistics."""
+        self._require_possible(*self._tables())
+
+    def _tables(self) -> tuple[Int64s, Int64s]:
+        counts = self._state.whole("counts").low
+        return counts, self._state.whole("sums").low.reshape(len(counts), -1)
+
+    def _require_possible(self, counts: Int64s, sums: Int64s) -> None:
+        for label, count, row in zip(self._labels.values.tolist(), counts, sums, strict=True):
+            if count < 0:
+                raise Impossible(f"{count} examples of the class {label!r}")
+            most = self._grid.limits * count
+            wrong = np.flatnonzero((row < 0) | (row > most))
+            if len(wrong):
+                raise Impossible(
+                    f"feature {wrong[0]} of {count} examples of the class {label!r} sums to "
+                    f"{row[wrong[0]]} grid points, outside [0, {most[wrong[0]]}]"
+                )
+
+    def _logarithms(self) -> tuple[Floats, Floats]:
+        """Return the logarithms of the classes' shares and of the features' shares in each."""
+        if self._model is None:
+            counts, sums = self._tables()
+            if not np.any(counts > 0):
+                raise NotLearned("no example has been learned; there is no class to predict")
+            self.check()
+            with np.errstate(divide="ignore"):
+                priors = np.log(counts / counts.sum())
+            weights = sums / self._grid.scale + self._smoothing
+            self._model = priors, np.log(weights) - np.log(weights.sum(axis=1, keepdims=True))
+        return self._model
+
+    def _joint(self, X: object) -> Floats:
+        matrix = as_matrix(X, self._features)
+        priors, features = self._logarithms()
+        self._work = Work(
+            matrix.shape[0] * len(priors) * self._features, 8 * matrix.shape[0] * self._features
+        )
+        if sparse.issparse(matrix) and not np.any(self._grid.offset):
+            require_finite(np.asarray(matrix.data, dtype=np.float64)[None, :])
+            return np.asarray(matrix @ features.T + priors)
+        joint = np.empty((matrix.shape[0], len(priors)))
+        for first, block in dense_blocks(matrix, max(1, _BLOCK_VALUES // self._features)):
+            require_finite(block, first)
+            joint[first : first + len(block)] = (block - self._grid.offset) @ features.T + priors
+        return joint
+
+    def predict(self, X: object) -> NDArray[Any]:
+        """Return the class of each row; a class without examples is never predicted."""
+        return self._labels.decode(np.argmax(self._joint(X), axis=1))
+
+    def predict_log_proba(self, X: object) -> Floats:
+        """Return the logarithm of each class's probability for each row."""
+        joint = self._joint(X)
+        top = joint.max(axis=1, keepdims=True)
+        shares: Floats = joint - top - np.log(np.exp(joint - top).sum(axis=1, keepdims=True))
+        return shares
+
+    def score(self, X: object, y: object) -> float:
+        """Return the share of rows whose class is predicted."""
+        return self._labels.share_right(self.predict(X), y)
+
+    def _forget_model(self) -> None:
+        self._model = None
+
+    def _derived(self) -> SparseVector:
+        counts, _ = self._tables()
+        held = np.flatnonzero(counts > 0)
+        if not len(held):
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        priors, features = self._logarithms()
+        width = 1 + self._features
+        table = np.column_stack([priors, features])[held]
+        places = held[:, None] * width + np.arange(width)
+        return places.ravel(), table.ravel()

@@ -1,0 +1,351 @@
+"""k nearest neighbours with locality-sensitive hashing that forgets exactly.
+
+Two classifiers on one set of signatures: `predict` looks at the examples held here, by true
+distance; `predict_votes` knows only how many examples of each class fell into each short bucket,
+which is all that leaves a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dealfl.cells import Proposal, Storage
+from dealfl.errors import BadBytes, BadInput, Impossible, NotLearned
+from dealfl.fixedpoint import FixedPoint
+from dealfl.integers import Entries, Integers
+from dealfl.learners.base import Learner, SparseVector, Work
+from dealfl.learners.forest import PrefixForest
+from dealfl.learners.inputs import (
+    Labels,
+    as_array,
+    as_matrix,
+    as_vector,
+    dense_blocks,
+    require_integer,
+)
+from dealfl.learners.signatures import Signatures
+from dealfl.learners.slab import Slab
+from dealfl.schema import ArraySpec, Schema
+from dealfl.statistics import Statistics
+
+__all__ = ["Neighbors"]
+
+Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+
+_MAX_FEATURES = 1 << 15
+_MAX_BITS = 24
+_BLOCK_ROWS = 2048
+_CLEAR_GAP = 1e-9  # between float votes: below it they are compared as fractions
+
+
+class Neighbors(Learner):
+    """k nearest neighbours among candidates that share a long prefix of a signature.
+
+    Distance is Euclidean in the units of the features, on a common grid; |x − offset| must lie
+    within the bound, and hyperplanes pass through the offset. Order is total: distance, then
+    class, then id.
+
+    >>> model = Neighbors(n_features=1, classes=["low", "high"], k=1, feature_bound=8.0)
+    >>> delta = model.learn([[1.0], [6.0]], ["low", "high"], ids=[10, 11])
+    >>> model.predict([[5.0]]).tolist()
+    ['high']
+    >>> delta = model.forget(ids=[11])
+    >>> model.predict([[5.0]]).tolist()
+    ['low']
+    """
+
+    name = "neighbors"
+
+    def __init__(
+        self,
+        n_features: int,
+        classes: ArrayLike,
+        k: int = 10,
+        tables: int = 16,
+        bits: int = 60,
+        vote_bits: int = 12,
+        seed: int = 0,
+        feature_bound: float | ArrayLike = 1.0,
+        offset: float | ArrayLike = 0.0,
+        *,
+        enough: int = 16,
+        fraction_bits: int = 20,
+        clip: bool = False,
+        storage: Storage | None = None,
+    ) -> None:
+        features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)
+        grid_bits = require_integer(fraction_bits, "fraction_bits", 1, _MAX_BITS)
+        self._k = require_integer(k, "k", 1, 1 << 20)
+        self._enough = require_integer(enough, "enough", 1, 1 << 20)
+        self._labels = Labels(classes)
+        self._grid = FixedPoint.of(features, feature_bound, grid_bits, offset=offset, shared=True)
+        self._signatures = Signatures(features, tables, bits, vote_bits, seed)
+        shape: dict[str, object] = {
+            "n_features": features,
+            "classes": self._labels.values.tolist(),
+            "tables": self._signatures.tables,
+            "vote_bits": self._signatures.vote_bits,
+            "bits": self._signatures.bits,
+            "seed": self._signatures.seed,
+        }
+        arrays = (
+            ArraySpec("counts", len(self._labels)),
+            ArraySpec("votes", self._signatures.buckets * len(self._labels)),
+        )
+        super().__init__(Schema(self.name, shape | self._grid.settings(), arrays), storage)
+        self._clip = clip
+        self._slab = Slab(features)
+        self._forest = PrefixForest(self._signatures.tables, self._signatures.bits)
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The arguments that make an empty learner like this one."""
+        return {
+            "n_features": self._features,
+            "classes": self._labels.values.tolist(),
+            "k": self._k,
+            "tables": self._signatures.tables,
+            "bits": self._signatures.bits,
+            "vote_bits": self._signatures.vote_bits,
+            "seed": self._signatures.seed,
+            "feature_bound": self._grid.bound.tolist(),
+            "offset": self._grid.offset.tolist(),
+            "enough": self._enough,
+            "fraction_bits": self._grid.fraction_bits,
+            "clip": self._clip,
+        }
+
+    @property
+    def _features(self) -> int:
+        return len(self._grid.bound)
+
+    def __len__(self) -> int:
+        """Return how many examples are held here."""
+        return len(self._slab)
+
+    def learn(self, X: object, y: object, ids: object = None) -> Statistics:
+        """Add examples, under ids of the caller's or the smallest free ones."""
+        vectors = self._quantised(X, clip=self._clip)
+        codes = self._labels.encode(y, len(vectors))
+        numbers = self._slab.new_ids(len(vectors)) if ids is None else _as_ids(ids, len(vectors))
+        self._slab.require_new(numbers)
+        keys = self._signatures.of(vectors)
+        delta = self._apply(self._delta(keys, codes, +1), forgetting=False)
+        self._forest.add(self._slab.add(numbers, vectors, codes), keys)
+        self._work = self._cost(len(vectors))
+        return delta
+
+    def forget(self, X: object = None, y: object = None, ids: object = None) -> Statistics:
+        """Remove examples by id, or by value: of equal ones, those with the smallest ids."""
+        slots = self._slots_of_ids(ids) if ids is not None else self._slots_of_values(X, y)
+        vectors, codes = self._slab.vectors[slots], self._slab.codes[slots].astype(np.int64)
+        keys = self._signatures.of(vectors)
+        delta = self._apply(self._delta(keys, codes, -1), forgetting=True)
+        self._forest.remove(slots, keys)
+        self._slab.remove(slots)
+        self._work = self._cost(len(slots))
+        return delta
+
+    def _cost(self, rows: int) -> Work:
+        planes = self._signatures.tables * self._signatures.bits
+        counters = self._signatures.tables + 1
+        operations = rows * (self._features * planes + counters)
+        return Work(operations, rows * (8 * self._features + 2 * 8 * counters))
+
+    def _quantised(self, X: object, *, clip: bool) -> NDArray[np.int32]:
+        matrix = as_matrix(X, self._features)
+        vectors = np.empty((matrix.shape[0], self._features), dtype=np.int32)
+        for first, block in dense_blocks(matrix, _BLOCK_ROWS):
+            vectors[first : first + len(block)] = self._grid.quantise(block, first, clip=clip)
+        return vectors
+
+    def _delta(self, keys: NDArray[np.uint64], codes: Int64s, sign: int) -> Statistics:
+        counts = np.bincount(codes, minlength=len(self._labels))
+        places = self._signatures.buckets_of(keys) * len(self._labels) + codes[:, None]
+        indices, votes = np.unique(places, return_counts=True)
+        arrays = {
+            "counts": Entries.of_dense(Integers(sign * counts)),
+            "votes": Entries(indices, Integers(sign * votes.astype(np.int64))),
+        }
+        return Statistics(self.schema, arrays)
+
+    def _slots_of_ids(self, ids: object) -> Int64s:
+        numbers = _as_ids(ids, None)
+        if len(np.unique(numbers)) != len(numbers):
+            raise BadInput("an id is given twice; each example can be forgotten once")
+        return self._slab.slots(numbers)
+
+    def _slots_of_values(self, X: object, y: object) -> Int64s:
+        vectors = self._quantised(X, clip=self._clip)
+        codes = self._labels.encode(y, len(vectors))
+        keys = self._signatures.of(vectors)
+        taken: list[int] = []
+        for row, (vector, code) in enumerate(zip(vectors, codes, strict=True)):
+            slots = self._forest.equal(keys[row, 0])
+            same = np.all(self._slab.vectors[slots] == vector, axis=1)
+            equal = slots[same & (self._slab.codes[slots] == code)]
+            free = [slot for slot in equal.tolist() if slot not in taken]
+            if not free:
+                raise NotLearned(f"row {row} is not among the {len(self)} examples held")
+            taken.append(min(free, key=lambda slot: int(self._slab.ids[slot])))
+        return np.array(taken, dtype=np.int64)
+
+    def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
+        if any(np.any(proposal.values.negative) for proposal in proposals.values()):
+            raise NotLearned("forgetting examples that were never learned: a count below zero")
+
+    def check(self) -> None:
+        """Raise `Impossible` if no set of examples can have these statistics."""
+        counts = self._state.whole("counts").low
+        votes = self._state.snapshot()["votes"]
+        if np.any(counts < 0) or np.any(votes.values.negative):
+            raise Impossible("a count below zero")
+        classes = len(self._labels)
+        table_size = self._signatures.buckets // self._signatures.tables * classes
+        sums = np.zeros((self._signatures.tables, classes), dtype=np.int64)
+        np.add.at(sums, (votes.indices // table_size, votes.indices % classes), votes.values.low)
+        wrong = np.argwhere(sums != counts)
+        if len(wrong):
+            table, code = wrong[0]
+            raise Impossible(
+                f"table {table} counts {sums[table, code]} examples of the class "
+                f"{self._labels.values[code]}, but {counts[code]} were learned"
+            )
+
+    # -- the examples held here -----------------------------------------------------------------
+
+    def nearest(self, X: object, k: int | None = None) -> list[tuple[Int64s, Floats]]:
+        """Return ids and distances of up to k held examples for each row.
+
+        The nearest come first, equally near ones by id. Queries outside the bounds are moved there.
+        """
+        count = self._k if k is None else require_integer(k, "k", 1, 1 << 20)
+        unit = float(self._grid.scale[0])
+        found = []
+        for slots, squares in self._candidates(X, count):
+            order = np.lexsort((self._slab.ids[slots], squares))[:count]
+            distances = np.sqrt(squares[order].astype(np.float64)) / unit
+            found.append((self._slab.ids[slots[order]], distances))
+        return found
+
+    def predict(self, X: object) -> NDArray[Any]:
+        """Return the class most common among the k nearest examples held here.
+
+        Examples tied at the k-th distance share the places left, so that the answer depends on
+        the examples alone, not on their ids or the order in which they came.
+        """
+        winners = [
+            _commonest_nearest(squares, self._slab.codes[slots], self._k)
+            for slots, squares in self._candidates(X, self._k)
+        ]
+        return self._labels.decode(np.array(winners, dtype=np.int64))
+
+    def _candidates(self, X: object, k: int) -> Iterator[tuple[Int64s, Int64s]]:
+        """Yield for each row the slots worth a look and their exact squared distances."""
+        vectors = self._quantised(X, clip=True)
+        if not len(self._slab):
+            raise NotLearned("no example is held here; predict_votes uses the statistics alone")
+        self._work = self._cost(len(vectors))
+        keys = self._signatures.of(vectors)
+        for vector, slots in zip(
+            vectors, self._forest.candidates(keys, max(self._enough, k)), strict=True
+        ):
+            offsets = self._slab.vectors[slots].astype(np.int64) - vector
+            self._work = self._work + Work(offsets.size, 4 * offsets.size)
+            yield slots, np.einsum("ij,ij->i", offsets, offsets)
+
+    # -- the votes of everybody -----------------------------------------------------------------
+
+    def predict_votes(self, X: object) -> NDArray[Any]:
+        """Return the class with the largest mean, over tables, of its share in the bucket."""
+        if not np.any(self._state.whole("counts").low > 0):
+            raise NotLearned("no example has been learned; there is no class to predict")
+        buckets = self._signatures.buckets_of(self._signatures.of(self._quantised(X, clip=True)))
+        classes = len(self._labels)
+        places = buckets[:, :, None] * classes + np.arange(classes)
+        votes = self._state.cells("votes").at(places.ravel()).low.reshape(places.shape)
+        self._work = Work(self._cost(len(votes)).operations + votes.size, 8 * votes.size)
+        return self._labels.decode(self._winners(votes))
+
+    def _winners(self, votes: Int64s) -> Int64s:
+        """Return the winning class of each row of votes[row, table, class]; exact."""
+        totals = votes.sum(axis=2, keepdims=True)
+        shares = np.divide(votes, totals, out=np.zeros(votes.shape), where=totals > 0).sum(axis=1)
+        winners = np.argmax(shares, axis=1)
+        best = shares.max(axis=1, keepdims=True)
+        for row in np.flatnonzero(np.sum(shares >= best - _CLEAR_GAP, axis=1) > 1):
+            exact = [_mean_share(votes[row, :, code], totals[row, :, 0])
+                     for code in range(votes.shape[2])]  # fmt: skip
+            winners[row] = exact.index(max(exact))
+        return self._or_commonest(winners, best[:, 0])
+
+    def _or_commonest(self, winners: Int64s, best: Floats) -> Int64s:
+        """Where every bucket is empty, the commonest class of all is the best guess."""
+        commonest = int(np.argmax(self._state.whole("counts").low))
+        return np.where(best > 0, winners, commonest)
+
+    def score(self, X: object, y: object) -> float:
+        """Return the share of rows whose class `predict` finds."""
+        return self._labels.share_right(self.predict(X), y)
+
+    def score_votes(self, X: object, y: object) -> float:
+        """Return the share of rows whose class `predict_votes` finds."""
+        return self._labels.share_right(self.predict_votes(X), y)
+
+    def _forget_model(self) -> None:
+        """Votes are read from the statistics; there is nothing to drop."""
+
+    def _derived(self) -> SparseVector:
+        votes = self._state.snapshot()["votes"]
+        buckets, member = np.unique(votes.indices // len(self._labels), return_inverse=True)
+        totals = np.bincount(member, weights=votes.values.to_float(), minlength=len(buckets))
+        return votes.indices, votes.values.to_float() / totals[member]
+
+    # -- files ----------------------------------------------------------------------------------
+
+    def _sections(self) -> dict[str, bytes]:
+        slots = self._slab.held()
+        return super()._sections() | {
+            "ids": self._slab.ids[slots].astype("<i8").tobytes(),
+            "codes": self._slab.codes[slots].astype("<i4").tobytes(),
+            "vectors": self._slab.vectors[slots].astype("<i4").tobytes(),
+        }
+
+    def _restore(self, sections: Mapping[str, bytes]) -> None:
+        super()._restore(sections)
+        ids = np.frombuffer(sections["ids"], dtype="<i8").astype(np.int64)
+        codes = np.frombuffer(sections["codes"], dtype="<i4").astype(np.int64)
+        vectors = np.frombuffer(sections["vectors"], dtype="<i4").astype(np.int32)
+        if len(codes) != len(ids) or len(vectors) != len(ids) * self._features:
+            raise BadBytes("the examples of the saved learner do not fit together")
+        vectors = vectors.reshape(len(ids), self._features)
+        self._forest.add(self._slab.add(ids, vectors, codes), self._signatures.of(vectors))
+
+
+def _commonest_nearest(squares: Int64s, codes: NDArray[np.int32], k: int) -> int:
+    """Return the commonest class among the k nearest; ties at the end share the places left."""
+    classes = int(codes.max()) + 1
+    limit = np.partition(squares, k - 1)[k - 1] if len(squares) > k else squares.max()
+    nearer = np.bincount(codes[squares < limit], minlength=classes)
+    tied = np.bincount(codes[squares == limit], minlength=classes)
+    places_left = min(k, len(squares)) - nearer.sum()
+    return int(np.argmax(nearer * tied.sum() + places_left * tied))
+
+
+def _as_ids(ids: object, rows: int | None) -> Int64s:
+    numbers = as_array(ids, "ids")
+    numbers = as_vector(numbers, numbers.size if rows is None else rows, "ids")
+    if len(numbers) and numbers.dtype.kind not in "iu":
+        raise BadInput(f"ids hold {numbers.dtype} values; an id is a whole number")
+    return numbers.astype(np.int64)
+
+
+def _mean_share(votes: Int64s, totals: Int64s) -> Fraction:
+    pairs = zip(votes.tolist(), totals.tolist(), strict=True)
+    return sum((Fraction(vote, total) for vote, total in pairs if total), Fraction())

@@ -1,0 +1,207 @@
+"""What both Tikhonov learners share: exact moments of [1, X, targets], and weights from them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dealfl.cells import Proposal, Storage
+from dealfl.errors import BadInput, Impossible, NotLearned, unknown_name
+from dealfl.fixedpoint import FixedPoint, require_finite
+from dealfl.integers import Entries, Integers
+from dealfl.learners.base import Learner, Work
+from dealfl.learners.factors import SOLVERS, Factor, factorise, follows
+from dealfl.learners.gram import MAX_BITS, block_rows, exact_gram, packed, triangle
+from dealfl.learners.inputs import Matrix, as_matrix, dense_blocks, require_integer
+from dealfl.learners.possible import require_products
+from dealfl.schema import ArraySpec, Schema
+from dealfl.statistics import Statistics
+
+__all__ = ["NormalEquations"]
+
+Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+
+_MAX_ROWS_BITS = 24  # sums of 2^24 rows never overflow
+_STEPS_BEFORE_REFRESH = 1000  # rank-one steps; making the factor anew then costs next to nothing
+
+
+class NormalEquations(Learner):
+    """Ridge regression on the packed moments of the columns [1, features, targets].
+
+    `moments` holds the lower triangle row by row: the number of examples first, then for each
+    feature its sum and its products with the features before it, then the same for each target.
+    """
+
+    def __init__(
+        self,
+        shape: dict[str, object],
+        grid: FixedPoint,
+        targets: int,
+        *,
+        penalty: float,
+        solver: str,
+        intercept: bool,
+        clip: bool,
+        storage: Storage | None,
+    ) -> None:
+        if not np.isfinite(penalty) or penalty < 0:
+            raise BadInput(f"penalty must be a number from 0 on, not {penalty!r}")
+        if solver not in SOLVERS:
+            raise unknown_name("solver", solver, SOLVERS)
+        bits = require_integer(grid.fraction_bits, "fraction_bits", 1, MAX_BITS)
+        columns = 1 + len(grid.bound) + targets
+        width = 64 if 2 * bits + _MAX_ROWS_BITS <= 62 else 96
+        moments = ArraySpec("moments", columns * (columns + 1) // 2, width)
+        super().__init__(Schema(self.name, shape | grid.settings(), (moments,)), storage)
+        self._grid, self._targets, self._columns, self._wide = grid, targets, columns, moments.wide
+        self._penalty, self._solver = float(penalty), solver
+        self._intercept, self._clip = intercept, clip
+        self._factor: Factor | None = None
+        self._steps = 0
+        self._weights: Floats | None = None
+
+    @abstractmethod
+    def _target_columns(self, y: object, rows: int) -> Int64s:
+        """Return the targets of all rows as integers, one column each."""
+
+    @abstractmethod
+    def _target_products(self, moments: Integers) -> Floats:
+        """Return [1, X]ᵀ·targets in units of the grid, one column a target."""
+
+    @property
+    def _features(self) -> int:
+        return len(self._grid.bound)
+
+    def learn(self, X: object, y: object) -> Statistics:
+        """Add examples; return the statistics that were added."""
+        return self._change(X, y, +1)
+
+    def forget(self, X: object, y: object) -> Statistics:
+        """Remove examples as if they had never been learned; return what was added."""
+        return self._change(X, y, -1)
+
+    def _change(self, X: object, y: object, sign: int) -> Statistics:
+        matrix = as_matrix(X, self._features)
+        targets = self._target_columns(y, matrix.shape[0])
+        moments, last = self._moments(matrix, targets)
+        entries = Entries.of_dense(moments if sign > 0 else -moments)
+        delta = self._apply(Statistics(self.schema, {"moments": entries}), forgetting=sign < 0)
+        self._follow(last, sign, matrix.shape[0])
+        self._work = self._cost(matrix.shape[0])
+        return delta
+
+    def _cost(self, rows: int) -> Work:
+        cells = self._columns * (self._columns + 1) // 2
+        return Work(rows * cells, 8 * rows * self._columns + 2 * 8 * cells)
+
+    def _moments(self, X: Matrix, targets: Int64s) -> tuple[Integers, Int64s]:
+        """Return the moments of a batch and its last block of rows, as integers."""
+        bits = self._grid.fraction_bits
+        total = Integers.zeros(self._columns * (self._columns + 1) // 2, self._wide)
+        rows = np.empty((0, self._columns), dtype=np.int64)
+        for first, block in dense_blocks(X, block_rows(self._columns, bits)):
+            rows = np.empty((len(block), self._columns), dtype=np.int64)
+            rows[:, 0] = 1
+            rows[:, 1 : 1 + self._features] = self._grid.quantise(block, first, clip=self._clip)
+            rows[:, 1 + self._features :] = targets[first : first + len(block)]
+            total = total + exact_gram(rows, bits, wide=self._wide)
+        return total, rows
+
+    def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
+        try:
+            self._require_possible(self._state.after("moments", proposals), pairs=False)
+        except Impossible as error:
+            raise NotLearned(f"forgetting examples that were never learned: {error}") from None
+
+    def check(self) -> None:
+        """Raise `Impossible` if no set of examples can have these statistics."""
+        self._require_possible(self._state.whole("moments"), pairs=True)
+
+    def _require_possible(self, moments: Integers, *, pairs: bool) -> None:
+        limits = [1, *[1 << self._grid.fraction_bits] * (self._features + self._targets)]
+        require_products(moments, limits, pairs=pairs)
+
+    # -- the model ------------------------------------------------------------------------------
+
+    @property
+    def _design(self) -> slice:
+        """The columns that have weights: with or without the constant one."""
+        return slice(0 if self._intercept else 1, 1 + self._features)
+
+    def _units(self) -> Floats:
+        """Return grid points per unit for [1, features]: scaled features lie in [-1, 1]."""
+        return np.concatenate(([1.0], np.full(self._features, 2.0**self._grid.fraction_bits)))
+
+    def _matrix(self, moments: Integers) -> Floats:
+        size = 1 + self._features
+        left, right = triangle(size)
+        units = self._units()
+        values = moments[: len(left)].to_float() / (units[left] * units[right])
+        matrix = np.zeros((size, size))
+        matrix[left, right] = values
+        matrix[right, left] = values
+        feature_units = np.ldexp(1.0, self._grid.exponent.astype(np.int32))
+        matrix[range(1, size), range(1, size)] += self._penalty / feature_units**2
+        return matrix[self._design, self._design]
+
+    def _solved(self) -> Floats:
+        """Return the weights of [1, features] in original units, one column a target."""
+        if self._weights is None:
+            moments = self._state.whole("moments")
+            if self._factor is None:
+                self._factor = factorise(self._matrix(moments), self._solver)
+                self._steps = 0
+            design = self._design
+            right = (self._target_products(moments) / self._units()[:, None])[design]
+            feature_units = np.ldexp(1.0, -self._grid.exponent.astype(np.int32))
+            weights = np.zeros((1 + self._features, right.shape[1]))
+            weights[design] = self._factor.solve(right)
+            weights[1:] *= feature_units[:, None]
+            self._weights = weights
+        return self._weights
+
+    def _cross(self, moments: Integers, target: int) -> Floats:
+        """Return the products of one target with [1, features]."""
+        start = packed(1 + self._features + target, 0)
+        return moments[start : start + 1 + self._features].to_float()
+
+    def _follow(self, rows: Int64s, sign: int, count: int) -> None:
+        """Let the live factor follow a small batch, or drop it: it is made anew when needed."""
+        self._weights = None
+        self._steps += count
+        if self._factor is None or count == 0:
+            return
+        size = 1 + self._features
+        small = (
+            follows(self._solver, count, size)
+            and count == len(rows)  # the batch was one block
+            and self._steps <= _STEPS_BEFORE_REFRESH
+        )
+        scaled = rows[:, :size][:, self._design] / self._units()[self._design] if small else rows
+        if not small or not all(self._factor.update(row, sign) for row in scaled):
+            self._factor = None
+
+    def _forget_model(self) -> None:
+        self._factor, self._weights = None, None
+
+    def _derived(self) -> tuple[Int64s, Floats]:
+        weights = self._solved().ravel()
+        return np.arange(len(weights)), weights
+
+    def _count(self) -> int:
+        return self._state.cells("moments").at(np.zeros(1, dtype=np.int64)).tolist()[0]
+
+    def _outputs(self, X: object) -> Floats:
+        """Return the value of each target for each row."""
+        matrix = as_matrix(X, self._features)
+        weights = self._solved()
+        outputs = np.empty((matrix.shape[0], weights.shape[1]))
+        for first, block in dense_blocks(matrix, 4096):
+            require_finite(block, first)
+            outputs[first : first + len(block)] = block @ weights[1:] + weights[0]
+        self._work = Work(outputs.size * self._features, 8 * matrix.shape[0] * self._features)
+        return outputs

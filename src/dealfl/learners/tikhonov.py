@@ -1,0 +1,222 @@
+"""Tikhonov (ridge) regression and classification that forget exactly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dealfl.cells import Storage
+from dealfl.errors import BadInput, Impossible, NotLearned
+from dealfl.fixedpoint import FixedPoint
+from dealfl.integers import Integers
+from dealfl.learners.gram import packed
+from dealfl.learners.inputs import Labels, as_vector, require_integer
+from dealfl.learners.normal_equations import NormalEquations
+
+__all__ = ["Tikhonov", "TikhonovClassifier"]
+
+Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+
+_MAX_FEATURES = 1 << 15
+
+
+class Tikhonov(NormalEquations):
+    """Ridge regression: exact integer moments are its state, the weights a cache.
+
+    `penalty` is in units of the original features, as scikit-learn's `alpha`. Bounds are a number,
+    or one per feature: tight ones give a finer grid.
+
+    >>> model = Tikhonov(n_features=1, penalty=0.0, feature_bound=4.0, target_bound=8.0)
+    >>> delta = model.learn([[1.0], [2.0], [3.0]], [2.0, 4.0, 7.0])
+    >>> delta = model.forget([[3.0]], [7.0])
+    >>> model.weights.tolist()
+    [2.0]
+    """
+
+    name = "tikhonov"
+
+    def __init__(
+        self,
+        n_features: int,
+        penalty: float = 1.0,
+        feature_bound: float | ArrayLike = 1.0,
+        target_bound: float = 1.0,
+        fraction_bits: int = 30,
+        solver: str = "auto",
+        *,
+        intercept: bool = False,
+        clip: bool = False,
+        storage: Storage | None = None,
+    ) -> None:
+        features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)
+        grid = FixedPoint.of(features, feature_bound, fraction_bits)
+        self._target_grid = FixedPoint.of(1, target_bound, fraction_bits, what="target")
+        shape = {"n_features": features} | self._target_grid.settings()
+        super().__init__(
+            shape, grid, 1, penalty=penalty, solver=solver, intercept=intercept,
+            clip=clip, storage=storage,
+        )  # fmt: skip
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The arguments that make an empty learner like this one."""
+        return {
+            "n_features": self._features,
+            "penalty": self._penalty,
+            "feature_bound": self._grid.bound.tolist(),
+            "target_bound": float(self._target_grid.bound[0]),
+            "fraction_bits": self._grid.fraction_bits,
+            "solver": self._solver,
+            "intercept": self._intercept,
+            "clip": self._clip,
+        }
+
+    @property
+    def weights(self) -> Floats:
+        """One weight a feature, in original units; fresh after every call."""
+        return self._solved()[1:, 0].copy()
+
+    @property
+    def bias(self) -> float:
+        """What is added to every prediction: 0.0 without `intercept`."""
+        return float(self._solved()[0, 0])
+
+    def predict(self, X: object) -> Floats:
+        """Return the predicted target of each row."""
+        return self._outputs(X)[:, 0]
+
+    def score(self, X: object, y: object) -> float:
+        """Return R², the share of the targets' variance that is explained."""
+        predicted = self.predict(X)
+        targets = np.asarray(as_vector(y, len(predicted)), dtype=np.float64)
+        residual = float(np.sum((targets - predicted) ** 2))
+        spread = float(np.sum((targets - targets.mean()) ** 2))
+        return 1.0 - residual / spread if spread else float(residual == 0.0)
+
+    def _target_columns(self, y: object, rows: int) -> Int64s:
+        targets = as_vector(y, rows)
+        if targets.dtype.kind not in "biuf":
+            raise BadInput(f"y holds {targets.dtype} values; only real numbers can be learned")
+        column = targets.astype(np.float64)[:, None]
+        return self._target_grid.quantise(column, clip=self._clip)
+
+    def _target_products(self, moments: Integers) -> Floats:
+        return self._cross(moments, 0)[:, None] / self._target_grid.scale
+
+
+class TikhonovClassifier(NormalEquations):
+    """One-vs-rest ridge classification: all classes share one matrix of moments.
+
+    >>> model = TikhonovClassifier(n_features=2, classes=["cat", "dog"])
+    >>> delta = model.learn([[1, 0], [0, 1], [0, 1]], ["cat", "dog", "dog"])
+    >>> model.predict([[1, 0], [0, 1]]).tolist()
+    ['cat', 'dog']
+    """
+
+    name = "tikhonov_classifier"
+
+    def __init__(
+        self,
+        n_features: int,
+        classes: ArrayLike,
+        penalty: float = 1.0,
+        feature_bound: float | ArrayLike = 1.0,
+        fraction_bits: int = 30,
+        solver: str = "auto",
+        *,
+        intercept: bool = True,
+        clip: bool = False,
+        storage: Storage | None = None,
+    ) -> None:
+        features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)
+        self._labels = Labels(classes)
+        grid = FixedPoint.of(features, feature_bound, fraction_bits)
+        shape = {"n_features": features, "classes": self._labels.values.tolist()}
+        super().__init__(
+            shape, grid, len(self._labels), penalty=penalty, solver=solver, intercept=intercept,
+            clip=clip, storage=storage,
+        )  # fmt: skip
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The arguments that make an empty learner like this one."""
+        return {
+            "n_features": self._features,
+            "classes": self._labels.values.tolist(),
+            "penalty": self._penalty,
+            "feature_bound": self._grid.bound.tolist(),
+            "fraction_bits": self._grid.fraction_bits,
+            "solver": self._solver,
+            "intercept": self._intercept,
+            "clip": self._clip,
+        }
+
+    @property
+    def weights(self) -> Floats:
+        """One row of weights a class, in original units; fresh after every call."""
+        weights: Floats = self._solved()[1:].T.copy()
+        return weights
+
+    @property
+    def bias(self) -> Floats:
+        """What is added to the output of each class."""
+        bias: Floats = self._solved()[0].copy()
+        return bias
+
+    def predict(self, X: object) -> NDArray[Any]:
+        """Return the class of each row; a class without examples is never predicted."""
+        counts = self._class_counts(self._state.whole("moments"))
+        if not np.any(counts > 0):
+            raise NotLearned("no example has been learned; there is no class to predict")
+        outputs = np.where(counts > 0, self._outputs(X), -np.inf)
+        return self._labels.decode(np.argmax(outputs, axis=1))
+
+    def score(self, X: object, y: object) -> float:
+        """Return the share of rows whose class is predicted."""
+        return self._labels.share_right(self.predict(X), y)
+
+    def check(self) -> None:
+        """Raise `Impossible` if no set of examples can have these statistics."""
+        super().check()
+        self._require_one_class_each(self._state.whole("moments"))
+
+    def _require_possible(self, moments: Integers, *, pairs: bool) -> None:
+        super()._require_possible(moments, pairs=pairs)
+        counts = self._class_counts(moments)
+        if np.any(counts < 0):
+            worst = int(np.argmin(counts))
+            label = self._labels.values[worst]
+            raise Impossible(f"{int(counts[worst])} examples of the class {label}")
+
+    def _require_one_class_each(self, moments: Integers) -> None:
+        first = 1 + self._features
+        total = moments[self._row(0)]
+        for target in range(1, self._targets):
+            total = total + moments[self._row(target)]
+        sums = moments[np.array([packed(j, 0) for j in range(first)], dtype=np.int64)]
+        if not total.same(sums):
+            raise Impossible("the classes' sums do not add up to the sums of the features")
+        for target in range(self._targets):
+            start = packed(first + target, first)
+            among = moments[start : start + target + 1].tolist()
+            if any(among[:-1]) or among[-1] != moments[self._row(target)][:1].tolist()[0]:
+                raise Impossible(f"an example of the class {self._labels.values[target]} is shared")
+
+    def _row(self, target: int) -> slice:
+        start = packed(1 + self._features + target, 0)
+        return slice(start, start + 1 + self._features)
+
+    def _class_counts(self, moments: Integers) -> Floats:
+        return np.array([self._cross(moments, target)[0] for target in range(self._targets)])
+
+    def _target_columns(self, y: object, rows: int) -> Int64s:
+        return np.eye(len(self._labels), dtype=np.int64)[self._labels.encode(y, rows)]
+
+    def _target_products(self, moments: Integers) -> Floats:
+        among = np.stack([self._cross(moments, t) for t in range(self._targets)], axis=1)
+        everything = among.sum(axis=1, keepdims=True)
+        products: Floats = 2.0 * among - everything  # +1 for the class, -1 for the rest
+        return products

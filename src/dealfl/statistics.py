@@ -1,0 +1,97 @@
+"""Statistics: the integers that a model is a function of. They form a group.
+
+a + b        what both have learned
+a - b, -a    what is left after forgetting
+a == b       the same, bit for bit
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dealfl import encoding
+from dealfl.digests import array_digest, block_hashes, whole_digest
+from dealfl.integers import Entries, Integers
+from dealfl.schema import ArraySpec, Schema
+
+__all__ = ["ArraySpec", "Schema", "Statistics"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statistics:
+    """Named arrays of integers of one learner: all that is ever sent or stored.
+
+    Only non-zeros are held, by ascending index, so that nothing remains of what was forgotten.
+
+    >>> schema = Schema("counter", {}, (ArraySpec("counts", 1000),))
+    >>> one = Statistics(schema, {"counts": Entries.of({7: 1})})
+    >>> (one + one)["counts"].to_dict(), (one - one).is_zero
+    ({7: 2}, True)
+    """
+
+    schema: Schema
+    arrays: Mapping[str, Entries]
+
+    @classmethod
+    def zero(cls, schema: Schema) -> Statistics:
+        """Return the statistics of nothing learned."""
+        empty = np.empty(0, dtype=np.int64)
+        arrays = {spec.name: Entries(empty, Integers.zeros(0, spec.wide)) for spec in schema.arrays}
+        return cls(schema, arrays)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, max_bytes: int = encoding.MAX_BYTES) -> Statistics:
+        """Read what `to_bytes` wrote; decoded arrays may take up to `max_bytes` of memory."""
+        return cls(*encoding.decode(data, max_bytes))
+
+    def to_bytes(self) -> bytes:
+        """Return canonical bytes: equal statistics give equal bytes."""
+        return encoding.encode(self.schema, self.arrays)
+
+    def __getitem__(self, name: str) -> Entries:
+        return self.arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.arrays)
+
+    def __neg__(self) -> Statistics:
+        return Statistics(self.schema, {name: -self.arrays[name] for name in self.arrays})
+
+    def __add__(self, other: Statistics) -> Statistics:
+        self.schema.require_same(other.schema)
+        arrays = {name: self.arrays[name] + other.arrays[name] for name in self.arrays}
+        return Statistics(self.schema, arrays)
+
+    def __sub__(self, other: Statistics) -> Statistics:
+        return self + -other
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Statistics):
+            return NotImplemented
+        return self.schema == other.schema and all(
+            self.arrays[name].same(other.arrays[name]) for name in self.arrays
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # compared by value, too large to hash
+
+    def __repr__(self) -> str:
+        held = ", ".join(f"{name}: {len(self.arrays[name])}" for name in self.arrays)
+        return f"<Statistics of {self.schema.learner}, non-zeros in {held}>"
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether nothing is left."""
+        return all(len(entries) == 0 for entries in self.arrays.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return sum(entries.nbytes for entries in self.arrays.values())
+
+    def digest(self) -> str:
+        """Return a sha256 that is equal exactly when settings and values are."""
+        digests = [(name, array_digest(block_hashes(self.arrays[name]))) for name in self.arrays]
+        return whole_digest(self.schema.canonical(), digests)

@@ -6,31 +6,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-import dealfl.learners
 from dealfl.datasets import CATALOG, Examples, load
 from dealfl.features import feature_map
+from dealfl.learners import LEARNERS
 
-CLASSES = {
-    "tikhonov": "Tikhonov",
-    "tikhonov_classifier": "TikhonovClassifier",
-    "naive_bayes": "NaiveBayes",
-    "neighbors": "Neighbors",
-    "personalized_pagerank": "PersonalizedPageRank",
-}
 PAIRS = [(name, learner) for name, entry in CATALOG.items() for learner in entry.learners]
 ROWS = 200
 
 
 def made(name: str, learner: str) -> Any:
-    return getattr(dealfl.learners, CLASSES[learner])(**CATALOG[name].settings(learner))
+    return LEARNERS[learner](**CATALOG[name].settings(learner))
 
 
 @pytest.mark.parametrize(("name", "learner"), PAIRS)
 def test_a_learner_made_from_the_catalog_learns_and_forgets_real_rows(
     name: str, learner: str, request: pytest.FixtureRequest
 ) -> None:
-    if not hasattr(dealfl.learners, CLASSES[learner]):
-        pytest.skip(f"dealfl.learners has no {CLASSES[learner]}")
     dataset = CATALOG[name]
     if dataset.files:
         load_real: Callable[[str], Examples] = request.getfixturevalue("load_real")

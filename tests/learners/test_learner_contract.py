@@ -38,35 +38,37 @@ def _possible(subject: Subject, drawn: list[tuple[bool, list[int]]]) -> list[Ope
 @every_learner
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(drawn=st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 99), max_size=6))))
-def test_any_interleaving_leaves_what_training_from_scratch_gives(subject, drawn):
+def test_any_interleaving_leaves_what_training_from_scratch_gives(
+    subject: Subject, drawn: list[tuple[bool, list[int]]]
+) -> None:
     check_interleaving(subject, _possible(subject, drawn))
 
 
 @every_learner
-def test_random_interleavings_pass_every_check(subject):
+def test_random_interleavings_pass_every_check(subject: Subject) -> None:
     check_learner(subject, interleavings=40)
 
 
 @every_learner
-def test_what_can_not_be_used_is_refused_and_changes_nothing(subject):
+def test_what_can_not_be_used_is_refused_and_changes_nothing(subject: Subject) -> None:
     check_refusals(subject)
 
 
 @every_learner
-def test_impossible_statistics_are_rejected(subject):
+def test_impossible_statistics_are_rejected(subject: Subject) -> None:
     check_impossible(subject)
 
 
 @every_learner
-def test_a_saved_learner_goes_on_as_before(subject):
+def test_a_saved_learner_goes_on_as_before(subject: Subject) -> None:
     check_files(subject)
 
 
 @pytest.mark.soak
 @every_learner
-def test_ten_thousand_interleavings(subject):
+def test_ten_thousand_interleavings(subject: Subject) -> None:
     check_learner(subject, interleavings=10_000, seed=int(os.environ.get("SOAK_SEED", "1")))
 
 
-def test_every_learner_is_under_contract():
+def test_every_learner_is_under_contract() -> None:
     assert set(SUBJECTS) == set(LEARNERS)

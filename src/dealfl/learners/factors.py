@@ -114,4 +114,4 @@ def follows(solver: str, rows: int, size: int) -> bool:
         return False
     if solver == "auto":
         return size >= 32 and rows == 1
-    return rows <= max(1, size // 8)
+    return rows <= min(max(1, size // 8), 16)  # always less than a block of rows

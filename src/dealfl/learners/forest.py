@@ -94,11 +94,20 @@ class _Table:
             return
         place = _place_of(self._keys, self._slots, key, slot)
         assert place is not None, "the example is not in the index"
-        neighbour = place - 1 if place else min(1, len(self._keys) - 1)
-        self._keys[place] = self._keys[neighbour]
         self._slots[place] = _GAP
+        self._overwrite_gaps(place)
         self._gaps = np.insert(self._gaps, np.searchsorted(self._gaps, place), place)
         self._merge_if_many()
+
+    def _overwrite_gaps(self, place: int) -> None:
+        """Give the gaps around `place` the key of an example beside them: order is kept."""
+        first, after = place, place + 1
+        while first > 0 and self._slots[first - 1] == _GAP:
+            first -= 1
+        while after < len(self._slots) and self._slots[after] == _GAP:
+            after += 1
+        beside = first - 1 if first > 0 else after
+        self._keys[first:after] = self._keys[beside] if beside < len(self._keys) else 0
 
     def _merge_if_many(self) -> None:
         waiting = len(self._new_keys) + len(self._gaps)

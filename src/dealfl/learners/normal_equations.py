@@ -176,11 +176,7 @@ class NormalEquations(Learner):
         if self._factor is None or count == 0:
             return
         size = 1 + self._features
-        small = (
-            follows(self._solver, count, size)
-            and count == len(rows)  # the batch was one block
-            and self._steps <= _STEPS_BEFORE_REFRESH
-        )
+        small = follows(self._solver, count, size) and self._steps <= _STEPS_BEFORE_REFRESH
         scaled = rows[:, :size][:, self._design] / self._units()[self._design] if small else rows
         if not small or not all(self._factor.update(row, sign) for row in scaled):
             self._factor = None

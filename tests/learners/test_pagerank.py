@@ -1,0 +1,231 @@
+"""Item-to-item similarity: answers known on paper, brute force, exact order, layouts."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from dealfl import cells
+from dealfl.errors import BadInput, NotLearned
+from dealfl.learners import PersonalizedPageRank, pagerank
+from dealfl.learners.pairs import items_of, pair_number
+from dealfl.learners.ranking import top_ratios, top_sums
+
+RNG = np.random.default_rng(4)
+TABLE = (RNG.random((80, 30)) < np.linspace(0.5, 0.02, 30)).astype(int)
+HISTORIES = sparse.csr_array(TABLE)
+
+
+def learned(**other: Any) -> PersonalizedPageRank:
+    model = PersonalizedPageRank(30, **other)
+    model.learn(HISTORIES)
+    return model
+
+
+def jaccard(table: Any, i: int, j: int) -> Fraction:
+    both = int(np.sum(table[:, i] & table[:, j]))
+    either = int(np.sum(table[:, i] | table[:, j]))
+    return Fraction(both, either) if either else Fraction(0)
+
+
+def brute_similar(table: Any, item: int, k: int) -> list[int]:
+    scores = {j: jaccard(table, item, j) for j in range(table.shape[1]) if j != item}
+    met = [j for j in scores if scores[j] > 0]
+    return sorted(met, key=lambda j: (-scores[j], j))[:k]
+
+
+def brute_recommend(table: Any, history: list[int], k: int) -> list[int]:
+    scores = {
+        j: sum((jaccard(table, i, j) for i in history), Fraction())
+        for j in range(table.shape[1])
+        if j not in history
+    }
+    return sorted((j for j in scores if scores[j] > 0), key=lambda j: (-scores[j], j))[:k]
+
+
+def test_counts_are_those_of_the_definition() -> None:
+    model = PersonalizedPageRank(3)
+    model.learn(np.array([[1, 1, 0], [1, 1, 1], [0, 0, 1]]))
+    assert model.statistics["items"].to_dict() == {0: 2, 1: 2, 2: 2}
+    assert model.statistics["pairs"].to_dict() == {0: 2, 1: 1, 2: 1}
+    assert model.similar(0, 1)[1].tolist() == [1.0]
+    assert model.similar(2, 2)[1].tolist() == [1 / 3, 1 / 3]
+
+
+@pytest.mark.parametrize("k", [1, 5, 100])
+def test_similar_items_are_those_of_brute_force(k: int) -> None:
+    model = learned()
+    for item in range(30):
+        items, scores = model.similar(item, k)
+        assert items.tolist() == brute_similar(TABLE, item, k)
+        assert scores.tolist() == [float(jaccard(TABLE, item, j)) for j in items.tolist()]
+
+
+@pytest.mark.parametrize("k", [1, 5, 100])
+def test_recommendations_are_those_of_brute_force(k: int) -> None:
+    model = learned()
+    for row in range(0, 80, 7):
+        history = np.flatnonzero(TABLE[row]).tolist()
+        assert model.recommend(history, k)[0].tolist() == brute_recommend(TABLE, history, k)
+        assert model.recommend(HISTORIES[[row]], k)[0].tolist() == brute_recommend(
+            TABLE, history, k
+        )
+
+
+def test_forgetting_changes_rows_of_items_the_history_never_had() -> None:
+    model = PersonalizedPageRank(3)
+    model.learn(np.array([[1, 1, 0], [1, 0, 1]]))
+    before = model.similar(1)[1].tolist()
+    model.forget(np.array([[1, 0, 1]]))
+    assert (before, model.similar(1)[1].tolist()) == ([0.5], [1.0])
+
+
+def test_a_history_that_only_its_untouched_pairs_betray_is_refused() -> None:
+    model = PersonalizedPageRank(3)
+    model.learn(np.array([[1, 1, 0], [0, 1, 1]]))
+    with pytest.raises(NotLearned, match="item 0 would be left in 0 histories, but"):
+        model.forget(np.array([[1, 0, 0]]))
+    model.learn(np.array([[1, 0, 0]]))
+    model.forget(np.array([[1, 0, 0]]))
+
+
+def test_refusals_also_work_on_what_was_merged() -> None:
+    model = PersonalizedPageRank(30)
+    model.merge(learned().statistics)
+    popular = np.zeros((1, 30), dtype=int)
+    popular[0, 0] = 1
+    for _ in range(80):
+        try:
+            model.forget(popular)
+        except NotLearned:
+            break
+        model.check()
+    else:
+        pytest.fail("an item was forgotten more often than its pairs allow")
+
+
+@pytest.mark.parametrize("order", [np.arange(30)[::-1], RNG.permutation(30)])
+def test_item_order_changes_the_layout_only(order: Any) -> None:
+    plain, ordered = learned(), learned(item_order=order)
+    for model in (plain, ordered):
+        model.forget(HISTORIES[:11])
+    assert ordered.digest() == plain.digest()
+    assert ordered.statistics == plain.statistics
+    raw = [m._state.cells("pairs") for m in (plain, ordered)]
+    assert not np.array_equal(raw[0]._low, raw[1]._cells._low)  # type: ignore[attr-defined]
+    assert ordered.similar(3)[0].tolist() == plain.similar(3)[0].tolist()
+
+
+@pytest.mark.parametrize("order", [[0, 1], [0] * 30, np.arange(1, 31), "abc"])
+def test_an_item_order_lists_each_item_once(order: Any) -> None:
+    with pytest.raises(BadInput, match="item_order must list each of the 30 items once"):
+        PersonalizedPageRank(30, item_order=order)
+
+
+def test_a_catalogue_too_large_for_a_table_gives_the_same_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = learned()
+    monkeypatch.setattr(cells, "DENSE_LIMIT", 10)
+    monkeypatch.setattr(pagerank, "DENSE_LIMIT", 10)
+    large = learned(item_order=np.arange(30)[::-1])
+    assert isinstance(large._state.cells("pairs"), cells.SparseCells)
+    for model in (plain, large):
+        model.forget(HISTORIES[5:9])
+    assert large.digest() == plain.digest()
+    for item in range(30):
+        assert large.similar(item)[0].tolist() == plain.similar(item)[0].tolist()
+    assert large.recommend([1, 2])[0].tolist() == plain.recommend([1, 2])[0].tolist()
+    with pytest.raises(NotLearned):
+        large.forget(HISTORIES)
+
+
+def test_millions_of_items_need_no_memory_until_they_are_seen() -> None:
+    model = PersonalizedPageRank(5_000_000)
+    row = sparse.csr_array(([1, 1, 1], ([0, 0, 0], [7, 4_999_999, 70_000])), shape=(1, 5_000_000))
+    model.learn(row)
+    assert model.similar(7)[0].tolist() == [70_000, 4_999_999]
+    model.forget(row)
+    assert model.statistics.is_zero
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=1))
+def test_numbers_of_pairs_are_undone(numbers: list[int]) -> None:
+    high, low = items_of(np.array(numbers))
+    assert np.all(low < high)
+    assert pair_number(high, low).tolist() == numbers
+    assert pair_number(low, high).tolist() == numbers
+
+
+@given(st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50)), max_size=40), st.integers(1, 45))
+def test_ratios_are_ranked_exactly(pairs: list[tuple[int, int]], k: int) -> None:
+    tops = np.array([a for a, _ in pairs], dtype=np.int64)
+    bottoms = np.array([b for _, b in pairs], dtype=np.int64)
+    ids = np.arange(len(pairs))[::-1].copy()
+    expected = sorted(range(len(pairs)), key=lambda p: (-Fraction(*pairs[p]), int(ids[p])))[:k]
+    assert top_ratios(ids, tops, bottoms, k)[0].tolist() == [int(ids[p]) for p in expected]
+
+
+def test_ratios_that_round_to_the_same_float_keep_their_order() -> None:
+    top = 2**30
+    tops, bottoms = np.array([top - 1, top]), np.array([top, top + 1])
+    assert tops[0] / bottoms[0] == pytest.approx(tops[1] / bottoms[1], abs=1e-17)
+    huge = 2**53 + 3
+    ids = top_ratios(np.array([0, 1]), np.array([huge - 1, huge]), np.array([huge, huge + 1]), 2)[0]
+    assert (huge - 1) / huge == huge / (huge + 1)
+    assert ids.tolist() == [1, 0]
+    assert top_ratios(np.array([0, 1]), tops, bottoms, 1)[0].tolist() == [1]
+
+
+def test_equal_sums_of_different_fractions_are_a_tie() -> None:
+    terms = [[(1, 3), (1, 6)], [(1, 2)], [(1, 6), (1, 3)], [(1, 10), (2, 10), (2, 10)]]
+    scores = np.array([sum(a / b for a, b in term) for term in terms])
+    ids = np.array([4, 3, 2, 1])
+    assert top_sums(ids, scores, 4, lambda p: terms[p], 3)[0].tolist() == [1, 2, 3, 4]
+    nudged = scores * np.array([1.0, 1 + 2e-16, 1.0, 1 - 2e-16])
+    assert top_sums(ids, nudged, 2, lambda p: terms[p], 3)[0].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m: m.similar(30), "item must be a whole number from 0 to 29, not 30"),
+        (lambda m: m.similar(-1), "item must be"),
+        (lambda m: m.similar(1, 0), "k must be"),
+        (lambda m: m.recommend([1, 1]), "item 1 is twice in the history"),
+        (lambda m: m.recommend([30]), "item 30 is out of range; items are 0 to 29"),
+        (lambda m: m.recommend([[1]]), "a history is a list of item numbers"),
+        (lambda m: m.recommend([0.5]), "a history is a list of item numbers"),
+        (lambda m: m.recommend(HISTORIES[:2]), "a history is one row, not 2"),
+        (lambda m: m.learn(HISTORIES * 3), "history 0 has 3 for item"),
+        (lambda m: m.learn(HISTORIES[:, :4]), r"shape \(80, 4\); the model has n_items=30"),
+    ],
+)
+def test_bad_calls_are_refused_by_name(call: Any, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        call(learned())
+
+
+def test_an_empty_history_gets_no_recommendation() -> None:
+    items, scores = learned().recommend([], 5)
+    assert (len(items), len(scores)) == (0, 0)
+
+
+def test_stored_zeros_are_no_items() -> None:
+    row = sparse.csr_array(([1, 0, 1], ([0, 0, 0], [1, 2, 3])), shape=(1, 30))
+    model, plain = PersonalizedPageRank(30), PersonalizedPageRank(30)
+    model.learn(row)
+    plain.learn(np.eye(30, dtype=int)[[1]] + np.eye(30, dtype=int)[[3]])
+    assert model.digest() == plain.digest()
+    assert row.nnz == 3, "the caller's table was changed"
+
+
+def test_work_counts_items_and_pairs() -> None:
+    model = PersonalizedPageRank(30)
+    model.learn(HISTORIES)
+    lengths = TABLE.sum(axis=1)
+    assert model.last_work.operations == int(np.sum(lengths + lengths * (lengths - 1) // 2))

@@ -1,0 +1,267 @@
+"""Ridge regression and classification: answers known on paper, oracles, and the live factor."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import Ridge, RidgeClassifier  # type: ignore[import-untyped]
+
+from dealfl.errors import BadInput, NotLearned, OutOfBounds
+from dealfl.learners import Tikhonov, TikhonovClassifier
+from dealfl.learners.factors import SOLVERS, CholeskyFactor, QrFactor
+from dealfl.learners.gram import block_rows, exact_gram, packed
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (300, 40)) * np.geomspace(0.01, 1000, 40)
+Y = X @ RNG.normal(size=40) / np.linalg.norm(X, axis=0).mean() + RNG.normal(size=300)
+BOUND = 2.0 ** np.ceil(np.log2(np.abs(X).max(axis=0)))
+
+
+def made(**other: Any) -> Tikhonov:
+    return Tikhonov(**({"n_features": 40, "feature_bound": BOUND, "target_bound": 64.0} | other))
+
+
+def relative(first: Any, second: Any) -> float:
+    return float(np.linalg.norm(first - second) / np.linalg.norm(second))
+
+
+@pytest.mark.parametrize("bits", [1, 8, 19, 20, 22, 23, 30])
+@pytest.mark.parametrize("rows", [1, 4, 5, 60])
+def test_gram_matrices_are_exact_up_to_the_bound(bits: int, rows: int) -> None:
+    top = 1 << bits
+    table = np.random.default_rng(bits).integers(-top, top, (rows, 5), endpoint=True)
+    table[0], table[-1] = top, -top
+    expected = [
+        sum(int(row[i]) * int(row[j]) for row in table) for i in range(5) for j in range(i + 1)
+    ]
+    assert exact_gram(table, bits, wide=True).tolist() == expected
+
+
+def test_the_largest_block_of_extreme_values_is_exact() -> None:
+    for bits in (22, 30):
+        rows = block_rows(2, bits)
+        table = np.full((rows, 2), 1 << bits)
+        assert exact_gram(table, bits, wide=True).tolist() == [rows << (2 * bits)] * 3
+
+
+def test_moments_are_the_integers_of_the_examples() -> None:
+    model = Tikhonov(2, feature_bound=[1.0, 4.0], target_bound=2.0, fraction_bits=30)
+    model.learn([[0.1, 3.0], [-1.0, 0.5]], [1.25, -2.0])
+    columns = [
+        [1, 1],
+        [round(Fraction(0.1) * 2**30), -(2**30)],
+        [3 * 2**28, 2**27],
+        [round(Fraction(1.25) * 2**29), -(2**30)],
+    ]
+    expected = {
+        packed(i, j): sum(a * b for a, b in zip(columns[i], columns[j], strict=True))
+        for i in range(4)
+        for j in range(i + 1)
+    }
+    assert model.statistics["moments"].to_dict() == expected
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("penalty", [1.0, 1e-6, 1e4])
+def test_predictions_are_those_of_scikit_learn(intercept: bool, penalty: float) -> None:
+    model = made(penalty=penalty, intercept=intercept)
+    model.learn(X, Y)
+    oracle = Ridge(alpha=penalty, solver="cholesky", fit_intercept=intercept).fit(X, Y)
+    assert relative(model.predict(X), oracle.predict(X)) < 1e-7
+    assert model.bias == pytest.approx(float(oracle.intercept_), abs=1e-6)
+    assert model.score(X, Y) == pytest.approx(oracle.score(X, Y), abs=1e-7)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_weights_are_fresh_after_every_call(solver: str) -> None:
+    model = made(solver=solver)
+    model.learn(X[:200], Y[:200])
+    for last in range(200, 230):
+        assert model.weights is not model.weights
+        model.learn(X[last : last + 1], Y[last : last + 1])
+        model.forget(X[last - 200 : last - 199], Y[last - 200 : last - 199])
+        kept = slice(last - 199, last + 1)
+        oracle = Ridge(alpha=1.0, solver="cholesky", fit_intercept=False).fit(X[kept], Y[kept])
+        assert relative(model.weights, oracle.coef_) < 1e-6
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_weights_follow_what_is_merged(solver: str) -> None:
+    model, other = made(solver=solver), made()
+    model.learn(X[:100], Y[:100])
+    before = model.weights
+    model.merge(other.learn(X[100:], Y[100:]))
+    assert relative(model.weights, before) > 1e-3
+    oracle = Ridge(alpha=1.0, solver="cholesky", fit_intercept=False).fit(X, Y)
+    assert relative(model.weights, oracle.coef_) < 1e-6
+
+
+@pytest.mark.parametrize("factor", [CholeskyFactor, QrFactor])
+def test_a_down_date_that_would_lose_digits_is_given_up(factor: Any) -> None:
+    row = np.array([3.0, 1.0])
+    spent = factor(1e-6 * np.eye(2) + np.outer(row, row))
+    assert not spent.update(row, -1)
+
+
+@pytest.mark.parametrize("factor", [CholeskyFactor, QrFactor])
+def test_a_factor_follows_rows_up_and_down(factor: Any) -> None:
+    rows = np.random.default_rng(3).normal(size=(6, 12))
+    live = factor(np.eye(12))
+    for row in rows:
+        assert live.update(row, +1)
+    for row in rows[:5]:
+        assert live.update(row, -1)
+    expected = np.linalg.solve(np.eye(12) + np.outer(rows[5], rows[5]), np.ones(12))
+    assert relative(live.solve(np.ones(12)), expected) < 1e-12
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "qr", "auto"])
+def test_a_row_at_the_bounds_leaves_no_error_behind(solver: str) -> None:
+    model = made(solver=solver, penalty=1e-3)
+    model.learn(X, Y)
+    expected = model.weights
+    extreme = BOUND[None, :]
+    for _ in range(50):
+        model.learn(extreme, [64.0])
+        model.forget(extreme, [64.0])
+    assert relative(model.weights, expected) < 1e-9
+
+
+def test_the_default_solver_keeps_its_factor_for_single_rows() -> None:
+    model = made()
+    model.learn(X, Y)
+    _ = model.weights
+    model.forget(X[:1], Y[:1])
+    assert model._factor is not None
+    model.forget(X[1:9], Y[1:9])
+    assert model._factor is None
+
+
+def test_without_a_penalty_a_singular_problem_has_the_least_solution() -> None:
+    model = Tikhonov(2, penalty=0.0, feature_bound=4.0, target_bound=4.0)
+    model.learn([[1.0, 1.0], [2.0, 2.0]], [2.0, 4.0])
+    assert model.weights == pytest.approx([1.0, 1.0])
+
+
+def test_nothing_learned_predicts_nothing() -> None:
+    assert made().predict(X[:2]).tolist() == [0.0, 0.0]
+
+
+def test_a_value_outside_its_bound_is_named_with_row_column_and_bound() -> None:
+    table = X.copy()
+    table[250, 7] = 1e9
+    with pytest.raises(OutOfBounds, match=r"row 250, feature 7 is 1000000000.0, outside \[-"):
+        made().learn(table, Y)
+    with pytest.raises(OutOfBounds, match=r"row 3, target 0 is 65.0, outside \[-64, 64\]"):
+        made().learn(X, np.where(np.arange(300) == 3, 65.0, Y))
+
+
+def test_clipping_is_explicit() -> None:
+    clipped, bounded = made(clip=True), made()
+    clipped.learn(X * 1e6, Y)
+    bounded.learn(np.clip(X * 1e6, -BOUND, BOUND), Y)
+    assert clipped.digest() == bounded.digest()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"penalty": -1.0}, "penalty must be a number from 0 on, not -1.0"),
+        ({"penalty": np.nan}, "penalty"),
+        ({"fraction_bits": 31}, "fraction_bits must be a whole number from 1 to 30, not 31"),
+        ({"fraction_bits": 0}, "fraction_bits"),
+        ({"n_features": 0}, "n_features"),
+        ({"n_features": 2.0}, "n_features"),
+        ({"feature_bound": [1.0, 2.0]}, r"feature_bound has shape \(2,\)"),
+        ({"feature_bound": 0.0}, "feature_bound must be above zero"),
+        ({"feature_bound": np.inf}, "feature_bound must be finite"),
+        ({"target_bound": -2.0}, "target_bound"),
+        ({"solver": "lu"}, "no solver called 'lu'; known: auto, cholesky, qr, refactor"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        made(**settings)
+
+
+def test_penalty_and_solver_are_no_part_of_the_digest() -> None:
+    digests = {made(penalty=p, solver=s).digest() for p in (0.1, 10.0) for s in SOLVERS}
+    assert len(digests) == 1
+    assert made(fraction_bits=20).digest() not in digests
+    assert made(feature_bound=BOUND * 2).digest() not in digests
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda x: np.asfortranarray(x),
+        lambda x: x[::-1][::-1],
+        lambda x: np.repeat(x, 2, axis=1)[:, ::2],
+        lambda x: _read_only(x),
+        lambda x: sparse.csr_array(x),
+        lambda x: sparse.csc_array(x),
+        lambda x: sparse.coo_matrix(x),
+        lambda x: x.tolist(),
+    ],
+)
+def test_every_form_of_the_same_table_is_the_same(convert: Any) -> None:
+    plain, other = made(), made()
+    plain.learn(X, Y)
+    other.learn(convert(X), Y.tolist())
+    assert other.digest() == plain.digest()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.int64, np.uint16, np.bool_])
+def test_every_numeric_type_is_taken(dtype: Any) -> None:
+    table = np.array([[0, 1], [1, 1]]).astype(dtype)
+    model, plain = (Tikhonov(2, target_bound=2.0) for _ in range(2))
+    model.learn(table, np.array([1, 2], dtype=np.int32))
+    plain.learn(table.astype(np.float64), [1.0, 2.0])
+    assert model.digest() == plain.digest()
+
+
+def _read_only(table: Any) -> Any:
+    frozen = table.copy()
+    frozen.setflags(write=False)
+    return frozen
+
+
+def test_classes_are_told_apart_as_by_scikit_learn() -> None:
+    labels = np.argmax(X[:, -3:], axis=1)
+    model = TikhonovClassifier(40, [0, 1, 2], feature_bound=BOUND)
+    model.learn(X[:200], labels[:200])
+    oracle = RidgeClassifier(alpha=1.0, solver="cholesky").fit(X[:200], labels[:200])
+    assert relative(model.weights, oracle.coef_) < 1e-6
+    assert relative(model.bias, oracle.intercept_) < 1e-6
+    assert model.predict(X[200:]).tolist() == oracle.predict(X[200:]).tolist()
+    assert model.score(X[200:], labels[200:]) == oracle.score(X[200:], labels[200:])
+
+
+def test_a_class_without_examples_is_never_predicted() -> None:
+    model = TikhonovClassifier(1, ["yes", "no"])
+    with pytest.raises(NotLearned, match="no example has been learned"):
+        model.predict([[0.0]])
+    model.learn([[1.0], [-1.0]], ["yes", "no"])
+    model.forget([[-1.0]], ["no"])
+    assert set(model.predict([[-1.0], [0.0], [1.0]]).tolist()) == {"yes"}
+
+
+def test_statistics_of_another_job_are_refused_by_name() -> None:
+    other = made(fraction_bits=20).statistics
+    with pytest.raises(BadInput, match="made with fraction_bits = 20, but here it is 30"):
+        made().merge(other)
+    with pytest.raises(BadInput, match="statistics of a tikhonov do not fit a tikhonov_classifier"):
+        TikhonovClassifier(40, [1, 2]).merge(made().statistics)
+
+
+def test_change_measures_how_far_the_weights_moved() -> None:
+    model = made()
+    model.learn(X, Y)
+    before, weights = model.statistics, model.weights
+    assert model.change(before) == 0.0
+    model.forget(X[:100], Y[:100])
+    moved = np.linalg.norm(model.weights - weights)
+    larger = max(np.linalg.norm(model.weights), np.linalg.norm(weights))
+    assert model.change(before) == pytest.approx(moved / larger)

@@ -1,4 +1,4 @@
-"""One small subject for each learner: examples with duplicates, bounds and empty rows among them."""
+"""One small subject a learner: examples with duplicates, bounds and empty rows among them."""
 
 from typing import Any
 
@@ -62,7 +62,14 @@ def naive_bayes(**other: Any) -> NaiveBayes:
 
 
 def neighbors(**other: Any) -> Neighbors:
-    settings = {"k": 3, "tables": 3, "bits": 12, "vote_bits": 4, "enough": 2, "seed": 5}
+    settings: dict[str, Any] = {
+        "k": 3,
+        "tables": 3,
+        "bits": 12,
+        "vote_bits": 4,
+        "enough": 2,
+        "seed": 5,
+    }
     return Neighbors(3, CLASSES, feature_bound=BOUNDS, **(settings | other))
 
 

@@ -16,7 +16,8 @@ Y = (X[:, 0] + X[:, 1] > X[:, 2] + RNG.poisson(1, 400)).astype(int)
 
 
 def made(**other: Any) -> NaiveBayes:
-    return NaiveBayes(**({"n_features": 12, "classes": [0, 1], "feature_bound": 16.0} | other))
+    settings: dict[str, Any] = {"n_features": 12, "classes": [0, 1], "feature_bound": 16.0}
+    return NaiveBayes(**(settings | other))
 
 
 @pytest.mark.parametrize("smoothing", [1.0, 0.01])

@@ -16,7 +16,12 @@ from dealfl.learners.slab import Slab
 RNG = np.random.default_rng(2)
 X = np.concatenate([RNG.normal(c, 1.0, (60, 5)) for c in (-2, 0, 2)]).clip(-8, 8)
 Y = np.repeat(["low", "middle", "high"], 60)
-SETTINGS = {"n_features": 5, "classes": ["low", "middle", "high"], "feature_bound": 8.0, "k": 7}
+SETTINGS: dict[str, Any] = {
+    "n_features": 5,
+    "classes": ["low", "middle", "high"],
+    "feature_bound": 8.0,
+    "k": 7,
+}
 
 
 def made(**other: Any) -> Neighbors:
@@ -202,7 +207,7 @@ def test_votes_are_the_mean_over_tables_of_exact_shares() -> None:
         for bucket in row:
             counts = [votes.get(bucket * 3 + code, 0) for code in range(3)]
             shares = [s + Fraction(c, sum(counts)) for s, c in zip(shares, counts, strict=True)]
-        expected.append(SETTINGS["classes"][shares.index(max(shares))])  # type: ignore[index]
+        expected.append(SETTINGS["classes"][shares.index(max(shares))])
     assert model.predict_votes(X).tolist() == expected
     assert model.score_votes(X, Y) > 0.6
 

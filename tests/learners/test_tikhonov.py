@@ -20,7 +20,8 @@ BOUND = 2.0 ** np.ceil(np.log2(np.abs(X).max(axis=0)))
 
 
 def made(**other: Any) -> Tikhonov:
-    return Tikhonov(**({"n_features": 40, "feature_bound": BOUND, "target_bound": 64.0} | other))
+    settings: dict[str, Any] = {"n_features": 40, "feature_bound": BOUND, "target_bound": 64.0}
+    return Tikhonov(**(settings | other))
 
 
 def relative(first: Any, second: Any) -> float:

@@ -1,0 +1,52 @@
+# `make run` and `make test` set everything up by themselves; see CONTRIBUTING.md for the rest.
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+# BLAS threads would compete with the test workers; results do not depend on them.
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+# The real data, where a checkout has it beside it.
+ifneq ($(wildcard ../shared/data/MANIFEST.json),)
+export DEALFL_DATA ?= $(abspath ../shared/data)
+endif
+
+.PHONY: help setup run test check bench soak lock clean
+
+help:            ## list what can be made
+	@grep -hE '^[a-z]+: .*##|^[a-z]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
+
+setup: $(READY)  ## a virtual environment with everything pinned
+
+$(READY): constraints.txt pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is needed; or say make PYTHON=…" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+run: $(READY)    ## learn, forget and prove it
+	@$(BIN)/dealfl run
+
+test: $(READY)   ## all tests, doctests included
+	$(BIN)/python -m pytest -n 2
+
+check: $(READY)  ## style, types, import order
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)  ## every benchmark, written to docs/benchmarks.md
+	$(BIN)/python benchmarks/run_all.py
+
+soak: $(READY)   ## the long tests: 10,000 interleavings a learner
+	$(BIN)/python -m pytest -n 2 -m soak tests
+
+lock: $(READY)   ## resolve the pinned versions anew
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 \
+	  --no-header --no-annotate --extra all --group dev pyproject.toml --output-file constraints.txt
+
+clean:           ## remove what was made
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,48 @@
+"""The command `dealfl`: each command parses, calls and prints; everything else is elsewhere."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from dealfl import __version__
+from dealfl.cli import datasets, run
+from dealfl.errors import BadInput, DealError
+
+__all__ = ["main", "parser"]
+
+_EPILOG = """\
+examples:
+  dealfl run                       learn, forget and prove it, on handwritten digits
+  dealfl datasets                  the datasets there are, and where they were found
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    top = argparse.ArgumentParser(
+        prog="dealfl",
+        description="Federated learning for battery-powered devices whose models forget exactly.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"dealfl {__version__}")
+    commands = top.add_subparsers(metavar="COMMAND", title="commands", required=True)
+    for command in (run, datasets):
+        command.add_parser(commands)
+    return top
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one command; return 0, 1 if it failed, 2 if it could not be understood."""
+    arguments = parser().parse_args(words)
+    try:
+        return int(arguments.run(arguments))
+    except DealError as error:
+        print(f"dealfl: {error}", file=sys.stderr)
+        return 2 if isinstance(error, BadInput) else 1
+    except KeyboardInterrupt:
+        print("dealfl: interrupted; nothing was left half done", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has gone: nothing more can be said
+        return 1

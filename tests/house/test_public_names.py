@@ -1,0 +1,104 @@
+"""What others may rely on: public names, commands and their documentation, lazy imports."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dealfl.errors
+import dealfl.features
+import dealfl.learners
+import dealfl.statistics
+from dealfl.cli import main, parser
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_public_names_of_learners() -> None:
+    assert sorted(dealfl.learners.__all__) == [
+        "LEARNERS", "Learner", "NaiveBayes", "Neighbors", "PersonalizedPageRank", "Statistics",
+        "Tikhonov", "TikhonovClassifier", "Work", "load",
+    ]  # fmt: skip
+    assert sorted(dealfl.statistics.__all__) == ["ArraySpec", "Schema", "Statistics"]
+
+
+def test_errors_are_what_callers_of_the_standard_library_expect() -> None:
+    for error in (dealfl.errors.BadInput, dealfl.errors.NotLearned):
+        assert issubclass(error, dealfl.errors.DealError)
+        assert issubclass(error, ValueError)
+    tree = dealfl.errors.__doc__ or ""
+    for name in dealfl.errors.__all__:
+        assert name in tree or name == "unknown_name", f"{name} is missing in the drawn tree"
+
+
+def _commands() -> list[str]:
+    subparsers = next(a for a in parser()._actions if hasattr(a, "choices") and a.choices)
+    return sorted(subparsers.choices or ())
+
+
+@pytest.mark.parametrize("command", _commands())
+def test_every_command_has_help_with_an_example_and_is_documented(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([command, "--help"])
+    assert stopped.value.code == 0
+    assert f"dealfl {command}" in capsys.readouterr().out.partition("examples:")[2]
+    assert f"`dealfl {command}" in (ROOT / "README.md").read_text()
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = "import sys; import dealfl.cli; print(sorted(sys.modules))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    for heavy in ("numpy", "scipy", "sklearn", "numba", "pooch"):
+        assert f"'{heavy}'" not in loaded.stdout, f"{heavy} is imported by `dealfl --help`"
+
+
+def test_learners_need_the_core_dependencies_only() -> None:
+    code = (
+        "import sys\n"
+        "for name in ('sklearn', 'numba', 'pooch', 'tqdm'): sys.modules[name] = None\n"
+        "import dealfl.learners, dealfl.datasets, dealfl.features\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_run_proves_that_digits_are_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--forget", "5", "--json"]) == 0
+    outcomes = json.loads(capsys.readouterr().out)["outcomes"]
+    assert [outcome["exact"] for outcome in outcomes] == [True, True, True]
+    assert all(outcome["learned_digest"] != outcome["forgotten_digest"] for outcome in outcomes)
+    assert outcomes[0]["accuracy"] >= 0.97
+
+
+def test_run_tells_a_person_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--forget", "3"]) == 0
+    told = capsys.readouterr().out
+    assert "1,397 handwritten digits to learn, 3 of them to forget" in told
+    assert "bit for bit" in told
+
+
+def test_a_difference_is_not_hidden(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("dealfl.learners.NaiveBayes.digest", lambda self: repr(id(self)))
+    assert main(["run", "--forget", "3"]) == 1
+    assert "NOT EXACT: naive_bayes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["run", "--forget", "0"], ["run", "--seed", "-1"]])
+def test_bad_input_is_told_with_exit_code_2(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert capsys.readouterr().err.startswith(f"dealfl: {words[1]} must be from")
+
+
+def test_nothing_asked_for_is_told_with_exit_code_2() -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([])
+    assert stopped.value.code == 2

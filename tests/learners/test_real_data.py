@@ -21,8 +21,8 @@ PROBLEMS = [
 ]
 
 
-def made(name: str, learner: str) -> Any:
-    return LEARNERS[learner](**CATALOG[name].settings(learner))
+def made(name: str, learner: str, **other: Any) -> Any:
+    return LEARNERS[learner](**(CATALOG[name].settings(learner) | other))
 
 
 def mapped(examples: Examples, learner: str) -> Any:
@@ -61,7 +61,7 @@ def test_predictions_stay_those_of_scikit_learn_through_many_pairs(
 ) -> None:
     examples = load_real(name)
     X, y = np.asarray(examples.features, dtype=float), np.asarray(examples.targets, dtype=float)
-    model: Any = LEARNERS["tikhonov"](**CATALOG[name].settings("tikhonov"), solver=solver)
+    model = made(name, "tikhonov", solver=solver)
     model.learn(X, y)
     _ = model.weights
     before = model.statistics
@@ -69,7 +69,9 @@ def test_predictions_stay_those_of_scikit_learn_through_many_pairs(
     rng = np.random.default_rng(1)
     for pair in range(500):
         place = rng.integers(len(X), size=1)
-        row, target = (X[place], y[place]) if pair % 50 else (extreme, [examples_bound(model)])
+        row, target = (
+            (X[place], y[place]) if pair % 50 else (extreme, [model.settings["target_bound"]])
+        )
         model.learn(row, target)
         model.forget(row, target)
     assert model.statistics == before
@@ -77,10 +79,6 @@ def test_predictions_stay_those_of_scikit_learn_through_many_pairs(
     expected = oracle.fit(X, y).predict(X)
     error = np.linalg.norm(model.predict(X) - expected) / np.linalg.norm(expected)
     assert error <= 1e-7
-
-
-def examples_bound(model: Any) -> float:
-    return float(model.settings["target_bound"])
 
 
 @pytest.mark.parametrize("learner", ["naive_bayes", "tikhonov_classifier"])

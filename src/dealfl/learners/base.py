@@ -21,7 +21,7 @@ from dealfl.learners import files
 from dealfl.schema import Schema
 from dealfl.statistics import Statistics
 
-__all__ = ["Learner", "Work"]
+__all__ = ["Learner", "RowLearner", "Work"]
 
 SparseVector = tuple[NDArray[np.int64], NDArray[np.float64]]
 
@@ -140,6 +140,22 @@ class Learner(ABC):
     def __repr__(self) -> str:
         shown: dict[str, Any] = {k: v for k, v in self.settings.items() if not isinstance(v, list)}
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
+
+
+class RowLearner(Learner):
+    """A learner whose examples are rows of features, each with a target."""
+
+    def learn(self, X: object, y: object) -> Statistics:
+        """Add examples; return the statistics that were added."""
+        return self._change(X, y, +1)
+
+    def forget(self, X: object, y: object) -> Statistics:
+        """Remove examples as if they had never been learned; return what was added."""
+        return self._change(X, y, -1)
+
+    @abstractmethod
+    def _change(self, X: object, y: object, sign: int) -> Statistics:
+        """Add sign × the statistics of the examples; return what was added."""
 
 
 def _relative_change(now: SparseVector, before: SparseVector) -> float:

@@ -13,7 +13,7 @@ from dealfl.cells import Proposal, Storage
 from dealfl.errors import BadInput, Impossible, NotLearned
 from dealfl.fixedpoint import FixedPoint, require_finite
 from dealfl.integers import Entries, Integers
-from dealfl.learners.base import Learner, SparseVector, Work
+from dealfl.learners.base import RowLearner, SparseVector, Work
 from dealfl.learners.inputs import Labels, Matrix, as_matrix, dense_blocks, require_integer
 from dealfl.schema import ArraySpec, Schema
 from dealfl.statistics import Statistics
@@ -28,7 +28,7 @@ _MAX_BITS = 30
 _BLOCK_VALUES = 1 << 20
 
 
-class NaiveBayes(Learner):
+class NaiveBayes(RowLearner):
     """Multinomial naive Bayes on non-negative features; x − offset must lie in [0, bound].
 
     >>> model = NaiveBayes(n_features=2, classes=["ham", "spam"], feature_bound=8)
@@ -84,14 +84,6 @@ class NaiveBayes(Learner):
     @property
     def _features(self) -> int:
         return len(self._grid.bound)
-
-    def learn(self, X: object, y: object) -> Statistics:
-        """Add examples; return the statistics that were added."""
-        return self._change(X, y, +1)
-
-    def forget(self, X: object, y: object) -> Statistics:
-        """Remove examples as if they had never been learned; return what was added."""
-        return self._change(X, y, -1)
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
         matrix = as_matrix(X, self._features)

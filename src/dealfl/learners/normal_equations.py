@@ -12,7 +12,7 @@ from dealfl.cells import Proposal, Storage
 from dealfl.errors import BadInput, Impossible, NotLearned, unknown_name
 from dealfl.fixedpoint import FixedPoint, require_finite
 from dealfl.integers import Entries, Integers
-from dealfl.learners.base import Learner, Work
+from dealfl.learners.base import RowLearner, Work
 from dealfl.learners.factors import SOLVERS, Factor, factorise, follows
 from dealfl.learners.gram import MAX_BITS, block_rows, exact_gram, packed, triangle
 from dealfl.learners.inputs import Matrix, as_matrix, dense_blocks, require_integer
@@ -29,7 +29,7 @@ _MAX_ROWS_BITS = 24  # sums of 2^24 rows never overflow
 _STEPS_BEFORE_REFRESH = 1000  # rank-one steps; making the factor anew then costs next to nothing
 
 
-class NormalEquations(Learner):
+class NormalEquations(RowLearner):
     """Ridge regression on the packed moments of the columns [1, features, targets].
 
     `moments` holds the lower triangle row by row: the number of examples first, then for each
@@ -75,14 +75,6 @@ class NormalEquations(Learner):
     @property
     def _features(self) -> int:
         return len(self._grid.bound)
-
-    def learn(self, X: object, y: object) -> Statistics:
-        """Add examples; return the statistics that were added."""
-        return self._change(X, y, +1)
-
-    def forget(self, X: object, y: object) -> Statistics:
-        """Remove examples as if they had never been learned; return what was added."""
-        return self._change(X, y, -1)
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
         matrix = as_matrix(X, self._features)

@@ -1,0 +1,199 @@
+"""Every record that travels between a worker and the server, in the order of a round.
+
+Announce      worker → server   here I am, this is what I could train on
+Welcome       server → worker   your incarnation, and who must not come back
+Assignment    server → worker   train now, until this deadline
+Declined      worker → server   not now, because …
+Update        worker → server   what changed in my statistics, and what that cost
+Receipt       server → worker   counted, durable
+Refusal       server → worker   this update will never count, because …
+Published     server → all      a new version of the model
+
+Erase         server → all      forget these owners
+Erased        worker → server   forgotten: so many examples, also none
+ErasedReceipt server → worker   your answer is on record
+Withdraw      worker → server   an update under way holds what was erased: do not count it
+Verdict       server → worker   withdrawn, or counted already
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+import msgspec
+
+__all__ = [
+    "PROTOCOL",
+    "Announce",
+    "Assignment",
+    "Declined",
+    "Erase",
+    "Erased",
+    "ErasedReceipt",
+    "Message",
+    "Published",
+    "Receipt",
+    "Refusal",
+    "Step",
+    "Update",
+    "Verdict",
+    "Welcome",
+    "Withdraw",
+    "owner_hash",
+]
+
+PROTOCOL = 1
+
+
+class _Record(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
+    job: str
+    worker: str
+
+
+class Announce(_Record, frozen=True, kw_only=True):
+    """A worker is awake and says what it could do; `incarnation` 0 asks for one.
+
+    `journal` is the mark of its journal: another one under the same name is another life.
+    """
+
+    incarnation: int
+    journal: str
+    schema_digest: str
+    waiting: int
+    held: int
+    device: str = ""
+    battery: float = 1.0
+    charging: bool = False
+    capacity_j: float = 0.0
+    training: bool = False
+    protocol: int = PROTOCOL
+
+
+class Welcome(_Record, frozen=True, kw_only=True):
+    """The incarnation a worker lives under, and the keyed hashes of everybody erased so far."""
+
+    incarnation: int
+    erased: tuple[bytes, ...] = ()
+
+
+class Assignment(_Record, frozen=True, kw_only=True):
+    """Train now; an update that arrives after the deadline still counts, but earns nothing."""
+
+    round: int
+    deadline_s: float
+    forget_fraction: str | None = None
+
+
+class Declined(_Record, frozen=True, kw_only=True):
+    """A worker will not train in this round."""
+
+    round: int
+    reason: str
+
+
+class Update(_Record, frozen=True, kw_only=True):
+    """A worker's reply: what changed in its statistics, and what that cost."""
+
+    incarnation: int
+    sequence: int
+    round: int | None
+    delta: bytes
+    learned: int = 0
+    evicted: int = 0
+    operations: int = 0
+    elapsed_s: float = 0.0
+    energy_j: float = 0.0
+    protocol: int = PROTOCOL
+
+
+class Receipt(_Record, frozen=True, kw_only=True):
+    """An update is on record and will count exactly once."""
+
+    incarnation: int
+    sequence: int
+
+
+class Refusal(_Record, frozen=True, kw_only=True):
+    """An update will never count."""
+
+    incarnation: int
+    sequence: int
+    reason: str
+
+
+class Published(_Record, frozen=True, kw_only=True):
+    """A new version of the model; `worker` is empty, it is for everybody."""
+
+    version: int
+    digest: str
+    statistics: bytes
+
+
+class Erase(_Record, frozen=True, kw_only=True):
+    """Forget these owners; only keyed hashes of their names travel."""
+
+    request: str
+    owners: tuple[bytes, ...]
+
+
+class Erased(_Record, frozen=True, kw_only=True):
+    """A worker has forgotten what was asked for; none found is an answer, too."""
+
+    incarnation: int
+    request: str
+    examples: int
+
+
+class ErasedReceipt(_Record, frozen=True, kw_only=True):
+    """The answer to an erasure is on record."""
+
+    request: str
+
+
+class Withdraw(_Record, frozen=True, kw_only=True):
+    """An update that was handed over may hold what was erased since: it should not count."""
+
+    incarnation: int
+    sequence: int
+
+
+class Verdict(_Record, frozen=True, kw_only=True):
+    """Whether an update was withdrawn in time, or had been counted already."""
+
+    incarnation: int
+    sequence: int
+    withdrawn: bool
+
+
+Message = (
+    Announce
+    | Welcome
+    | Assignment
+    | Declined
+    | Update
+    | Receipt
+    | Refusal
+    | Published
+    | Erase
+    | Erased
+    | ErasedReceipt
+    | Withdraw
+    | Verdict
+)
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What one call of `handle` leaves to do: messages to send, and when to be called again."""
+
+    messages: tuple[Message, ...] = ()
+    wake_at_s: float | None = None
+
+
+def owner_hash(key: bytes, owner: str) -> bytes:
+    """Return the keyed hash that stands for an owner wherever a name must not appear.
+
+    >>> owner_hash(b"key of the job", "ann").hex()[:16]
+    '5d93711dfac19823'
+    """
+    return hmac.digest(key, owner.encode(), hashlib.sha256)

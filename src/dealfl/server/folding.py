@@ -1,0 +1,134 @@
+"""The books: each worker's sum, the total, and every update in them exactly once, in order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dealfl.errors import BadInput
+from dealfl.learners import Learner
+from dealfl.messages import PROTOCOL, Update
+from dealfl.server.ledger import Ledger, Pending, WorkerRow
+from dealfl.statistics import Statistics
+
+__all__ = ["Books", "Problem"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why an update can not count; a fatal one means that the worker must begin anew."""
+
+    reason: str
+    fatal: bool = False
+
+
+class Books:
+    """Puts updates on record, and folds them into sums when a round closes."""
+
+    def __init__(self, ledger: Ledger, make: Callable[[], Any]) -> None:
+        self._ledger, self._make = ledger, make
+        self.total: Learner = make()
+        self._schema = self.total.schema
+        self.schema_digest = hashlib.sha256(self._schema.canonical()).hexdigest()
+        self._folded: dict[str, int] = {}
+
+    def load(self) -> None:
+        """Go on from the ledger's checkpoint."""
+        saved = self._ledger.total()
+        self.total = self._make()
+        if saved is not None:
+            self.total.merge(Statistics.from_bytes(saved))
+
+    def receive(self, row: WorkerRow, message: Update) -> Problem | None:
+        """Put an update on record, or return why it can not count."""
+        if message.protocol != PROTOCOL:
+            return Problem(f"protocol {message.protocol}; this server speaks {PROTOCOL}")
+        if message.incarnation != row.incarnation:
+            return Problem(f"incarnation {message.incarnation}; it is {row.incarnation} now")
+        key = (row.name, message.incarnation, message.sequence)
+        known = self._ledger.content_of(*key)
+        if known is not None:
+            content, withdrawn = known
+            if withdrawn:
+                return Problem("withdrawn")
+            same = content == hashlib.sha256(message.delta).digest()
+            return None if same else Problem("same key, other content", fatal=True)
+        problem = self._unreadable(message.delta)
+        if problem is None:
+            self._ledger.put_update(*key, message.delta)
+        return problem
+
+    def _unreadable(self, delta: bytes) -> Problem | None:
+        try:
+            self._schema.require_same(Statistics.from_bytes(delta).schema)
+        except BadInput as error:
+            return Problem(str(error), fatal=True)
+        return None
+
+    def withdraw(self, row: WorkerRow, sequence: int) -> bool:
+        """Return whether an update will never count: it had not been on record before."""
+        known = self._ledger.content_of(row.name, row.incarnation, sequence)
+        if known is None:
+            self._ledger.put_withdrawn(row.name, row.incarnation, sequence)
+            return True
+        return known[1]
+
+    def strike(self, worker: str) -> None:
+        """Take a worker's sum out of the total, and its updates off the record."""
+        saved = self._ledger.sum_of(worker)
+        if saved is not None:
+            self.total.merge(-Statistics.from_bytes(saved))
+            self._ledger.put_total(self.total.statistics.to_bytes())
+        self._ledger.put_sum(worker, None)
+        self._ledger.drop_updates(worker)
+
+    def anything_ready(self, workers: dict[str, WorkerRow]) -> bool:
+        """Whether folding would add anything."""
+        pending = self._ledger.pending().items()
+        return any(_without_gap(updates, workers[name].folded) for name, updates in pending)
+
+    def fold(self, workers: dict[str, WorkerRow]) -> list[tuple[str, str]]:
+        """Add what is on record to the sums; return who said what can not be, and what."""
+        diverged = []
+        self._folded = {}
+        for name, updates in self._ledger.pending().items():
+            ready = _without_gap(updates, workers[name].folded)
+            if not ready:
+                continue
+            try:
+                self._fold_one(workers[name], ready)
+            except BadInput as error:
+                diverged.append((name, f"diverged: {error}"))
+        self._ledger.put_total(self.total.statistics.to_bytes())
+        return diverged
+
+    def _fold_one(self, row: WorkerRow, ready: list[Pending]) -> None:
+        delta = Statistics.zero(self._schema)
+        for update in ready:
+            if update.delta is not None:
+                delta = delta + Statistics.from_bytes(update.delta)
+        saved = self._ledger.sum_of(row.name)
+        whole = delta + Statistics.from_bytes(saved) if saved else delta
+        alone = self._make()
+        alone.merge(whole)
+        alone.check()
+        self.total.merge(delta)
+        self._ledger.put_sum(row.name, whole.to_bytes())
+        self._ledger.mark_folded(row.name, row.incarnation, ready[-1].sequence)
+        self._folded[row.name] = ready[-1].sequence
+
+    def folded(self) -> list[tuple[str, int]]:
+        """Return whose updates were folded last time, and up to which number."""
+        return sorted(self._folded.items())
+
+
+def _without_gap(updates: list[Pending], folded: int) -> list[Pending]:
+    """Return the updates that follow on what was folded; those behind a gap wait."""
+    ready: list[Pending] = []
+    for update in updates:
+        if update.sequence != folded + len(ready) + 1:
+            break
+        ready.append(update)
+    return ready

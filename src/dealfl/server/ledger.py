@@ -1,0 +1,358 @@
+"""The server's ledger: workers, rounds, updates, statistics and erasures, in one SQLite file.
+
+One call of the server is one transaction (WAL, synchronous=FULL), so a receipt that was sent is
+true after any crash. Bodies of updates are folded into their worker's sum when a round closes, and
+deleted; of a counted update only its key and the hash of its content stay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import msgspec
+
+from dealfl.errors import BadBytes, BadInput
+
+__all__ = ["Ledger", "Pending", "RoundRow", "WorkerRow"]
+
+_VERSION = 1
+_TABLES = """
+CREATE TABLE workers (
+  name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL, journal TEXT NOT NULL,
+  folded INTEGER NOT NULL,
+  waiting INTEGER NOT NULL, held INTEGER NOT NULL, device TEXT NOT NULL, battery REAL NOT NULL,
+  charging INTEGER NOT NULL, capacity_j REAL NOT NULL, heard_s REAL NOT NULL,
+  training INTEGER NOT NULL, fits INTEGER NOT NULL, spent_j REAL NOT NULL,
+  spent_since_s REAL NOT NULL, last_energy_j REAL NOT NULL, flag TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE sums (worker TEXT PRIMARY KEY, statistics BLOB NOT NULL, sha256 BLOB NOT NULL);
+CREATE TABLE updates (
+  worker TEXT NOT NULL, incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL,
+  content BLOB, withdrawn INTEGER NOT NULL, delta BLOB,
+  PRIMARY KEY (worker, incarnation, sequence)) WITHOUT ROWID;
+CREATE INDEX updates_pending ON updates (worker, incarnation, sequence) WHERE delta IS NOT NULL;
+CREATE TABLE rounds (
+  number INTEGER PRIMARY KEY, opened_s REAL NOT NULL, deadline_s REAL NOT NULL,
+  closed_s REAL, reason TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT '');
+CREATE TABLE selections (
+  round INTEGER NOT NULL, worker TEXT NOT NULL, replied_s REAL, declined TEXT NOT NULL DEFAULT '',
+  PRIMARY KEY (round, worker)) WITHOUT ROWID;
+CREATE TABLE total (id INTEGER PRIMARY KEY CHECK (id = 1), statistics BLOB NOT NULL,
+  sha256 BLOB NOT NULL);
+CREATE TABLE versions (version INTEGER PRIMARY KEY, round INTEGER NOT NULL, digest TEXT NOT NULL);
+CREATE TABLE erasures (
+  request TEXT PRIMARY KEY, owners BLOB NOT NULL, asked_s REAL NOT NULL,
+  published INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE answers (
+  request TEXT NOT NULL, worker TEXT NOT NULL, examples INTEGER NOT NULL,
+  PRIMARY KEY (request, worker)) WITHOUT ROWID;
+CREATE TABLE settings (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """What the server knows of a worker."""
+
+    name: str
+    incarnation: int = 0
+    journal: str = ""
+    folded: int = 0
+    waiting: int = 0
+    held: int = 0
+    device: str = ""
+    battery: float = 1.0
+    charging: bool = False
+    capacity_j: float = 0.0
+    heard_s: float = 0.0
+    training: bool = False
+    fits: bool = True
+    spent_j: float = 0.0
+    spent_since_s: float = 0.0
+    last_energy_j: float = 0.0
+    flag: str = ""
+
+
+_COLUMNS = ", ".join(field.name for field in fields(WorkerRow))
+_MARKS = ", ".join("?" for _ in fields(WorkerRow))
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRow:
+    """A round, open until it has a closing time."""
+
+    number: int
+    opened_s: float
+    deadline_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An update that is on record and not folded yet; a withdrawn one has no delta."""
+
+    sequence: int
+    delta: bytes | None
+
+
+class Ledger:
+    """All that the server must not lose."""
+
+    def __init__(self, path: str | Path = ":memory:") -> None:
+        self.path = str(path)
+        try:
+            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            self._open()
+        except sqlite3.DatabaseError as error:
+            raise BadBytes(
+                f"ledger {self.path} can not be used ({error}); restore a backup"
+            ) from error
+
+    def _open(self) -> None:
+        for pragma in ("secure_delete = ON", "journal_mode = WAL", "synchronous = FULL"):
+            self._db.execute(f"PRAGMA {pragma}")
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version > _VERSION:
+            raise BadInput(
+                f"ledger {self.path} is of version {version}; this program reads up to {_VERSION}"
+            )
+        if version == 0:
+            self._db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {_VERSION}; COMMIT;")
+        problem = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if problem != "ok":
+            raise sqlite3.DatabaseError(problem)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make everything inside durable together, or undo all of it."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    # -- workers --------------------------------------------------------------------------------
+
+    def workers(self) -> dict[str, WorkerRow]:
+        """Return everybody, by name."""
+        rows = self._db.execute(f"SELECT {_COLUMNS} FROM workers ORDER BY name")  # noqa: S608
+        return {row[0]: _worker_row(row) for row in rows}
+
+    def put_worker(self, row: WorkerRow) -> None:
+        """Write what is known of a worker."""
+        values = [getattr(row, field.name) for field in fields(WorkerRow)]
+        self._db.execute(f"INSERT OR REPLACE INTO workers VALUES ({_MARKS})", values)  # noqa: S608
+
+    # -- updates --------------------------------------------------------------------------------
+
+    def content_of(self, worker: str, incarnation: int, sequence: int) -> tuple[bytes, bool] | None:
+        """Return hash of the content, and whether it was withdrawn, of a known update."""
+        row = self._db.execute(
+            "SELECT content, withdrawn FROM updates "
+            "WHERE worker = ? AND incarnation = ? AND sequence = ?",
+            (worker, incarnation, sequence),
+        ).fetchone()
+        return None if row is None else (bytes(row[0] or b""), bool(row[1]))
+
+    def put_update(self, worker: str, incarnation: int, sequence: int, delta: bytes) -> None:
+        """Put an update on record."""
+        content = hashlib.sha256(delta).digest()
+        row = (worker, incarnation, sequence, content, 0, delta)
+        self._db.execute("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def put_withdrawn(self, worker: str, incarnation: int, sequence: int) -> None:
+        """Note that an update will never count."""
+        row = (worker, incarnation, sequence, None, 1, b"")
+        self._db.execute("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def pending(self) -> dict[str, list[Pending]]:
+        """Return the updates that are not folded yet, in order, by worker of this incarnation."""
+        rows = self._db.execute(
+            "SELECT u.worker, u.sequence, u.delta, u.withdrawn FROM updates u "
+            "JOIN workers w ON w.name = u.worker AND w.incarnation = u.incarnation "
+            "WHERE u.delta IS NOT NULL ORDER BY u.worker, u.sequence"
+        )
+        found: dict[str, list[Pending]] = {}
+        for worker, sequence, delta, withdrawn in rows:
+            found.setdefault(worker, []).append(Pending(sequence, None if withdrawn else delta))
+        return found
+
+    def mark_folded(self, worker: str, incarnation: int, last: int) -> None:
+        """Delete the bodies of updates up to `last`."""
+        self._db.execute(
+            "UPDATE updates SET delta = NULL WHERE worker = ? AND incarnation = ? AND sequence <= ?"
+            " AND delta IS NOT NULL",
+            (worker, incarnation, last),
+        )
+
+    def drop_updates(self, worker: str) -> None:
+        """Forget all updates of a worker's life that is over."""
+        self._db.execute("DELETE FROM updates WHERE worker = ?", (worker,))
+
+    # -- statistics -----------------------------------------------------------------------------
+
+    def sum_of(self, worker: str) -> bytes | None:
+        """Return a worker's folded sum."""
+        query = "SELECT statistics, sha256 FROM sums WHERE worker = ?"
+        return self._checked(self._db.execute(query, (worker,)).fetchone(), f"sum of {worker}")
+
+    def put_sum(self, worker: str, statistics: bytes | None) -> None:
+        """Replace a worker's folded sum; None removes it."""
+        if statistics is None:
+            self._db.execute("DELETE FROM sums WHERE worker = ?", (worker,))
+            return
+        row = (worker, statistics, hashlib.sha256(statistics).digest())
+        self._db.execute("INSERT OR REPLACE INTO sums VALUES (?, ?, ?)", row)
+
+    def total(self) -> bytes | None:
+        """Return the statistics of everybody, as of the last closed round."""
+        query = "SELECT statistics, sha256 FROM total"
+        return self._checked(self._db.execute(query).fetchone(), "total")
+
+    def put_total(self, statistics: bytes) -> None:
+        """Replace the statistics of everybody."""
+        row = (statistics, hashlib.sha256(statistics).digest())
+        self._db.execute("INSERT OR REPLACE INTO total VALUES (1, ?, ?)", row)
+
+    def _checked(self, row: tuple[bytes, bytes] | None, what: str) -> bytes | None:
+        if row is None:
+            return None
+        if hashlib.sha256(row[0]).digest() != row[1]:
+            raise BadBytes(f"ledger {self.path}: the {what} is damaged; restore a backup")
+        return bytes(row[0])
+
+    # -- rounds ---------------------------------------------------------------------------------
+
+    def open_round(self) -> RoundRow | None:
+        """Return the round that is open, if one is."""
+        query = "SELECT number, opened_s, deadline_s FROM rounds WHERE closed_s IS NULL"
+        row = self._db.execute(query).fetchone()
+        return None if row is None else RoundRow(*row)
+
+    def opened_s(self, number: int) -> float:
+        """Return when a round was opened."""
+        query = "SELECT opened_s FROM rounds WHERE number = ?"
+        return float(self._db.execute(query, (number,)).fetchone()[0])
+
+    def last_round(self) -> int:
+        """Return the number of the last round, 0 before the first."""
+        return int(self._db.execute("SELECT coalesce(max(number), 0) FROM rounds").fetchone()[0])
+
+    def put_round(self, row: RoundRow, selected: list[str]) -> None:
+        """Open a round."""
+        self._db.execute(
+            "INSERT INTO rounds (number, opened_s, deadline_s) VALUES (?, ?, ?)",
+            (row.number, row.opened_s, row.deadline_s),
+        )
+        pairs = [(row.number, worker) for worker in selected]
+        self._db.executemany("INSERT INTO selections (round, worker) VALUES (?, ?)", pairs)
+
+    def shift_round(self, row: RoundRow) -> None:
+        """Give an open round another beginning and deadline."""
+        times = (row.opened_s, row.deadline_s, row.number)
+        self._db.execute("UPDATE rounds SET opened_s = ?, deadline_s = ? WHERE number = ?", times)
+
+    def close_round(self, number: int, closed_s: float, reason: str, digest: str) -> None:
+        """Close a round."""
+        self._db.execute(
+            "UPDATE rounds SET closed_s = ?, reason = ?, digest = ? WHERE number = ?",
+            (closed_s, reason, digest, number),
+        )
+
+    def selected(self, number: int) -> dict[str, float | None]:
+        """Return who was selected in a round, and when they replied."""
+        rows = self._db.execute(
+            "SELECT worker, replied_s FROM selections WHERE round = ? ORDER BY worker", (number,)
+        )
+        return dict(rows.fetchall())
+
+    def put_reply(self, number: int, worker: str, replied_s: float, declined: str = "") -> bool:
+        """Note the first reply of a selected worker; False if there is nothing to note."""
+        cursor = self._db.execute(
+            "UPDATE selections SET replied_s = ?, declined = ? "
+            "WHERE round = ? AND worker = ? AND replied_s IS NULL",
+            (replied_s, declined, number, worker),
+        )
+        return cursor.rowcount > 0
+
+    def rounds(self) -> list[tuple[int, str, float, str]]:
+        """Return number, reason, duration and digest of each closed round."""
+        rows = self._db.execute(
+            "SELECT number, reason, closed_s - opened_s, digest FROM rounds "
+            "WHERE closed_s IS NOT NULL ORDER BY number"
+        )
+        return [(int(n), str(why), float(took), str(digest)) for n, why, took, digest in rows]
+
+    # -- erasures -------------------------------------------------------------------------------
+
+    def put_erasure(self, request: str, owners: tuple[bytes, ...], asked_s: float) -> None:
+        """Put an erasure on record."""
+        row = (request, msgspec.msgpack.encode(owners), asked_s)
+        self._db.execute(
+            "INSERT OR IGNORE INTO erasures (request, owners, asked_s) VALUES (?, ?, ?)", row
+        )
+
+    def erasures(self) -> dict[str, tuple[bytes, ...]]:
+        """Return every erasure ever asked for."""
+        rows = self._db.execute("SELECT request, owners FROM erasures ORDER BY request")
+        decode = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
+        return {str(request): decode(owners) for request, owners in rows}
+
+    def unpublished_since_s(self) -> list[float]:
+        """Return when the erasures were asked for that no published version shows yet."""
+        query = "SELECT asked_s FROM erasures WHERE published = 0 ORDER BY asked_s"
+        return [float(row[0]) for row in self._db.execute(query)]
+
+    def mark_erasures_published(self) -> None:
+        """Note that the version published now shows all erasures."""
+        self._db.execute("UPDATE erasures SET published = 1")
+
+    def put_answer(self, request: str, worker: str, examples: int) -> None:
+        """Note a worker's answer to an erasure."""
+        row = (request, worker, examples)
+        self._db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", row)
+
+    def answers(self) -> dict[str, dict[str, int]]:
+        """Return how many examples each worker has erased, by request."""
+        found: dict[str, dict[str, int]] = {}
+        for request, worker, examples in self._db.execute("SELECT * FROM answers"):
+            found.setdefault(request, {})[worker] = examples
+        return found
+
+    # -- versions and settings ------------------------------------------------------------------
+
+    def put_version(self, round_number: int, digest: str) -> int:
+        """Note that a version of the model was published; return its number."""
+        cursor = self._db.execute(
+            "INSERT INTO versions (round, digest) VALUES (?, ?)", (round_number, digest)
+        )
+        return int(cursor.lastrowid or 0)
+
+    def setting(self, name: str, default: bytes = b"") -> bytes:
+        """Return a value that survives restarts."""
+        row = self._db.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
+        return default if row is None else bytes(row[0])
+
+    def set_setting(self, name: str, value: bytes) -> None:
+        """Keep a value through restarts."""
+        self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
+
+
+def _worker_row(row: tuple[object, ...]) -> WorkerRow:
+    plain = WorkerRow(*row)  # type: ignore[arg-type]
+    return replace(
+        plain,
+        charging=bool(plain.charging),
+        training=bool(plain.training),
+        fits=bool(plain.fits),
+    )

@@ -1,0 +1,36 @@
+"""Each candidate has the same chance."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dealfl.server.selection.base import Candidate
+
+__all__ = ["Uniform"]
+
+
+class Uniform:
+    """Wakes `count` candidates at random; a round's draw depends on the seed and its number alone.
+
+    >>> Uniform(seed=1).select(3, [Candidate(name) for name in "abcdef"], count=2)
+    ['c', 'd']
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = seed
+
+    def select(self, round_number: int, candidates: Sequence[Candidate], count: int) -> list[str]:
+        """Return `count` candidates, or all if there are fewer."""
+        draw = np.random.Generator(np.random.PCG64([self._seed, round_number]))
+        places = draw.permutation(len(candidates))[:count]
+        return [candidates[place].name for place in sorted(places.tolist())]
+
+    def earned(self, round_number: int, worker: str, reward: float) -> None:
+        """Learn nothing."""
+
+    def state(self) -> bytes:
+        """Return nothing: the round's number is all that is needed."""
+        return b""
+
+    def restore(self, state: bytes) -> None:
+        """Restore nothing."""

@@ -1,0 +1,39 @@
+"""The terms of a job, as far as the server needs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dealfl.errors import BadInput
+from dealfl.server.rewards import RewardWeights
+
+__all__ = ["Terms"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How many workers, how long, and when it is enough."""
+
+    rounds: int = 20
+    workers_per_round: int = 10
+    over_select: float = 1.0
+    ttl_s: float = 60.0
+    heard_within_s: float = 180.0
+    battery_budget: float = 0.02  # of the capacity, in 24 hours
+    tolerance: float = 0.0  # of the model's relative change; 0 never converges
+    patience: int = 3
+    release_batch: int = 1
+    release_deadline_s: float = 86_400.0
+    rewards: RewardWeights = field(default_factory=RewardWeights)
+
+    def __post_init__(self) -> None:
+        """Refuse terms under which no round could ever close."""
+        if self.workers_per_round < 1 or self.rounds < 0 or self.patience < 1:
+            raise BadInput("rounds, workers_per_round and patience must be counts")
+        if not (self.ttl_s > 0 and self.heard_within_s > 0 and self.over_select >= 1):
+            raise BadInput("ttl_s and heard_within_s must be above 0, over_select at least 1")
+
+    @property
+    def selected(self) -> int:
+        """How many workers are asked in a round."""
+        return round(self.workers_per_round * self.over_select)

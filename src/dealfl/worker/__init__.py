@@ -1,0 +1,21 @@
+"""What runs on a device: it keeps examples, learns, forgets, and sends what changed."""
+
+from dealfl.worker.journal import Journal, Record, State
+from dealfl.worker.material import Histories, Material, Rows
+from dealfl.worker.training import SCHEMES, Scheme
+from dealfl.worker.worker import Cost, Device, Meter, Worker
+
+__all__ = [
+    "SCHEMES",
+    "Cost",
+    "Device",
+    "Histories",
+    "Journal",
+    "Material",
+    "Meter",
+    "Record",
+    "Rows",
+    "Scheme",
+    "State",
+    "Worker",
+]

@@ -1,0 +1,311 @@
+"""A worker's journal: its records, its outbox and all it must not lose, in one SQLite file.
+
+What was learned or forgotten and the update that says so are written in one transaction, so that
+after a crash each record is in the statistics exactly as the journal says. Deleted bytes are
+overwritten (`secure_delete`); `compact` empties the log and the free pages after an erasure.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+import msgspec
+
+from dealfl.errors import BadBytes, BadInput
+from dealfl.messages import Update
+
+__all__ = ["Journal", "Outgoing", "Record", "State"]
+
+_VERSION = 1
+_TABLES = """
+CREATE TABLE records (
+  id INTEGER PRIMARY KEY, owner BLOB NOT NULL, body BLOB NOT NULL,
+  arrived INTEGER NOT NULL, used INTEGER NOT NULL, state INTEGER NOT NULL);
+CREATE INDEX records_by_use ON records (state, used, arrived, id);
+CREATE INDEX records_by_owner ON records (owner);
+CREATE TABLE outbox (
+  sequence INTEGER PRIMARY KEY, body BLOB NOT NULL, send_at_s REAL NOT NULL,
+  handed INTEGER NOT NULL DEFAULT 0, withdrawing INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE answers (request TEXT PRIMARY KEY, examples INTEGER NOT NULL, send_at_s REAL NOT NULL);
+CREATE TABLE suppressed (owner BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE quarantine (id INTEGER PRIMARY KEY, reason TEXT NOT NULL);
+CREATE TABLE published (version INTEGER NOT NULL, statistics BLOB NOT NULL);
+CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+class State(IntEnum):
+    """What has become of a record."""
+
+    WAITING = 0
+    LEARNED = 1
+    GRACE = 2  # evicted, and may yet be learned back
+    VALIDATION = 3  # never learned
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One example, or one interaction of a history, with the keyed hash of whom it belongs to."""
+
+    id: int
+    owner: bytes
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """An update in the outbox."""
+
+    update: Update
+    handed: bool
+    withdrawing: bool
+
+
+class Journal:
+    """All that a worker must not lose.
+
+    >>> journal = Journal()
+    >>> with journal.transaction():
+    ...     _ = journal.add([(b"owner", b"body")], State.WAITING)
+    >>> [record.id for record in journal.records(State.WAITING)]
+    [1]
+    """
+
+    def __init__(self, path: str | Path = ":memory:", mark: str | None = None) -> None:
+        self.path = str(path)
+        self._new_mark = mark or secrets.token_hex(8)
+        try:
+            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            self._open()
+        except sqlite3.DatabaseError as error:
+            raise BadBytes(
+                f"journal {self.path} can not be used ({error}); restore a backup, or remove it "
+                "and let the worker join anew"
+            ) from error
+
+    def _open(self) -> None:
+        self._db.execute("PRAGMA secure_delete = ON")
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version > _VERSION:
+            raise BadInput(
+                f"journal {self.path} is of version {version}; this program reads up to "
+                f"{_VERSION}: use a newer one"
+            )
+        if version == 0:
+            self._db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {_VERSION}; COMMIT;")
+            self.set_setting("mark", self._new_mark)
+        problem = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if problem != "ok":
+            raise sqlite3.DatabaseError(problem)
+
+    @property
+    def mark(self) -> str:
+        """What tells this journal from another one of the same worker."""
+        return self.setting("mark", "")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make everything inside durable together, or undo all of it."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def compact(self) -> None:
+        """Leave nothing of deleted rows in the file or its log."""
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._db.execute("VACUUM")
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    # -- records --------------------------------------------------------------------------------
+
+    def add(self, rows: Sequence[tuple[bytes, bytes]], state: State) -> list[int]:
+        """Add records (owner, body) in the order of their arrival; return their ids."""
+        clock = self._tick()
+        ids = []
+        for owner, body in rows:
+            cursor = self._db.execute(
+                "INSERT INTO records (owner, body, arrived, used, state) VALUES (?, ?, ?, ?, ?)",
+                (owner, body, clock, clock, int(state)),
+            )
+            ids.append(int(cursor.lastrowid or 0))
+        return ids
+
+    def records(self, state: State, limit: int = -1) -> list[Record]:
+        """Return records of a state, the least recently used first, then by arrival and id."""
+        rows = self._db.execute(
+            "SELECT id, owner, body FROM records WHERE state = ? "
+            "ORDER BY used, arrived, id LIMIT ?",
+            (int(state), limit),
+        )
+        return [Record(*row) for row in rows]
+
+    def records_of(self, owners: Iterable[bytes]) -> dict[State, list[Record]]:
+        """Return the records of some owners, by state."""
+        found: dict[State, list[Record]] = {state: [] for state in State}
+        for owner in sorted(set(owners)):
+            rows = self._db.execute(
+                "SELECT state, id, owner, body FROM records WHERE owner = ? ORDER BY id", (owner,)
+            )
+            for state, *record in rows:
+                found[State(state)].append(Record(*record))
+        return found
+
+    def count(self, state: State) -> int:
+        """Return how many records are in a state."""
+        query = "SELECT count(*) FROM records WHERE state = ?"
+        return int(self._db.execute(query, (int(state),)).fetchone()[0])
+
+    def move(self, ids: Iterable[int], state: State) -> None:
+        """Put records into a state; learned ones count as used now."""
+        clock = self._tick()
+        rows = [(int(state), clock, identity) for identity in ids]
+        self._db.executemany("UPDATE records SET state = ?, used = ? WHERE id = ?", rows)
+
+    def touch(self, ids: Iterable[int]) -> None:
+        """Note that records were used, e.g. by a local prediction."""
+        clock = self._tick()
+        rows = [(clock, identity) for identity in ids]
+        self._db.executemany("UPDATE records SET used = ? WHERE id = ?", rows)
+
+    def delete(self, ids: Iterable[int]) -> None:
+        """Delete records; their bytes are overwritten."""
+        self._db.executemany("DELETE FROM records WHERE id = ?", [(i,) for i in ids])
+
+    def quarantine(self, identity: int, reason: str) -> None:
+        """Put aside a record that can not be learned; only the reason is kept."""
+        self.delete([identity])
+        self._db.execute("INSERT OR REPLACE INTO quarantine VALUES (?, ?)", (identity, reason))
+
+    def quarantined(self) -> list[tuple[int, str]]:
+        """Return ids and reasons of all records that were put aside."""
+        rows = self._db.execute("SELECT id, reason FROM quarantine ORDER BY id")
+        return [(int(identity), str(reason)) for identity, reason in rows]
+
+    def _tick(self) -> int:
+        clock = int(self.setting("clock", "0")) + 1
+        self.set_setting("clock", str(clock))
+        return clock
+
+    # -- the outbox -----------------------------------------------------------------------------
+
+    def post(self, update: Update, due_s: float) -> None:
+        """Put an update into the outbox; it leaves when it is due."""
+        self._db.execute(
+            "INSERT OR REPLACE INTO outbox (sequence, body, send_at_s) VALUES (?, ?, ?)",
+            (update.sequence, msgspec.msgpack.encode(update), due_s),
+        )
+
+    def outbox(self) -> list[Outgoing]:
+        """Return every update without a receipt, in order."""
+        rows = self._db.execute("SELECT body, handed, withdrawing FROM outbox ORDER BY sequence")
+        decode = msgspec.msgpack.Decoder(Update).decode
+        return [Outgoing(decode(body), bool(handed), bool(wd)) for body, handed, wd in rows]
+
+    def due(self, now_s: float, again_after_s: float) -> list[Outgoing]:
+        """Return what has to be sent (again) now, and note that it was handed over."""
+        rows = self._db.execute(
+            "SELECT sequence, body, withdrawing FROM outbox WHERE send_at_s <= ? ORDER BY sequence",
+            (now_s,),
+        ).fetchall()
+        for sequence, _, _ in rows:
+            self._db.execute(
+                "UPDATE outbox SET handed = 1, send_at_s = ? WHERE sequence = ?",
+                (now_s + again_after_s, sequence),
+            )
+        decode = msgspec.msgpack.Decoder(Update).decode
+        return [Outgoing(decode(body), True, bool(withdrawing)) for _, body, withdrawing in rows]
+
+    def next_send_s(self) -> float | None:
+        """Return when the next update or answer has to be sent."""
+        query = (
+            "SELECT min(s) FROM "
+            "(SELECT send_at_s AS s FROM outbox UNION SELECT send_at_s FROM answers)"
+        )
+        moment = self._db.execute(query).fetchone()[0]
+        return None if moment is None else float(moment)
+
+    def unpost(self, sequence: int) -> None:
+        """Remove an update from the outbox: it has its receipt, or will be made anew."""
+        self._db.execute("DELETE FROM outbox WHERE sequence = ?", (sequence,))
+
+    def hold(self, sequence: int) -> None:
+        """Keep an update back until updates before it are withdrawn or counted."""
+        self._db.execute("UPDATE outbox SET send_at_s = 9e99 WHERE sequence = ?", (sequence,))
+
+    def release(self, now_s: float) -> None:
+        """Let go every update that was kept back."""
+        self._db.execute("UPDATE outbox SET send_at_s = ? WHERE send_at_s = 9e99", (now_s,))
+
+    def withdraw(self, sequence: int, now_s: float) -> None:
+        """Mark an update as being withdrawn, to be asked about at once."""
+        self._db.execute(
+            "UPDATE outbox SET withdrawing = 1, send_at_s = ? WHERE sequence = ?", (now_s, sequence)
+        )
+
+    # -- erasures -------------------------------------------------------------------------------
+
+    def suppress(self, owners: Iterable[bytes]) -> None:
+        """Note owners whose records must not come back."""
+        rows = [(owner,) for owner in owners]
+        self._db.executemany("INSERT OR IGNORE INTO suppressed VALUES (?)", rows)
+
+    def is_suppressed(self, owner: bytes) -> bool:
+        """Return whether an owner was erased."""
+        query = "SELECT 1 FROM suppressed WHERE owner = ?"
+        return self._db.execute(query, (owner,)).fetchone() is not None
+
+    def answer(self, request: str, examples: int, now_s: float) -> None:
+        """Note the answer to an erasure, to be sent until it is on the server's record."""
+        row = (request, examples, now_s)
+        self._db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", row)
+
+    def due_answers(self, now_s: float, again_after_s: float) -> list[tuple[str, int]]:
+        """Return the answers that have to be sent (again) now."""
+        query = "SELECT request, examples FROM answers WHERE send_at_s <= ? ORDER BY request"
+        rows = self._db.execute(query, (now_s,)).fetchall()
+        later = "UPDATE answers SET send_at_s = ? WHERE request = ?"
+        self._db.executemany(later, [(now_s + again_after_s, request) for request, _ in rows])
+        return [(str(request), int(examples)) for request, examples in rows]
+
+    def answered(self, request: str) -> None:
+        """Forget an answer that is on the server's record."""
+        self._db.execute("DELETE FROM answers WHERE request = ?", (request,))
+
+    def publish(self, version: int, statistics: bytes) -> None:
+        """Keep the newest published model."""
+        self._db.execute("DELETE FROM published WHERE version <= ?", (version,))
+        if self.published() is None:
+            self._db.execute("INSERT INTO published VALUES (?, ?)", (version, statistics))
+
+    def published(self) -> tuple[int, bytes] | None:
+        """Return version and statistics of the newest published model."""
+        row = self._db.execute("SELECT version, statistics FROM published").fetchone()
+        return None if row is None else (int(row[0]), bytes(row[1]))
+
+    # -- settings -------------------------------------------------------------------------------
+
+    def setting(self, name: str, default: str) -> str:
+        """Return a value that survives restarts."""
+        row = self._db.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
+        return default if row is None else str(row[0])
+
+    def set_setting(self, name: str, value: str) -> None:
+        """Keep a value through restarts."""
+        self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))

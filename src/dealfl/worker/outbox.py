@@ -1,0 +1,147 @@
+"""Updates on their way: posted once, sent until they have a receipt, made anew after an erasure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from dealfl.learners import Work
+from dealfl.messages import Update, Withdraw
+from dealfl.statistics import Statistics
+from dealfl.worker.journal import Journal, Outgoing
+
+__all__ = ["Outbox"]
+
+
+class Outbox:
+    """The updates of one worker, in its journal; every call is part of the caller's transaction."""
+
+    def __init__(self, journal: Journal, job: str, worker: str, again_after_s: float) -> None:
+        self._journal = journal
+        self._job, self._worker = job, worker
+        self._again_after_s = again_after_s
+
+    @property
+    def incarnation(self) -> int:
+        """The life the worker leads with the server; 0 before it was welcomed."""
+        return int(self._journal.setting("incarnation", "0"))
+
+    def restart(self, incarnation: int) -> None:
+        """Begin a new life: nothing of the old one will be sent any more."""
+        for outgoing in self._journal.outbox():
+            self._journal.unpost(outgoing.update.sequence)
+        self._journal.set_setting("incarnation", str(incarnation))
+        self._journal.set_setting("sequence", "0")
+
+    def post(
+        self,
+        delta: Statistics,
+        due_s: float,
+        *,
+        round_number: int | None = None,
+        learned: int = 0,
+        evicted: int = 0,
+        work: Work | None = None,
+        elapsed_s: float = 0.0,
+        energy_j: float = 0.0,
+    ) -> Update:
+        """Put a delta into the outbox under the next sequence number."""
+        sequence = int(self._journal.setting("sequence", "0")) + 1
+        self._journal.set_setting("sequence", str(sequence))
+        update = Update(
+            job=self._job,
+            worker=self._worker,
+            incarnation=self.incarnation,
+            sequence=sequence,
+            round=round_number,
+            delta=delta.to_bytes(),
+            learned=learned,
+            evicted=evicted,
+            operations=work.operations if work else 0,
+            elapsed_s=elapsed_s,
+            energy_j=energy_j,
+        )
+        self._journal.post(update, due_s)
+        return update
+
+    def due(self, now_s: float) -> list[Update | Withdraw]:
+        """Return what has to leave now: updates, and questions about those being withdrawn."""
+        return [self._outgoing(o) for o in self._journal.due(now_s, self._again_after_s)]
+
+    def _outgoing(self, outgoing: Outgoing) -> Update | Withdraw:
+        if not outgoing.withdrawing:
+            return outgoing.update
+        return Withdraw(
+            job=self._job,
+            worker=self._worker,
+            incarnation=outgoing.update.incarnation,
+            sequence=outgoing.update.sequence,
+        )
+
+    def counted(self, sequence: int, now_s: float) -> None:
+        """An update is on the server's record."""
+        self._journal.unpost(sequence)
+        self._release(now_s)
+
+    def withdrawn(self, sequence: int, now_s: float) -> None:
+        """An update will not count: what it said is added to the one that was held back for it."""
+        outbox = self._journal.outbox()
+        gone = next((o for o in outbox if o.update.sequence == sequence and o.withdrawing), None)
+        if gone is None:
+            return
+        held = next(o for o in outbox if not o.handed and o.update.sequence > sequence)
+        self._journal.unpost(sequence)
+        total = _delta(held.update) + _delta(gone.update)
+        self._replace(held.update, total, now_s)
+        self._hold_or_release(held.update.sequence, now_s)
+
+    def erase(self, negative: Statistics, now_s: float) -> None:
+        """Take the erased out of everything that was not counted yet.
+
+        What was never handed over is made anew together with the negative delta. What was handed
+        over is asked back, and the rest waits until the server has said what became of it.
+        """
+        outbox = self._journal.outbox()
+        unsent = [o.update for o in outbox if not o.handed]
+        handed = [o.update.sequence for o in outbox if o.handed]
+        for sequence in handed:
+            self._journal.withdraw(sequence, now_s)
+        if negative.is_zero and not unsent and not handed:
+            return
+        total = negative
+        for update in unsent:
+            total = total + _delta(update)
+        kept = self._made_anew(unsent, total, now_s)
+        self._hold_or_release(kept, now_s)
+
+    def _made_anew(self, unsent: Sequence[Update], total: Statistics, now_s: float) -> int:
+        """Say everything in the first update that was never handed over, nothing in the others.
+
+        Their numbers stay in use: the server counts a worker's updates without a gap.
+        """
+        if not unsent:
+            return self.post(total, now_s).sequence
+        for update in unsent[1:]:
+            self._replace(update, Statistics.zero(total.schema), now_s)
+        self._replace(unsent[0], total, now_s)
+        return unsent[0].sequence
+
+    def _replace(self, update: Update, delta: Statistics, now_s: float) -> None:
+        self._journal.post(msgspec.structs.replace(update, delta=delta.to_bytes()), now_s)
+
+    def _hold_or_release(self, sequence: int, now_s: float) -> None:
+        if any(outgoing.withdrawing for outgoing in self._journal.outbox()):
+            self._journal.hold(sequence)
+        else:
+            self._release(now_s)
+
+    def _release(self, now_s: float) -> None:
+        """Let go what was held back, once nothing is being withdrawn any more."""
+        outbox = self._journal.outbox()
+        if not any(outgoing.withdrawing for outgoing in outbox):
+            self._journal.release(now_s)
+
+
+def _delta(update: Update) -> Statistics:
+    return Statistics.from_bytes(update.delta)

@@ -1,0 +1,83 @@
+"""The schemes: what a worker keeps, and whether it trains on the change or on everything.
+
+Both ways of training give the same delta, because statistics are exact; what differs is the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dealfl.errors import unknown_name
+from dealfl.learners import Work
+from dealfl.retention import KeepAll, Newest, Retention, Theta
+from dealfl.statistics import Statistics
+from dealfl.worker.journal import Record
+from dealfl.worker.material import Material
+
+__all__ = ["SCHEMES", "OnlyTheChange", "Scheme", "Scratch", "Training", "scheme"]
+
+
+class Training(Protocol):
+    """How the difference between two sets of records becomes a delta."""
+
+    @property
+    def needs_everything(self) -> bool:
+        """Whether it wants all records held, or only what changes."""
+
+    def delta(
+        self, material: Material, before: Sequence[Record], after: Sequence[Record]
+    ) -> tuple[Statistics, Work]:
+        """Return statistics(after) − statistics(before), and the work done for it."""
+
+
+class OnlyTheChange:
+    """Learn what is new or changed, forget what it was before."""
+
+    needs_everything = False
+
+    def delta(
+        self, material: Material, before: Sequence[Record], after: Sequence[Record]
+    ) -> tuple[Statistics, Work]:
+        """Return the difference; before and after hold only what changes."""
+        gained, learning = material.statistics(after)
+        lost, forgetting = material.statistics(before)
+        return gained - lost, learning + forgetting
+
+
+class Scratch:
+    """Train on everything from scratch, and send the difference to what was sent before."""
+
+    needs_everything = True
+
+    def delta(
+        self, material: Material, before: Sequence[Record], after: Sequence[Record]
+    ) -> tuple[Statistics, Work]:
+        """Return the difference; the work is that of training on everything."""
+        everything, work = material.statistics(after)
+        sent, _ = material.statistics(before)
+        return everything - sent, work
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """Two switches: what is kept, and how it is trained on."""
+
+    retention: Retention
+    training: Training
+
+
+SCHEMES: dict[str, Scheme] = {
+    "original": Scheme(KeepAll(), Scratch()),
+    "newfl": Scheme(Newest(), Scratch()),
+    "deal": Scheme(Theta(), OnlyTheChange()),
+    "incremental": Scheme(KeepAll(), OnlyTheChange()),
+}
+
+
+def scheme(name: str) -> Scheme:
+    """Return the scheme of that name."""
+    if name not in SCHEMES:
+        raise unknown_name("scheme", name, SCHEMES)
+    return SCHEMES[name]

@@ -1,0 +1,346 @@
+"""The worker: a deterministic machine from messages to messages, with its journal as memory.
+
+Nothing is remembered outside the journal but caches, so a worker that was killed at any point
+goes on from its last commit. Messages leave after the commit and may be lost or repeated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+from dealfl.errors import BadInput
+from dealfl.learners import Work
+from dealfl.messages import (
+    Announce,
+    Assignment,
+    Declined,
+    Erase,
+    Erased,
+    ErasedReceipt,
+    Message,
+    Published,
+    Receipt,
+    Refusal,
+    Step,
+    Verdict,
+    Welcome,
+    owner_hash,
+)
+from dealfl.worker.journal import Journal, Record, State
+from dealfl.worker.material import material_for
+from dealfl.worker.outbox import Outbox
+from dealfl.worker.training import Scheme, scheme
+
+__all__ = ["Cost", "Device", "Meter", "Worker", "schema_digest"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a training cost."""
+
+    elapsed_s: float
+    energy_j: float
+
+
+class Meter(Protocol):
+    """Says what work cost, measured or modelled."""
+
+    def cost(self, work: Work) -> Cost:
+        """Return the cost of the training that was just done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What a worker says of the device it runs on."""
+
+    name: str = ""
+    capacity_j: float = 0.0
+    battery: float = 1.0
+    charging: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What became of new records."""
+
+    waiting: int
+    suppressed: int
+    quarantined: int
+
+
+class Worker:
+    """Keeps records, trains when assigned, forgets when asked, and sends what changed."""
+
+    def __init__(
+        self,
+        job: str,
+        name: str,
+        make: Callable[[], Any],
+        journal: Journal,
+        meter: Meter,
+        *,
+        key: bytes,
+        scheme_name: str = "deal",
+        forget_fraction: str = "0.02",
+        announce_every_s: float = 60.0,
+        send_again_after_s: float = 30.0,
+        device: Device | None = None,
+    ) -> None:
+        self.job, self.name = job, name
+        self._make, self._journal, self._meter, self._key = make, journal, meter, key
+        self._material = material_for(make)
+        self._scheme: Scheme = scheme(scheme_name)
+        self._forget_fraction = exact_fraction(forget_fraction)
+        self._announce_every_s = announce_every_s
+        self._again_after_s = send_again_after_s
+        self._device = device or Device()
+        self._outbox = Outbox(journal, job, name, send_again_after_s)
+        self._schema_digest = schema_digest(make())
+        self._compact = False
+        self._actions: dict[type, Callable[[Any, float], None]] = {
+            Welcome: self._welcome,
+            Receipt: self._counted,
+            Refusal: self._refused,
+            Verdict: self._judged,
+            Published: self._published,
+            Erase: self._erase,
+            ErasedReceipt: self._answer_recorded,
+        }
+
+    # -- new records ----------------------------------------------------------------------------
+
+    def ingest(self, rows: Sequence[tuple[str, bytes]]) -> Accepted:
+        """Take in new records (owner, body); those of erased owners stay out."""
+        hashed = [(owner_hash(self._key, owner), body) for owner, body in rows]
+        with self._journal.transaction():
+            welcome = [row for row in hashed if not self._journal.is_suppressed(row[0])]
+            ids = self._journal.add(welcome, State.WAITING)
+            records = [Record(i, *row) for i, row in zip(ids, welcome, strict=True)]
+            bad = self._unusable(records)
+            for record, reason in bad:
+                self._journal.quarantine(record.id, reason)
+        return Accepted(len(welcome) - len(bad), len(rows) - len(welcome), len(bad))
+
+    def _unusable(self, records: Sequence[Record]) -> list[tuple[Record, str]]:
+        """Return the records that can not be learned, with the reasons."""
+        try:
+            self._material.statistics(records)
+        except BadInput as error:
+            if len(records) == 1:
+                return [(records[0], str(error))]
+            middle = len(records) // 2
+            return self._unusable(records[:middle]) + self._unusable(records[middle:])
+        return []
+
+    # -- messages -------------------------------------------------------------------------------
+
+    def handle(self, messages: Iterable[Message], now_s: float) -> Step:
+        """Take messages in, do what they ask for, and return what has to be sent."""
+        replies: list[Message] = []
+        with self._journal.transaction():
+            for message in messages:
+                if message.job == self.job and message.worker in ("", self.name):
+                    replies += self._receive(message, now_s)
+            replies += self._announcement(now_s)
+            replies += self._outbox.due(now_s)
+            replies += self._due_answers(now_s)
+            wake_at_s = self._wake_at_s()
+        if self._compact:
+            self._journal.compact()
+            self._compact = False
+        return Step(tuple(replies), wake_at_s)
+
+    def _receive(self, message: Message, now_s: float) -> list[Message]:
+        if isinstance(message, Assignment):
+            return self._assigned(message, now_s)
+        action = self._actions.get(type(message))
+        if action is not None:
+            action(message, now_s)
+        return []
+
+    def _counted(self, message: Receipt, now_s: float) -> None:
+        if message.incarnation == self._outbox.incarnation:
+            self._outbox.counted(message.sequence, now_s)
+
+    def _refused(self, message: Refusal, now_s: float) -> None:  # noqa: ARG002
+        """Take note; what becomes of the update is for a verdict or a welcome to say."""
+        self._journal.set_setting("refused", f"update {message.sequence}: {message.reason}")
+
+    def _judged(self, message: Verdict, now_s: float) -> None:
+        if message.incarnation == self._outbox.incarnation:
+            settle = self._outbox.withdrawn if message.withdrawn else self._outbox.counted
+            settle(message.sequence, now_s)
+
+    def _published(self, message: Published, now_s: float) -> None:  # noqa: ARG002
+        self._journal.publish(message.version, message.statistics)
+
+    def _answer_recorded(self, message: ErasedReceipt, now_s: float) -> None:  # noqa: ARG002
+        self._journal.answered(message.request)
+
+    def _announcement(self, now_s: float) -> list[Message]:
+        waiting = self._journal.count(State.WAITING)
+        said = f"{waiting}/{self._outbox.incarnation}"
+        last_s = float(self._journal.setting("announced_s", "-inf"))
+        changed = said != self._journal.setting("announced", "")
+        # a clock that jumped back must not silence a worker for long
+        if not changed and last_s <= now_s < last_s + self._announce_every_s:
+            return []
+        self._journal.set_setting("announced_s", repr(now_s))
+        self._journal.set_setting("announced", said)
+        return [
+            Announce(
+                job=self.job,
+                worker=self.name,
+                incarnation=self._outbox.incarnation,
+                journal=self._journal.mark,
+                schema_digest=self._schema_digest,
+                waiting=waiting,
+                held=self._journal.count(State.LEARNED),
+                device=self._device.name,
+                battery=self._device.battery,
+                charging=self._device.charging,
+                capacity_j=self._device.capacity_j,
+                training=any(not o.handed for o in self._journal.outbox()),
+            )
+        ]
+
+    def _due_answers(self, now_s: float) -> list[Message]:
+        incarnation = self._outbox.incarnation
+        return [
+            Erased(
+                job=self.job, worker=self.name, incarnation=incarnation, request=request,
+                examples=examples,
+            )
+            for request, examples in self._journal.due_answers(now_s, self._again_after_s)
+        ]  # fmt: skip
+
+    def _wake_at_s(self) -> float:
+        announce_s = float(self._journal.setting("announced_s", "0")) + self._announce_every_s
+        send_s = self._journal.next_send_s()
+        return announce_s if send_s is None else min(announce_s, send_s)
+
+    def _welcome(self, message: Welcome, now_s: float) -> None:
+        self._forget_owners(message.erased, now_s)
+        if message.incarnation <= self._outbox.incarnation:
+            return
+        self._outbox.restart(message.incarnation)
+        held = self._journal.records(State.LEARNED)
+        if held:
+            everything, work = self._material.statistics(held)
+            self._outbox.post(everything, now_s, learned=len(held), work=work)
+
+    # -- training -------------------------------------------------------------------------------
+
+    def _assigned(self, message: Assignment, now_s: float) -> list[Message]:
+        if message.round <= int(self._journal.setting("round", "-1")):
+            return []  # a repetition
+        self._journal.set_setting("round", str(message.round))
+        new = self._journal.records(State.WAITING)
+        if not new or not self._outbox.incarnation:
+            reason = "nothing waiting" if self._outbox.incarnation else "not welcomed yet"
+            return [Declined(job=self.job, worker=self.name, round=message.round, reason=reason)]
+        fraction = self._forget_fraction
+        if message.forget_fraction is not None:
+            fraction = exact_fraction(message.forget_fraction)
+        self._train(new, fraction, message.round, now_s)
+        return []
+
+    def _train(
+        self, new: list[Record], fraction: Fraction, round_number: int, now_s: float
+    ) -> None:
+        held = self._journal.count(State.LEARNED)
+        carry = Fraction(self._journal.setting("carry", "0"))
+        eviction = self._scheme.retention.evict(held, fraction, carry)
+        self._journal.set_setting("carry", str(eviction.carry))
+        evicted = self._journal.records(State.LEARNED, eviction.count) if eviction.count else []
+        before = self._affected([*new, *evicted])
+        gone = {record.id for record in evicted}
+        after = [record for record in before if record.id not in gone] + new
+        delta, work = self._scheme.training.delta(self._material, before, after)
+        self._journal.move([record.id for record in new], State.LEARNED)
+        self._journal.delete(gone)
+        self._note_forgetness(len(new), len(gone))
+        cost = self._meter.cost(work)
+        self._outbox.post(
+            delta,
+            now_s + cost.elapsed_s,
+            round_number=round_number,
+            learned=len(new),
+            evicted=len(gone),
+            work=work,
+            elapsed_s=cost.elapsed_s,
+            energy_j=cost.energy_j,
+        )
+
+    def _affected(self, records: Sequence[Record]) -> list[Record]:
+        """Return the learned records whose part in the statistics changes with these."""
+        if self._scheme.training.needs_everything:
+            return self._journal.records(State.LEARNED)
+        return self._learned_with(records)
+
+    def _learned_with(self, records: Sequence[Record]) -> list[Record]:
+        by_state = self._journal.records_of(record.owner for record in records)
+        learned = by_state[State.LEARNED]
+        if self._material.whole_owners:
+            return learned
+        wanted = {record.id for record in records}
+        return [record for record in learned if record.id in wanted]
+
+    def _note_forgetness(self, learned: int, forgotten: int) -> None:
+        for name, count in (("learned", learned), ("forgotten", forgotten)):
+            total = int(self._journal.setting(f"total_{name}", "0")) + count
+            self._journal.set_setting(f"total_{name}", str(total))
+
+    @property
+    def level_of_forgetness(self) -> float:
+        """How many records were forgotten for each one learned, so far."""
+        learned = int(self._journal.setting("total_learned", "0"))
+        return int(self._journal.setting("total_forgotten", "0")) / learned if learned else 0.0
+
+    # -- erasure --------------------------------------------------------------------------------
+
+    def _erase(self, message: Erase, now_s: float) -> None:
+        done = f"erasure {message.request}"
+        known = self._journal.setting(done, "")
+        examples = int(known) if known else self._forget_owners(message.owners, now_s)
+        self._journal.set_setting(done, str(examples))
+        self._journal.answer(message.request, examples, now_s)
+
+    def _forget_owners(self, owners: Sequence[bytes], now_s: float) -> int:
+        """Forget and delete everything of these owners, and let nothing of it come back."""
+        self._journal.suppress(owners)
+        by_state = self._journal.records_of(owners)
+        learned = by_state[State.LEARNED]
+        count = sum(map(len, by_state.values()))
+        if not count:
+            return 0
+        lost, _ = self._material.statistics(learned)
+        self._journal.delete(record.id for records in by_state.values() for record in records)
+        self._note_forgetness(0, len(learned))
+        self._outbox.erase(-lost, now_s)
+        self._compact = True
+        return count
+
+
+def exact_fraction(text: str) -> Fraction:
+    """Return θ as the exact fraction that a decimal such as "0.02" means.
+
+    >>> exact_fraction("0.02")
+    Fraction(1, 50)
+    """
+    try:
+        fraction = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise BadInput(f"forget_fraction must be a decimal such as '0.02', not {text!r}") from None
+    if not 0 <= fraction <= 1:
+        raise BadInput(f"forget_fraction must be from 0 to 1, not {text}")
+    return fraction
+
+
+def schema_digest(learner: Any) -> str:  # noqa: ANN401 - any learner
+    """Return what tells whether a worker's statistics fit the server's."""
+    return hashlib.sha256(learner.schema.canonical()).hexdigest()

@@ -44,6 +44,7 @@ class Chaos:
     def __init__(self, learner: str, scheme: str, seed: int) -> None:
         self.random = random.Random(seed)
         self.learner, self.scheme = learner, scheme
+        self.validation_share = 0.25 if seed % 2 else 0.0
         self.make = MAKERS[learner]
         self.ledger = Ledger()
         self.terms = Terms(rounds=12, workers_per_round=3, ttl_s=30.0, heard_within_s=90.0)
@@ -63,7 +64,8 @@ class Chaos:
         return Worker(
             "job", name, self.make, self.journals[name], StubMeter(self.random), key=KEY,
             scheme_name=self.scheme, forget_fraction="0.3", announce_every_s=20.0,
-            send_again_after_s=10.0,
+            send_again_after_s=10.0, validation_share=self.validation_share,
+            recovery_tolerance=0.0,
         )  # fmt: skip
 
     def new_journal(self) -> Journal:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dealfl.errors import NotLearned
 from dealfl.learners import Learner, Work
 from dealfl.statistics import Statistics
 from dealfl.worker.journal import Record
@@ -70,10 +71,13 @@ class Rows:
         return delta, learner.last_work
 
     def score(self, learner: Learner, records: Sequence[Record]) -> float | None:
-        """Return the learner's own score on rows."""
-        if not records:
+        """Return the learner's own score on rows; None without rows, or with nothing learned."""
+        # a model of statistics alone holds no neighbours to look at: it votes
+        score = getattr(learner, "score_votes", None) or learner.score  # type: ignore[attr-defined]
+        try:
+            return float(score(*_table(records))) if records else None
+        except NotLearned:
             return None
-        return float(learner.score(*_table(records)))  # type: ignore[attr-defined]
 
 
 def _table(records: Sequence[Record]) -> tuple[NDArray[np.float64], list[Any]]:

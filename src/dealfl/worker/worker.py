@@ -10,10 +10,9 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 from dealfl.errors import BadInput
-from dealfl.learners import Work
 from dealfl.messages import (
     Announce,
     Assignment,
@@ -33,24 +32,11 @@ from dealfl.messages import (
 from dealfl.worker.journal import Journal, Record, State
 from dealfl.worker.material import material_for
 from dealfl.worker.outbox import Outbox
-from dealfl.worker.training import Scheme, scheme
+from dealfl.worker.recovery import Recovery
+from dealfl.worker.trainer import Meter, Trainer
+from dealfl.worker.training import scheme
 
-__all__ = ["Cost", "Device", "Meter", "Worker", "schema_digest"]
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a training cost."""
-
-    elapsed_s: float
-    energy_j: float
-
-
-class Meter(Protocol):
-    """Says what work cost, measured or modelled."""
-
-    def cost(self, work: Work) -> Cost:
-        """Return the cost of the training that was just done."""
+__all__ = ["Accepted", "Device", "Worker", "exact_fraction", "schema_digest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +54,7 @@ class Accepted:
     """What became of new records."""
 
     waiting: int
+    held_back: int
     suppressed: int
     quarantined: int
 
@@ -88,19 +75,29 @@ class Worker:
         forget_fraction: str = "0.02",
         announce_every_s: float = 60.0,
         send_again_after_s: float = 30.0,
+        validation_share: float = 0.0,
+        recovery_tolerance: float = 0.01,
         device: Device | None = None,
     ) -> None:
         self.job, self.name = job, name
-        self._make, self._journal, self._meter, self._key = make, journal, meter, key
+        self._journal, self._key = journal, key
         self._material = material_for(make)
-        self._scheme: Scheme = scheme(scheme_name)
         self._forget_fraction = exact_fraction(forget_fraction)
         self._announce_every_s = announce_every_s
         self._again_after_s = send_again_after_s
         self._device = device or Device()
         self._outbox = Outbox(journal, job, name, send_again_after_s)
+        self._recovery = Recovery(
+            journal,
+            self._material,
+            make,
+            validation_share=validation_share,
+            tolerance=recovery_tolerance,
+        )
+        self._trainer = Trainer(
+            journal, self._material, scheme(scheme_name), self._outbox, self._recovery, meter
+        )
         self._schema_digest = schema_digest(make())
-        self._compact = False
         self._actions: dict[type, Callable[[Any, float], None]] = {
             Welcome: self._welcome,
             Receipt: self._counted,
@@ -123,7 +120,11 @@ class Worker:
             bad = self._unusable(records)
             for record, reason in bad:
                 self._journal.quarantine(record.id, reason)
-        return Accepted(len(welcome) - len(bad), len(rows) - len(welcome), len(bad))
+            unusable = {record.id for record, _ in bad}
+            held_back = [i for i in ids if self._recovery.validates(i) and i not in unusable]
+            self._journal.move(held_back, State.VALIDATION)
+        waiting = len(welcome) - len(bad) - len(held_back)
+        return Accepted(waiting, len(held_back), len(rows) - len(welcome), len(bad))
 
     def _unusable(self, records: Sequence[Record]) -> list[tuple[Record, str]]:
         """Return the records that can not be learned, with the reasons."""
@@ -141,17 +142,21 @@ class Worker:
     def handle(self, messages: Iterable[Message], now_s: float) -> Step:
         """Take messages in, do what they ask for, and return what has to be sent."""
         replies: list[Message] = []
-        with self._journal.transaction():
-            for message in messages:
-                if message.job == self.job and message.worker in ("", self.name):
-                    replies += self._receive(message, now_s)
-            replies += self._announcement(now_s)
-            replies += self._outbox.due(now_s)
-            replies += self._due_answers(now_s)
-            wake_at_s = self._wake_at_s()
-        if self._compact:
+        try:
+            with self._journal.transaction():
+                for message in messages:
+                    if message.job == self.job and message.worker in ("", self.name):
+                        replies += self._receive(message, now_s)
+                replies += self._announcement(now_s)
+                replies += self._outbox.due(now_s)
+                replies += self._due_answers(now_s)
+                wake_at_s = self._wake_at_s()
+        except BaseException:
+            self._recovery.forget_model()  # it may have seen what was undone
+            raise
+        if self._trainer.must_compact:
             self._journal.compact()
-            self._compact = False
+            self._trainer.must_compact = False
         return Step(tuple(replies), wake_at_s)
 
     def _receive(self, message: Message, now_s: float) -> list[Message]:
@@ -224,7 +229,7 @@ class Worker:
         return announce_s if send_s is None else min(announce_s, send_s)
 
     def _welcome(self, message: Welcome, now_s: float) -> None:
-        self._forget_owners(message.erased, now_s)
+        self._trainer.forget_owners(message.erased, now_s)
         if message.incarnation <= self._outbox.incarnation:
             return
         self._outbox.restart(message.incarnation)
@@ -246,84 +251,22 @@ class Worker:
         fraction = self._forget_fraction
         if message.forget_fraction is not None:
             fraction = exact_fraction(message.forget_fraction)
-        self._train(new, fraction, message.round, now_s)
+        self._trainer.train(new, fraction, message.round, now_s)
         return []
-
-    def _train(
-        self, new: list[Record], fraction: Fraction, round_number: int, now_s: float
-    ) -> None:
-        held = self._journal.count(State.LEARNED)
-        carry = Fraction(self._journal.setting("carry", "0"))
-        eviction = self._scheme.retention.evict(held, fraction, carry)
-        self._journal.set_setting("carry", str(eviction.carry))
-        evicted = self._journal.records(State.LEARNED, eviction.count) if eviction.count else []
-        before = self._affected([*new, *evicted])
-        gone = {record.id for record in evicted}
-        after = [record for record in before if record.id not in gone] + new
-        delta, work = self._scheme.training.delta(self._material, before, after)
-        self._journal.move([record.id for record in new], State.LEARNED)
-        self._journal.delete(gone)
-        self._note_forgetness(len(new), len(gone))
-        cost = self._meter.cost(work)
-        self._outbox.post(
-            delta,
-            now_s + cost.elapsed_s,
-            round_number=round_number,
-            learned=len(new),
-            evicted=len(gone),
-            work=work,
-            elapsed_s=cost.elapsed_s,
-            energy_j=cost.energy_j,
-        )
-
-    def _affected(self, records: Sequence[Record]) -> list[Record]:
-        """Return the learned records whose part in the statistics changes with these."""
-        if self._scheme.training.needs_everything:
-            return self._journal.records(State.LEARNED)
-        return self._learned_with(records)
-
-    def _learned_with(self, records: Sequence[Record]) -> list[Record]:
-        by_state = self._journal.records_of(record.owner for record in records)
-        learned = by_state[State.LEARNED]
-        if self._material.whole_owners:
-            return learned
-        wanted = {record.id for record in records}
-        return [record for record in learned if record.id in wanted]
-
-    def _note_forgetness(self, learned: int, forgotten: int) -> None:
-        for name, count in (("learned", learned), ("forgotten", forgotten)):
-            total = int(self._journal.setting(f"total_{name}", "0")) + count
-            self._journal.set_setting(f"total_{name}", str(total))
 
     @property
     def level_of_forgetness(self) -> float:
         """How many records were forgotten for each one learned, so far."""
-        learned = int(self._journal.setting("total_learned", "0"))
-        return int(self._journal.setting("total_forgotten", "0")) / learned if learned else 0.0
+        return self._trainer.level_of_forgetness
 
     # -- erasure --------------------------------------------------------------------------------
 
     def _erase(self, message: Erase, now_s: float) -> None:
         done = f"erasure {message.request}"
         known = self._journal.setting(done, "")
-        examples = int(known) if known else self._forget_owners(message.owners, now_s)
+        examples = int(known) if known else self._trainer.forget_owners(message.owners, now_s)
         self._journal.set_setting(done, str(examples))
         self._journal.answer(message.request, examples, now_s)
-
-    def _forget_owners(self, owners: Sequence[bytes], now_s: float) -> int:
-        """Forget and delete everything of these owners, and let nothing of it come back."""
-        self._journal.suppress(owners)
-        by_state = self._journal.records_of(owners)
-        learned = by_state[State.LEARNED]
-        count = sum(map(len, by_state.values()))
-        if not count:
-            return 0
-        lost, _ = self._material.statistics(learned)
-        self._journal.delete(record.id for records in by_state.values() for record in records)
-        self._note_forgetness(0, len(learned))
-        self._outbox.erase(-lost, now_s)
-        self._compact = True
-        return count
 
 
 def exact_fraction(text: str) -> Fraction:

@@ -1,0 +1,140 @@
+"""An eviction that makes the model worse is taken back, and θ lowered until all is well."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from dealfl.errors import BadInput
+from dealfl.learners import NaiveBayes, Work
+from dealfl.messages import Assignment, Update, Welcome, owner_hash
+from dealfl.statistics import Statistics
+from dealfl.worker import Cost, Journal, Rows, State, Worker
+
+KEY = b"key"
+GOOD = [([1.0, 0.0], "a"), ([0.0, 1.0], "b")] * 20
+BAD = [([0.0, 1.0], "a"), ([1.0, 0.0], "b")] * 6
+
+
+class FreeMeter:
+    def cost(self, work: Work) -> Cost:
+        return Cost(0.0, 0.0)
+
+
+def make() -> NaiveBayes:
+    return NaiveBayes(2, ["a", "b"], feature_bound=1.0, fraction_bits=4)
+
+
+def worker(journal: Journal, **other: Any) -> Worker:
+    settings: dict[str, Any] = {"forget_fraction": "1", "validation_share": 0.3}
+    made = Worker("job", "w", make, journal, FreeMeter(), key=KEY, **(settings | other))
+    made.handle([Welcome(job="job", worker="w", incarnation=1)], 0.0)
+    return made
+
+
+def ingest(made: Worker, examples: list[tuple[list[float], str]], owner: str = "ann") -> None:
+    made.ingest([(owner, Rows.encode(features, label)) for features, label in examples])
+
+
+def train(made: Worker, number: int) -> list[Update]:
+    assignment = Assignment(job="job", worker="w", round=number, deadline_s=1e9)
+    step = made.handle([assignment], float(number))
+    return [message for message in step.messages if isinstance(message, Update)]
+
+
+def total(updates: list[Update]) -> Statistics:
+    whole = Statistics.zero(make().schema)
+    for update in updates:
+        whole = whole + Statistics.from_bytes(update.delta)
+    return whole
+
+
+def held(journal: Journal) -> Statistics:
+    learner = make()
+    table = [Rows.decode(record.body) for record in journal.records(State.LEARNED)]
+    learner.learn([features for features, _ in table], [label for _, label in table])
+    return learner.statistics
+
+
+def test_a_bad_eviction_is_learned_back_by_an_ordinary_update() -> None:
+    journal = Journal()
+    made = worker(journal)
+    ingest(made, GOOD)
+    updates = train(made, 1)
+    good = journal.count(State.LEARNED)
+    ingest(made, BAD)
+    updates += train(made, 2)
+    assert [(u.learned, u.evicted) for u in updates[1:]] == [
+        (updates[1].learned, good),
+        (good, 0),
+    ]
+    assert journal.count(State.LEARNED) == good + updates[1].learned
+    assert total(updates) == held(journal)
+    assert Fraction(journal.setting("theta", "")) == Fraction(1, 2)
+
+
+def test_theta_returns_when_all_is_well() -> None:
+    journal = Journal()
+    made = worker(journal)
+    for number, examples in enumerate((GOOD, BAD, GOOD, GOOD, GOOD), start=1):
+        ingest(made, examples)
+        train(made, number)
+    assert Fraction(journal.setting("theta", "")) == 1
+
+
+def test_a_good_eviction_stays_and_waits_in_the_grace_area() -> None:
+    journal = Journal()
+    made = worker(journal)
+    ingest(made, BAD)
+    updates = train(made, 1)
+    ingest(made, GOOD)
+    updates += train(made, 2)
+    assert len(updates) == 2
+    assert journal.count(State.GRACE) == updates[0].learned
+    assert total(updates) == held(journal)
+    ingest(made, GOOD[:4])
+    train(made, 3)
+    assert updates[0].learned not in (journal.count(State.GRACE), 0)
+
+
+def test_an_erasure_reaches_grace_area_and_validation_slice() -> None:
+    journal = Journal()
+    made = worker(journal)
+    ingest(made, BAD, owner="bob")
+    train(made, 1)
+    ingest(made, GOOD)
+    train(made, 2)
+    assert journal.count(State.GRACE)
+    from dealfl.messages import Erase
+
+    order = Erase(job="job", worker="", request="r", owners=(owner_hash(KEY, "bob"),))
+    made.handle([order], 3.0)
+    assert journal.count(State.GRACE) == 0
+    assert not any(journal.records_of([owner_hash(KEY, "bob")]).values())
+
+
+def test_validation_records_are_never_learned() -> None:
+    journal = Journal()
+    made = worker(journal, forget_fraction="0")
+    ingest(made, GOOD)
+    train(made, 1)
+    slice_, learned = journal.count(State.VALIDATION), journal.count(State.LEARNED)
+    assert 0 < slice_ < len(GOOD) / 2
+    assert slice_ + learned == len(GOOD)
+
+
+def test_without_a_slice_nothing_is_recovered() -> None:
+    journal = Journal()
+    made = worker(journal, validation_share=0.0)
+    ingest(made, GOOD)
+    train(made, 1)
+    ingest(made, BAD)
+    assert len(train(made, 2)) == 1
+    assert journal.count(State.LEARNED) == len(BAD)
+    assert journal.count(State.GRACE) == 0
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0])
+def test_a_slice_of_everything_makes_no_sense(share: float) -> None:
+    with pytest.raises(BadInput, match="validation_share"):
+        worker(Journal(), validation_share=share)

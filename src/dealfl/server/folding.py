@@ -86,8 +86,8 @@ class Books:
 
     def anything_ready(self, workers: dict[str, WorkerRow]) -> bool:
         """Whether folding would add anything."""
-        pending = self._ledger.pending().items()
-        return any(_without_gap(updates, workers[name].folded) for name, updates in pending)
+        first = {name: numbers[0] for name, numbers in self._ledger.waiting().items()}
+        return any(number == workers[name].folded + 1 for name, number in first.items())
 
     def fold(self, workers: dict[str, WorkerRow]) -> list[tuple[str, str]]:
         """Add what is on record to the sums; return who said what can not be, and what."""

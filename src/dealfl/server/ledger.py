@@ -187,6 +187,18 @@ class Ledger:
             found.setdefault(worker, []).append(Pending(sequence, None if withdrawn else delta))
         return found
 
+    def waiting(self) -> dict[str, list[int]]:
+        """Return the numbers of the updates that are not folded yet, by worker."""
+        rows = self._db.execute(
+            "SELECT u.worker, u.sequence FROM updates u "
+            "JOIN workers w ON w.name = u.worker AND w.incarnation = u.incarnation "
+            "WHERE u.delta IS NOT NULL ORDER BY u.worker, u.sequence"
+        )
+        found: dict[str, list[int]] = {}
+        for worker, sequence in rows:
+            found.setdefault(worker, []).append(sequence)
+        return found
+
     def mark_folded(self, worker: str, incarnation: int, last: int) -> None:
         """Delete the bodies of updates up to `last`."""
         self._db.execute(
@@ -276,6 +288,12 @@ class Ledger:
         )
         return dict(rows.fetchall())
 
+    def replies(self, number: int) -> tuple[int, int]:
+        """Return how many workers were selected in a round, and how many of them have replied."""
+        query = "SELECT count(*), count(replied_s) FROM selections WHERE round = ?"
+        selected, replied = self._db.execute(query, (number,)).fetchone()
+        return int(selected), int(replied)
+
     def put_reply(self, number: int, worker: str, replied_s: float, declined: str = "") -> bool:
         """Note the first reply of a selected worker; False if there is nothing to note."""
         cursor = self._db.execute(
@@ -316,6 +334,16 @@ class Ledger:
     def mark_erasures_published(self) -> None:
         """Note that the version published now shows all erasures."""
         self._db.execute("UPDATE erasures SET published = 1")
+
+    def unanswered(self, worker: str) -> dict[str, tuple[bytes, ...]]:
+        """Return the erasures a worker has not answered yet."""
+        rows = self._db.execute(
+            "SELECT request, owners FROM erasures e WHERE NOT EXISTS (SELECT 1 FROM answers a "
+            "WHERE a.request = e.request AND a.worker = ?) ORDER BY request",
+            (worker,),
+        )
+        decode = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
+        return {str(request): decode(owners) for request, owners in rows}
 
     def put_answer(self, request: str, worker: str, examples: int) -> None:
         """Note a worker's answer to an erasure."""

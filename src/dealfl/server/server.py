@@ -145,11 +145,9 @@ class Server:
         replies: list[Message] = []
         if message.incarnation != row.incarnation:
             replies.append(self._welcome(row))
-        answered = self._ledger.answers()
-        for request, owners in self._ledger.erasures().items():
-            if row.name not in answered.get(request, {}):
-                order = Erase(job=self.job, worker=row.name, request=request, owners=owners)
-                replies.append(order)
+        for request, owners in self._ledger.unanswered(row.name).items():
+            order = Erase(job=self.job, worker=row.name, request=request, owners=owners)
+            replies.append(order)
         return replies
 
     def _welcome(self, row: WorkerRow) -> Welcome:
@@ -259,9 +257,8 @@ class Server:
         return replies
 
     def _reason_to_close(self, row: RoundRow, now_s: float) -> str:
-        selected = self._ledger.selected(row.number)
-        replied = sum(moment is not None for moment in selected.values())
-        if 2 * replied > len(selected):
+        selected, replied = self._ledger.replies(row.number)
+        if 2 * replied > selected:
             return "majority"
         return "time to live" if now_s >= row.deadline_s else ""
 

@@ -1,0 +1,236 @@
+"""`dealfl devices measure` and `dealfl devices calibrate`: what this machine takes, measured."""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dealfl.errors import BadInput, DealError
+
+if TYPE_CHECKING:
+    from dealfl.power.meters import Meter, Reading
+    from dealfl.report.calibration import Calibration, Fit
+
+__all__ = ["add_calibrate", "add_measure"]
+
+_MEASURE_EPILOG = """\
+examples:
+  dealfl devices measure -- dealfl run         what the main job takes here
+  dealfl devices measure --json -- sleep 10    what this machine takes doing nothing
+
+The command's own exit code is passed on. The figures go to the standard error, so that what the
+command prints can still be piped; with --json it is the other way round.
+"""
+
+_CALIBRATE_EPILOG = """\
+examples:
+  dealfl devices calibrate --out here.json    time every learner and keep the profile
+  dealfl devices calibrate --quick            fewer sizes, timed less often
+"""
+
+_READ_EVERY_S = 10.0  # an energy counter may wrap around; each read notices one wrap
+_SIGNALLED = 128  # the shell's way to tell that a signal ended a command
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What one command took; a reading, or why each meter has none."""
+
+    exit_code: int
+    elapsed_s: float
+    cpu_s: float
+    reading: "Reading | None"
+    refused: dict[str, str]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "exit_code": self.exit_code,
+            "elapsed_s": self.elapsed_s,
+            "cpu_s": self.cpu_s,
+            "reading": self.reading.as_dict() if self.reading else None,
+            "refused": self.refused,
+        }
+
+
+def add_measure(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the action `measure`."""
+    parser = actions.add_parser(
+        "measure",
+        help="run a command and tell what it took",
+        description="Run a command; tell its time, and its energy by the best meter that works.",
+        epilog=_MEASURE_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--root", default="/sys", metavar="DIR", help="where sysfs is (/sys)")
+    _add_json(parser)
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="to run")
+    parser.set_defaults(run=_measure)
+
+
+def add_calibrate(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the action `calibrate`."""
+    parser = actions.add_parser(
+        "calibrate",
+        help="time the learners on this machine and fit the law of training time",
+        description=(
+            "Time every learner on this machine over two decades of work, fit T = A·F + B, and "
+            "try the law on sizes that were not fitted."
+        ),
+        epilog=_CALIBRATE_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--out", metavar="FILE", help="write the profile as JSON")
+    parser.add_argument("--quick", action="store_true", help="fewer sizes, timed less often")
+    parser.add_argument(
+        "--as-is", action="store_true", help="do not tell the allocator to keep freed memory"
+    )
+    _add_json(parser)
+    parser.set_defaults(run=_calibrate)
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    # a default here would undo a --json that stands before the action
+    text = "print one JSON object"
+    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=text)
+
+
+def _measure(arguments: argparse.Namespace) -> int:
+    words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
+    if not words:
+        raise BadInput("no command to measure; give one, as in `dealfl devices measure -- sleep 1`")
+    as_json = getattr(arguments, "json", False)
+    measured = _run_measured(words, arguments.root, sys.stderr if as_json else None)
+    if as_json:
+        print(json.dumps({"measured": measured.as_dict()}))
+    else:
+        print(_told(measured), file=sys.stderr)
+    return measured.exit_code
+
+
+def _run_measured(words: Sequence[str], root: str, output: Any) -> _Measured:  # noqa: ANN401
+    from dealfl.power.meters import best_meter
+
+    choice = best_meter(root)
+    refused = dict(choice.refused)
+    before_s, start_s = _children_s(), time.perf_counter()
+    if choice.meter:
+        choice.meter.start()
+    exit_code, failure = _wait(_started(words, output), choice.meter)
+    reading: Reading | None = None
+    elapsed_s = time.perf_counter() - start_s
+    if choice.meter and not failure:
+        reading, failure = _read(choice.meter)
+    if failure:
+        refused["the meter that was chosen"] = failure
+    return _Measured(exit_code, elapsed_s, _children_s() - before_s, reading, refused)
+
+
+def _started(words: Sequence[str], output: Any) -> "subprocess.Popen[bytes]":  # noqa: ANN401
+    try:
+        return subprocess.Popen(list(words), stdout=output)  # noqa: S603 - it is the user's own
+    except OSError as error:
+        raise BadInput(f"{words[0]!r} can not be run: {error.strerror}") from None
+
+
+def _wait(process: "subprocess.Popen[bytes]", meter: "Meter | None") -> tuple[int, str]:
+    """Return the exit code, and why the meter failed, which does not stop the command."""
+    failure = ""
+    while True:
+        try:
+            code = process.wait(_READ_EVERY_S)
+        except subprocess.TimeoutExpired:
+            if meter and not failure:
+                failure = _read(meter)[1]
+        except KeyboardInterrupt:
+            continue  # the command got it, too, and decides
+        else:
+            return (code if code >= 0 else _SIGNALLED - code), failure
+
+
+def _read(meter: "Meter") -> "tuple[Reading | None, str]":
+    try:
+        return meter.read(), ""
+    except DealError as error:
+        return None, str(error)
+
+
+def _children_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _told(measured: _Measured) -> str:
+    lines = [
+        f"wall time  {measured.elapsed_s:.3f} s",
+        f"CPU time   {measured.cpu_s:.3f} s",
+    ]
+    reading = measured.reading
+    if reading:
+        charge = "" if reading.charge_uah is None else f" = {reading.charge_uah:,.0f} µAh"
+        lines.append(f"energy     {reading.energy_j:.3f} J{charge}, {reading.source}")
+        if reading.energy_j == 0.0:
+            lines.append("           (less than this meter can tell: measure something longer)")
+    else:
+        lines.append("energy     not measured: no meter works here")
+        lines += [f"           {name}: {reason}" for name, reason in measured.refused.items()]
+    return "\n".join(lines)
+
+
+def _calibrate(arguments: argparse.Namespace) -> int:
+    for library in ("OMP", "OPENBLAS", "MKL"):  # read once, when numpy is imported below
+        os.environ[f"{library}_NUM_THREADS"] = "1"
+    from dealfl.report.calibration import FULL, QUICK, calibrated, clock_hz, keep_freed_memory
+
+    as_json = getattr(arguments, "json", False)
+    kept = False if arguments.as_is else keep_freed_memory()
+    calibration = calibrated(
+        QUICK if arguments.quick else FULL,
+        frequency_hz=clock_hz(),
+        memory_kept=kept,
+        progress=lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    if arguments.out:
+        calibration.save(arguments.out)
+    print(json.dumps(calibration.as_dict()) if as_json else _table(calibration))
+    if not calibration.holds:
+        print("dealfl: the law misses some learner's time; see its residuals", file=sys.stderr)
+    return int(not calibration.holds)
+
+
+def _table(calibration: "Calibration") -> str:
+    from dealfl.report.calibration import ASKED_ERROR
+
+    clock = calibration.frequency_hz
+    lines = [
+        f"one core at {clock / 1e9:.2f} GHz" if clock else "one core, its clock is not known",
+        f"{'LEARNER':22}{'OPERATIONS':>18}{'CYCLES/OP':>11}{'OVERHEAD':>11}{'MEDIAN':>8}{'WORST':>8}",
+    ]
+    for fit in calibration.fits:
+        lines += [_row(fit, known=clock is not None), f"  {_residuals(fit)}"]
+    lines.append(
+        f"MEDIAN and WORST are relative errors on sizes that were not fitted (marked *); asked: "
+        f"median ≤ {ASKED_ERROR:.0%}.\nMeasured as processor time, freed memory "
+        f"{'kept' if calibration.memory_kept else 'given back'}."
+    )
+    return "\n".join(lines)
+
+
+def _row(fit: "Fit", *, known: bool) -> str:
+    from dealfl.power.training_time import REFERENCE_HZ
+
+    span = f"{fit.points[0].operations:.1e}–{fit.points[-1].operations:.1e}"
+    cycles = f"{fit.time.seconds_per_operation * REFERENCE_HZ:.3g}" if known else "?"
+    overhead = f"{fit.time.overhead_s * 1e3:.2f} ms"
+    errors = f"{fit.median_error:>8.1%}{fit.worst_error:>8.1%}"
+    return f"{fit.learner:22}{span:>18}{cycles:>11}{overhead:>11}{errors}"
+
+
+def _residuals(fit: "Fit") -> str:
+    shown = (f"{p.relative_error:+.0%}{'*' if p.held_out else ''}" for p in fit.points)
+    return " ".join(shown)

@@ -1,0 +1,196 @@
+"""`dealfl devices`: the phones there are, and which of their clock frequencies pay."""
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dealfl.cli.device_actions import add_calibrate, add_measure
+
+if TYPE_CHECKING:
+    from dealfl.power import BaseLoad, OperatingPoint, Phone
+
+__all__ = ["add_parser", "add_show"]
+
+if TYPE_CHECKING:
+    _Actions = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_EPILOG = """\
+examples:
+  dealfl devices                     the phones there are
+  dealfl devices show honor          its operating points, and what a cycle costs at each
+  dealfl devices show my-phone.toml  the same for a phone of your own
+
+All figures are modelled from the profiles, which say for each value how well it is known.
+"""
+
+_BAR_WIDTH = 40
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_UAH_PER_GCYCLE = 1e9 / 3.6e-3  # for each coulomb a cycle
+
+
+def add_parser(subparsers: "_Actions") -> None:
+    """Register the command `devices`."""
+    parser = subparsers.add_parser(
+        "devices",
+        help="list phones and show what their clocks cost",
+        description="List the phones whose profiles are known, or show one of them.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_json(parser, default=False)
+    parser.set_defaults(run=_list)
+    actions = parser.add_subparsers(metavar="ACTION", title="actions")
+    for add in _ADD_ACTIONS:
+        add(actions)
+
+
+def add_show(actions: "_Actions") -> None:
+    """Register the action `show`."""
+    show = actions.add_parser("show", help="what a cycle costs at each operating point")
+    show.add_argument("name", metavar="NAME", help="a phone, or a TOML file that describes one")
+    show.set_defaults(run=_show)
+    # a default here would undo a --json that stands before the action
+    _add_json(show, default=argparse.SUPPRESS)
+
+
+_ADD_ACTIONS: tuple[Callable[["_Actions"], None], ...] = (
+    add_show,
+    add_measure,
+    add_calibrate,
+)
+
+
+def _add_json(parser: argparse.ArgumentParser, default: Any) -> None:  # noqa: ANN401
+    text = "print one JSON object"
+    parser.add_argument("--json", action="store_true", default=default, help=text)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from dealfl.power import PHONES
+
+    rows = [_described(phone) for phone in PHONES.values()]
+    if arguments.json:
+        print(json.dumps({"devices": rows}))
+        return 0
+    header = ("NAME", "CORES", "CLOCK", "BATTERY", "CURRENTS", "MODEL")
+    table = [
+        (row["name"], str(row["cores"]), f"{row['max_hz'] / 1e9:.2f} GHz",
+         f"{row['battery_mah']:.0f} mAh", row["quality"]["clusters[0].currents"], row["model"])
+        for row in rows
+    ]  # fmt: skip
+    _print_table([header, *table])
+    return 0
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from dealfl.power import load_phone, phone
+
+    is_file = arguments.name.endswith(".toml") or Path(arguments.name).is_file()
+    found = load_phone(arguments.name) if is_file else phone(arguments.name)
+    if arguments.json:
+        print(json.dumps(_detailed(found)))
+    else:
+        _print_phone(found)
+    return 0
+
+
+def _described(phone: "Phone") -> dict[str, Any]:
+    return {
+        "name": phone.name,
+        "model": phone.model,
+        "processor": phone.processor,
+        "android": phone.android,
+        "cores": phone.cores,
+        "max_hz": phone.fastest.frequency_hz,
+        "battery_mah": phone.battery.capacity_c / 3.6,
+        "battery_v": phone.battery.voltage_v,
+        "cycle_factor": phone.cycle_factor,
+        "quality": {key: one.quality.value for key, one in phone.evidence.items()},
+    }
+
+
+def _detailed(phone: "Phone") -> dict[str, Any]:
+    evidence = {
+        key: {"quality": one.quality.value, "source": one.source}
+        for key, one in phone.evidence.items()
+    }
+    loads = [_under(phone, base) for base in _base_loads()]
+    return {**_described(phone), "source": "modelled", "evidence": evidence, "base_loads": loads}
+
+
+def _under(phone: "Phone", base: "BaseLoad") -> dict[str, Any]:
+    from dealfl.power import critical_point, efficient_frontier, saving
+
+    frontier = efficient_frontier(phone, base)
+    critical = critical_point(phone, base)
+    return {
+        "base_load": base.value,
+        "base_a": phone.base_a(base),
+        "critical": _point(phone, critical, base),
+        "saving_against_fastest": saving(phone, critical, base),
+        "frontier_hz": [point.frequency_hz for point in frontier],
+        "points": [
+            {**_point(phone, point, base), "efficient": point in frontier} for point in phone.points
+        ],
+    }
+
+
+def _point(phone: "Phone", point: "OperatingPoint", base: "BaseLoad") -> dict[str, Any]:
+    from dealfl.power import charge_per_cycle_c
+
+    return {
+        "cluster": phone.clusters[point.cluster].name,
+        "frequency_hz": point.frequency_hz,
+        "current_a": phone.current_a(point),
+        "uah_per_gcycle": charge_per_cycle_c(phone, point, base) * _UAH_PER_GCYCLE,
+    }
+
+
+def _base_loads() -> tuple["BaseLoad", ...]:
+    from dealfl.power import BaseLoad
+
+    return BaseLoad.AWAKE, BaseLoad.WIFI, BaseLoad.SCREEN
+
+
+def _print_phone(phone: "Phone") -> None:
+    print(f"{phone.name}: {phone.model}\n{phone.processor}; Android {phone.android}")
+    battery = phone.battery
+    print(f"battery {battery.capacity_c / 3.6:.0f} mAh at {battery.voltage_v} V; ", end="")
+    print(f"{phone.cycle_factor:g} cycles for each of the calibrating machine (declared)")
+    for base in _base_loads():
+        print()
+        _print_curve(_under(phone, base))
+    print("\n● on the efficient frontier   ◆ the critical operating point: slower is never cheaper")
+    print("\nhow well each value is known:")
+    _print_table([(key, one.quality.value, one.source) for key, one in phone.evidence.items()])
+
+
+def _print_curve(load: dict[str, Any]) -> None:
+    critical = load["critical"]
+    print(f"{load['base_load']} ({load['base_a'] * 1e3:.0f} mA): µAh for 10⁹ cycles, one busy core")
+    most = max(point["uah_per_gcycle"] for point in load["points"])
+    for point in load["points"]:
+        mark = "●" if point["efficient"] else " "
+        at_critical = point["frequency_hz"] == critical["frequency_hz"] and point["efficient"]
+        print(
+            f"  {point['cluster']:>6} {point['frequency_hz'] / 1e6:7.1f} MHz "
+            f"{point['current_a'] * 1e3:6.1f} mA {'◆' if at_critical else mark} "
+            f"{point['uah_per_gcycle']:6.2f} {_bar(point['uah_per_gcycle'] / most)}"
+        )
+    print(f"  saved at ◆, against the fastest: {load['saving_against_fastest']:.1%}")
+
+
+def _bar(fraction: float) -> str:
+    """Return a bar whose length is a fraction of the full width, to an eighth of a character."""
+    whole, eighths = divmod(round(fraction * _BAR_WIDTH * 8), 8)
+    return ("█" * whole + _EIGHTHS[eighths]).rstrip()
+
+
+def _print_table(table: Sequence[tuple[str, ...]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())

@@ -1,0 +1,62 @@
+"""What work costs: phones, their clocks and governors, and the energy they draw.
+
+>>> from dealfl.power import EnergyModel, critical_point, phone
+>>> honor = phone("honor")
+>>> critical_point(honor).frequency_hz
+1402000000
+"""
+
+from dealfl.power.clocks import Clock, NoClock, SimulatedClock
+from dealfl.power.cpufreq import CpufreqClock, cpufreq_clock
+from dealfl.power.device import (
+    BaseLoad,
+    Cluster,
+    Evidence,
+    OperatingPoint,
+    Phone,
+    Quality,
+    speed_band,
+)
+from dealfl.power.energy import DeviceRound, Energy, EnergyModel
+from dealfl.power.frequency import END, FORGET, LEARN, FrequencyControl, Setting
+from dealfl.power.frontier import charge_per_cycle_c, critical_point, efficient_frontier, saving
+from dealfl.power.governors import GOVERNORS, Governor, governor
+from dealfl.power.profiles import PHONES, load_phone, phone
+from dealfl.power.replay import Phase, at_point, under_control, under_governor
+
+__all__ = [
+    "END",
+    "FORGET",
+    "GOVERNORS",
+    "LEARN",
+    "PHONES",
+    "BaseLoad",
+    "Clock",
+    "Cluster",
+    "CpufreqClock",
+    "DeviceRound",
+    "Energy",
+    "EnergyModel",
+    "Evidence",
+    "FrequencyControl",
+    "Governor",
+    "NoClock",
+    "OperatingPoint",
+    "Phase",
+    "Phone",
+    "Quality",
+    "Setting",
+    "SimulatedClock",
+    "at_point",
+    "charge_per_cycle_c",
+    "cpufreq_clock",
+    "critical_point",
+    "efficient_frontier",
+    "governor",
+    "load_phone",
+    "phone",
+    "saving",
+    "speed_band",
+    "under_control",
+    "under_governor",
+]

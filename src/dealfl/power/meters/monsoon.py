@@ -1,0 +1,109 @@
+"""What a Monsoon power monitor recorded, from the CSV file that its software exports."""
+
+import csv
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dealfl.errors import BadInput
+from dealfl.power.meters.base import Kind, Reading, Source
+
+__all__ = ["MonsoonMeter"]
+
+_TIME = "Time(ms)"
+_VOLTAGE_OF = {"Main(mA)": "Main Voltage(V)", "USB(mA)": "USB Voltage(V)", "Aux(mA)": None}
+_COLUMNS = (_TIME, *_VOLTAGE_OF, "Main Voltage(V)", "USB Voltage(V)")
+_MA_MS_PER_UAH = 3600.0
+_J_PER_MW_MS = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """One row of the file: the current and the power of all enabled channels together."""
+
+    time_ms: float
+    current_ma: float
+    power_mw: float
+
+
+class MonsoonMeter:
+    """The charge and energy of a whole recording, over all channels that were enabled.
+
+    The monitor does not measure the voltage of its auxiliary channel: give it where that was used.
+    """
+
+    def __init__(self, path: str | Path, aux_voltage_v: float | None = None) -> None:
+        self._path = Path(path)
+        self._aux_voltage_v = aux_voltage_v
+        self._source = Source(Kind.MEASURED, f"Monsoon ({self._path.name})")
+
+    def start(self) -> None:
+        """Do nothing: the recording says where it starts."""
+
+    def read(self) -> Reading:
+        """Return the total of the recording."""
+        charge_uah = energy_j = 0.0
+        samples = self._samples()
+        last = next(samples)
+        for sample in samples:
+            lasted_ms = sample.time_ms - last.time_ms
+            charge_uah += (last.current_ma + sample.current_ma) / 2 * lasted_ms / _MA_MS_PER_UAH
+            energy_j += (last.power_mw + sample.power_mw) / 2 * lasted_ms * _J_PER_MW_MS
+            last = sample
+        return Reading(energy_j, charge_uah, self._source)
+
+    def _samples(self) -> Iterator[_Sample]:
+        try:
+            with self._path.open(newline="", encoding="utf-8", errors="replace") as file:
+                yield from self._parsed(csv.reader(file))
+        except OSError as error:
+            raise BadInput(f"{self._path}: {error.strerror}") from None
+
+    def _parsed(self, lines: Iterator[list[str]]) -> Iterator[_Sample]:
+        header = [name.strip() for name in next(lines, [])]
+        self._check_header(header)
+        time_ms = -math.inf
+        for number, cells in enumerate(lines, 2):
+            sample = self._sample(header, cells, number)
+            if sample.time_ms < time_ms:
+                raise self._bad(number, f"goes back in time, from {time_ms} to {sample.time_ms} ms")
+            time_ms = sample.time_ms
+            yield sample
+        if time_ms == -math.inf:
+            raise self._bad(2, "is missing: the recording has no samples")
+
+    def _check_header(self, header: list[str]) -> None:
+        wrong = [name for name in header if name not in _COLUMNS]
+        if wrong or _TIME not in header:
+            found = ",".join(header)[:80]
+            raise self._bad(1, f"should name columns of {','.join(_COLUMNS)}; it reads {found!r}")
+        channels = [name for name in header if name in _VOLTAGE_OF]
+        if not channels:
+            raise self._bad(1, "names no channel with a current: none was enabled")
+        for channel in channels:
+            if _VOLTAGE_OF[channel] not in header and not self._is_given(channel):
+                raise self._bad(1, f"has {channel} without its voltage")
+
+    def _is_given(self, channel: str) -> bool:
+        return channel == "Aux(mA)" and self._aux_voltage_v is not None
+
+    def _sample(self, header: list[str], cells: list[str], number: int) -> _Sample:
+        try:
+            values = {name: float(cell) for name, cell in zip(header, cells, strict=True)}
+        except ValueError as error:
+            raise self._bad(number, f"can not be read: {error}") from None
+        if not all(map(math.isfinite, values.values())):
+            raise self._bad(number, f"holds what is no number: {','.join(cells)[:80]}")
+        currents = {name: value for name, value in values.items() if name in _VOLTAGE_OF}
+        power_mw = sum(ma * self._voltage_v(values, name) for name, ma in currents.items())
+        return _Sample(values[_TIME], sum(currents.values()), power_mw)
+
+    def _voltage_v(self, values: dict[str, float], channel: str) -> float:
+        column = _VOLTAGE_OF[channel]
+        voltage_v = values[column] if column else self._aux_voltage_v
+        assert voltage_v is not None  # the header was checked
+        return voltage_v
+
+    def _bad(self, line: int, what: str) -> BadInput:
+        return BadInput(f"{self._path} line {line} {what}")

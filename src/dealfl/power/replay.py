@@ -1,0 +1,114 @@
+"""A worker's learning and forgetting, replayed on a phone under a governor or under control."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dealfl.power.device import BaseLoad, OperatingPoint, Phone
+from dealfl.power.energy import Energy, EnergyModel
+from dealfl.power.frequency import END, FrequencyControl
+from dealfl.power.governors import Governor
+
+__all__ = ["Phase", "at_point", "under_control", "under_governor"]
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A stretch of work, the signal that the worker gives before it, and a pause after it.
+
+    In the pause the device is awake and waits; it lasts as long whatever the clock.
+    """
+
+    signal: int
+    cycles: float
+    pause_s: float = 0.0
+
+
+def at_point(
+    phone: Phone, phases: Iterable[Phase], point: OperatingPoint, base: BaseLoad = BaseLoad.AWAKE
+) -> Energy:
+    """Return what the phases cost at one operating point."""
+    model = EnergyModel(phone)
+    return sum((_spent(model, phase, point, base) for phase in phases), Energy())
+
+
+def under_control(phone: Phone, phases: Iterable[Phase], control: FrequencyControl) -> Energy:
+    """Return what the phases cost when their signals step the clock.
+
+    Examples
+    --------
+    >>> from dealfl.power import FrequencyControl, phone
+    >>> honor = phone("honor")
+    >>> forgetting = [Phase(-1, 1e9), Phase(-1, 1e9)]
+    >>> spent = under_control(honor, forgetting, FrequencyControl.for_phone(honor))
+    >>> fixed = at_point(honor, forgetting, honor.fastest)
+    >>> round(spent.charge_uah, 2), round(fixed.charge_uah, 2)
+    (34.03, 37.34)
+    >>> round(spent.elapsed_s - fixed.elapsed_s, 2)  # added latency
+    0.32
+    """
+    model, total = EnergyModel(phone), Energy()
+    for phase in phases:
+        point = control.signal(phase.signal).point or phone.fastest
+        total += _spent(model, phase, point, control.base)
+    control.signal(END)
+    return total
+
+
+def under_governor(
+    phone: Phone,
+    phases: Sequence[Phase],
+    governor: Governor,
+    cluster: int,
+    base: BaseLoad = BaseLoad.AWAKE,
+) -> Energy:
+    """Return what the phases cost when a governor of one cluster sets the clock, tick by tick."""
+    run = _Governed(phone, governor, cluster, base)
+    for phase in phases:
+        run.work(phase.cycles)
+        run.pause(phase.pause_s)
+    return run.total
+
+
+class _Governed:
+    """The state between two ticks of a governor."""
+
+    def __init__(self, phone: Phone, governor: Governor, cluster: int, base: BaseLoad) -> None:
+        self.total = Energy()
+        self._model = EnergyModel(phone)
+        self._governor = governor
+        self._base = base
+        self._points = {point.frequency_hz: point for point in phone.clusters[cluster].points}
+        self._frequency_hz = governor.frequency_hz
+        self._now_s = self._busy_s = self._sampled_s = 0.0
+        self._tick_s = governor.wait_s
+
+    def work(self, cycles: float) -> None:
+        while cycles > 0:
+            left_s = self._tick_s - self._now_s
+            done = min(cycles, left_s * self._frequency_hz)
+            point = self._points[self._frequency_hz]
+            self.total += self._model.compute(done, point, self._base)
+            last = done == cycles
+            self._busy_s += done / self._frequency_hz
+            self._pass(done / self._frequency_hz if last else left_s)
+            cycles = 0.0 if last else cycles - done
+
+    def pause(self, pause_s: float) -> None:
+        while pause_s > 0:
+            passed_s = min(pause_s, self._tick_s - self._now_s)
+            self.total += self._model.wait(passed_s, self._base)
+            self._pass(passed_s)
+            pause_s -= passed_s
+
+    def _pass(self, passed_s: float) -> None:
+        self._now_s += passed_s
+        if self._now_s < self._tick_s:
+            return
+        load = min(self._busy_s / (self._now_s - self._sampled_s), 1.0)
+        self._frequency_hz = self._governor.step(load, self._now_s)
+        self._busy_s, self._sampled_s = 0.0, self._now_s
+        self._tick_s = self._now_s + self._governor.wait_s
+
+
+def _spent(model: EnergyModel, phase: Phase, point: OperatingPoint, base: BaseLoad) -> Energy:
+    return model.compute(phase.cycles, point, base) + model.wait(phase.pause_s, base)

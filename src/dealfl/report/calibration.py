@@ -1,0 +1,272 @@
+"""How long the real learners take on this machine: timed, fitted, and tested on other sizes."""
+
+import ctypes
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dealfl.errors import BadInput
+from dealfl.learners import LEARNERS
+from dealfl.power.identification import TimedTraining, identified, relative_errors
+from dealfl.power.training_time import REFERENCE_HZ, TrainingTime
+
+__all__ = [
+    "ASKED_ERROR", "FULL", "QUICK", "SUBJECTS", "Calibration", "Effort", "Fit", "Point", "Subject",
+    "calibrated", "clock_hz", "fitted", "keep_freed_memory",
+]  # fmt: skip
+
+ASKED_ERROR = 0.10  # median relative error on sizes that were not fitted
+
+_FEATURES = 64
+_CLASSES = list(range(10))
+_HIGHEST = 16
+_ITEMS = 1000
+_MEDIAN_HISTORY = 30
+
+Batch = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A learner to be timed on batches that span two decades, and more at both ends."""
+
+    learner: str
+    settings: Mapping[str, object]
+    batch: Callable[[np.random.Generator, int], Batch]
+    fewest: int
+    most: int
+
+    def made(self) -> Any:  # noqa: ANN401 - any learner
+        """Return an empty learner."""
+        made: Any = LEARNERS[self.learner]
+        return made(**self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How many sizes are fitted, how many between them are held out, how often each is timed."""
+
+    sizes: int
+    repeats: int
+
+
+FULL = Effort(sizes=17, repeats=31)
+QUICK = Effort(sizes=11, repeats=9)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The median time of one size, and what the fitted law says of it."""
+
+    examples: int
+    operations: int
+    elapsed_s: float
+    relative_error: float
+    held_out: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The law of one learner's training time and how well it does."""
+
+    learner: str
+    time: TrainingTime
+    points: tuple[Point, ...]
+
+    @property
+    def median_error(self) -> float:
+        """The median relative error on held-out sizes."""
+        return median(self._held_out_errors())
+
+    @property
+    def worst_error(self) -> float:
+        """The largest relative error on held-out sizes."""
+        return max(self._held_out_errors())
+
+    def as_dict(self) -> dict[str, object]:
+        """Return all of it for a JSON file."""
+        return {
+            "time": asdict(self.time),
+            "median_error": self.median_error,
+            "worst_error": self.worst_error,
+            "points": [asdict(point) for point in self.points],
+        }
+
+    def _held_out_errors(self) -> list[float]:
+        return [abs(point.relative_error) for point in self.points if point.held_out]
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The laws of all learners on one machine; one core, at the clock the kernel states."""
+
+    fits: tuple[Fit, ...]
+    frequency_hz: float | None
+    memory_kept: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether every learner's time is predicted as well as asked."""
+        return all(fit.median_error <= ASKED_ERROR for fit in self.fits)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return all of it for a JSON file."""
+        return {
+            "version": 1,
+            "source": "measured as processor time",
+            "machine": f"{platform.machine()} {platform.system()}, {os.cpu_count()} processors",
+            "frequency_hz": self.frequency_hz,
+            "memory_kept": self.memory_kept,
+            "learners": {fit.learner: fit.as_dict() for fit in self.fits},
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write a profile that `dealfl.power.training_time.read_times` reads, or nothing at all."""
+        target = Path(path)
+        draft = target.with_name(f"{target.name}.part")
+        try:
+            draft.write_text(json.dumps(self.as_dict(), indent=2) + "\n", encoding="utf-8")
+            draft.replace(target)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise BadInput(f"{path} can not be written: {error.strerror}") from None
+
+
+def calibrated(
+    effort: Effort,
+    *,
+    frequency_hz: float | None = None,
+    memory_kept: bool = False,
+    progress: Callable[[str], None],
+) -> Calibration:
+    """Time every learner of the paper on this machine and return what was found."""
+    fits = []
+    for number, subject in enumerate(SUBJECTS, 1):
+        progress(f"{number}/{len(SUBJECTS)} {subject.learner}")
+        fits.append(fitted(subject, effort, frequency_hz=frequency_hz))
+    return Calibration(tuple(fits), frequency_hz, memory_kept)
+
+
+def fitted(
+    subject: Subject,
+    effort: Effort,
+    *,
+    frequency_hz: float | None = None,
+    clock: Callable[[], float] = time.process_time,
+) -> Fit:
+    """Time a learner, fit every other size, and try the law on the sizes between.
+
+    The clock counts the processor's time: what else runs here stretches long trainings only.
+    """
+    clock_hz = frequency_hz or REFERENCE_HZ
+    sizes = np.geomspace(subject.fewest, subject.most, effort.sizes).round().astype(int).tolist()
+    timed = [
+        TimedTraining(operations, elapsed_s, frequency_hz=clock_hz)
+        for operations, elapsed_s in _medians(subject, sizes, effort.repeats, clock)
+    ]
+    law = identified(timed[::2])
+    errors = relative_errors(law, timed)
+    points = tuple(
+        Point(size, int(one.operations), one.elapsed_s, error, held_out=bool(place % 2))
+        for place, (size, one, error) in enumerate(zip(sizes, timed, errors, strict=True))
+    )
+    return Fit(subject.learner, law, points)
+
+
+def _medians(
+    subject: Subject, sizes: Sequence[int], repeats: int, clock: Callable[[], float]
+) -> list[tuple[int, float]]:
+    """Return operations and median time of each size.
+
+    All sizes are timed before any is timed again: what else the machine does then falls on all.
+    """
+    generator = np.random.default_rng(0)
+    batches = [subject.batch(generator, size) for size in sizes]
+    times: list[list[float]] = [[] for _ in sizes]
+    operations = [0] * len(sizes)
+    for repeat in range(repeats + 1):
+        for place in generator.permutation(len(sizes)).tolist():
+            model = subject.made()
+            model.learn(*batches[0])  # a worker's model is in memory before it trains
+            start = clock()
+            model.learn(*batches[place])
+            elapsed_s = clock() - start
+            operations[place] = model.last_work.operations
+            if repeat:  # the first warms caches up
+                times[place].append(elapsed_s)
+    return [(count, median(each)) for count, each in zip(operations, times, strict=True)]
+
+
+def clock_hz(cpuinfo: str | Path = "/proc/cpuinfo") -> float | None:
+    """Return the clock that the kernel states; None where it states none."""
+    try:
+        lines = Path(cpuinfo).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    stated = [line.partition(":")[2] for line in lines if line.startswith("cpu MHz")]
+    try:
+        return max((float(mhz) for mhz in stated), default=0.0) * 1e6 or None
+    except ValueError:
+        return None
+
+
+def keep_freed_memory() -> bool:
+    """Tell the allocator to keep what is freed, for this process; return whether it could be told.
+
+    By default glibc gives large blocks back and asks for them again in every call. The page
+    faults of that double the time of some batches and not of others.
+    """
+    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
+    try:
+        told = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return False  # another C library: musl, macOS, Windows
+    return bool(told(trim_threshold, 1 << 30) and told(mmap_threshold, 1 << 25))
+
+
+def _rows(generator: np.random.Generator, count: int) -> NDArray[np.float64]:
+    return generator.integers(0, _HIGHEST + 1, (count, _FEATURES)).astype(np.float64)
+
+
+def _regression(generator: np.random.Generator, count: int) -> Batch:
+    rows = _rows(generator, count)
+    return rows, rows.mean(axis=1)
+
+
+def _classification(generator: np.random.Generator, count: int) -> Batch:
+    return _rows(generator, count), generator.integers(0, len(_CLASSES), count)
+
+
+def _histories(generator: np.random.Generator, count: int) -> Batch:
+    """Return histories of log-normal length, of items whose popularity falls by Zipf's law."""
+    lengths = generator.lognormal(np.log(_MEDIAN_HISTORY), 0.5, count).clip(2, 300).astype(int)
+    popularity = 1.0 / np.arange(1, _ITEMS + 1)
+    popularity /= popularity.sum()
+    items = [generator.choice(_ITEMS, n, replace=False, p=popularity) for n in lengths.tolist()]
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    ones = np.ones(ends[-1])
+    histories = sparse.csr_matrix((ones, np.concatenate(items), ends), shape=(count, _ITEMS))
+    histories.sort_indices()
+    return (histories,)
+
+
+_OF_ROWS = {"n_features": _FEATURES, "feature_bound": float(_HIGHEST)}
+_OF_CLASSES = _OF_ROWS | {"classes": _CLASSES}
+_CENTRED = _OF_CLASSES | {"offset": _HIGHEST / 2}
+SUBJECTS = (
+    Subject("tikhonov", _OF_ROWS | {"target_bound": float(_HIGHEST)}, _regression, 50, 10_000),
+    Subject("tikhonov_classifier", _OF_CLASSES, _classification, 50, 10_000),
+    Subject("naive_bayes", _OF_CLASSES, _classification, 100, 20_000),
+    Subject("neighbors", _CENTRED, _classification, 10, 2_000),
+    Subject("personalized_pagerank", {"n_items": _ITEMS}, _histories, 2, 400),
+)

@@ -1,0 +1,209 @@
+"""FrequencyControl: along the frontier, never dearer than the fastest clock; and replays."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dealfl.errors import BadInput
+from dealfl.power import (
+    END,
+    FORGET,
+    GOVERNORS,
+    LEARN,
+    PHONES,
+    BaseLoad,
+    EnergyModel,
+    FrequencyControl,
+    NoClock,
+    Phase,
+    Phone,
+    SimulatedClock,
+    at_point,
+    critical_point,
+    efficient_frontier,
+    governor,
+    phone,
+    under_control,
+    under_governor,
+)
+
+MHZ = 10**6
+phones = st.sampled_from(list(PHONES.values()))
+loads = st.sampled_from(list(BaseLoad))
+phases = st.lists(
+    st.builds(Phase, st.sampled_from([-1, 0, 1]), st.floats(0, 1e10), st.floats(0, 1)), max_size=40
+)
+
+
+@settings(max_examples=300)
+@given(phones, loads, phases)
+def test_no_signals_draw_more_charge_than_the_fastest_clock(
+    one: Phone, base: BaseLoad, work: list[Phase]
+) -> None:
+    control = FrequencyControl.for_phone(one, base=base)
+    spent = under_control(one, work, control)
+    fixed = at_point(one, work, one.fastest, base)
+    assert spent.charge_uah <= fixed.charge_uah * (1 + 1e-12)
+    assert spent.elapsed_s >= fixed.elapsed_s * (1 - 1e-12)
+
+
+@given(phones, st.lists(st.tuples(st.sampled_from([-1, 0, 1]), loads, st.floats(0, 1e9))))
+def test_nor_when_the_base_load_changes_on_the_way(
+    one: Phone, steps: list[tuple[int, BaseLoad, float]]
+) -> None:
+    control, model = FrequencyControl.for_phone(one), EnergyModel(one)
+    for signal, base, cycles in steps:
+        control.load(base)
+        point = control.signal(signal).point
+        assert point in efficient_frontier(one, base)
+        spent, fixed = (model.compute(cycles, p, base) for p in (point, one.fastest))
+        assert spent.charge_uah <= fixed.charge_uah * (1 + 1e-12)
+
+
+@given(phones, loads, st.lists(st.sampled_from([-1, 0, 1])), st.floats(1, 1e10))
+def test_added_latency_and_charge_are_as_stated(
+    one: Phone, base: BaseLoad, signals: list[int], cycles: float
+) -> None:
+    control, model = FrequencyControl.for_phone(one, base=base), EnergyModel(one)
+    for signal in signals:
+        setting = control.signal(signal)
+        assert setting.point is not None
+        assert setting.charge_ratio is not None
+        spent = model.compute(cycles, setting.point, base)
+        fixed = model.compute(cycles, one.fastest, base)
+        assert spent.elapsed_s == pytest.approx(fixed.elapsed_s * (1 + setting.added_latency))
+        assert spent.charge_uah == pytest.approx(fixed.charge_uah * setting.charge_ratio)
+
+
+def test_a_clock_walks_the_frontier_and_stops_at_the_critical_point() -> None:
+    clock = SimulatedClock(point.frequency_hz for point in phone("honor").points)
+    control = FrequencyControl.for_phone(phone("honor"), clock)
+    walked = [control.signal(s).frequency_hz for s in (1, -1, -1, -1, -1, 1, 1, 1)]
+    mhz = [hz // MHZ for hz in walked if hz]
+    assert mhz == [2112, 1805, 1402, 1402, 1402, 1805, 2112, 2112]
+    assert clock.changes == 4  # a signal that changes nothing writes nothing
+
+
+def test_the_end_releases_the_clock() -> None:
+    honor = phone("honor")
+    clock = SimulatedClock(point.frequency_hz for point in honor.points)
+    control = FrequencyControl.for_phone(honor, clock)
+    control.signal(FORGET)
+    assert clock.frequency_hz < honor.fastest.frequency_hz
+    assert control.signal(END).frequency_hz == honor.fastest.frequency_hz == clock.frequency_hz
+
+
+def test_where_the_fastest_clock_is_the_cheapest_nothing_moves() -> None:
+    control = FrequencyControl.for_phone(phone("nexus"), base=BaseLoad.WIFI)
+    for _ in range(3):
+        assert control.signal(FORGET) == control.signal(LEARN)
+        assert control.setting.added_latency == 0.0
+
+
+def test_a_new_base_load_moves_the_clock_to_the_next_faster_point_that_pays() -> None:
+    mi = phone("mi")
+    clock = SimulatedClock(point.frequency_hz for point in mi.points)
+    control = FrequencyControl.for_phone(mi, clock)
+    while control.setting.point != critical_point(mi):
+        control.signal(FORGET)
+    assert control.load(BaseLoad.SCREEN).frequency_hz == 1_440_000_000
+    assert clock.frequency_hz == 1_440_000_000
+    assert control.load(BaseLoad.AWAKE).frequency_hz == 1_440_000_000  # never slower by itself
+
+
+def test_a_clock_that_lacks_the_fastest_points_has_a_frontier_of_its_own() -> None:
+    honor = phone("honor")
+    clock = SimulatedClock([480 * MHZ, 1402 * MHZ, 1805 * MHZ, 2016 * MHZ])  # 2112 MHz is too hot
+    control = FrequencyControl.for_phone(honor, clock)
+    assert control.setting.frequency_hz == 2016 * MHZ
+    assert [control.signal(FORGET).frequency_hz for _ in range(3)] == [
+        1805 * MHZ, 1402 * MHZ, 1402 * MHZ,
+    ]  # fmt: skip
+
+
+def test_work_may_be_kept_on_one_cluster() -> None:
+    mi = phone("mi")
+    control = FrequencyControl.for_phone(mi, among=mi.clusters[1].points)
+    for _ in range(20):
+        control.signal(FORGET)
+        assert control.setting.point is not None
+        assert control.setting.point.cluster == 1
+    assert control.setting.frequency_hz == 960 * MHZ
+
+
+@pytest.mark.parametrize("make", [FrequencyControl.for_clock, None])
+def test_without_a_clock_signals_are_taken_and_nothing_is_claimed(make: object) -> None:
+    control = (
+        FrequencyControl.for_clock(NoClock())
+        if make
+        else FrequencyControl.for_phone(phone("zte"), NoClock())
+    )
+    for signal in (LEARN, FORGET, END):
+        setting = control.signal(signal)
+        assert setting.frequency_hz is None
+        assert setting.charge_ratio is None
+        assert setting.added_latency == 0.0
+    assert control.load(BaseLoad.WIFI).frequency_hz is None
+
+
+def test_without_a_profile_every_frequency_is_a_step_and_no_charge_is_claimed() -> None:
+    clock = SimulatedClock([1 * MHZ, 2 * MHZ, 4 * MHZ])
+    control = FrequencyControl.for_clock(clock)
+    settings = [control.signal(FORGET) for _ in range(3)]
+    assert [setting.frequency_hz for setting in settings] == [2 * MHZ, 1 * MHZ, 1 * MHZ]
+    assert [setting.added_latency for setting in settings] == [1.0, 3.0, 3.0]
+    assert all(setting.charge_ratio is None for setting in settings)
+
+
+@pytest.mark.parametrize("wrong", [2, -2, 0.5, "learn"])
+def test_other_signals_are_refused(wrong: int) -> None:
+    control = FrequencyControl.for_phone(phone("mi"))
+    control.signal(FORGET)
+    before = control.setting
+    with pytest.raises(BadInput, match=r"use \+1 \(learn\), -1 \(forget\) or 0 \(end\)"):
+        control.signal(wrong)
+    assert control.setting == before
+
+
+@pytest.mark.parametrize("name", PHONES)
+def test_the_governor_performance_costs_what_the_fixed_fastest_clock_does(name: str) -> None:
+    one = phone(name)
+    cluster = one.fastest.cluster
+    work = [Phase(1, 3e8, 0.01), Phase(-1, 2e8, 0.0)]
+    made = governor("performance", [p.frequency_hz for p in one.clusters[cluster].points])
+    spent = under_governor(one, work, made, cluster, BaseLoad.SCREEN)
+    fixed = at_point(one, work, one.fastest, BaseLoad.SCREEN)
+    assert spent.charge_uah == pytest.approx(fixed.charge_uah)
+    assert spent.elapsed_s == pytest.approx(fixed.elapsed_s)
+
+
+@pytest.mark.parametrize("name", GOVERNORS)
+def test_under_any_governor_all_cycles_are_worked_off(name: str) -> None:
+    zte = phone("zte")
+    points = zte.clusters[0].points
+    work = [Phase(1, 5e7, 0.003)] * 20
+    spent = under_governor(zte, work, governor(name, [p.frequency_hz for p in points]), 0)
+    slowest, fastest = (at_point(zte, work, p).elapsed_s for p in (points[0], points[-1]))
+    assert fastest * (1 - 1e-9) <= spent.elapsed_s <= slowest * (1 + 1e-9)
+    waits_s = 20 * 0.003
+    busy_s = spent.elapsed_s - waits_s
+    assert 1e9 / points[-1].frequency_hz <= busy_s * (1 + 1e-9)
+    assert spent.awake_j == pytest.approx(zte.awake_a * spent.elapsed_s * 3.8)
+
+
+def test_a_long_job_under_interactive_runs_at_the_fastest_clock() -> None:
+    nexus = phone("nexus")
+    work = [Phase(1, 1e10)]
+    made = governor("interactive", [p.frequency_hz for p in nexus.points])
+    spent, fixed = under_governor(nexus, work, made, 0), at_point(nexus, work, nexus.fastest)
+    assert spent.elapsed_s - fixed.elapsed_s < 0.04  # two ticks
+
+
+def test_a_long_wait_lets_a_governor_slow_down_again() -> None:
+    zte = phone("zte")
+    made = governor("ondemand", [p.frequency_hz for p in zte.points])
+    under_governor(zte, [Phase(1, 1e9)], made, 0)
+    assert made.frequency_hz == zte.fastest.frequency_hz
+    made = governor("ondemand", [p.frequency_hz for p in zte.points])
+    under_governor(zte, [Phase(1, 1e9, 0.1)], made, 0)
+    assert made.frequency_hz == zte.points[0].frequency_hz

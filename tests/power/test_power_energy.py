@@ -1,0 +1,215 @@
+"""The energy model: on paper, against the published optimum, and adding up."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dealfl.errors import OutOfBounds
+from dealfl.power import (
+    PHONES,
+    BaseLoad,
+    Energy,
+    EnergyModel,
+    OperatingPoint,
+    Phone,
+    charge_per_cycle_c,
+    critical_point,
+    efficient_frontier,
+    phone,
+    saving,
+)
+
+BASE_LOADS = (BaseLoad.AWAKE, BaseLoad.WIFI, BaseLoad.SCREEN)
+UAH_PER_GCYCLE = 1e9 / 3.6e-3
+
+# the cheapest operating point: kHz, µAh for 10⁹ cycles, and % saved against the fastest
+PUBLISHED = {
+    "honor": ((1402000, 16.86, 9.7), (2112000, 35.50, 0.0), (2112000, 33.66, 0.0)),
+    "lenovo": ((819000, 40.33, 11.6), (1040000, 84.59, 0.0), (1040000, 66.96, 0.0)),
+    "zte": ((800000, 26.70, 44.3), (800000, 72.19, 11.1), (800000, 48.58, 24.0)),
+    "mi": ((787200, 19.60, 72.1), (1440000, 57.15, 40.8), (1440000, 41.49, 50.7)),
+    "nexus": ((883200, 38.69, 12.6), (2649600, 49.48, 0.0), (2649600, 62.06, 0.0)),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("index", range(3))
+def test_the_cheapest_point_is_the_published_one(name: str, index: int) -> None:
+    one, base = phone(name), BASE_LOADS[index]
+    khz, uah, percent = PUBLISHED[name][index]
+    point = critical_point(one, base)
+    assert point.frequency_hz == khz * 1000
+    assert charge_per_cycle_c(one, point, base) * UAH_PER_GCYCLE == pytest.approx(uah, abs=0.01)
+    assert 100 * saving(one, point, base) == pytest.approx(percent, abs=0.1)
+
+
+def test_the_cheapest_point_of_the_mi_is_on_its_little_cores() -> None:
+    mi = phone("mi")
+    assert mi.clusters[critical_point(mi).cluster].name == "A53"
+    assert mi.clusters[mi.fastest.cluster].name == "A57"
+
+
+def test_on_the_honor_2016_mhz_costs_more_than_2112() -> None:
+    honor = phone("honor")
+    big = {point.frequency_hz // 10**6: point for point in honor.clusters[1].points}
+    assert charge_per_cycle_c(honor, big[2016]) > charge_per_cycle_c(honor, big[2112])
+    assert big[2016] not in efficient_frontier(honor)
+
+
+@pytest.mark.parametrize("one", PHONES.values(), ids=lambda one: one.name)
+@pytest.mark.parametrize("base", BaseLoad)
+def test_the_frontier_is_what_nothing_as_fast_undercuts(one: Phone, base: BaseLoad) -> None:
+    cost = {point: charge_per_cycle_c(one, point, base) for point in one.points}
+
+    def beaten(point: OperatingPoint) -> bool:
+        as_fast = (p for p in cost if p.frequency_hz >= point.frequency_hz and p != point)
+        return any(cost[other] <= cost[point] for other in as_fast)
+
+    frontier = efficient_frontier(one, base)
+    assert set(frontier) == {point for point in cost if not beaten(point)}
+    assert frontier[-1] == one.fastest
+    costs = [cost[point] for point in frontier]
+    speeds = [point.frequency_hz for point in frontier]
+    assert costs == sorted(costs)
+    assert costs[0] == min(cost.values())
+    assert speeds == sorted(set(speeds))
+
+
+def test_equally_fast_points_of_two_clusters_leave_the_cheaper_one() -> None:
+    frontier = efficient_frontier(phone("mi"), BaseLoad.SCREEN)
+    (at_1440,) = [p for p in frontier if p.frequency_hz == 1_440_000_000]
+    assert at_1440.cluster == 0
+
+
+def test_a_second_at_the_fastest_clock_costs_what_paper_and_pencil_say() -> None:
+    honor = phone("honor")
+    spent = EnergyModel(honor).compute(2_112_000_000, honor.fastest)
+    assert spent.elapsed_s == 1.0
+    assert spent.cpu_j == pytest.approx((0.0912 + 0.00775) * 3.82)
+    assert spent.awake_j == pytest.approx(0.043 * 3.82)
+    assert spent.charge_uah == pytest.approx((91.2 + 7.75 + 43) / 3.6)
+    assert spent.charge_uah == pytest.approx(spent.total_j / (3.82 * 0.0036))
+    assert spent.source == "modelled"
+
+
+def test_operations_become_cycles_by_the_declared_factor() -> None:
+    assert EnergyModel(phone("zte")).cycles(1000, 2.5) == 1000 * 2.5 * 4.0
+
+
+def test_a_core_busy_half_of_the_time_keeps_the_device_awake_twice_as_long() -> None:
+    nexus = phone("nexus")
+    model = EnergyModel(nexus)
+    busy, half = (model.compute(1e9, nexus.fastest, utilisation=u) for u in (1.0, 0.5))
+    assert half.cpu_j == pytest.approx(busy.cpu_j)
+    assert half.elapsed_s == pytest.approx(2 * busy.elapsed_s)
+    assert half.awake_j == pytest.approx(2 * busy.awake_j)
+
+
+def test_four_cores_are_four_times_as_fast_and_cheaper_than_one() -> None:
+    nexus = phone("nexus")
+    model = EnergyModel(nexus)
+    one, four = (model.compute(1e9, nexus.fastest, busy_cores=n) for n in (1, 4))
+    assert four.elapsed_s == pytest.approx(one.elapsed_s / 4)
+    assert four.cpu_j == pytest.approx(one.cpu_j * 2.99 / 4)
+
+
+def test_base_loads_are_charged_to_their_causes() -> None:
+    mi = phone("mi")
+    spent = EnergyModel(mi).compute(mi.fastest.frequency_hz, mi.fastest, BaseLoad.BOTH)
+    assert spent.wifi_active_j == pytest.approx(0.17299 * 3.84)
+    assert spent.screen_j == pytest.approx(0.09182 * 3.84)
+    assert spent.wifi_tail_j == 0.0
+
+
+def test_swapped_pages_cost_storage_and_time_awake() -> None:
+    zte = phone("zte")
+    spent = EnergyModel(zte).compute(0, zte.fastest, pages_in=1000, pages_out=500)
+    seconds = 1000 * zte.storage.page_read_s + 500 * zte.storage.page_write_s
+    assert spent.elapsed_s == pytest.approx(seconds)
+    assert spent.storage_j == pytest.approx(zte.storage.active_a * seconds * 3.8)
+    assert spent.awake_j == pytest.approx(zte.awake_a * seconds * 3.8)
+    assert spent.cpu_j == 0.0
+
+
+def test_a_burst_of_wifi_has_a_tail_that_the_next_burst_cuts_short() -> None:
+    lenovo = phone("lenovo")
+    model = EnergyModel(lenovo)
+    alone, followed = model.transfer(0.1), model.transfer(0.1, next_s=0.05)
+    assert alone.wifi_active_j == pytest.approx(0.146 * 0.1 * 3.8)
+    assert alone.wifi_tail_j == pytest.approx(0.146 * lenovo.wifi.tail_s * 3.8)
+    assert followed.wifi_tail_j == pytest.approx(0.146 * 0.05 * 3.8)
+    assert alone.awake_j == pytest.approx(0.020 * 0.1 * 3.8)
+    assert model.transfer(0.0) == Energy()
+
+
+def test_active_wifi_is_charged_once_when_it_is_the_base_load_too() -> None:
+    model = EnergyModel(phone("honor"))
+    assert model.transfer(0.1, BaseLoad.WIFI) == model.transfer(0.1, BaseLoad.AWAKE)
+
+
+def test_a_round_shows_compute_alone_beside_the_whole_device() -> None:
+    honor = phone("honor")
+    spent = EnergyModel(honor).round(1e6, honor.fastest, wifi_active_s=0.05, pages_in=2)
+    assert spent.whole == spent.compute + spent.radio
+    assert spent.compute.wifi_tail_j == 0.0
+    assert spent.radio.cpu_j == 0.0
+    assert spent.radio.charge_uah > 100 * spent.compute.cpu_j / (3.82 * 0.0036)
+
+
+def test_waiting_costs_the_base_load_and_nothing_else() -> None:
+    honor = phone("honor")
+    assert EnergyModel(honor).wait(2.0).charge_uah == pytest.approx(2 * 43 / 3.6)
+
+
+amounts = st.floats(0, 1e6, allow_nan=False)
+energies = st.builds(Energy, *[amounts] * 8)
+
+
+@given(energies, energies)
+def test_breakdowns_add_up_cause_by_cause(a: Energy, b: Energy) -> None:
+    total = a + b
+    assert total.total_j == pytest.approx(math.fsum(total.by_cause_j.values()))
+    assert total.total_j == pytest.approx(a.total_j + b.total_j)
+    assert total.charge_uah == a.charge_uah + b.charge_uah
+    assert total.elapsed_s == a.elapsed_s + b.elapsed_s
+    assert total == b + a
+    assert total.source == "modelled"
+    assert set(total.by_cause_j) == {
+        "cpu", "awake", "wifi_active", "wifi_tail", "screen", "storage",
+    }  # fmt: skip
+
+
+@given(
+    st.sampled_from(list(PHONES.values())),
+    st.sampled_from(list(BaseLoad)),
+    st.floats(0, 1e12),
+    st.data(),
+)
+def test_compute_costs_charge_per_cycle_times_cycles(
+    one: Phone, base: BaseLoad, cycles: float, data: st.DataObject
+) -> None:
+    point = data.draw(st.sampled_from(one.points))
+    spent = EnergyModel(one).compute(cycles, point, base)
+    expected_c = cycles * charge_per_cycle_c(one, point, base)
+    assert spent.charge_uah == pytest.approx(expected_c / 3.6e-3)
+    assert spent.total_j == pytest.approx(expected_c * one.battery.voltage_v)
+
+
+def test_what_can_not_be_is_refused_by_name() -> None:
+    honor = phone("honor")
+    model = EnergyModel(honor)
+    with pytest.raises(OutOfBounds, match="cycles is -1"):
+        model.compute(-1, honor.fastest)
+    with pytest.raises(OutOfBounds, match="cycles is nan"):
+        model.compute(math.nan, honor.fastest)
+    for wrong in (0.0, 1.5, math.nan):
+        with pytest.raises(OutOfBounds, match="utilisation is"):
+            model.compute(1, honor.fastest, utilisation=wrong)
+    with pytest.raises(OutOfBounds, match=r"active_s is -0\.1"):
+        model.transfer(-0.1)
+    with pytest.raises(OutOfBounds, match="operations is -3"):
+        model.cycles(-3, 1.0)
+    with pytest.raises(OutOfBounds, match="elapsed_s is -1"):
+        model.wait(-1)

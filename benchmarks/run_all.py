@@ -7,7 +7,7 @@ from pathlib import Path
 
 from reporting import Check, Report
 
-NAMES = ("exactness", "quality", "energy")
+NAMES = ("exactness", "quality", "energy", "memory")
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 

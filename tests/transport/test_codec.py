@@ -1,6 +1,5 @@
 """Messages as bytes: every record comes back, nothing hostile comes through."""
 
-import math
 import random
 from typing import get_args
 
@@ -47,7 +46,7 @@ def test_every_truncation_is_refused() -> None:
             decode(data[:length])
 
 
-def test_a_flipped_bit_is_refused_or_another_message() -> None:
+def test_a_flipped_bit_is_refused_or_a_sound_message() -> None:
     whole = encode(UPDATE)
     for place in random.Random(0).sample(range(len(whole) * 8), 300):
         data = bytearray(whole)
@@ -56,7 +55,7 @@ def test_a_flipped_bit_is_refused_or_another_message() -> None:
             message = decode(bytes(data))
         except BadBytes:
             continue
-        assert message != UPDATE or math.isnan(message.energy_j)  # type: ignore[union-attr]
+        assert encode(decode(encode(message))) == encode(message)
 
 
 def test_unknown_records_fields_and_types_are_refused() -> None:

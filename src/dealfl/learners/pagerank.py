@@ -124,12 +124,13 @@ class PersonalizedPageRank(Learner):
     def _commonest(self, item: int, pairs: Proposal) -> int:
         """Return the count of the item's commonest pair after a change, and remember it."""
         others, counts = self._row(item)
+        before = int(counts.max(initial=0))
         numbers = pair_number(np.full(len(others), item), others)
         if len(pairs.indices):
             places = np.minimum(np.searchsorted(pairs.indices, numbers), len(pairs.indices) - 1)
             counts = np.where(pairs.indices[places] == numbers, pairs.values.low[places], counts)
         commonest = int(counts.max(initial=0))
-        self._most[item] = max(commonest, int(self._row(item)[1].max(initial=0)))
+        self._most[item] = max(commonest, before)
         return commonest
 
     def check(self) -> None:

@@ -1,0 +1,38 @@
+"""Models larger than memory: arrays in files, and policies for which of their pages stay.
+
+>>> from functools import partial
+>>> from dealfl.memory import ThetaLru, paged
+>>> storage = paged("folder", frames=1000, policy=partial(ThetaLru, theta=0.1))
+"""
+
+from dealfl.memory.arc import Arc
+from dealfl.memory.belady import belady
+from dealfl.memory.frames import Frames, Swaps, major_faults
+from dealfl.memory.paged_array import PagedArray
+from dealfl.memory.paged_cells import PagedCells, PagedStorage, paged
+from dealfl.memory.policies import (
+    BudgetedThetaLru,
+    Lru,
+    Policy,
+    ThetaLru,
+    Touch,
+    count_swaps,
+)
+
+__all__ = [
+    "Arc",
+    "BudgetedThetaLru",
+    "Frames",
+    "Lru",
+    "PagedArray",
+    "PagedCells",
+    "PagedStorage",
+    "Policy",
+    "Swaps",
+    "ThetaLru",
+    "Touch",
+    "belady",
+    "count_swaps",
+    "major_faults",
+    "paged",
+]

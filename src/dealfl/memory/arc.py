@@ -1,0 +1,99 @@
+"""The adaptive replacement cache, after N. Megiddo and D. S. Modha, FAST 2003."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from dealfl.memory.policies import HIT, LOADED, Touch, require_frames
+
+__all__ = ["Arc"]
+
+Pages = OrderedDict[int, None]
+
+
+class Arc:
+    """Balances recency and frequency by what its own mistakes teach it.
+
+    Pages touched once and pages touched again are two lists; of each it also remembers as many
+    that have left. A touch of one that has left says which list deserved more room.
+
+    >>> policy = Arc(frames=2)
+    >>> [policy.touch(page).victim for page in (1, 1, 2, 3, 4)]  # 1 is touched again: it stays
+    [None, None, None, 2, 3]
+    """
+
+    def __init__(self, frames: int) -> None:
+        self.frames = require_frames(frames)
+        self._once: Pages = OrderedDict()  # T1 in the paper; longest unused first, as all four
+        self._again: Pages = OrderedDict()  # T2
+        self._once_left: Pages = OrderedDict()  # B1
+        self._again_left: Pages = OrderedDict()  # B2
+        self.once_target = 0.0  # p: the frames meant for pages touched once
+
+    def touch(self, page: int) -> Touch:
+        """Use a page; bring it in if it is absent."""
+        if page in self._again:
+            self._again.move_to_end(page)
+            return HIT
+        if page in self._once:
+            del self._once[page]
+            self._again[page] = None
+            return HIT
+        if page in self._once_left or page in self._again_left:
+            return self._return(page)
+        return self._arrive(page)
+
+    def _return(self, page: int) -> Touch:
+        """Bring in a page that has left not long ago, and learn from it."""
+        once_left, again_left = len(self._once_left), len(self._again_left)
+        from_again = page in self._again_left
+        if from_again:
+            step = max(once_left / again_left, 1.0)
+            self.once_target = max(self.once_target - step, 0.0)
+        else:
+            step = max(again_left / once_left, 1.0)
+            self.once_target = min(self.once_target + step, float(self.frames))
+        victim = self._replace(from_again)
+        del (self._again_left if from_again else self._once_left)[page]
+        self._again[page] = None
+        return Touch(loads=True, victim=victim)
+
+    def _arrive(self, page: int) -> Touch:
+        """Bring in a page of which nothing is known."""
+        victim = self._room()
+        self._once[page] = None
+        return LOADED if victim is None else Touch(loads=True, victim=victim)
+
+    def _room(self) -> int | None:
+        once = len(self._once) + len(self._once_left)
+        known = once + len(self._again) + len(self._again_left)
+        if once == self.frames:
+            if len(self._once) == self.frames:
+                return self._once.popitem(last=False)[0]
+            self._once_left.popitem(last=False)
+            return self._replace(from_again=False)
+        if known < self.frames:
+            return None
+        if known == 2 * self.frames:
+            self._again_left.popitem(last=False)
+        return self._replace(from_again=False)
+
+    def _replace(self, from_again: bool) -> int:
+        once = len(self._once)
+        too_many = once > self.once_target or (from_again and once == self.once_target)
+        if once and too_many:
+            victim, _ = self._once.popitem(last=False)
+            self._once_left[victim] = None
+        else:
+            victim, _ = self._again.popitem(last=False)
+            self._again_left[victim] = None
+        return victim
+
+    def new_round(self) -> None:
+        """Do nothing: it adapts with every touch."""
+
+    def __contains__(self, page: int) -> bool:
+        return page in self._once or page in self._again
+
+    def __len__(self) -> int:
+        return len(self._once) + len(self._again)

@@ -1,0 +1,181 @@
+"""A file of pages, each of which is either its old or its new self after a crash.
+
+The first page is a header: "DEALPAGE", version u16, bytes of a cell u16, bytes of a page u32,
+number of cells u64 and a CRC-32 u32 of these. Each other page ends with its number + 1 and a CRC-32
+of all before it, both u32, so that a damaged or misplaced page is known when it is read. A page of
+zeros was never written.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import weakref
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from dealfl.errors import BadBytes, BadInput
+from dealfl.memory.journal import PAGE_BYTES, Journal, write_all
+
+__all__ = ["PAYLOAD_BYTES", "PageFile"]
+
+PAYLOAD_BYTES = PAGE_BYTES - 8
+
+_MAGIC = b"DEALPAGE"
+_VERSION = 1
+_HEADER = struct.Struct("<8sHHIQ")
+_CHECKSUM = struct.Struct("<I")
+_ZEROS = bytes(PAGE_BYTES)
+
+
+class PageFile:
+    """Pages of cells of one width in a file, opened by one process at a time."""
+
+    def __init__(
+        self, path: Path, cells: int, cell_bytes: int, sync: Callable[[int], None]
+    ) -> None:
+        self.path, self._sync = path, sync
+        self.pages = -(-cells // (PAYLOAD_BYTES // cell_bytes))
+        self.size_bytes = (1 + self.pages) * PAGE_BYTES
+        header = _HEADER.pack(_MAGIC, _VERSION, cell_bytes, PAGE_BYTES, cells)
+        if not path.exists():
+            _create(path, header, self.size_bytes, sync)
+        try:
+            self.number = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise BadInput(f"{path} can not be opened: {error.strerror}") from None
+        self._close = weakref.finalize(self, os.close, self.number)
+        try:
+            self._begin(header)
+        except BaseException:
+            self._close()
+            raise
+
+    def _begin(self, header: bytes) -> None:
+        self._lock()
+        self._require_header(header)
+        os.posix_fadvise(self.number, 0, 0, os.POSIX_FADV_RANDOM)  # only what is asked for
+        self._journal = Journal(self.path.with_name(self.path.name + ".journal"), self._sync)
+        self._unfinished: Mapping[int, bytes] = {}
+        self._recover()
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BadInput(f"{self.path} is in use; close it there first") from None
+
+    def _require_header(self, expected: bytes) -> None:
+        found = os.pread(self.number, _HEADER.size + _CHECKSUM.size, 0)
+        if not found.startswith(_MAGIC):
+            raise BadBytes(f"{self.path} is no file of pages; name another or delete it")
+        header, checksum = found[: _HEADER.size], found[_HEADER.size :]
+        if checksum != _CHECKSUM.pack(zlib.crc32(header)):
+            raise BadBytes(f"{self.path}: its header is damaged; delete it and learn anew")
+        _require_same(self.path, header, expected)
+        size = os.fstat(self.number).st_size
+        if size != self.size_bytes:
+            raise BadBytes(
+                f"{self.path} has {size} bytes instead of {self.size_bytes}; "
+                "delete it and learn anew"
+            )
+
+    def _recover(self) -> None:
+        """Finish what a crash interrupted; leave no copy of a page behind."""
+        unfinished = self._journal.pending()
+        if any(page >= self.pages for page in unfinished):
+            raise BadBytes(f"{self._journal.path} belongs to another file; delete both")
+        self._put_in_place(unfinished)
+        self._journal.finish()
+
+    def offset(self, page: int) -> int:
+        """Return where a page begins in the file."""
+        return (1 + page) * PAGE_BYTES
+
+    def read(self, page: int) -> bytes:
+        """Return a page past any mapping."""
+        data = os.pread(self.number, PAGE_BYTES, self.offset(page))
+        self.drop_cached(page)
+        self.require_whole(page, data)
+        return data
+
+    def require_whole(self, page: int, data: bytes) -> None:
+        """Raise `BadBytes` unless these are the bytes that were last written as this page."""
+        if data == _ZEROS:
+            return
+        if data[PAYLOAD_BYTES:] != _seal(page, data[:PAYLOAD_BYTES]):
+            raise BadBytes(f"{self.path}: page {page} is damaged; delete it and learn anew")
+
+    def write(self, pages: Mapping[int, bytes]) -> None:
+        """Replace the payload of pages: after a crash each is the old one or the new one."""
+        if self._unfinished:  # the disk failed in the middle, and the journal holds the only copy
+            self._put_in_place(self._unfinished)
+        sealed = {page: data + _seal(page, data) for page, data in pages.items()}
+        self._journal.begin(sealed)
+        self._unfinished = sealed
+        self._put_in_place(sealed)
+        self._journal.finish(len(sealed))
+        self._unfinished = {}
+
+    def _put_in_place(self, sealed: Mapping[int, bytes]) -> None:
+        for page, data in sealed.items():
+            write_all(self.number, data, self.offset(page))
+        self._sync(self.number)
+        for page in sealed:
+            self.drop_cached(page)
+
+    def drop_cached(self, page: int) -> None:
+        """Ask the kernel to keep no copy of a page in its cache."""
+        os.posix_fadvise(self.number, self.offset(page), PAGE_BYTES, os.POSIX_FADV_DONTNEED)
+
+    def close(self) -> None:
+        """Close the file and its journal; nothing is written."""
+        self._journal.close()
+        self._close()
+
+
+def _seal(page: int, payload: bytes) -> bytes:
+    mark = _CHECKSUM.pack((page + 1) & 0xFFFF_FFFF)
+    return mark + _CHECKSUM.pack(zlib.crc32(mark, zlib.crc32(payload)))
+
+
+def _require_same(path: Path, found: bytes, expected: bytes) -> None:
+    if found == expected:
+        return
+    _, version, cell_bytes, page_bytes, cells = _HEADER.unpack(found)
+    if version != _VERSION:
+        raise BadBytes(
+            f"{path} has format {version}; this version reads {_VERSION}: delete it and learn anew"
+        )
+    if page_bytes != PAGE_BYTES:
+        raise BadBytes(
+            f"{path} has pages of {page_bytes} bytes, this machine of {PAGE_BYTES}: "
+            "delete it and learn anew"
+        )
+    wanted = _HEADER.unpack(expected)
+    raise BadInput(
+        f"{path} holds {cells} cells of {cell_bytes} bytes, not {wanted[4]} of {wanted[2]}: "
+        "it belongs to another learner; name another folder"
+    )
+
+
+def _create(path: Path, header: bytes, size_bytes: int, sync: Callable[[int], None]) -> None:
+    """Make a file of zeros with all its disk space reserved, completely or not at all."""
+    part = path.with_name(path.name + ".part")
+    try:
+        file = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(file, 0, size_bytes)
+            write_all(file, header + _CHECKSUM.pack(zlib.crc32(header)), 0)
+            sync(file)
+        finally:
+            os.close(file)
+        path.with_name(path.name + ".journal").unlink(missing_ok=True)  # of a file since deleted
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise BadInput(
+            f"{path} can not be made: {error.strerror}; it needs {size_bytes} bytes of disk"
+        ) from None

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.digests import BLOCK, array_digest, block_hashes, whole_digest
-from dealfl.errors import OutOfBounds
 from dealfl.integers import Entries, Integers
 from dealfl.schema import ArraySpec, Schema
 from dealfl.statistics import Statistics
@@ -166,7 +165,7 @@ class State:
         for spec in self.schema.arrays:
             entries = delta[spec.name]
             values = self._cells[spec.name].at(entries.indices) + entries.values
-            _require_fit(values, spec)
+            spec.require_fit(values)
             proposals[spec.name] = Proposal(entries.indices, values)
         return proposals
 
@@ -195,11 +194,3 @@ class State:
             hashes.update(block_hashes(entries))
         stale.clear()
         return array_digest(hashes)
-
-
-def _require_fit(values: Integers, spec: ArraySpec) -> None:
-    if spec.bits != 32:
-        return
-    limit = np.iinfo(np.int32)
-    if np.any((values.low > limit.max) | (values.low < limit.min)):
-        raise OutOfBounds(f"a count in {spec.name!r} does not fit 32 bits")

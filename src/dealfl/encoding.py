@@ -26,6 +26,7 @@ __all__ = ["MAX_BYTES", "decode", "encode"]
 
 MAX_BYTES = 1 << 28  # of memory for decoded arrays, unless the caller knows better
 MAX_HEADER_BYTES = 1 << 22
+_SMALL_HEADER_BYTES = 1 << 16  # read however little max_bytes allows
 MAX_ARRAYS = 64
 MAX_SIZE = 1 << 62  # indices and their gaps stay well inside 64 bits
 
@@ -92,10 +93,12 @@ class _Reader:
 def decode(data: bytes, max_bytes: int) -> tuple[Schema, dict[str, Entries]]:
     """Return what `encode` wrote, or raise `BadBytes`; decoded arrays take at most `max_bytes`."""
     reader = _Reader(memoryview(data))
-    schema = _decode_schema(reader)
-    arrays = {spec.name: _decode_array(reader, spec, max_bytes) for spec in schema.arrays}
-    if sum(entries.nbytes for entries in arrays.values()) > max_bytes:
-        raise BadBytes(f"statistics of more than {max_bytes} bytes; raise max_bytes to allow it")
+    schema = _decode_schema(reader, max_bytes)
+    arrays: dict[str, Entries] = {}
+    left = max_bytes
+    for spec in schema.arrays:
+        arrays[spec.name] = _decode_array(reader, spec, left)
+        left -= arrays[spec.name].nbytes
     if reader.position != len(data):
         raise BadBytes(f"{len(data) - reader.position} bytes too many after the statistics")
     if encode(schema, arrays) != data:
@@ -103,14 +106,15 @@ def decode(data: bytes, max_bytes: int) -> tuple[Schema, dict[str, Entries]]:
     return schema, arrays
 
 
-def _decode_schema(reader: _Reader) -> Schema:
+def _decode_schema(reader: _Reader, max_bytes: int) -> Schema:
     magic, version, length = _PREFIX.unpack(reader.take(_PREFIX.size, "the prefix"))
     if magic != _MAGIC:
         raise BadBytes(f"not statistics: they begin with {bytes(magic)!r}, not {_MAGIC!r}")
     if version != _VERSION:
         raise BadBytes(f"statistics of format {version}; this version reads format {_VERSION}")
-    if length > MAX_HEADER_BYTES:
-        raise BadBytes(f"a header of {length} bytes; at most {MAX_HEADER_BYTES} are read")
+    most = min(MAX_HEADER_BYTES, max(max_bytes, _SMALL_HEADER_BYTES))
+    if length > most:
+        raise BadBytes(f"a header of {length} bytes; at most {most} are read")
     try:
         schema = msgspec.json.decode(reader.take(length, "the header"), type=Schema)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -133,7 +137,8 @@ def _decode_array(reader: _Reader, spec: ArraySpec, max_bytes: int) -> Entries:
     if not (1 <= gap_width <= 8 and 1 <= width <= spec.bits // 8 and layout in (_SPARSE, _DENSE)):
         raise BadBytes(f"array {spec.name!r}: layout {layout}, widths {gap_width} and {width}")
     stored = count if layout == _SPARSE else spec.size
-    if count > spec.size or stored * (8 + WORD_BYTES) > max_bytes:
+    value_bytes = 16 if spec.wide else 8
+    if count > spec.size or stored * (8 + value_bytes) > max_bytes:
         raise BadBytes(
             f"array {spec.name!r} of {count} values in {spec.size}; at most {max_bytes} bytes "
             "may be allocated: raise max_bytes to allow more"
@@ -142,7 +147,10 @@ def _decode_array(reader: _Reader, spec: ArraySpec, max_bytes: int) -> Entries:
         values = _decode_values(reader.matrix(spec.size, width, spec.name), spec)
         return Entries.of_dense(values)
     indices = _decode_indices(reader.matrix(count, gap_width, spec.name), spec)
-    return Entries(indices, _decode_values(reader.matrix(count, width, spec.name), spec))
+    values = _decode_values(reader.matrix(count, width, spec.name), spec)
+    if len(values.nonzero()) != count:
+        raise BadBytes(f"array {spec.name!r}: a zero is stored; only other values are")
+    return Entries(indices, values)
 
 
 def _decode_indices(gap_bytes: Bytes2D, spec: ArraySpec) -> NDArray[np.int64]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dealfl.errors import BadInput, OutOfBounds
+from dealfl.schema import Setting
 
 __all__ = ["FixedPoint", "exponent_of", "require_finite"]
 
@@ -81,9 +82,9 @@ class FixedPoint:
         """Grid points per unit of each column: a power of two."""
         return np.ldexp(1.0, (self.fraction_bits - self.exponent).astype(np.int32))
 
-    def settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, Setting]:
         """Return what of the grid shapes statistics: not the bounds, only the resolution."""
-        shape: dict[str, object] = {
+        shape: dict[str, Setting] = {
             f"{self.what}_exponent": _compact(self.exponent.tolist()),
             "fraction_bits": self.fraction_bits,
         }
@@ -116,7 +117,9 @@ class FixedPoint:
     def _points(
         self, values: Floats, columns: slice | Places, locate: Locate, clip: bool
     ) -> Int64s:
-        bound, centred = self.bound[columns], values - self.offset[columns]
+        bound = self.bound[columns]
+        with np.errstate(over="ignore", invalid="ignore"):  # then it is out of bounds, told below
+            centred = values - self.offset[columns]
         low = -bound if self.signed else np.zeros_like(bound)
         outside = ~((centred >= low) & (centred <= bound))
         if np.any(outside):
@@ -153,8 +156,11 @@ def _not_finite(row: int, column: int, value: float, what: str) -> BadInput:
 
 def _per_column(value: float | ArrayLike, columns: int, what: str) -> Floats:
     try:
-        numbers = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
+        given = np.asarray(value)
+        if given.dtype.kind not in "biufO":
+            raise TypeError(given.dtype)  # noqa: TRY301
+        numbers = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
         raise BadInput(f"{what} must be a number or one per column, not {value!r}") from None
     if numbers.shape not in ((), (columns,)):
         raise BadInput(f"{what} has shape {numbers.shape}; give one number, or {columns} of them")
@@ -163,5 +169,5 @@ def _per_column(value: float | ArrayLike, columns: int, what: str) -> Floats:
     return np.broadcast_to(numbers, (columns,)).copy()
 
 
-def _compact(values: Sequence[object]) -> object:
+def _compact(values: Sequence[int | float]) -> Setting:
     return values[0] if values and all(value == values[0] for value in values) else list(values)

@@ -89,13 +89,17 @@ class Integers:
 
     def __neg__(self) -> Integers:
         if self.high is None:
-            return Integers(-self.low)
-        return _carried(-self.low, -self.high)
+            return Integers(_checked_negative(self.low))
+        opposite = ~self.high  # -(h·2^32 + l) = ~h·2^32 + (2^32 - l)
+        return _wide((1 << 32) - self.low, opposite & _LOW_MASK, opposite >> _LOW_BITS)
 
     def __add__(self, other: Integers) -> Integers:
+        assert self.wide == other.wide, "values of one array have one width"
         if self.high is None or other.high is None:
             return Integers(_checked_sum(self.low, other.low))
-        return _carried(self.low + other.low, self.high + other.high)
+        middle = (self.high & _LOW_MASK) + (other.high & _LOW_MASK)
+        upper = (self.high >> _LOW_BITS) + (other.high >> _LOW_BITS)
+        return _wide(self.low + other.low, middle, upper)
 
     def __sub__(self, other: Integers) -> Integers:
         return self + -other
@@ -139,7 +143,7 @@ class Integers:
         return np.array_equal(self.high, other.high)
 
     def to_float(self) -> NDArray[np.float64]:
-        """Return the nearest floats."""
+        """Return floats: the nearest ones for all values up to 2^84 in size."""
         if self.high is None:
             return self.low.astype(np.float64)
         return self.high.astype(np.float64) * float(1 << 32) + self.low.astype(np.float64)
@@ -152,27 +156,37 @@ class Integers:
 
     def sum_runs(self, starts: Int64s) -> Integers:
         """Return the sums of the runs that begin at `starts`."""
-        high = self.low >> _LOW_BITS if self.high is None else self.high
         low = np.add.reduceat(self.low & _LOW_MASK, starts)
-        total = _carried(low, np.add.reduceat(high, starts))
-        return total if self.wide else _narrowed(total)
+        if self.high is None:
+            upper = np.add.reduceat(self.low >> _LOW_BITS, starts)
+            return Integers(_joined(low, upper))
+        middle = np.add.reduceat(self.high & _LOW_MASK, starts)
+        return _wide(low, middle, np.add.reduceat(self.high >> _LOW_BITS, starts))
 
 
-def _carried(low: Int64s, high: Int64s) -> Integers:
-    return Integers(low & _LOW_MASK, high + (low >> _LOW_BITS))
+def _wide(low: Int64s, middle: Int64s, upper: Int64s) -> Integers:
+    """Return upper·2^64 + middle·2^32 + low, where each may be longer than 32 bits."""
+    return Integers(low & _LOW_MASK, _joined(middle + (low >> _LOW_BITS), upper))
 
 
-def _narrowed(values: Integers) -> Integers:
-    assert values.high is not None
-    if np.any(values.high != values.high.astype(np.int32)):
-        raise OutOfBounds("a sum of statistics does not fit 64 bits")
-    return Integers(values.low | (values.high << _LOW_BITS))
+def _joined(low: Int64s, high: Int64s) -> Int64s:
+    """Return high·2^32 + low, where low may be longer than 32 bits."""
+    upper = high + (low >> _LOW_BITS)
+    if np.any(upper != upper.astype(np.int32)):
+        raise OutOfBounds("a sum of statistics does not fit its width")
+    return (upper << _LOW_BITS) | (low & _LOW_MASK)
+
+
+def _checked_negative(values: Int64s) -> Int64s:
+    if np.any(values == np.iinfo(np.int64).min):
+        raise OutOfBounds("the negative of the least value does not fit its width")
+    return -values
 
 
 def _checked_sum(first: Int64s, second: Int64s) -> Int64s:
     total = first + second
     if np.any(((first ^ total) & (second ^ total)) < 0):
-        raise OutOfBounds("a sum of statistics does not fit 64 bits")
+        raise OutOfBounds("a sum of statistics does not fit its width")
     return total
 
 

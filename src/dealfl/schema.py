@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 
-from dealfl.errors import Incompatible
+from dealfl.errors import Incompatible, OutOfBounds
+from dealfl.integers import Integers
 
-__all__ = ["ArraySpec", "Schema"]
+__all__ = ["ArraySpec", "Schema", "Setting"]
+
+Setting = bool | int | float | str | None | list[bool | int | float | str]
 
 
 class ArraySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -21,6 +25,11 @@ class ArraySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Whether the values may need more than 64 bits."""
         return self.bits > 64
 
+    def require_fit(self, values: Integers) -> None:
+        """Raise `OutOfBounds` for values that need more bits; wider arrays check themselves."""
+        if self.bits == 32 and np.any(values.low != values.low.astype(np.int32)):
+            raise OutOfBounds(f"a count in {self.name!r} does not fit 32 bits")
+
 
 class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Statistics of equal schemas can be added.
@@ -29,7 +38,7 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     learner: str
-    settings: dict[str, object]
+    settings: dict[str, Setting]
     arrays: tuple[ArraySpec, ...]
 
     def canonical(self) -> bytes:
@@ -44,18 +53,26 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         dealfl.errors.Incompatible: statistics made with bits = 9, but here it is 8; both must \
 come from the same job
         """
-        if other != self:
+        if not self.same(other):
             raise Incompatible(_difference(self, other))
+
+    def same(self, other: Schema) -> bool:
+        """Whether both are written the same: 1 and 1.0 are different settings."""
+        return other is self or other.canonical() == self.canonical()
 
 
 def _difference(ours: Schema, theirs: Schema) -> str:
     if ours.learner != theirs.learner:
         return f"statistics of a {theirs.learner} do not fit a {ours.learner}"
     for name in sorted(ours.settings.keys() | theirs.settings.keys()):
-        here, there = ours.settings.get(name), theirs.settings.get(name)
+        here, there = _shown(ours, name), _shown(theirs, name)
         if here != there:
             return (
-                f"statistics made with {name} = {there!r}, but here it is {here!r}; "
+                f"statistics made with {name} = {there}, but here it is {here}; "
                 "both must come from the same job"
             )
     return f"statistics with the arrays {theirs.arrays!r}, but here they are {ours.arrays!r}"
+
+
+def _shown(schema: Schema, name: str) -> str:
+    return repr(schema.settings[name]) if name in schema.settings else "not set"

@@ -63,6 +63,8 @@ class Statistics:
     def __add__(self, other: Statistics) -> Statistics:
         self.schema.require_same(other.schema)
         arrays = {name: self.arrays[name] + other.arrays[name] for name in self.arrays}
+        for spec in self.schema.arrays:
+            spec.require_fit(arrays[spec.name].values)
         return Statistics(self.schema, arrays)
 
     def __sub__(self, other: Statistics) -> Statistics:
@@ -71,7 +73,7 @@ class Statistics:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Statistics):
             return NotImplemented
-        return self.schema == other.schema and all(
+        return self.schema.same(other.schema) and all(
             self.arrays[name].same(other.arrays[name]) for name in self.arrays
         )
 

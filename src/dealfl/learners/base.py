@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.cells import Proposal, State, Storage, in_memory
-from dealfl.errors import Incompatible
+from dealfl.errors import BadBytes, Incompatible
 from dealfl.learners import files
 from dealfl.schema import Schema
 from dealfl.statistics import Statistics
@@ -109,16 +109,19 @@ class Learner(ABC):
 
     @classmethod
     def _restored(cls, saved: files.SavedLearner) -> Self:
-        learner = cls(**saved.settings)  # type: ignore[arg-type]
-        learner._restore(saved.sections)
+        try:
+            learner = cls(**saved.settings)  # type: ignore[arg-type]
+        except TypeError as error:
+            raise BadBytes(f"a saved {cls.name} with settings that do not fit: {error}") from None
+        learner._restore(saved)
         learner._work = Work(0, 0)
         return learner
 
     def _sections(self) -> dict[str, bytes]:
         return {"statistics": self.statistics.to_bytes()}
 
-    def _restore(self, sections: Mapping[str, bytes]) -> None:
-        data = sections["statistics"]
+    def _restore(self, saved: files.SavedLearner) -> None:
+        data = saved.section("statistics")
         self.merge(Statistics.from_bytes(data, max_bytes=files.MAX_BYTES))
 
     def _apply(self, delta: Statistics, *, forgetting: bool) -> Statistics:

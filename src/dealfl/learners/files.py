@@ -13,10 +13,12 @@ import struct
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from dealfl.errors import BadBytes, BadInput
+from dealfl.schema import Setting
 
 __all__ = ["MAX_BYTES", "SavedLearner", "read", "write"]
 
@@ -30,24 +32,30 @@ _DIGEST_BYTES = 32
 
 class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     learner: str
-    settings: dict[str, object]
-    sections: dict[str, int]
+    settings: dict[str, Setting]
+    sections: dict[str, Annotated[int, msgspec.Meta(ge=0)]]
 
 
 class SavedLearner(msgspec.Struct, frozen=True):
     """What a file holds."""
 
     learner: str
-    settings: dict[str, object]
+    settings: dict[str, Setting]
     sections: dict[str, bytes]
+
+    def section(self, name: str) -> bytes:
+        """Return one section, or raise `BadBytes` if it is missing."""
+        if name not in self.sections:
+            raise BadBytes(f"a saved {self.learner} without its {name}")
+        return self.sections[name]
 
 
 def write(
-    path: Path, learner: str, settings: dict[str, object], sections: Mapping[str, bytes]
+    path: Path, learner: str, settings: Mapping[str, object], sections: Mapping[str, bytes]
 ) -> None:
     """Write a learner to `path`; a crash leaves either the old file or the new one."""
     lengths = {name: len(section) for name, section in sections.items()}
-    header = msgspec.json.encode(_Header(learner, settings, lengths))
+    header = msgspec.json.encode({"learner": learner, "settings": settings, "sections": lengths})
     parts = [_PREFIX.pack(_MAGIC, _VERSION, len(header)), header, *sections.values()]
     whole = hashlib.sha256()
     for part in parts:
@@ -92,7 +100,7 @@ def _parse(data: bytes) -> SavedLearner:
     start = _PREFIX.size + length
     try:
         header = msgspec.json.decode(data[_PREFIX.size : start], type=_Header)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadBytes(f"its header can not be read: {error}") from None
     sections = {}
     for name, size in header.sections.items():

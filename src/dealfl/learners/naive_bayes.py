@@ -15,7 +15,7 @@ from dealfl.fixedpoint import FixedPoint, require_finite
 from dealfl.integers import Entries, Integers
 from dealfl.learners.base import RowLearner, SparseVector, Work
 from dealfl.learners.inputs import Labels, Matrix, as_matrix, dense_blocks, require_integer
-from dealfl.schema import ArraySpec, Schema
+from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.statistics import Statistics
 
 __all__ = ["NaiveBayes"]
@@ -59,7 +59,10 @@ class NaiveBayes(RowLearner):
             raise BadInput(f"smoothing must be a number above 0, not {smoothing!r}")
         self._labels = Labels(classes)
         self._grid = FixedPoint.of(features, feature_bound, bits, offset=offset, signed=False)
-        shape = {"n_features": features, "classes": self._labels.values.tolist()}
+        shape: dict[str, Setting] = {
+            "n_features": features,
+            "classes": self._labels.values.tolist(),
+        }
         arrays = (
             ArraySpec("counts", len(self._labels)),
             ArraySpec("sums", len(self._labels) * features),

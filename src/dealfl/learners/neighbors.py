@@ -18,6 +18,7 @@ from dealfl.cells import Proposal, Storage
 from dealfl.errors import BadBytes, BadInput, Impossible, NotLearned
 from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Entries, Integers
+from dealfl.learners import files
 from dealfl.learners.base import Learner, SparseVector, Work
 from dealfl.learners.forest import PrefixForest
 from dealfl.learners.inputs import (
@@ -30,7 +31,7 @@ from dealfl.learners.inputs import (
 )
 from dealfl.learners.signatures import Signatures
 from dealfl.learners.slab import Slab
-from dealfl.schema import ArraySpec, Schema
+from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.statistics import Statistics
 
 __all__ = ["Neighbors"]
@@ -86,7 +87,7 @@ class Neighbors(Learner):
         self._labels = Labels(classes)
         self._grid = FixedPoint.of(features, feature_bound, grid_bits, offset=offset, shared=True)
         self._signatures = Signatures(features, tables, bits, vote_bits, seed)
-        shape: dict[str, object] = {
+        shape: dict[str, Setting] = {
             "n_features": features,
             "classes": self._labels.values.tolist(),
             "tables": self._signatures.tables,
@@ -317,13 +318,15 @@ class Neighbors(Learner):
             "vectors": self._slab.vectors[slots].astype("<i4").tobytes(),
         }
 
-    def _restore(self, sections: Mapping[str, bytes]) -> None:
-        super()._restore(sections)
-        ids = np.frombuffer(sections["ids"], dtype="<i8").astype(np.int64)
-        codes = np.frombuffer(sections["codes"], dtype="<i4").astype(np.int64)
-        vectors = np.frombuffer(sections["vectors"], dtype="<i4").astype(np.int32)
-        if len(codes) != len(ids) or len(vectors) != len(ids) * self._features:
+    def _restore(self, saved: files.SavedLearner) -> None:
+        super()._restore(saved)
+        parts = [saved.section(name) for name in ("ids", "codes", "vectors")]
+        count = len(parts[0]) // 8
+        if [len(part) for part in parts] != [8 * count, 4 * count, 4 * count * self._features]:
             raise BadBytes("the examples of the saved learner do not fit together")
+        ids = np.frombuffer(parts[0], dtype="<i8").astype(np.int64)
+        codes = np.frombuffer(parts[1], dtype="<i4").astype(np.int64)
+        vectors = np.frombuffer(parts[2], dtype="<i4").astype(np.int32)
         vectors = vectors.reshape(len(ids), self._features)
         self._forest.add(self._slab.add(ids, vectors, codes), self._signatures.of(vectors))
 

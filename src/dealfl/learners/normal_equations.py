@@ -17,7 +17,7 @@ from dealfl.learners.factors import SOLVERS, Factor, factorise, follows
 from dealfl.learners.gram import MAX_BITS, block_rows, exact_gram, packed, triangle
 from dealfl.learners.inputs import Matrix, as_matrix, dense_blocks, require_integer
 from dealfl.learners.possible import require_products
-from dealfl.schema import ArraySpec, Schema
+from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.statistics import Statistics
 
 __all__ = ["NormalEquations"]
@@ -38,7 +38,7 @@ class NormalEquations(RowLearner):
 
     def __init__(
         self,
-        shape: dict[str, object],
+        shape: dict[str, Setting],
         grid: FixedPoint,
         targets: int,
         *,

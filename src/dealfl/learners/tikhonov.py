@@ -14,6 +14,7 @@ from dealfl.integers import Integers
 from dealfl.learners.gram import packed
 from dealfl.learners.inputs import Labels, as_vector, require_integer
 from dealfl.learners.normal_equations import NormalEquations
+from dealfl.schema import Setting
 
 __all__ = ["Tikhonov", "TikhonovClassifier"]
 
@@ -54,7 +55,7 @@ class Tikhonov(NormalEquations):
         features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)
         grid = FixedPoint.of(features, feature_bound, fraction_bits)
         self._target_grid = FixedPoint.of(1, target_bound, fraction_bits, what="target")
-        shape = {"n_features": features} | self._target_grid.settings()
+        shape: dict[str, Setting] = {"n_features": features} | self._target_grid.settings()
         super().__init__(
             shape, grid, 1, penalty=penalty, solver=solver, intercept=intercept,
             clip=clip, storage=storage,
@@ -134,7 +135,10 @@ class TikhonovClassifier(NormalEquations):
         features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)
         self._labels = Labels(classes)
         grid = FixedPoint.of(features, feature_bound, fraction_bits)
-        shape = {"n_features": features, "classes": self._labels.values.tolist()}
+        shape: dict[str, Setting] = {
+            "n_features": features,
+            "classes": self._labels.values.tolist(),
+        }
         super().__init__(
             shape, grid, len(self._labels), penalty=penalty, solver=solver, intercept=intercept,
             clip=clip, storage=storage,

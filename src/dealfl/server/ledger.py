@@ -27,7 +27,8 @@ CREATE TABLE workers (
   folded INTEGER NOT NULL,
   waiting INTEGER NOT NULL, held INTEGER NOT NULL, device TEXT NOT NULL, battery REAL NOT NULL,
   charging INTEGER NOT NULL, capacity_j REAL NOT NULL, heard_s REAL NOT NULL,
-  training INTEGER NOT NULL, fits INTEGER NOT NULL, spent_j REAL NOT NULL,
+  training INTEGER NOT NULL, busy_until_s REAL NOT NULL, fits INTEGER NOT NULL,
+  spent_j REAL NOT NULL,
   spent_since_s REAL NOT NULL, last_energy_j REAL NOT NULL, flag TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE sums (worker TEXT PRIMARY KEY, statistics BLOB NOT NULL, sha256 BLOB NOT NULL);
 CREATE TABLE updates (
@@ -70,6 +71,7 @@ class WorkerRow:
     capacity_j: float = 0.0
     heard_s: float = 0.0
     training: bool = False
+    busy_until_s: float = 0.0
     fits: bool = True
     spent_j: float = 0.0
     spent_since_s: float = 0.0

@@ -25,7 +25,8 @@ def announced(row: WorkerRow, message: Announce, fits: bool, now_s: float) -> Wo
         battery=message.battery,
         charging=message.charging,
         capacity_j=message.capacity_j,
-        training=message.training,
+        # it may have said so before its assignment reached it
+        training=message.training or (row.training and now_s < row.busy_until_s),
         fits=fits,
         heard_s=now_s,
     )
@@ -43,11 +44,12 @@ def candidates(workers: dict[str, WorkerRow], terms: Terms, now_s: float) -> lis
     return [
         Candidate(name, weight=min(row.waiting, _WEIGHT_CAP))
         for name, row in sorted(workers.items())
-        if _awake(row, terms, now_s)
-        and row.fits
-        and row.waiting > 0
-        and _affords(row, terms, now_s)
+        if _able(row) and _awake(row, terms, now_s) and _affords(row, terms, now_s)
     ]
+
+
+def _able(row: WorkerRow) -> bool:
+    return row.fits and row.waiting > 0
 
 
 def _awake(row: WorkerRow, terms: Terms, now_s: float) -> bool:

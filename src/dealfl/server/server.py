@@ -200,7 +200,8 @@ class Server:
             return
         if not self._ledger.put_reply(message.round, row.name, now_s):
             return
-        self._put(replace(spent(row, message.energy_j, now_s), training=False))
+        left = max(row.waiting - message.learned, 0)
+        self._put(replace(spent(row, message.energy_j, now_s), training=False, waiting=left))
         earned = reward(
             self.terms.rewards,
             elapsed_s=now_s - self._ledger.opened_s(message.round),
@@ -211,8 +212,10 @@ class Server:
         self._selector.earned(message.round, row.name, earned)
 
     def _declined(self, message: Declined, now_s: float) -> list[Message]:
-        if message.worker in self._workers:
-            self._ledger.put_reply(message.round, message.worker, now_s, message.reason)
+        row = self._workers.get(message.worker)
+        reason = message.reason or "no reason given"
+        if row and self._ledger.put_reply(message.round, row.name, now_s, reason):
+            self._put(replace(row, training=False))
         return []
 
     def _withdrawn(self, message: Withdraw, now_s: float) -> list[Message]:  # noqa: ARG002
@@ -257,7 +260,7 @@ class Server:
         return replies
 
     def _reason_to_close(self, row: RoundRow, now_s: float) -> str:
-        selected, replied = self._ledger.replies(row.number)
+        selected, replied = self._ledger.replies(row.number)  # to decline is to reply, too
         if 2 * replied > selected:
             return "majority"
         return "time to live" if now_s >= row.deadline_s else ""
@@ -265,13 +268,14 @@ class Server:
     def _open(self, now_s: float) -> list[Message]:
         number = self._ledger.last_round() + 1
         able = candidates(self._workers, self.terms, now_s)
-        chosen = self._selector.select(number, able, self.terms.selected) if able else []
+        enough = len(able) >= self.terms.least_workers
+        chosen = self._selector.select(number, able, self.terms.selected) if enough else []
         if not chosen:
             return []
         deadline_s = now_s + self.terms.ttl_s
         self._ledger.put_round(RoundRow(number, now_s, deadline_s), chosen)
         for name in chosen:
-            self._put(replace(self._workers[name], training=True))
+            self._put(replace(self._workers[name], training=True, busy_until_s=deadline_s))
         return [
             Assignment(job=self.job, worker=name, round=number, deadline_s=deadline_s)
             for name in chosen

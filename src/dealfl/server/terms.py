@@ -16,6 +16,7 @@ class Terms:
 
     rounds: int = 20
     workers_per_round: int = 10
+    least_workers: int = 1  # a round does not open for fewer
     over_select: float = 1.0
     ttl_s: float = 60.0
     heard_within_s: float = 180.0
@@ -28,8 +29,9 @@ class Terms:
 
     def __post_init__(self) -> None:
         """Refuse terms under which no round could ever close."""
-        if self.workers_per_round < 1 or self.rounds < 0 or self.patience < 1:
-            raise BadInput("rounds, workers_per_round and patience must be counts")
+        least = min(self.workers_per_round, self.least_workers, self.patience)
+        if least < 1 or self.rounds < 0:
+            raise BadInput("rounds, workers_per_round, least_workers and patience must be counts")
         if not (self.ttl_s > 0 and self.heard_within_s > 0 and self.over_select >= 1):
             raise BadInput("ttl_s and heard_within_s must be above 0, over_select at least 1")
 

@@ -58,7 +58,7 @@ class Trainer:
         evicted = self._journal.records(State.LEARNED, eviction.count) if eviction.count else []
         self._journal.delete(record.id for record in self._journal.records(State.GRACE))
         mistake = self._is_mistake(new, evicted, wanted)
-        before = self._affected([*new, *evicted])
+        before = self._affected(new, evicted)
         gone = {record.id for record in evicted}
         after = [record for record in before if record.id not in gone] + new
         delta, work = self._scheme.training.delta(self._material, before, after)
@@ -96,25 +96,21 @@ class Trainer:
 
     def _learn_back(self, evicted: list[Record], due_s: float) -> None:
         """Learn evicted records again, as an ordinary update."""
-        before = self._learned_with(evicted)
+        before = self._histories_of(evicted) if self._material.whole_owners else []
         delta, work = self._scheme.training.delta(self._material, before, [*before, *evicted])
         self._journal.move([record.id for record in evicted], State.LEARNED)
         self._note_forgetness(len(evicted), 0)
         self._outbox.post(delta, due_s, learned=len(evicted), work=work)
 
-    def _affected(self, records: Sequence[Record]) -> list[Record]:
-        """Return the learned records whose part in the statistics changes with these."""
+    def _affected(self, new: list[Record], evicted: list[Record]) -> list[Record]:
+        """Return the learned records whose part in the statistics changes."""
         if self._scheme.training.needs_everything:
             return self._journal.records(State.LEARNED)
-        return self._learned_with(records)
+        return self._histories_of([*new, *evicted]) if self._material.whole_owners else evicted
 
-    def _learned_with(self, records: Sequence[Record]) -> list[Record]:
-        by_state = self._journal.records_of(record.owner for record in records)
-        learned = by_state[State.LEARNED]
-        if self._material.whole_owners:
-            return learned
-        wanted = {record.id for record in records}
-        return [record for record in learned if record.id in wanted]
+    def _histories_of(self, records: Sequence[Record]) -> list[Record]:
+        """Return all learned records of the owners of these."""
+        return self._journal.records_of(record.owner for record in records)[State.LEARNED]
 
     def _note_forgetness(self, learned: int, forgotten: int) -> None:
         for name, count in (("learned", learned), ("forgotten", forgotten)):

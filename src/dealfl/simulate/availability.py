@@ -1,0 +1,198 @@
+"""When workers are awake: intervals of virtual time, the same for the same seed."""
+
+from __future__ import annotations
+
+import csv
+import math
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Protocol
+
+from dealfl.errors import BadInput
+from dealfl.simulate.settings import number, setting, text
+
+__all__ = ["AVAILABILITIES", "Always", "Availability", "DayNight", "Independent", "Markov", "Trace"]
+
+_DAY_S = 86_400.0
+_HOUR_S = 3_600.0
+Interval = tuple[float, float]
+
+
+class Availability(Protocol):
+    """Says when a worker is awake."""
+
+    def awake(self, worker: int, draw: random.Random) -> Iterator[Interval]:
+        """Yield from_s and to_s of each interval, ascending and apart from each other."""
+
+    def opened(self, folder: Path, workers: int) -> Availability:
+        """Return it with its files read, for so many workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """Everybody is always awake.
+
+    >>> list(Always().awake(0, random.Random(1)))
+    [(0.0, inf)]
+    """
+
+    def awake(self, worker: int, draw: random.Random) -> Iterator[Interval]:  # noqa: ARG002
+        """Yield all of time."""
+        yield (0.0, math.inf)
+
+    def opened(self, folder: Path, workers: int) -> Always:  # noqa: ARG002
+        """Return itself."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Independent:
+    """In each slot of time a worker is awake with the same probability, whatever was before."""
+
+    probability: float = setting(number(0.0, most=1.0, above=True))
+    slot_s: float = setting(number(0.0, above=True), 600.0)
+
+    def awake(self, worker: int, draw: random.Random) -> Iterator[Interval]:  # noqa: ARG002
+        """Yield runs of slots."""
+        slot = 0
+        while True:
+            slot += _geometric(draw, 1.0 - self.probability)
+            length = 1 + _geometric(draw, self.probability)
+            yield (slot * self.slot_s, (slot + length) * self.slot_s)
+            slot += length + 1  # the slot that ended the run
+
+    def opened(self, folder: Path, workers: int) -> Independent:  # noqa: ARG002
+        """Return itself."""
+        return self
+
+
+def _geometric(draw: random.Random, probability: float) -> int:
+    """Return how often in a row something of that probability happens."""
+    if probability <= 0.0:
+        return 0
+    if probability >= 1.0:
+        return 1 << 60
+    return int(math.log(1.0 - draw.random()) / math.log(probability))
+
+
+@dataclass(frozen=True, slots=True)
+class Markov:
+    """Being awake and being away last exponentially long; it begins in its stationary state."""
+
+    up_s: float = setting(number(0.0, above=True))
+    down_s: float = setting(number(0.0, above=True))
+
+    def awake(self, worker: int, draw: random.Random) -> Iterator[Interval]:  # noqa: ARG002
+        """Yield the intervals of a chain in continuous time."""
+        now_s = 0.0
+        if draw.random() >= self.up_s / (self.up_s + self.down_s):
+            now_s = draw.expovariate(1.0 / self.down_s)
+        while True:
+            until_s = now_s + draw.expovariate(1.0 / self.up_s)
+            yield (now_s, until_s)
+            now_s = until_s + draw.expovariate(1.0 / self.down_s)
+
+    def opened(self, folder: Path, workers: int) -> Markov:  # noqa: ARG002
+        """Return itself."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class DayNight:
+    """Awake from one hour of the day to another, each worker earlier or later by some spread.
+
+    >>> [interval for interval, _ in zip(DayNight(22, 6).awake(0, random.Random(1)), range(2))]
+    [(0.0, 21600.0), (79200.0, 108000.0)]
+    """
+
+    from_h: float = setting(number(0.0, most=24.0))
+    to_h: float = setting(number(0.0, most=24.0))
+    spread_h: float = setting(number(0.0, most=12.0), 0.0)
+    start_h: float = setting(number(0.0, most=24.0), 0.0)
+
+    def awake(self, worker: int, draw: random.Random) -> Iterator[Interval]:  # noqa: ARG002
+        """Yield one interval a day; virtual time begins at `start_h`."""
+        shift_s = draw.uniform(-self.spread_h, self.spread_h) * _HOUR_S
+        first_s = (self.from_h - self.start_h) * _HOUR_S + shift_s
+        length_s = ((self.to_h - self.from_h) % 24.0 or 24.0) * _HOUR_S
+        if length_s == _DAY_S:
+            yield (0.0, math.inf)
+            return
+        first_s -= math.ceil((first_s + length_s) / _DAY_S) * _DAY_S
+        while True:
+            first_s += _DAY_S
+            yield (max(first_s, 0.0), first_s + length_s)
+
+    def opened(self, folder: Path, workers: int) -> DayNight:  # noqa: ARG002
+        """Return itself."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Awake as a file says: a CSV of worker, from_s, to_s, with these names in the first row.
+
+    The first name in the file stands for the first worker of the fleet, and so on.
+    """
+
+    file: str = setting(text())
+    intervals: tuple[tuple[Interval, ...], ...] = field(default=(), repr=False)
+
+    def awake(self, worker: int, draw: random.Random) -> Iterator[Interval]:  # noqa: ARG002
+        """Yield what the file says of a worker."""
+        yield from self.intervals[worker]
+
+    def opened(self, folder: Path, workers: int) -> Trace:
+        """Return it with the file read."""
+        path = folder / self.file
+        try:
+            with path.open(encoding="utf-8", newline="") as lines:
+                found = _traced(csv.DictReader(lines), path)
+        except OSError as error:
+            raise BadInput(f"trace {path} can not be read: {error.strerror}") from error
+        if len(found) < workers:
+            raise BadInput(f"trace {path} has {len(found)} workers; the fleet has {workers}")
+        return Trace(self.file, tuple(_checked(name, found[name], path) for name in found))
+
+
+def _traced(rows: csv.DictReader[str], path: Path) -> dict[str, list[Interval]]:
+    if rows.fieldnames is None or set(rows.fieldnames) != {"worker", "from_s", "to_s"}:
+        raise BadInput(f"trace {path}: the first row is {rows.fieldnames}, not worker,from_s,to_s")
+    found: dict[str, list[Interval]] = {}
+    for row in rows:
+        interval = _interval(row)
+        if interval is None:
+            raise BadInput(
+                f"trace {path}, line {rows.line_num}: from_s={row['from_s']!r} and "
+                f"to_s={row['to_s']!r}; give seconds from 0 on, from_s below to_s"
+            )
+        found.setdefault(row["worker"], []).append(interval)
+    return found
+
+
+def _interval(row: Mapping[str, str]) -> Interval | None:
+    try:
+        from_s, to_s = float(row["from_s"]), float(row["to_s"])
+    except (TypeError, ValueError):
+        return None
+    return (from_s, to_s) if 0.0 <= from_s < to_s else None
+
+
+def _checked(name: str, intervals: list[Interval], path: Path) -> tuple[Interval, ...]:
+    ordered = sorted(intervals)
+    for (_, to_s), (from_s, _) in pairwise(ordered):
+        if from_s < to_s:
+            raise BadInput(f"trace {path}: two intervals of {name} overlap at {from_s:g} s")
+    return tuple(ordered)
+
+
+AVAILABILITIES: dict[str, type[Always | DayNight | Independent | Markov | Trace]] = {
+    "always": Always,
+    "iid": Independent,
+    "markov": Markov,
+    "daynight": DayNight,
+    "trace": Trace,
+}

@@ -1,0 +1,168 @@
+"""A fleet: the job, the devices, the data and everything that goes wrong, from a TOML file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dealfl.datasets import CATALOG, Task
+from dealfl.simulate.arrivals import ARRIVALS, Arrival
+from dealfl.simulate.availability import AVAILABILITIES, Availability
+from dealfl.simulate.dealing import DEALINGS, Dealing
+from dealfl.simulate.document import Document
+from dealfl.simulate.settings import (
+    decimal,
+    nearest,
+    number,
+    one_of,
+    read_section,
+    read_variant,
+    setting,
+    share,
+    text,
+    whole,
+)
+from dealfl.worker import SCHEMES
+
+__all__ = ["Devices", "Faults", "Fleet", "Job", "fleet_of", "read_fleet"]
+
+_MOST_WORKERS = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is learned, how, and by when it is enough; no `learner` means the dataset's first."""
+
+    dataset: str = setting(one_of(CATALOG))
+    name: str = setting(text(), "simulated")
+    learner: str = setting(text(), "")
+    scheme: str = setting(one_of(SCHEMES), "deal")
+    forget_fraction: str = setting(decimal(), "0.02")
+    rounds: int = setting(whole(1), 20)
+    workers_per_round: int = setting(whole(1), 10)
+    over_select: float = setting(number(1.0), 1.0)
+    ttl_s: float = setting(number(0.0, above=True), 60.0)
+    selector: str = setting(one_of(("everyone", "uniform")), "uniform")
+    announce_every_s: float = setting(number(0.0, above=True), 60.0)
+    send_again_after_s: float = setting(number(0.0, above=True), 30.0)
+    battery_budget: float = setting(share(), 0.02)
+    tolerance: float = setting(number(0.0), 0.0)
+    patience: int = setting(whole(1), 3)
+    evaluate_every: int = setting(whole(1), 1)
+    longest_h: float = setting(number(0.0, above=True), 168.0)
+    seed: int = setting(whole(0), 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """So many devices of one kind."""
+
+    count: int = setting(whole(1))
+    device: str = setting(text(), "phone")
+    capacity_j: float = setting(number(0.0), 40_000.0)
+    battery: float = setting(share(), 1.0)
+    charging_share: float = setting(share(), 0.0)
+    operations_per_s: float = setting(number(0.0, above=True), 1e8)
+    joules_per_operation: float = setting(number(0.0), 1e-9)
+    wake_j: float = setting(number(0.0), 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """What goes wrong: workers that vanish or straggle in a round, and messages on their way."""
+
+    dropout_share: float = setting(share(), 0.0)
+    straggler_share: float = setting(share(), 0.0)
+    straggler_factor: float = setting(number(1.0), 10.0)
+    loss: float = setting(share(), 0.0)
+    repetition: float = setting(share(), 0.0)
+    shortest_delay_s: float = setting(number(0.0), 0.0)
+    longest_delay_s: float = setting(number(0.0), 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Everything that a simulation needs to know."""
+
+    job: Job
+    devices: tuple[Devices, ...]
+    data: Dealing
+    arrival: Arrival
+    availability: Availability
+    faults: Faults
+
+    @property
+    def workers(self) -> int:
+        """How many workers there are."""
+        return sum(group.count for group in self.devices)
+
+    @property
+    def learner(self) -> str:
+        """The name of the learner."""
+        return self.job.learner or CATALOG[self.job.dataset].learners[0]
+
+
+_SECTIONS = ("job", "devices", "data", "arrival", "availability", "faults")
+
+
+def read_fleet(path: str | Path) -> Fleet:
+    """Return the fleet that a TOML file describes."""
+    return fleet_of(Document.read(path))
+
+
+def fleet_of(document: Document) -> Fleet:
+    """Return the fleet that a document describes; BadInput names key, line and what would do."""
+    for name in document.tables:
+        if name not in _SECTIONS:
+            raise document.error(name, f"no section [{name}]; {nearest(name, _SECTIONS)}")
+    devices = _devices(document)
+    availability = read_variant(document, AVAILABILITIES, "availability", "kind", "always")
+    workers = sum(group.count for group in devices)
+    fleet = Fleet(
+        job=read_section(document, Job, "job", document.tables.get("job", {})),
+        devices=devices,
+        data=read_variant(document, DEALINGS, "data", "partition", "uniform"),
+        arrival=read_variant(document, ARRIVALS, "arrival", "pattern", "at_once"),
+        availability=availability.opened(document.folder, workers),
+        faults=read_section(document, Faults, "faults", document.tables.get("faults", {})),
+    )
+    _require_agreement(document, fleet)
+    return fleet
+
+
+def _devices(document: Document) -> tuple[Devices, ...]:
+    tables = document.tables.get("devices", [])
+    if not isinstance(tables, list) or not tables:
+        problem = "there are no [[devices]]; give at least one such section with a count"
+        raise document.error("devices", problem)
+    groups = [
+        read_section(document, Devices, f"devices.{place}", table)
+        for place, table in enumerate(tables, 1)
+    ]
+    total = sum(group.count for group in groups)
+    if total > _MOST_WORKERS:
+        raise document.error(
+            "devices.1.count", f"{total} workers are too many; at most {_MOST_WORKERS}"
+        )
+    return tuple(groups)
+
+
+def _require_agreement(document: Document, fleet: Fleet) -> None:
+    """Refuse values that are fine alone and not together."""
+    dataset = CATALOG[fleet.job.dataset]
+    if fleet.learner not in dataset.learners:
+        known = ", ".join(dataset.learners)
+        raise document.error(
+            "job.learner", f"job.learner is {fleet.learner!r}; {dataset.name} takes: {known}"
+        )
+    if fleet.data.wants_labels and dataset.task is not Task.CLASSIFICATION:
+        raise document.error(
+            "data.partition", f"data.partition is by label, but {dataset.name} has no labels"
+        )
+    faults = fleet.faults
+    if faults.shortest_delay_s > faults.longest_delay_s:
+        raise document.error(
+            "faults.shortest_delay_s",
+            f"faults.shortest_delay_s is {faults.shortest_delay_s:g}; it takes a number up to "
+            f"longest_delay_s, which is {faults.longest_delay_s:g}",
+        )

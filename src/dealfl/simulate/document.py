@@ -1,0 +1,113 @@
+"""A TOML file that remembers on which line each key stands, so that errors can say so."""
+
+from __future__ import annotations
+
+import copy
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from dealfl.errors import BadInput
+
+__all__ = ["Document"]
+
+_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
+_KEY = re.compile(r"\s*([\w\"'.-][\w\"'. -]*?)\s*=")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The tables of a file and where each key was given; `devices.1` is the first of several.
+
+    >>> fleet = Document.parse("[job]\\nrounds = 3", "fleet.toml")
+    >>> fleet.where("job.rounds")
+    'fleet.toml, line 2'
+    >>> fleet.replaced("job.rounds", 5).where("job.rounds")
+    'the value set for job.rounds'
+    """
+
+    tables: Mapping[str, Any]
+    name: str
+    folder: Path
+    places: Mapping[str, str]
+
+    @classmethod
+    def read(cls, path: str | Path) -> Document:
+        """Read a file."""
+        file = Path(path)
+        try:
+            text = file.read_text(encoding="utf-8")
+        except OSError as error:
+            raise BadInput(f"{file} can not be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise BadInput(f"{file} is not a text in UTF-8: {error.reason}") from error
+        return cls.parse(text, str(file), file.parent)
+
+    @classmethod
+    def parse(cls, text: str, name: str, folder: Path = Path()) -> Document:
+        """Read a text; decimals stay exact."""
+        try:
+            tables = tomllib.loads(text, parse_float=Decimal)
+        except tomllib.TOMLDecodeError as error:
+            raise BadInput(f"{name} is not TOML: {error}") from error
+        places = {key: f"{name}, line {line}" for key, line in _lines(text).items()}
+        return cls(tables, name, folder, places)
+
+    def where(self, key: str) -> str:
+        """Return where a key stands, or else the table that it belongs to."""
+        while key and key not in self.places:
+            key = key.rpartition(".")[0]
+        return self.places.get(key, self.name)
+
+    def error(self, key: str, problem: str) -> BadInput:
+        """Return the error for a key."""
+        return BadInput(f"{self.where(key)}: {problem}")
+
+    def replaced(self, key: str, value: object) -> Document:
+        """Return the document with another value for one dotted key."""
+        tables: dict[str, Any] = copy.deepcopy(dict(self.tables))
+        *parents, last = key.split(".")
+        place: Any = tables
+        for name in parents:
+            place = self._inside(place, name, key)
+        if not isinstance(place, dict) or not parents or not last:
+            raise BadInput(f"{key!r} is no key of a section; write for example job.rounds")
+        place[last] = value
+        return Document(
+            tables, self.name, self.folder, {**self.places, key: f"the value set for {key}"}
+        )
+
+    def _inside(self, place: Any, name: str, key: str) -> Any:  # noqa: ANN401
+        if isinstance(place, dict):
+            return place.setdefault(name, {})
+        if isinstance(place, list) and name.isdigit() and 1 <= int(name) <= len(place):
+            return place[int(name) - 1]
+        count = len(place) if isinstance(place, list) else 0
+        raise BadInput(f"{key!r} leads nowhere: {name!r} is not a number from 1 to {count}")
+
+
+def _lines(text: str) -> dict[str, int]:
+    """Return the line of each table and key, by its dotted name."""
+    lines: dict[str, int] = {}
+    counts: Counter[str] = Counter()
+    prefix = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if header := _HEADER.match(line):
+            prefix = _plain(header[2])
+            lines.setdefault(prefix, number)
+            if header[1] == "[[":
+                counts[prefix] += 1
+                prefix = f"{prefix}.{counts[prefix]}"
+            lines.setdefault(prefix, number)
+        elif key := _KEY.match(line):
+            lines.setdefault(f"{prefix}.{_plain(key[1])}".lstrip("."), number)
+    return lines
+
+
+def _plain(key: str) -> str:
+    return re.sub(r"[\s\"']", "", key)

@@ -1,0 +1,103 @@
+"""A simulation in which workers come and go, and it is noticed when rounds open and close."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+
+from dealfl.messages import Assignment, Message, Published, Step
+from dealfl.server import Server
+from dealfl.simulate.network import Network
+from dealfl.simulate.simulation import SERVER, Simulation
+from dealfl.worker import Worker
+
+__all__ = ["FleetSimulation"]
+
+Noticed = Callable[[], None]
+
+
+class FleetSimulation(Simulation):
+    """Puts workers to sleep for one reason or another; awake are those without a reason left.
+
+    A worker that drops out of a round never sees its assignment, and is away until the deadline.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        workers: Iterable[Worker],
+        network: Network,
+        *,
+        dropout_share: float,
+        seed: int,
+        opened: Noticed,
+        published: Noticed,
+    ) -> None:
+        super().__init__(server, workers, network)
+        self._dropout_share, self._seed = dropout_share, seed
+        self._opened, self._published_now = opened, published
+        self._reasons: dict[str, set[str]] = {name: set() for name in self.workers}
+        self.healed = False
+
+    def call(self, name: str, messages: Iterable[Message]) -> None:
+        """Hand messages over, unless the worker drops out at just this moment."""
+        given = list(messages)
+        for message in given:
+            if isinstance(message, Assignment) and self._drops_out(name, message.round):
+                self._leave(name, "dropped out")
+                back_s = max(message.deadline_s, self.now_s)
+                self.at(back_s, lambda: self._return(name, "dropped out"))
+        super().call(name, given)
+
+    def sent(self, sender: str, step: Step) -> None:
+        """Put messages on their way, and notice what they say of rounds."""
+        super().sent(sender, step)
+        if sender == SERVER:
+            if any(isinstance(message, Published) for message in step.messages):
+                self._published_now()
+            if any(isinstance(message, Assignment) for message in step.messages):
+                self._opened()
+
+    def _drops_out(self, name: str, round_number: int) -> bool:
+        if self.healed or name in self.asleep:
+            return False
+        draw = random.Random(f"{self._seed}/dropout/{name}/{round_number}")  # noqa: S311
+        return draw.random() < self._dropout_share
+
+    def follow(self, name: str, intervals: Iterator[tuple[float, float]]) -> None:
+        """Let a worker be awake during these intervals only."""
+        self._leave(name, "away")
+        self._next_interval(name, intervals)
+
+    def _next_interval(self, name: str, intervals: Iterator[tuple[float, float]]) -> None:
+        interval = next(intervals, None)
+        if interval is None:
+            return
+        from_s, to_s = interval
+
+        def ends() -> None:
+            self._leave(name, "away")
+            self._next_interval(name, intervals)
+
+        self.at(from_s, lambda: self._return(name, "away"))
+        if to_s != float("inf"):
+            self.at(to_s, ends)
+
+    def heal(self) -> None:
+        """Wake everybody for good, and lose nothing any more."""
+        self.healed = True
+        self.network.loss = 0.0
+        for name in self.workers:
+            self._reasons[name].clear()
+            self._return(name, "")
+
+    def _leave(self, name: str, reason: str) -> None:
+        if not self.healed:
+            self._reasons[name].add(reason)
+            self.asleep.add(name)
+
+    def _return(self, name: str, reason: str) -> None:
+        self._reasons[name].discard(reason)
+        if not self._reasons[name]:
+            self.asleep.discard(name)
+            self.wake(name, self.now_s)

@@ -1,0 +1,88 @@
+"""What came out of a simulation."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Outcome", "Progress", "Round"]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A closed round; `quality` is that of the model after it, where it was asked for."""
+
+    number: int
+    reason: str
+    duration_s: float
+    closed_at_s: float
+    quality: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a simulation has come."""
+
+    rounds: int
+    of_rounds: int
+    virtual_s: float
+    quality: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A whole simulation; energy is modelled from the work done, time is virtual."""
+
+    job: str
+    seed: int
+    workers: int
+    rounds: tuple[Round, ...]
+    ended: str
+    metric: str
+    quality: float | None
+    learned: int
+    evicted: int
+    quarantined: int
+    not_learned: int
+    updates: int
+    operations: int
+    energy_j: float
+    virtual_s: float
+    digest: str
+    central_digest: str
+
+    @property
+    def exact(self) -> bool:
+        """Whether the server's digest is that of central training on what workers still hold."""
+        return self.digest == self.central_digest
+
+    @property
+    def by_majority(self) -> int:
+        """How many rounds more than half of the assigned closed."""
+        return sum(one.reason == "majority" for one in self.rounds)
+
+    @property
+    def by_ttl(self) -> int:
+        """How many rounds the time to live closed."""
+        return len(self.rounds) - self.by_majority
+
+    def measures(self) -> dict[str, float]:
+        """Return the figures that are averaged over seeds."""
+        figures = {
+            "rounds": float(len(self.rounds)),
+            "rounds by majority": float(self.by_majority),
+            "rounds by time to live": float(self.by_ttl),
+            self.metric: self.quality,
+            "examples learned": float(self.learned),
+            "examples evicted": float(self.evicted),
+            "updates": float(self.updates),
+            "energy_j": self.energy_j,
+            "virtual_s": self.virtual_s,
+        }
+        return {name: figure for name, figure in figures.items() if figure is not None}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        extra = {"exact": self.exact, "by_majority": self.by_majority, "by_ttl": self.by_ttl}
+        return dataclasses.asdict(self) | extra

@@ -1,0 +1,122 @@
+"""A catalogued dataset as a fleet meets it: what each worker gets, and what tests the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dealfl.datasets import CATALOG, Examples, Task, load
+from dealfl.errors import BadInput, NotLearned
+from dealfl.features import feature_map
+from dealfl.learners import LEARNERS, Learner
+from dealfl.simulate.config import Fleet
+from dealfl.worker import Histories, Rows
+
+__all__ = ["METRICS", "Problem", "problem_of"]
+
+Indices = NDArray[np.int64]
+Stream = list[tuple[str, bytes]]  # owner and body of each record, in the order of arrival
+
+METRICS = {
+    Task.CLASSIFICATION: "accuracy",
+    Task.REGRESSION: "R²",
+    Task.RECOMMENDATION: "hit rate at 10",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What a fleet learns: an empty learner, a stream for each worker, and a test."""
+
+    make: Callable[[], Learner]
+    streams: list[Stream]
+    metric: str
+    score: Callable[[Any], float]
+    tested: int
+
+    def quality(self, model: Learner) -> float | None:
+        """Return how good a model is on the test share; None before anything was learned."""
+        try:
+            return self.score(model)
+        except NotLearned:
+            return None
+
+
+def problem_of(fleet: Fleet, seed: int) -> Problem:
+    """Return the problem of a fleet, dealt out the same way for the same seed."""
+    dataset, learner = CATALOG[fleet.job.dataset], fleet.learner
+    settings = dataset.settings(learner)
+
+    def make() -> Learner:
+        return LEARNERS[learner](**settings)
+
+    examples, X = _loaded(dataset.name, learner)
+    draw = np.random.Generator(np.random.PCG64([seed, 1]))
+    order = draw.permutation(len(examples))[: fleet.data.rows or None]
+    cut = max(1, round(fleet.data.test_share * len(order)))
+    if cut >= len(order):
+        raise BadInput(f"data.rows is {len(order)}: too few to learn some and test with others")
+    test, rest = order[:cut], order[cut:]
+    parts = fleet.data.parts(examples, rest, fleet.workers, seed)
+    sides = _histories if dataset.task is Task.RECOMMENDATION else _rows
+    streams, score = sides(examples, X, [draw.permutation(part) for part in parts], test)
+    return Problem(make, streams, METRICS[dataset.task], score, len(test))
+
+
+@lru_cache(maxsize=2)  # a sweep takes the same data many times
+def _loaded(name: str, learner: str) -> tuple[Examples, Any]:
+    examples = load(name)
+    table = CATALOG[name].feature_map(learner)
+    if table is None:
+        return examples, examples.features
+    return examples, feature_map(table, examples.features.shape[1]).transform(examples.features)
+
+
+Sides = tuple[list[Stream], Callable[[Any], float]]
+
+
+def _rows(examples: Examples, X: Any, parts: list[Indices], test: Indices) -> Sides:  # noqa: ANN401
+    targets, owners = examples.targets, examples.owners
+    assert targets is not None, f"{examples.name} has no targets"
+
+    def record(place: int) -> tuple[str, bytes]:
+        owner = f"{place}" if owners is None else f"{owners[place]}"
+        return owner, Rows.encode(_dense(X[place]), targets[place])
+
+    streams = [[record(place) for place in part.tolist()] for part in parts]
+    return streams, lambda model: float(model.score(X[test], targets[test]))
+
+
+def _dense(row: Any) -> NDArray[Any]:  # noqa: ANN401 - a row of an array or of a csr
+    return np.asarray(row.toarray() if hasattr(row, "toarray") else row).ravel()
+
+
+def _histories(examples: Examples, X: Any, parts: list[Indices], test: Indices) -> Sides:  # noqa: ANN401, ARG001
+    """Deal out interactions in the order of their times; test with each history's latest."""
+    histories, times = examples.histories, examples.times
+
+    def items(row: int) -> list[tuple[int, int, int]]:
+        places = range(histories.indptr[row], histories.indptr[row + 1])
+        moments = [0 if times is None else int(times[place]) for place in places]
+        found = [int(histories.indices[place]) for place in places]
+        return sorted((moment, row, item) for moment, item in zip(moments, found, strict=True))
+
+    def stream(part: Indices) -> Stream:
+        meetings = [meeting for row in part.tolist() for meeting in items(row)]
+        if times is not None:
+            meetings.sort()
+        return [(f"{row}", Histories.encode(item)) for _, row, item in meetings]
+
+    questions = [[item for _, _, item in items(row)] for row in test.tolist()]
+    asked = [history for history in questions if len(history) > 1]
+
+    def score(model: Any) -> float:  # noqa: ANN401
+        hits = sum(history[-1] in model.recommend(history[:-1], 10)[0] for history in asked)
+        return hits / len(asked) if asked else 0.0
+
+    return [stream(part) for part in parts], score

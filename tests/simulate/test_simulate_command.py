@@ -1,0 +1,107 @@
+"""`dealfl simulate` as a person and as a program see it."""
+
+import argparse
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from dealfl.cli import simulate
+from dealfl.errors import BadInput
+from dealfl.simulate import Outcome, Progress, SweepProgress
+from tests.simulate.fleets import TEXT
+
+
+def run(*words: str) -> int:
+    top = argparse.ArgumentParser()
+    simulate.add_parser(top.add_subparsers())
+    arguments = top.parse_args(["simulate", *words])
+    return int(arguments.run(arguments))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "fleet.toml"
+    path.write_text(TEXT.replace("rounds = 8", 'name = "a small fleet"\nrounds = 2'))
+    return str(path)
+
+
+def test_a_person_reads_a_table_and_a_verdict(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(file) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("a small fleet: 15 workers\n")
+    for words in ("rounds by majority", "accuracy", "energy, modelled", "virtual time", "bit for"):
+        assert words in told
+    assert "±" not in told
+
+
+def test_several_seeds_are_told_with_intervals(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(file, "--seeds", "2", "--vary", "job.scheme=deal,newfl") == 0
+    told = capsys.readouterr().out
+    assert told.count("mean of 2 seeds") == 2
+    assert "job.scheme = newfl" in told
+    assert "±" in told
+
+
+def test_a_program_reads_json(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--set", "faults.loss=0.0", "--set", "job.scheme=newfl", "--set", 'job.name="x = y"']
+    assert run(file, "--seeds", "2", "--vary", "job.forget_fraction=0.1,0.5", "--json", *words) == 0
+    settings = json.loads(capsys.readouterr().out)["settings"]
+    assert [one["values"] for one in settings] == [
+        {"job.forget_fraction": "0.1"}, {"job.forget_fraction": "0.5"},
+    ]  # fmt: skip
+    assert settings[0]["outcomes"][0]["job"] == "x = y"
+    assert settings[0]["outcomes"][0]["exact"] is True
+    assert settings[0]["estimates"]["updates"]["count"] == 2
+    assert len(settings[0]["outcomes"][0]["rounds"]) == 2
+
+
+@pytest.mark.parametrize("word", ["job.rounds", "=3", "job.rounds="])
+@pytest.mark.parametrize("option", ["--set", "--vary"])
+def test_a_value_without_a_key_is_refused(file: str, option: str, word: str) -> None:
+    with pytest.raises(BadInput, match="write KEY=VALUE"):
+        run(file, f"{option}={word}")
+
+
+def test_bad_input_is_told(file: str) -> None:
+    for words in (["none.toml"], [file, "--set", "job.ronds=3"], [file, "--seeds", "0"]):
+        with pytest.raises(BadInput):
+            run(*words)
+
+
+def test_a_difference_is_told_with_exit_code_1(
+    file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Outcome, "exact", property(lambda self: False))
+    assert run(file, "--set", "job.seed=9") == 1
+    assert "NOT EXACT with seed 9" in capsys.readouterr().out
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def _shown(stream: io.StringIO, moments: list[float]) -> str:
+    clock = iter([0.0, *moments])
+    line = simulate._ProgressLine(stream, lambda: next(clock))
+    for place, _ in enumerate(moments):
+        line.show(SweepProgress(1, 2, Progress(place, 9, 3600.0 * place, 0.5)))
+    line.clear()
+    return stream.getvalue()
+
+
+def test_progress_is_one_changing_line_on_a_terminal_and_few_lines_elsewhere() -> None:
+    live = _shown(Terminal(), [0.1, 0.3, 0.35, 0.6])
+    assert live.count("\r") == 4
+    assert "simulation 1 of 2, round 1 of 9" in live
+    assert "\n" not in live
+    told = _shown(io.StringIO(), [1.0, 2.5, 4.0, 7.6])
+    assert told.count("\n") == 2
+    assert "round 3 of 9, 3.0 h of virtual time, quality 0.5000" in told
+    assert _shown(io.StringIO(), [0.5, 1.0]) == "", "a short simulation needs no progress"

@@ -290,11 +290,14 @@ class Ledger:
         )
         return dict(rows.fetchall())
 
-    def replies(self, number: int) -> tuple[int, int]:
-        """Return how many workers were selected in a round, and how many of them have replied."""
-        query = "SELECT count(*), count(replied_s) FROM selections WHERE round = ?"
-        selected, replied = self._db.execute(query, (number,)).fetchone()
-        return int(selected), int(replied)
+    def replies(self, number: int) -> tuple[int, int, int]:
+        """Return how many workers were selected in a round, how many replied, how many declined."""
+        query = (
+            "SELECT count(*), count(replied_s), count(nullif(declined, '')) "
+            "FROM selections WHERE round = ?"
+        )
+        selected, replied, declined = self._db.execute(query, (number,)).fetchone()
+        return int(selected), int(replied) - int(declined), int(declined)
 
     def put_reply(self, number: int, worker: str, replied_s: float, declined: str = "") -> bool:
         """Note the first reply of a selected worker; False if there is nothing to note."""

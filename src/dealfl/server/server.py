@@ -260,8 +260,10 @@ class Server:
         return replies
 
     def _reason_to_close(self, row: RoundRow, now_s: float) -> str:
-        selected, replied = self._ledger.replies(row.number)  # to decline is to reply, too
-        if 2 * replied > selected:
+        selected, replied, declined = self._ledger.replies(row.number)
+        if selected == declined:
+            return "declined"
+        if 2 * replied > selected - declined:
             return "majority"
         return "time to live" if now_s >= row.deadline_s else ""
 

@@ -65,7 +65,7 @@ class Outcome:
     @property
     def by_ttl(self) -> int:
         """How many rounds the time to live closed."""
-        return len(self.rounds) - self.by_majority
+        return sum(one.reason == "time to live" for one in self.rounds)
 
     def measures(self) -> dict[str, float]:
         """Return the figures that are averaged over seeds."""

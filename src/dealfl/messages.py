@@ -41,6 +41,7 @@ __all__ = [
     "Welcome",
     "Withdraw",
     "owner_hash",
+    "storable",
 ]
 
 PROTOCOL = 1
@@ -59,6 +60,7 @@ class Announce(_Record, frozen=True, kw_only=True):
 
     incarnation: int
     journal: str
+    receipted: int = 0
     schema_digest: str
     waiting: int
     held: int
@@ -188,6 +190,23 @@ class Step(msgspec.Struct, frozen=True):
 
     messages: tuple[Message, ...] = ()
     wake_at_s: float | None = None
+
+
+def storable(message: Message) -> bool:
+    """Return whether every figure of a message is one that a database can keep.
+
+    >>> storable(Withdraw(job="j", worker="w", incarnation=1, sequence=2**70))
+    False
+    """
+    return all(_keepable(value) for value in msgspec.structs.astuple(message))
+
+
+def _keepable(value: object) -> bool:
+    if isinstance(value, (int, float)):
+        return -(2**62) < value < 2**62
+    if isinstance(value, str):
+        return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
+    return True
 
 
 def owner_hash(key: bytes, owner: str) -> bytes:

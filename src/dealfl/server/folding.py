@@ -45,6 +45,8 @@ class Books:
         """Put an update on record, or return why it can not count."""
         if message.protocol != PROTOCOL:
             return Problem(f"protocol {message.protocol}; this server speaks {PROTOCOL}")
+        if message.sequence < 1:
+            return Problem(f"number {message.sequence}; updates are numbered from 1 on")
         if message.incarnation != row.incarnation:
             return Problem(f"incarnation {message.incarnation}; it is {row.incarnation} now")
         key = (row.name, message.incarnation, message.sequence)

@@ -180,12 +180,14 @@ class Ledger:
     def pending(self) -> dict[str, list[Pending]]:
         """Return the updates that are not folded yet, in order, by worker of this incarnation."""
         rows = self._db.execute(
-            "SELECT u.worker, u.sequence, u.delta, u.withdrawn FROM updates u "
+            "SELECT u.worker, u.sequence, u.delta, u.withdrawn, u.content FROM updates u "
             "JOIN workers w ON w.name = u.worker AND w.incarnation = u.incarnation "
             "WHERE u.delta IS NOT NULL ORDER BY u.worker, u.sequence"
         )
         found: dict[str, list[Pending]] = {}
-        for worker, sequence, delta, withdrawn in rows:
+        for worker, sequence, delta, withdrawn, content in rows:
+            if not withdrawn and hashlib.sha256(delta).digest() != content:
+                raise BadBytes(f"ledger {self.path}: update {sequence} of {worker} is damaged")
             found.setdefault(worker, []).append(Pending(sequence, None if withdrawn else delta))
         return found
 
@@ -318,8 +320,17 @@ class Ledger:
 
     # -- erasures -------------------------------------------------------------------------------
 
+    def highest(self, worker: str, incarnation: int) -> int:
+        """Return the largest number of a worker's updates on record, 0 for none."""
+        query = (
+            "SELECT coalesce(max(sequence), 0) FROM updates WHERE worker = ? AND incarnation = ?"
+        )
+        return int(self._db.execute(query, (worker, incarnation)).fetchone()[0])
+
     def put_erasure(self, request: str, owners: tuple[bytes, ...], asked_s: float) -> None:
         """Put an erasure on record."""
+        if self.erasures().get(request, owners) != owners:
+            raise BadInput(f"an erasure called {request!r} of other owners is on record already")
         row = (request, msgspec.msgpack.encode(owners), asked_s)
         self._db.execute(
             "INSERT OR IGNORE INTO erasures (request, owners, asked_s) VALUES (?, ?, ?)", row

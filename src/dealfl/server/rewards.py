@@ -37,7 +37,7 @@ def reward(
     if elapsed_s > ttl_s:
         return 0.0
     speed = 1.0 - max(elapsed_s, 0.0) / ttl_s
-    volume = min(learned / weights.much_data, 1.0)
-    thrift = 1.0 - min(energy_j / weights.much_energy_j, 1.0)
+    volume = min(max(learned, 0) / weights.much_data, 1.0)
+    thrift = 1.0 - min(max(energy_j, 0.0) / weights.much_energy_j, 1.0)
     earned = weights.speed * speed + weights.volume * volume + weights.energy * thrift
     return earned / (weights.speed + weights.volume + weights.energy)

@@ -36,7 +36,8 @@ def spent(row: WorkerRow, energy_j: float, now_s: float) -> WorkerRow:
     """Return a worker's row after it spent energy; the budget begins anew every 24 hours."""
     if not 0 <= now_s - row.spent_since_s < _DAY_S:
         row = replace(row, spent_j=0.0, spent_since_s=now_s)
-    return replace(row, spent_j=row.spent_j + energy_j, last_energy_j=energy_j)
+    used_j = max(energy_j, 0.0)  # nobody gets charge back
+    return replace(row, spent_j=row.spent_j + used_j, last_energy_j=used_j)
 
 
 def candidates(workers: dict[str, WorkerRow], terms: Terms, now_s: float) -> list[Candidate]:

@@ -28,6 +28,7 @@ from dealfl.messages import (
     Verdict,
     Welcome,
     Withdraw,
+    storable,
 )
 from dealfl.server.convergence import Convergence
 from dealfl.server.folding import Books
@@ -99,7 +100,7 @@ class Server:
             with self._ledger.transaction():
                 for message in messages:
                     action = self._actions.get(type(message))
-                    if message.job == self.job and action is not None:
+                    if message.job == self.job and action is not None and storable(message):
                         replies += action(message, now_s)
                 replies += self._advance(now_s)
                 self._ledger.set_setting("selector", self._selector.state())
@@ -138,8 +139,9 @@ class Server:
                 self._put(replace(row, flag="two journals under one name"))
                 return []  # the one that joined last is the worker
             row = replace(self._new_life(row, "lost its journal"), journal=message.journal)
-        elif message.incarnation > row.incarnation:
-            row = self._new_life(replace(row, incarnation=message.incarnation), "ledger restored")
+        elif self._is_ahead(message, row):
+            incarnation = max(row.incarnation, message.incarnation)
+            row = self._new_life(replace(row, incarnation=incarnation), "ledger restored")
         fits = message.schema_digest == self._books.schema_digest and message.protocol == PROTOCOL
         row = self._put(announced(row, message, fits, now_s))
         replies: list[Message] = []
@@ -149,6 +151,12 @@ class Server:
             order = Erase(job=self.job, worker=row.name, request=request, owners=owners)
             replies.append(order)
         return replies
+
+    def _is_ahead(self, message: Announce, row: WorkerRow) -> bool:
+        """Whether a worker has receipts that this ledger, come back from a backup, knows not of."""
+        if message.incarnation != row.incarnation:
+            return message.incarnation > row.incarnation
+        return message.receipted > self._ledger.highest(row.name, row.incarnation)
 
     def _welcome(self, row: WorkerRow) -> Welcome:
         erased = {owner for owners in self._ledger.erasures().values() for owner in owners}
@@ -285,6 +293,10 @@ class Server:
 
     def _close(self, row: RoundRow, reason: str, now_s: float) -> list[Message]:
         before = self._books.total.statistics if self.terms.tolerance else None
+        for name, replied_s in self._ledger.selected(row.number).items():
+            if replied_s is None:  # it may have worked without a word: that costs charge, too
+                silent = self._workers[name]
+                self._put(spent(silent, silent.last_energy_j, now_s))
         replies = self._settle()
         digest = self._books.total.digest()
         self._ledger.close_round(row.number, now_s, reason, digest)
@@ -293,6 +305,13 @@ class Server:
             self._ledger.set_setting("converged", b"yes")
         self._ledger.set_setting("quiet", str(self._convergence.quiet).encode())
         return replies + self._publish(row.number, digest, now_s)
+
+    def _may_show(self, erasures: int) -> bool:
+        """Whether so many erasures are enough to hide one another, and all are done everywhere."""
+        if self.terms.release_batch == 1:
+            return True
+        enough = erasures >= self.terms.release_batch
+        return enough and not any(self._ledger.unanswered(name) for name in self._workers)
 
     def _settle(self) -> list[Message]:
         """Fold what is on record; whoever said what can not be begins a new life."""
@@ -308,7 +327,7 @@ class Server:
         """Publish, unless two versions would then differ by a few erased people only."""
         waiting = self._ledger.unpublished_since_s()
         overdue = bool(waiting) and now_s - waiting[0] >= self.terms.release_deadline_s
-        if waiting and len(waiting) < self.terms.release_batch and not overdue:
+        if waiting and not overdue and not self._may_show(len(waiting)):
             return []
         self._ledger.mark_erasures_published()
         version = self._ledger.put_version(number, digest)

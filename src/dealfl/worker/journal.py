@@ -25,7 +25,7 @@ __all__ = ["Journal", "Outgoing", "Record", "State"]
 _VERSION = 1
 _TABLES = """
 CREATE TABLE records (
-  id INTEGER PRIMARY KEY, owner BLOB NOT NULL, body BLOB NOT NULL,
+  id INTEGER PRIMARY KEY AUTOINCREMENT, owner BLOB NOT NULL, body BLOB NOT NULL,
   arrived INTEGER NOT NULL, used INTEGER NOT NULL, state INTEGER NOT NULL);
 CREATE INDEX records_by_use ON records (state, used, arrived, id);
 CREATE INDEX records_by_owner ON records (owner);
@@ -100,11 +100,18 @@ class Journal:
                 f"{_VERSION}: use a newer one"
             )
         if version == 0:
-            self._db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {_VERSION}; COMMIT;")
-            self.set_setting("mark", self._new_mark)
+            self._make_tables()
         problem = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
         if problem != "ok":
             raise sqlite3.DatabaseError(problem)
+
+    def _make_tables(self) -> None:
+        """Make everything, the mark included, in one transaction."""
+        with self.transaction():
+            for statement in _TABLES.split(";"):
+                self._db.execute(statement)
+            self.set_setting("mark", self._new_mark)
+            self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
     @property
     def mark(self) -> str:
@@ -132,6 +139,13 @@ class Journal:
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._db.execute("VACUUM")
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def compact_if_due(self) -> None:
+        """Compact if an erasure asked for it, also one before a crash."""
+        if self.setting("compact", "") == "due":
+            self.compact()
+            with self.transaction():
+                self.set_setting("compact", "")
 
     # -- records --------------------------------------------------------------------------------
 
@@ -221,8 +235,10 @@ class Journal:
     def due(self, now_s: float, again_after_s: float) -> list[Outgoing]:
         """Return what has to be sent (again) now, and note that it was handed over."""
         rows = self._db.execute(
-            "SELECT sequence, body, withdrawing FROM outbox WHERE send_at_s <= ? ORDER BY sequence",
-            (now_s,),
+            "SELECT sequence, body, withdrawing FROM outbox WHERE send_at_s <= ? "
+            # a clock that jumped back must not keep back what was sent before
+            "OR (handed = 1 AND send_at_s > ?) ORDER BY sequence",
+            (now_s, now_s + again_after_s),
         ).fetchall()
         for sequence, _, _ in rows:
             self._db.execute(

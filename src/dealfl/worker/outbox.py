@@ -27,6 +27,13 @@ class Outbox:
         """The life the worker leads with the server; 0 before it was welcomed."""
         return int(self._journal.setting("incarnation", "0"))
 
+    @property
+    def receipted(self) -> int:
+        """The number up to which every update of this life has been settled with the server."""
+        outbox = self._journal.outbox()
+        last = int(self._journal.setting("sequence", "0"))
+        return outbox[0].update.sequence - 1 if outbox else last
+
     def restart(self, incarnation: int) -> None:
         """Begin a new life: nothing of the old one will be sent any more."""
         for outgoing in self._journal.outbox():
@@ -90,11 +97,14 @@ class Outbox:
         gone = next((o for o in outbox if o.update.sequence == sequence and o.withdrawing), None)
         if gone is None:
             return
-        held = next(o for o in outbox if not o.handed and o.update.sequence > sequence)
+        held = next((o for o in outbox if not o.handed), None)
         self._journal.unpost(sequence)
-        total = _delta(held.update) + _delta(gone.update)
-        self._replace(held.update, total, now_s)
-        self._hold_or_release(held.update.sequence, now_s)
+        if held is None:
+            kept = self.post(_delta(gone.update), now_s)
+        else:
+            kept = held.update
+            self._replace(kept, _delta(kept) + _delta(gone.update), now_s)
+        self._hold_or_release(kept.sequence, now_s)
 
     def erase(self, negative: Statistics, now_s: float) -> None:
         """Take the erased out of everything that was not counted yet.

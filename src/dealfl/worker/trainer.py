@@ -46,7 +46,6 @@ class Trainer:
     ) -> None:
         self._journal, self._material, self._scheme = journal, material, scheme
         self._outbox, self._recovery, self._meter = outbox, recovery, meter
-        self.must_compact = False
 
     def train(self, new: list[Record], fraction: Fraction, round_number: int, now_s: float) -> None:
         """Learn what is new, evict what the scheme says, and post the difference."""
@@ -126,6 +125,8 @@ class Trainer:
     def forget_owners(self, owners: Sequence[bytes], now_s: float) -> int:
         """Forget and delete everything of these owners, and let nothing of it come back."""
         self._journal.suppress(owners)
+        if owners:  # also what was evicted before may still be in the log
+            self._journal.set_setting("compact", "due")
         by_state = self._journal.records_of(owners)
         learned = by_state[State.LEARNED]
         count = sum(map(len, by_state.values()))
@@ -136,5 +137,4 @@ class Trainer:
         self._note_forgetness(0, len(learned))
         self._outbox.erase(-lost, now_s)
         self._recovery.forget_model()
-        self.must_compact = True
         return count

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import msgspec
+
 from dealfl.errors import BadInput
 from dealfl.messages import (
     Announce,
@@ -130,7 +132,7 @@ class Worker:
         """Return the records that can not be learned, with the reasons."""
         try:
             self._material.statistics(records)
-        except BadInput as error:
+        except (ValueError, TypeError, OverflowError, msgspec.MsgspecError) as error:
             if len(records) == 1:
                 return [(records[0], str(error))]
             middle = len(records) // 2
@@ -154,9 +156,7 @@ class Worker:
         except BaseException:
             self._recovery.forget_model()  # it may have seen what was undone
             raise
-        if self._trainer.must_compact:
-            self._journal.compact()
-            self._trainer.must_compact = False
+        self._journal.compact_if_due()
         return Step(tuple(replies), wake_at_s)
 
     def _receive(self, message: Message, now_s: float) -> list[Message]:
@@ -202,6 +202,7 @@ class Worker:
                 worker=self.name,
                 incarnation=self._outbox.incarnation,
                 journal=self._journal.mark,
+                receipted=self._outbox.receipted,
                 schema_digest=self._schema_digest,
                 waiting=waiting,
                 held=self._journal.count(State.LEARNED),
@@ -247,12 +248,18 @@ class Worker:
         new = self._journal.records(State.WAITING)
         if not new or not self._outbox.incarnation:
             reason = "nothing waiting" if self._outbox.incarnation else "not welcomed yet"
-            return [Declined(job=self.job, worker=self.name, round=message.round, reason=reason)]
+            return [self._decline(message.round, reason)]
         fraction = self._forget_fraction
         if message.forget_fraction is not None:
-            fraction = exact_fraction(message.forget_fraction)
+            try:
+                fraction = exact_fraction(message.forget_fraction)
+            except BadInput as error:
+                return [self._decline(message.round, str(error))]
         self._trainer.train(new, fraction, message.round, now_s)
         return []
+
+    def _decline(self, round_number: int, reason: str) -> Declined:
+        return Declined(job=self.job, worker=self.name, round=round_number, reason=reason)
 
     @property
     def level_of_forgetness(self) -> float:

@@ -1,0 +1,259 @@
+"""A server or a worker in a process of its own that can be killed at any point.
+
+Run as a script it is a fork server: it imports everything once, and each line on its standard
+input makes one more process, which connects to the test and answers one call after the other.
+Failpoints live here alone: the stores below die before, between and after statements of SQL.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sqlite3
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dealfl.learners import NaiveBayes, Work
+from dealfl.messages import Message, Step, Update
+from dealfl.server import Ledger, Server, Terms
+from dealfl.server.selection import Everyone
+from dealfl.worker import Cost, Journal, Worker
+
+KEY = b"key of the job"
+FAILPOINT = "DEALFL_TEST_FAILPOINT"
+TERMS = Terms(rounds=10**6, workers_per_round=3, ttl_s=20.0, heard_within_s=90.0)
+
+
+class Life(msgspec.Struct, frozen=True):
+    """What to start, and at which failpoint it dies."""
+
+    role: str
+    name: str
+    path: str
+    port: int
+    failpoint: str = ""
+    naive: bool = False
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One call of `handle`, with what happens on the device before it."""
+
+    now_s: float
+    messages: tuple[Message, ...] = ()
+    rows: tuple[tuple[str, bytes], ...] = ()
+    erase: tuple[str, bytes] | None = None
+
+
+def make() -> NaiveBayes:
+    return NaiveBayes(3, ["a", "b"], feature_bound=1.0, fraction_bits=8)
+
+
+# -- frames -------------------------------------------------------------------------------------
+
+
+def write(connection: socket.socket, item: object) -> None:
+    body = msgspec.msgpack.encode(item)
+    connection.sendall(struct.pack("<I", len(body)) + body)
+
+
+def read(connection: socket.socket) -> bytes | None:
+    """Return one frame, or None if the other side is gone, in the middle of one or not."""
+    head = _exactly(connection, 4)
+    return None if head is None else _exactly(connection, struct.unpack("<I", head)[0])
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes | None:
+    parts = b""
+    while len(parts) < count:
+        try:
+            part = connection.recv(count - len(parts))
+        except ConnectionError:
+            return None
+        if not part:
+            return None
+        parts += part
+    return parts
+
+
+# -- stores that die ----------------------------------------------------------------------------
+
+
+class Fate:
+    """Kills this process, as kill −9 does, when a point is reached for the n-th time."""
+
+    def __init__(self, failpoint: str) -> None:
+        name, _, count = failpoint.partition(":")
+        self._name, self._left = name, int(count or 1)
+
+    def reach(self, point: str) -> None:
+        if point == self._name:
+            self._left -= 1
+            if self._left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+class MortalConnection:
+    """A connection to SQLite with a failpoint around each statement."""
+
+    def __init__(self, db: sqlite3.Connection, fate: Fate) -> None:
+        self._db, self._fate = db, fate
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._db.in_transaction
+
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        kind = {"BEGIN IMMEDIATE": "begin", "COMMIT": "commit"}.get(sql)
+        if kind:
+            self._fate.reach(f"before {kind}")
+        cursor = self._db.execute(sql, *values)
+        if kind:
+            self._fate.reach(f"after {kind}")
+        self._fate.reach("statement")
+        return cursor
+
+    def executemany(self, sql: str, rows: Any) -> sqlite3.Cursor:
+        cursor = self._db.executemany(sql, rows)
+        self._fate.reach("statement")
+        return cursor
+
+    def executescript(self, sql: str) -> sqlite3.Cursor:
+        cursor = self._db.executescript(sql)
+        self._fate.reach("statement")
+        return cursor
+
+    def close(self) -> None:
+        self._db.close()
+
+
+class MortalJournal(Journal):
+    def __init__(self, path: Path, fate: Fate) -> None:
+        self._fate = fate
+        super().__init__(path)
+
+    def _open(self) -> None:
+        self._db = MortalConnection(self._db, self._fate)  # type: ignore[assignment]
+        super()._open()
+        self._db.execute("PRAGMA synchronous = OFF")  # kill −9 leaves the kernel's cache alone
+
+
+class NaiveJournal(MortalJournal):
+    """Writes the outbox row in another transaction than the records: this must be found out."""
+
+    def post(self, update: Update, due_s: float) -> None:
+        self._db.execute("COMMIT")
+        self._db.execute("BEGIN IMMEDIATE")
+        super().post(update, due_s)
+
+
+class MortalLedger(Ledger):
+    def __init__(self, path: Path, fate: Fate) -> None:
+        self._fate = fate
+        super().__init__(path)
+
+    def _open(self) -> None:
+        self._db = MortalConnection(self._db, self._fate)  # type: ignore[assignment]
+        super()._open()
+        self._db.execute("PRAGMA synchronous = OFF")  # kill −9 leaves the kernel's cache alone
+
+    def sent(self) -> None:
+        """Do nothing: what was sent had been durable before."""
+
+
+class NaiveLedger(MortalLedger):
+    """Commits only after the receipts have left: this must be found out."""
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        yield
+
+    def sent(self) -> None:
+        if self._db.in_transaction:
+            self._db.execute("COMMIT")
+
+
+# -- the processes ------------------------------------------------------------------------------
+
+
+class QuickMeter:
+    """Training takes no time at all, or some."""
+
+    def cost(self, work: Work) -> Cost:
+        return Cost(3.0 if work.operations % 2 else 0.0, 1e-6 * work.operations)
+
+
+def new_worker(name: str, journal: Journal) -> Worker:
+    return Worker(
+        "job", name, make, journal, QuickMeter(), key=KEY, forget_fraction="0.3",
+        announce_every_s=20.0, send_again_after_s=10.0,
+    )  # fmt: skip
+
+
+def new_server(ledger: Ledger) -> Server:
+    return Server("job", make, ledger, TERMS, Everyone())
+
+
+def _worker_calls(life: Life, fate: Fate) -> tuple[Callable[[Call], Step], Callable[[], None]]:
+    journal = (NaiveJournal if life.naive else MortalJournal)(Path(life.path), fate)
+    worker = new_worker(life.name, journal)
+
+    def answer(call: Call) -> Step:
+        if call.rows:
+            worker.ingest(call.rows)
+        return worker.handle(call.messages, call.now_s)
+
+    return answer, lambda: None
+
+
+def _server_calls(life: Life, fate: Fate) -> tuple[Callable[[Call], Step], Callable[[], None]]:
+    ledger = (NaiveLedger if life.naive else MortalLedger)(Path(life.path), fate)
+    server = new_server(ledger)
+
+    def answer(call: Call) -> Step:
+        if call.erase:
+            return server.erase(call.erase[0], [call.erase[1]], call.now_s)
+        return server.handle(call.messages, call.now_s)
+
+    return answer, ledger.sent
+
+
+def live(life: Life) -> None:
+    """Answer calls until the other side is gone or the failpoint is reached."""
+    connection = socket.create_connection(("127.0.0.1", life.port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    write(connection, os.getpid())
+    fate = Fate(os.environ.get(FAILPOINT, ""))
+    made = _server_calls if life.role == "server" else _worker_calls
+    answer, sent = made(life, fate)
+    decode = msgspec.msgpack.Decoder(Call).decode
+    while (frame := read(connection)) is not None:
+        step = answer(decode(frame))
+        fate.reach("before sending")
+        write(connection, step)
+        fate.reach("after sending")
+        sent()
+
+
+def main() -> None:
+    """Make a process for each line of JSON on the standard input."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the dead
+    for line in sys.stdin.buffer:
+        life = msgspec.json.decode(line, type=Life)
+        if os.fork() == 0:
+            os.environ[FAILPOINT] = life.failpoint
+            try:
+                live(life)
+            finally:
+                os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Dropouts in virtual time: rounds close by majority when few drop out, and always by the TTL."""
+
+import random
+from functools import partial
+from itertools import pairwise
+
+from dealfl.learners import Work
+from dealfl.messages import Assignment, Step, Update
+from dealfl.server import Ledger, Server, Terms
+from dealfl.server.selection import Uniform
+from dealfl.simulate import Network, Simulation
+from dealfl.statistics import Statistics
+from dealfl.worker import Cost, Journal, Worker
+from tests.federation.parts import KEY, bayes, row, statistics_of
+
+ROUNDS = 200
+TTL_S = 60.0
+WORKERS = 30
+
+
+class TrainingTime:
+    """Training takes from two to twenty seconds."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def cost(self, work: Work) -> Cost:
+        return Cost(self._random.uniform(2.0, 20.0), 1.0)
+
+
+class Dropouts(Simulation):
+    """Who is assigned drops out with some chance for longer than the TTL, then comes back."""
+
+    def __init__(self, chance: float, seed: int) -> None:
+        self.ledger = Ledger()
+        self.journals = {f"w{n:02d}": Journal(mark=f"{n}") for n in range(WORKERS)}
+        self.random = random.Random(seed)
+        self.chance = chance
+        terms = Terms(rounds=ROUNDS, workers_per_round=9, ttl_s=TTL_S, heard_within_s=150.0)
+        server = Server("job", bayes, self.ledger, terms, Uniform(seed))
+        workers = [
+            Worker("job", name, bayes, journal, TrainingTime(seed), key=KEY, announce_every_s=50.0)
+            for name, journal in self.journals.items()
+        ]
+        for one in workers:
+            self._arrive(one)
+        super().__init__(server, workers, Network(longest_s=0.5, seed=seed))
+
+    def _arrive(self, one: Worker) -> None:
+        features = [self.random.choice((0.0, 0.5, 1.0)) for _ in range(3)]
+        one.ingest([("person", row(*features, target=self.random.choice("ab")))])
+
+    def sent(self, sender: str, step: Step) -> None:
+        """Let assigned workers drop out before the assignment reaches them."""
+        for message in step.messages:
+            if isinstance(message, Assignment) and self.random.random() < self.chance:
+                self.asleep.add(message.worker)
+                self.at(self.now_s + 1.5 * TTL_S, partial(self._back, message.worker))
+            if isinstance(message, Update):
+                self._arrive(self.workers[sender])
+        super().sent(sender, step)
+
+    def _back(self, name: str) -> None:
+        self.asleep.discard(name)
+        self.wake(name, self.now_s)
+
+    def finish(self) -> list[tuple[int, str, float, str]]:
+        """Run until the job is done and everybody has said what is left to say."""
+        while not self.server.finished and self.now_s < 1e5:
+            self.run(self.now_s + TTL_S)
+        self.run(self.now_s + 5 * TTL_S)
+        return self.ledger.rounds()
+
+
+def check_sum(federation: Dropouts) -> None:
+    total = Statistics.zero(bayes().schema)
+    for journal in federation.journals.values():
+        total = total + statistics_of(journal)
+    assert federation.server.model.statistics == total
+
+
+def test_at_ten_percent_dropouts_rounds_close_by_majority_before_the_ttl() -> None:
+    federation = Dropouts(0.1, seed=1)
+    rounds = federation.finish()
+    assert len(rounds) == ROUNDS
+    early = [why == "majority" and took < TTL_S for _, why, took, _ in rounds]
+    assert sum(early) >= 0.99 * ROUNDS
+    check_sum(federation)
+
+
+def test_at_half_dropping_out_every_round_closes_by_the_ttl_with_progress() -> None:
+    federation = Dropouts(0.5, seed=1)
+    rounds = federation.finish()
+    assert len(rounds) == ROUNDS
+    assert all(took <= TTL_S + 1e-6 for _, _, took, _ in rounds)
+    assert {"majority", "time to live"} <= {why for _, why, _, _ in rounds}
+    changed = [before[3] != after[3] for before, after in pairwise(rounds)]
+    assert sum(changed) >= 0.9 * len(changed), "hardly any round brought anything"
+    check_sum(federation)

@@ -1,0 +1,380 @@
+"""Rounds: who takes part, when they close, what counts, what is earned, what is published."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from dealfl.errors import BadInput
+from dealfl.messages import (
+    Assignment,
+    Declined,
+    Erased,
+    Published,
+    Receipt,
+    Refusal,
+    Update,
+    Verdict,
+    Welcome,
+    Withdraw,
+)
+from dealfl.server import Ledger, RewardWeights, Server, Terms
+from dealfl.server.convergence import Convergence
+from dealfl.server.ledger import WorkerRow
+from dealfl.server.rewards import reward
+from dealfl.server.roster import candidates, spent
+from dealfl.server.selection import Candidate, Everyone, Uniform
+from tests.federation.parts import announce, bayes, examples, joined, kinds, server, update
+
+
+class Remembering(Everyone):
+    """Wakes everyone, and remembers what they earned."""
+
+    def __init__(self) -> None:
+        self.earnings: list[tuple[int, str, float]] = []
+
+    def earned(self, round_number: int, worker: str, reward: float) -> None:
+        self.earnings.append((round_number, worker, reward))
+
+
+def assigned(messages: Sequence[object]) -> list[str]:
+    return [message.worker for message in messages if isinstance(message, Assignment)]
+
+
+def test_whoever_arrives_during_a_round_waits_for_the_next() -> None:
+    one = joined("a", "b", "c")
+    assert assigned(one.handle([announce("d", 0)], 1.0).messages) == []
+    one.handle([update(1, name="a", round=1), announce("a", waiting=0)], 2.0)
+    step = one.handle([announce("b", waiting=0), update(1, name="b", round=1)], 3.0)
+    assert assigned(step.messages) == ["d"], "the others have nothing waiting or are training"
+    assert [row[:2] for row in one._ledger.rounds()] == [(1, "majority")]
+
+
+@pytest.mark.parametrize(("workers", "needed"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3)])
+def test_a_round_closes_when_more_than_half_have_replied(workers: int, needed: int) -> None:
+    names = [f"w{n}" for n in range(workers)]
+    one = joined(*names)
+    for count, name in enumerate(names[:needed], 1):
+        assert not one._ledger.rounds()
+        one.handle([update(1, name=name, round=1)], float(count))
+    assert [row[:3] for row in one._ledger.rounds()] == [(1, "majority", float(needed))]
+
+
+def test_a_round_without_a_majority_closes_by_its_time_to_live() -> None:
+    one = joined("a", "b", ttl_s=60.0)
+    assert one.handle([update(1, name="a", round=1)], 1.0).wake_at_s == 60.0
+    one.handle([], 59.9)
+    assert not one._ledger.rounds()
+    one.handle([], 60.0)
+    assert [row[:2] for row in one._ledger.rounds()] == [(1, "time to live")]
+    assert one.model.statistics == examples(1), "what came in time counts"
+
+
+def declined(name: str) -> Declined:
+    return Declined(job="job", worker=name, round=1, reason="hot")
+
+
+def test_a_round_that_everybody_declined_does_not_wait_for_its_time_to_live() -> None:
+    one = joined("a", "b")
+    one.handle([declined("a")], 1.0)
+    assert not one._ledger.rounds()
+    one.handle([declined("b")], 2.0)
+    ((number, _, took_s, _),) = one._ledger.rounds()
+    assert (number, took_s) == (1, 2.0)
+
+
+def test_a_worker_that_has_just_trained_is_not_woken_for_what_it_has_learned() -> None:
+    one = joined()
+    messages = one.handle([update(1, 1, round=1)], 1.0).messages  # its announcement got lost
+    assert assigned(messages) == []
+
+
+def test_a_round_does_not_open_for_fewer_than_the_least() -> None:
+    one = joined("a", "b", least_workers=3)
+    assert one._ledger.last_round() == 0
+    assert assigned(one.handle([announce("c", 0)], 1.0).messages) == ["a", "b", "c"]
+
+
+def test_a_late_update_counts_in_the_open_round_and_earns_nothing() -> None:
+    selector = Remembering()
+    ledger = Ledger()
+    one = Server("job", bayes, ledger, Terms(rounds=9, ttl_s=60.0), selector)
+    one.handle([announce("a", 0), announce("b", 0)], 0.0)
+    one.handle([announce("b", 1)], 60.0)  # the first round is over, the second one open for b
+    assert ledger.open_round() is not None
+    late = one.handle([update(1, 2, name="a", round=1)], 70.0)
+    assert "Receipt" in kinds(late.messages)
+    assert selector.earnings == [(1, "a", 0.0)]
+    one.handle([update(1, 3, name="b", round=2)], 71.0)
+    assert one.model.statistics == examples(5)
+    assert selector.earnings[1][2] > 0
+
+
+def test_a_prompt_update_is_rewarded_also_when_the_majority_closed_the_round() -> None:
+    selector = Remembering()
+    one = Server("job", bayes, Ledger(), Terms(rounds=9, ttl_s=60.0), selector)
+    one.handle([announce(name, 0) for name in "abc"], 0.0)
+    one.handle([update(1, name="a", round=1), update(1, name="b", round=1)], 5.0)
+    one.handle([update(1, name="c", round=1)], 30.0)
+    assert [name for _, name, earned in selector.earnings if earned > 0] == ["a", "b", "c"]
+    one.handle([update(1, name="c", round=1)], 31.0)
+    assert len(selector.earnings) == 3, "nobody earns twice"
+
+
+def test_the_same_update_again_gets_its_receipt_again_and_counts_once() -> None:
+    one = joined()
+    for moment_s in (1.0, 2.0, 100.0, 200.0):
+        messages = one.handle([update(1, 2, round=1)] * 2, moment_s).messages
+        assert [m.sequence for m in messages if isinstance(m, Receipt)] == [1, 1]
+    assert one.model.statistics == examples(2)
+
+
+def test_updates_behind_a_gap_wait_and_then_count() -> None:
+    one = joined()
+    one.handle([update(3, 4), update(2, 2)], 1.0)
+    one.handle([], 100.0)
+    assert one.model.statistics.is_zero
+    one.handle([update(1, 1, round=1)], 101.0)
+    one.handle([], 500.0)
+    assert one.model.statistics == examples(7)
+
+
+def test_updates_behind_a_gap_survive_a_restart() -> None:
+    ledger = Ledger()
+    one = joined(ledger=ledger)
+    one.handle([update(2, 2)], 1.0)
+    again = server(ledger)
+    again.handle([update(1, 1, round=1)], 2.0)
+    again.handle([], 500.0)
+    assert again.model.statistics == examples(3)
+
+
+def test_a_withdrawn_update_never_counts_and_leaves_no_gap() -> None:
+    one = joined()
+    withdraw = Withdraw(job="job", worker="w", incarnation=1, sequence=1)
+    for _ in range(2):
+        messages = one.handle([withdraw], 1.0).messages
+        assert [m.withdrawn for m in messages if isinstance(m, Verdict)] == [True]
+    refused = one.handle([update(1, 5, round=1)], 2.0).messages
+    assert [m.reason for m in refused if isinstance(m, Refusal)] == ["withdrawn"]
+    one.handle([update(2, 2)], 3.0)
+    one.handle([], 500.0)
+    assert one.model.statistics == examples(2)
+
+
+@pytest.mark.parametrize("folded", [True, False])
+def test_an_update_on_record_can_not_be_withdrawn(folded: bool) -> None:
+    one = joined("v", "w")
+    one.handle([update(1, 5, round=1)], 1.0)
+    if folded:
+        one.handle([], 100.0)
+    messages = one.handle([Withdraw(job="job", worker="w", incarnation=1, sequence=1)], 101.0)
+    assert [m.withdrawn for m in messages.messages if isinstance(m, Verdict)] == [False]
+    one.handle([], 500.0)
+    assert one.model.statistics == examples(5)
+
+
+def test_after_the_last_round_late_updates_still_count() -> None:
+    one = joined("a", "b", rounds=1)
+    one.handle([update(1, name="a", round=1)], 1.0)
+    one.handle([], 60.0)
+    assert one.finished
+    one.handle([update(1, 2, name="b", round=1), announce("a", 1)], 61.0)
+    assert one.model.statistics == examples(3)
+    assert one._ledger.last_round() == 1
+
+
+def test_a_removed_worker_leaves_the_model_and_may_come_back_anew() -> None:
+    one = joined("a", "b")
+    one.handle([update(1, 2, name="a", round=1), update(1, 5, name="b", round=1)], 1.0)
+    one.remove("b", 2.0)
+    assert one.model.statistics == examples(2)
+    stale = one.handle([update(2, 1, name="b")], 3.0).messages
+    assert "Refusal" in kinds(stale)
+    back = one.handle([announce("b", 1)], 4.0).messages
+    assert [m.incarnation for m in back if isinstance(m, Welcome)] == [2]
+    one.handle([update(1, 5, name="b", incarnation=2)], 5.0)
+    one.handle([], 500.0)
+    assert one.model.statistics == examples(7)
+    with pytest.raises(BadInput, match="no worker called 'nobody'"):
+        one.remove("nobody", 6.0)
+
+
+def test_a_restarted_server_has_the_same_digest_and_open_round() -> None:
+    ledger = Ledger()
+    one = joined("a", "b", "c", ledger=ledger)
+    one.handle([update(1, 2, name="a", round=1), update(1, 3, name="b", round=1)], 1.0)
+    one.handle([announce("a"), announce("b")], 2.0)
+    again = server(ledger)
+    assert again.model.digest() == one.model.digest()
+    assert again.workers == one.workers
+    again.handle([update(2, 1, name="a", round=2), update(2, 1, name="b", round=2)], 3.0)
+    assert again.model.statistics == examples(7)
+
+
+# -- the clock ----------------------------------------------------------------------------------
+
+
+def test_a_clock_that_jumps_back_makes_no_round_longer_than_its_time_to_live() -> None:
+    one = server(ttl_s=60.0)
+    one.handle([announce("a", 0), announce("b", 0)], 1e9)
+    step = one.handle([update(1, name="a", round=1), announce("a")], 1000.0)
+    assert step.wake_at_s == 1060.0
+    assert assigned(one.handle([], 1060.0).messages) == ["a"], "the next round begins"
+    assert [row[:2] for row in one._ledger.rounds()] == [(1, "time to live")]
+
+
+# -- the roster ---------------------------------------------------------------------------------
+
+
+def able(now_s: float = 0.0, **known: Any) -> bool:
+    plain = WorkerRow("w", waiting=5, capacity_j=1000.0)
+    changed = {name: known.get(name, getattr(plain, name)) for name in plain.__slots__}
+    return bool(candidates({"w": WorkerRow(**changed)}, Terms(), now_s))
+
+
+def test_only_who_is_awake_idle_fitting_and_has_something_waiting_can_be_woken() -> None:
+    assert able()
+    assert not able(waiting=0)
+    assert not able(training=True)
+    assert not able(fits=False)
+    assert able(180.0)
+    assert not able(180.1), "not heard of for too long"
+    assert able(-1e9), "after the clock jumped back everybody is awake"
+
+
+def test_a_worker_spends_its_budget_of_charge_and_gets_a_new_one_the_next_day() -> None:
+    row = WorkerRow("w", waiting=5, capacity_j=1000.0)  # 2 % of it are 20 J a day
+    row = spent(spent(row, 7.0, 10.0), 7.0, 20.0)
+    known = {name: getattr(row, name) for name in row.__slots__} | {"heard_s": 90_000.0}
+    assert not able(100.0, **known), "a third training would need 21 J"
+    assert able(100.0, **(known | {"charging": True}))
+    assert able(100.0, **(known | {"capacity_j": 0.0})), "no battery, no budget"
+    assert able(86_411.0, **known)
+    assert spent(row, 3.0, 86_411.0).spent_j == 3.0
+
+
+def test_a_worker_is_worth_what_waits_up_to_a_cap() -> None:
+    rows = {str(n): WorkerRow(str(n), waiting=n) for n in (3, 100, 5000)}
+    weights = {c.name: c.weight for c in candidates(rows, Terms(), 0.0)}
+    assert weights == {"3": 3, "100": 100, "5000": 100}
+
+
+def test_a_worker_of_another_job_or_with_another_schema_is_left_alone() -> None:
+    one = server()
+    one.handle([announce("a", 0, schema_digest="another")], 0.0)
+    assert not one.workers["a"].fits
+    assert one._ledger.last_round() == 0
+
+
+def test_uniform_selection_repeats_itself_and_reaches_everybody() -> None:
+    names = [Candidate(f"w{n}") for n in range(20)]
+    rounds = [Uniform(3).select(number, names, 5) for number in range(100)]
+    assert rounds == [Uniform(3).select(number, names, 5) for number in range(100)]
+    assert all(len(set(chosen)) == 5 for chosen in rounds)
+    assert {name for chosen in rounds for name in chosen} == {c.name for c in names}
+    assert Uniform().select(1, names[:3], 5) == ["w0", "w1", "w2"]
+
+
+# -- rewards and convergence --------------------------------------------------------------------
+
+
+def test_prompt_much_and_cheap_earns_one_and_late_earns_nothing() -> None:
+    weights = RewardWeights(much_data=10, much_energy_j=5.0)
+    best = reward(weights, elapsed_s=0, ttl_s=60, learned=10, energy_j=0.0)
+    assert best == 1.0
+    assert reward(weights, elapsed_s=60.1, ttl_s=60, learned=10, energy_j=0.0) == 0.0
+    assert reward(weights, elapsed_s=60, ttl_s=60, learned=0, energy_j=99.0) == 0.0
+    only_speed = RewardWeights(volume=0, energy=0)
+    assert reward(only_speed, elapsed_s=15, ttl_s=60, learned=0, energy_j=99.0) == 0.75
+    back = reward(only_speed, elapsed_s=-1e9, ttl_s=60, learned=0, energy_j=0.0)
+    assert back == 1.0, "a clock that jumped back earns no more than the best"
+
+
+@pytest.mark.parametrize("bad", [{"speed": -1.0}, {"much_data": 0}, {"much_energy_j": 0.0}])
+def test_weights_that_can_not_be_averaged_are_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(BadInput, match="reward weights"):
+        RewardWeights(**bad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "bad", [{"ttl_s": 0.0}, {"workers_per_round": 0}, {"over_select": 0.5}, {"patience": 0}]
+)
+def test_terms_under_which_no_round_could_close_are_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(BadInput):
+        Terms(**bad)  # type: ignore[arg-type]
+
+
+def test_rounds_without_a_majority_say_nothing_about_convergence() -> None:
+    quiet = Convergence(tolerance=0.1, patience=2)
+    said = [(0.01, True), (0.01, False), (0.5, False), (0.01, True)]
+    assert [quiet.closed(change, majority=m) for change, m in said] == [False, False, False, True]
+    assert not quiet.closed(0.5, majority=True)
+
+
+def test_a_model_that_hardly_changes_ends_the_job_also_across_a_restart() -> None:
+    ledger = Ledger()
+    one = joined(ledger=ledger, tolerance=0.05, patience=2)
+    for number in range(1, 40):
+        one = server(ledger, tolerance=0.05, patience=2)
+        one.handle([update(number, round=number), announce(waiting=5)], float(number))
+        if one.finished:
+            break
+    assert one.finished
+    assert 2 < one._ledger.last_round() < 39
+    assert server(ledger).finished
+
+
+# -- published versions -------------------------------------------------------------------------
+
+
+def published(messages: Sequence[object]) -> list[int]:
+    return [message.version for message in messages if isinstance(message, Published)]
+
+
+def test_every_closed_round_publishes_the_model_of_all_that_counted() -> None:
+    one = joined()
+    messages = one.handle([update(1, 2, round=1), announce()], 1.0).messages
+    (version,) = [m for m in messages if isinstance(m, Published)]
+    assert version.version == 1
+    assert version.digest == one.model.digest()
+    assert version.statistics == examples(2).to_bytes()
+
+
+def test_with_a_few_erasures_pending_nothing_is_published_before_the_deadline() -> None:
+    one = joined(release_batch=3, release_deadline_s=1000.0)
+    one.erase("first", [b"owner"], 1.0)
+    number = 1
+    for moment_s in (2.0, 500.0, 900.0):
+        step = one.handle([update(number, round=number), announce()], moment_s)
+        assert published(step.messages) == []
+        number += 1
+    assert published(one.handle([update(4, round=4), announce()], 1001.0).messages) == [1]
+
+
+def test_an_answer_to_an_erasure_is_put_on_record() -> None:
+    one = joined()
+    one.erase("first", [b"owner"], 1.0)
+    asked = one.handle([announce()], 2.0).messages
+    assert "Erase" in kinds(asked), "who did not answer is asked again"
+    answer = Erased(job="job", worker="w", incarnation=1, request="first", examples=3)
+    assert "ErasedReceipt" in kinds(one.handle([answer], 3.0).messages)
+    assert "Erase" not in kinds(one.handle([announce()], 4.0).messages)
+    assert one._ledger.answers() == {"first": {"w": 3}}
+    stranger = Erased(job="job", worker="w", incarnation=1, request="unknown", examples=3)
+    assert "ErasedReceipt" not in kinds(one.handle([stranger], 5.0).messages)
+
+
+def test_who_joins_later_is_told_whom_to_keep_out() -> None:
+    one = joined()
+    one.erase("first", [b"one", b"two"], 1.0)
+    messages = one.handle([announce("new", 0)], 2.0).messages
+    (welcome,) = [m for m in messages if isinstance(m, Welcome)]
+    assert welcome.erased == (b"one", b"two")
+
+
+def test_an_update_of_a_stranger_is_not_lost_it_is_left_with_its_sender() -> None:
+    one = joined()
+    messages = one.handle([update(1, name="stranger")], 1.0).messages
+    assert not any(isinstance(m, (Receipt, Refusal)) for m in messages)
+    assert not any(isinstance(m, Update) for m in messages)

@@ -1,0 +1,166 @@
+"""The journal: transactions, order of use, deleted bytes, damaged and full disks."""
+
+import resource
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from dealfl.errors import BadBytes, BadInput
+from dealfl.messages import Erase, owner_hash
+from dealfl.worker import Journal, State
+from tests.federation.parts import KEY, assignment, row, statistics_of, updates, welcomed
+
+SECRET = b"a body that nobody else has: 0123456789"
+
+
+def filled(path: Path, rows: int = 20) -> Journal:
+    journal = Journal(path)
+    with journal.transaction():
+        journal.add([(b"owner %d" % n, SECRET + b"%d" % n) for n in range(rows)], State.WAITING)
+    return journal
+
+
+def test_a_transaction_that_fails_leaves_nothing() -> None:
+    journal = Journal()
+
+    def half() -> None:
+        with journal.transaction():
+            journal.add([(b"o", b"b")], State.WAITING)
+            journal.set_setting("name", "value")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        half()
+    assert journal.count(State.WAITING) == 0
+    assert journal.setting("name", "none") == "none"
+
+
+def test_everything_is_there_after_opening_again(tmp_path: Path) -> None:
+    first = filled(tmp_path / "j.db")
+    first.close()
+    second = Journal(tmp_path / "j.db")
+    assert second.mark == first._new_mark
+    assert [record.body for record in second.records(State.WAITING)][:1] == [SECRET + b"0"]
+    second.close()
+
+
+def test_records_come_by_use_then_arrival_then_id() -> None:
+    journal = Journal()
+    first = journal.add([(b"o", b"1"), (b"o", b"2")], State.LEARNED)
+    second = journal.add([(b"o", b"3")], State.LEARNED)
+    assert [r.id for r in journal.records(State.LEARNED)] == [*first, *second]
+    journal.touch(first[:1])
+    assert [r.id for r in journal.records(State.LEARNED)] == [first[1], *second, first[0]]
+    journal.touch([*second, first[1]])  # used together: the one that arrived earlier comes first
+    assert [r.id for r in journal.records(State.LEARNED)] == [first[0], first[1], *second]
+    assert [r.id for r in journal.records(State.LEARNED, 1)] == first[:1]
+
+
+def test_learning_counts_as_use() -> None:
+    journal = Journal()
+    old = journal.add([(b"o", b"1")], State.WAITING)
+    new = journal.add([(b"o", b"2")], State.WAITING)
+    journal.move(new, State.LEARNED)
+    journal.move(old, State.LEARNED)
+    assert [r.id for r in journal.records(State.LEARNED)] == [*new, *old]
+
+
+def bytes_in(directory: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(directory.iterdir()))
+
+
+def test_after_compacting_the_bytes_of_a_deleted_record_are_nowhere(tmp_path: Path) -> None:
+    journal = filled(tmp_path / "j.db", rows=200)
+    assert SECRET + b"7" in bytes_in(tmp_path)
+    with journal.transaction():
+        journal.delete([record.id for record in journal.records(State.WAITING)])
+    journal.compact()
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"j.db", "j.db-wal", "j.db-shm"} <= names, "the log was looked into, too"
+    assert SECRET not in bytes_in(tmp_path)
+    journal.close()
+
+
+def test_an_erasure_leaves_no_byte_of_record_or_update(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j.db")
+    one = welcomed(journal=journal)
+    bodies = row(0.125, 0.375, 0.625), row(1.0, 1.0, 0.0, target="b")
+    one.ingest([("Ann Example", bodies[0]), ("bob", bodies[1])])
+    (sent,) = updates(one.handle([assignment(1)], 1.0).messages)
+    order = Erase(job="job", worker="", request="r", owners=(owner_hash(KEY, "Ann Example"),))
+    one.handle([order], 2.0)
+    assert bodies[0] not in bytes_in(tmp_path)
+    assert b"Ann Example" not in bytes_in(tmp_path)
+    assert len(statistics_of(journal)["counts"]) == 1
+    assert sent.sequence == 1
+    journal.close()
+
+
+def test_a_journal_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    Journal(tmp_path / "j.db").close()
+    database = sqlite3.connect(tmp_path / "j.db")
+    database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(BadInput, match="version 99"):
+        Journal(tmp_path / "j.db")
+
+
+@pytest.mark.parametrize("damage", ["page", "head", "not a database"])
+def test_a_damaged_journal_is_refused(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "j.db"
+    journal = filled(path, rows=500)
+    journal.compact()
+    journal.close()
+    content = bytearray(path.read_bytes())
+    start, stop = {"page": (2 * 4096, len(content)), "head": (0, 100), "not a database": (0, 16)}[
+        damage
+    ]
+    content[start:stop] = b"\xa5" * (stop - start)
+    path.write_bytes(content)
+    with pytest.raises(BadBytes, match="can not be used"):
+        Journal(path)
+
+
+def test_a_journal_that_can_not_be_made_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(BadBytes, match="can not be used"):
+        Journal(tmp_path / "no such directory" / "j.db")
+
+
+def test_a_full_disk_is_an_error_that_leaves_nothing_half_written(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j.db")
+    one = welcomed(journal=journal)
+    one.ingest([("ann", row(0.0, 0.5, 1.0))] * 5)
+    written = (tmp_path / "j.db-wal").stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (written + 100, hard))
+    try:
+        with pytest.raises(sqlite3.OperationalError):
+            one.handle([assignment(1)], 1.0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (journal.count(State.WAITING), journal.count(State.LEARNED)) == (5, 0)
+    assert not journal.outbox()
+    (sent,) = updates(one.handle([assignment(1)], 2.0).messages)  # there is room again
+    assert sent.learned == 5
+    journal.close()
+
+
+def test_a_full_database_is_an_error_that_leaves_nothing_half_written(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j.db")
+    pages = journal._db.execute("PRAGMA page_count").fetchone()[0]
+    journal._db.execute(f"PRAGMA max_page_count = {pages}")
+    one = welcomed(journal=journal)
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        one.ingest([(f"person {n}", row(0.0, 0.5, 1.0)) for n in range(500)])
+    assert journal.count(State.WAITING) == 0
+    journal.close()
+
+
+def test_only_the_newest_published_model_is_kept() -> None:
+    journal = Journal()
+    for version in (2, 1, 3):
+        journal.publish(version, b"%d" % version)
+    assert journal.published() == (3, b"3")
+    journal.publish(2, b"late")
+    assert journal.published() == (3, b"3")

@@ -1,0 +1,140 @@
+"""The outbox: whatever becomes of an update that holds the erased, the sum is the same."""
+
+from itertools import product
+
+import pytest
+
+from dealfl.messages import Update, Withdraw
+from dealfl.statistics import Statistics
+from dealfl.worker import Journal
+from dealfl.worker.outbox import Outbox
+from tests.federation.parts import bayes, delta_of, examples
+
+
+class Counter:
+    """A server that counts updates or grants withdrawals, as it is told."""
+
+    def __init__(self) -> None:
+        self.journal = Journal(mark="mark")
+        self.outbox = Outbox(self.journal, "job", "w", 10.0)
+        self.journal.set_setting("incarnation", "1")
+        self.received: dict[int, Statistics | None] = {}  # None: withdrawn
+        self.now_s = 0.0
+
+    def send(self) -> list[Update | Withdraw]:
+        self.now_s += 11.0
+        return self.outbox.due(self.now_s)
+
+    def count(self, message: Update) -> None:
+        assert self.received.setdefault(message.sequence, delta_of(message)) is not None
+        self.outbox.counted(message.sequence, self.now_s)
+
+    def judge(self, message: Withdraw, *, arrived: bool, delta: Statistics) -> None:
+        """Say what became of an update: it had arrived before, or never will count."""
+        if arrived:
+            self.received.setdefault(message.sequence, delta)
+            self.outbox.counted(message.sequence, self.now_s)
+        else:
+            self.received.setdefault(message.sequence, None)
+            self.outbox.withdrawn(message.sequence, self.now_s)
+
+    def settle(self) -> Statistics:
+        """Count all that is left; return the sum, in which no number may be missing."""
+        for _ in range(5):
+            for message in self.send():
+                assert isinstance(message, Update)
+                self.count(message)
+        assert not self.journal.outbox()
+        assert sorted(self.received) == list(range(1, len(self.received) + 1)), "a gap"
+        total = Statistics.zero(bayes().schema)
+        for delta in self.received.values():
+            total = total + delta if delta is not None else total
+        return total
+
+
+def test_what_was_never_handed_over_is_made_anew() -> None:
+    counter = Counter()
+    counter.outbox.post(examples(3), 5.0)
+    counter.outbox.post(examples(2), 6.0)
+    counter.outbox.erase(-examples(1), 0.0)
+    first, second = counter.send()
+    assert isinstance(first, Update)
+    assert isinstance(second, Update)
+    assert delta_of(first) == examples(4), "no update with the erased in it ever leaves"
+    assert delta_of(second).is_zero
+    counter.count(first)
+    counter.count(second)
+    assert counter.settle() == examples(4)
+
+
+@pytest.mark.parametrize("fates", list(product([True, False], repeat=3)))
+def test_withdrawn_or_counted_the_sum_is_the_same(fates: tuple[bool, ...]) -> None:
+    counter = Counter()
+    deltas = {n: examples(n + 1) for n in range(1, 4)}
+    for delta in deltas.values():
+        counter.outbox.post(delta, 0.0)
+    assert len(counter.send()) == 3
+    counter.outbox.erase(-examples(2), counter.now_s)
+    asked = counter.send()
+    assert [type(message) for message in asked] == [Withdraw] * 3, "the rest waits for verdicts"
+    for message, arrived in zip(asked, fates, strict=True):
+        assert isinstance(message, Withdraw)
+        counter.judge(message, arrived=arrived, delta=deltas[message.sequence])
+    assert counter.settle() == examples(2 + 3 + 4 - 2)
+
+
+@pytest.mark.parametrize("fates", list(product([True, False], repeat=2)))
+def test_several_erasures_in_a_row_end_in_the_same_sum(fates: tuple[bool, ...]) -> None:
+    counter = Counter()
+    deltas = {1: examples(5), 2: examples(4)}
+    for delta in deltas.values():
+        counter.outbox.post(delta, 0.0)
+    counter.send()
+    counter.outbox.erase(-examples(1), counter.now_s)
+    counter.outbox.post(examples(3), counter.now_s)  # trained again in between
+    counter.outbox.erase(-examples(2), counter.now_s)
+    for message in counter.send():
+        if isinstance(message, Update):
+            assert delta_of(message).is_zero, "nothing is said while a verdict is missing"
+            counter.count(message)
+        else:
+            arrived = fates[message.sequence - 1]
+            counter.judge(message, arrived=arrived, delta=deltas[message.sequence])
+    assert counter.settle() == examples(5 + 4 + 3 - 3)
+
+
+def test_a_verdict_that_is_repeated_changes_nothing() -> None:
+    counter = Counter()
+    counter.outbox.post(examples(5), 0.0)
+    counter.send()
+    counter.outbox.erase(-examples(1), counter.now_s)
+    (message,) = counter.send()
+    assert isinstance(message, Withdraw)
+    for _ in range(3):
+        counter.judge(message, arrived=False, delta=examples(5))
+    assert counter.settle() == examples(4)
+
+
+def test_an_erasure_of_nothing_with_an_empty_outbox_sends_nothing() -> None:
+    counter = Counter()
+    counter.outbox.erase(Statistics.zero(bayes().schema), 0.0)
+    assert not counter.send()
+
+
+def test_an_update_is_sent_until_its_receipt_arrives() -> None:
+    counter = Counter()
+    counter.outbox.post(examples(1), 0.0)
+    sent = [counter.send() for _ in range(3)]
+    assert all(messages == sent[0] for messages in sent)
+    assert not counter.outbox.due(counter.now_s + 9.0), "not before its time"
+    counter.outbox.counted(1, counter.now_s)
+    assert not counter.send()
+
+
+def test_in_a_new_life_nothing_of_the_old_one_is_sent() -> None:
+    counter = Counter()
+    counter.outbox.post(examples(1), 0.0)
+    counter.outbox.restart(2)
+    assert not counter.send()
+    again = counter.outbox.post(examples(2), 0.0)
+    assert (again.incarnation, again.sequence) == (2, 1)

@@ -1,0 +1,278 @@
+"""The worker: θ, schemes, histories, quarantine, erased owners, repeated and empty assignments."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from dealfl.errors import BadInput
+from dealfl.messages import (
+    Announce,
+    Declined,
+    Erase,
+    Erased,
+    ErasedReceipt,
+    Receipt,
+    Update,
+    Welcome,
+    owner_hash,
+)
+from dealfl.worker import SCHEMES, Journal, State, Worker
+from tests.federation.parts import (
+    KEY,
+    FixedMeter,
+    assignment,
+    bayes,
+    delta_of,
+    item,
+    kinds,
+    pagerank,
+    row,
+    statistics_of,
+    updates,
+    welcomed,
+    worker,
+)
+
+
+def train(one: Worker, number: int, **other: Any) -> Update:
+    """Let a worker train, and give it its receipt."""
+    (sent,) = updates(one.handle([assignment(number, **other)], float(number)).messages)
+    receipt = Receipt(job="job", worker="w", incarnation=1, sequence=sent.sequence)
+    one.handle([receipt], float(number))
+    return sent
+
+
+def some_rows(count: int, start: int = 0) -> list[tuple[str, bytes]]:
+    numbers = range(start, start + count)
+    return [
+        (f"person {n}", row((n % 5) / 4, (n % 3) / 2, 1.0, target="ab"[n % 2])) for n in numbers
+    ]
+
+
+@pytest.mark.parametrize("theta", ["0", "0.02", "0.3", "1"])
+def test_a_worker_evicts_exactly_theta_of_what_it_held_and_carries_the_rest(theta: str) -> None:
+    journal = Journal()
+    one = welcomed(journal=journal, forget_fraction=theta)
+    held, due, evicted = 0, Fraction(0), 0
+    for number in range(1, 40):
+        one.ingest(some_rows(number % 4 + 1, 10 * number))
+        sent = train(one, number)
+        due += Fraction(theta) * held
+        evicted += sent.evicted
+        assert evicted == int(due)
+        held += sent.learned - sent.evicted
+        assert journal.count(State.LEARNED) == held
+    if theta == "1":
+        assert held == 39 % 4 + 1, "only what is new is kept"
+
+
+def test_the_least_recently_used_go_first() -> None:
+    journal = Journal()
+    one = welcomed(journal=journal, forget_fraction="0.5")
+    one.ingest(some_rows(4))
+    train(one, 1)
+    oldest = journal.records(State.LEARNED)[:2]
+    journal.touch([oldest[0].id])  # read by a prediction
+    one.ingest(some_rows(1, 50))
+    train(one, 2)
+    left = {record.id for record in journal.records(State.LEARNED)}
+    assert oldest[0].id in left
+    assert oldest[1].id not in left
+
+
+def test_an_assignment_may_say_another_theta() -> None:
+    one = welcomed(forget_fraction="0")
+    one.ingest(some_rows(10))
+    train(one, 1)
+    one.ingest(some_rows(1, 50))
+    assert train(one, 2, forget_fraction="0.5").evicted == 5
+    one.ingest(some_rows(1, 60))
+    assert train(one, 3).evicted == 0
+
+
+@pytest.mark.parametrize("theta", ["-0.1", "1.1", "much", "nan", "1/0"])
+def test_a_theta_that_is_no_fraction_is_refused(theta: str) -> None:
+    with pytest.raises(BadInput, match="forget_fraction"):
+        worker(forget_fraction=theta)
+
+
+def test_new_interactions_replace_a_history_and_the_oldest_interactions_go() -> None:
+    journal = Journal()
+    one = welcomed(pagerank, journal, forget_fraction="0.5")
+    one.ingest([("ann", item(1)), ("ann", item(2)), ("bob", item(1)), ("bob", item(5))])
+    first = train(one, 1)
+    one.ingest([("ann", item(3))])
+    second = train(one, 2)
+    bodies = [(r.owner == owner_hash(KEY, "ann"), r.body) for r in journal.records(State.LEARNED)]
+    assert bodies == [(False, item(1)), (False, item(5)), (True, item(3))]
+    assert delta_of(first) + delta_of(second) == statistics_of(journal, pagerank)
+    assert second.evicted == 2
+
+
+@pytest.mark.parametrize("make", [bayes, pagerank])
+@pytest.mark.parametrize("name", sorted(SCHEMES))
+def test_the_updates_of_every_scheme_add_up_to_what_its_journal_says(make: Any, name: str) -> None:
+    journal = Journal()
+    one = welcomed(make, journal, scheme_name=name, forget_fraction="0.3")
+    total = statistics_of(journal, make)
+    for number in range(1, 12):
+        new = some_rows(3, 3 * number)
+        if make is pagerank:
+            new = [(f"person {n % 4}", item((n * number) % 12)) for n in range(3)]
+        one.ingest(new)
+        total = total + delta_of(train(one, number))
+        assert total == statistics_of(journal, make)
+
+
+def test_scratch_and_change_give_the_same_delta_for_different_work() -> None:
+    def trained(scheme: str, theta: str) -> list[Update]:
+        one = welcomed(scheme_name=scheme, forget_fraction=theta)
+        sent = []
+        for number in range(1, 6):
+            one.ingest(some_rows(20, 20 * number))
+            sent.append(train(one, number))
+        return sent
+
+    for scratch, change, theta in [("original", "incremental", "0"), ("newfl", "deal", "1")]:
+        slow, quick = trained(scratch, "0.02"), trained(change, theta)
+        assert [update.delta for update in slow] == [update.delta for update in quick]
+        assert slow[-1].operations != quick[-1].operations
+    original, incremental = trained("original", "0.02"), trained("incremental", "0.02")
+    assert original[-1].operations > 3 * incremental[-1].operations
+    assert len({update.operations for update in incremental}) == 1, "O(new), never O(all)"
+
+
+def test_what_can_not_be_learned_is_put_aside_with_its_reason_and_the_round_goes_on() -> None:
+    journal = Journal()
+    one = welcomed(journal=journal)
+    bad = [("eve", row(9.0, 0.0, 0.0)), ("eve", row(0.0, 0.0, 0.0, target="unheard of"))]
+    accepted = one.ingest([*some_rows(2), bad[0], *some_rows(1), bad[1]])
+    assert (accepted.waiting, accepted.quarantined) == (3, 2)
+    reasons = [reason for _, reason in journal.quarantined()]
+    assert "9.0, outside" in reasons[0]
+    assert "unheard of" in reasons[1]
+    assert train(one, 1).learned == 3
+
+
+def test_items_out_of_range_are_put_aside() -> None:
+    one = welcomed(pagerank)
+    accepted = one.ingest([("ann", item(3)), ("ann", item(12)), ("bob", item(-1))])
+    assert (accepted.waiting, accepted.quarantined) == (1, 2)
+
+
+def erase(request: str, *owners: str) -> Erase:
+    hashes = tuple(owner_hash(KEY, owner) for owner in owners)
+    return Erase(job="job", worker="", request=request, owners=hashes)
+
+
+def test_the_erased_are_forgotten_and_stay_out_when_they_come_again() -> None:
+    journal = Journal()
+    one = welcomed(journal=journal, forget_fraction="0")
+    one.ingest(some_rows(4))
+    total = delta_of(train(one, 1))
+    step = one.handle([erase("r", "person 1", "nobody")], 2.0)
+    (answer,) = [m for m in step.messages if isinstance(m, Erased)]
+    assert answer.examples == 1
+    (negative,) = updates(step.messages)
+    assert total + delta_of(negative) == statistics_of(journal)
+    accepted = one.ingest(some_rows(4))
+    assert (accepted.waiting, accepted.suppressed) == (3, 1)
+
+
+def test_an_answer_is_sent_until_it_is_on_record_also_when_nothing_was_found() -> None:
+    one = welcomed()
+    assert "Erased" in kinds(one.handle([erase("r", "nobody")], 1.0).messages)
+    assert "Erased" in kinds(one.handle([], 50.0).messages)
+    receipt = ErasedReceipt(job="job", worker="w", request="r")
+    one.handle([receipt], 51.0)
+    assert "Erased" not in kinds(one.handle([], 200.0).messages)
+    repeated = one.handle([erase("r", "nobody")], 201.0).messages
+    assert [m.examples for m in repeated if isinstance(m, Erased)] == [0]
+
+
+def test_a_repeated_erasure_gives_the_same_answer_and_forgets_nothing_twice() -> None:
+    journal = Journal()
+    one = welcomed(journal=journal, forget_fraction="0")
+    one.ingest(some_rows(4))
+    total = delta_of(train(one, 1))
+    for moment_s in (2.0, 3.0, 100.0):
+        step = one.handle([erase("r", "person 1")], moment_s)
+        assert [m.examples for m in step.messages if isinstance(m, Erased)] == [1]
+    total = total + delta_of(journal.outbox()[0].update)
+    assert len(journal.outbox()) == 1
+    assert total == statistics_of(journal)
+
+
+def test_a_repeated_or_old_assignment_is_ignored() -> None:
+    one = welcomed()
+    one.ingest(some_rows(2))
+    assert len(updates(one.handle([assignment(5), assignment(5)], 1.0).messages)) == 1
+    one.ingest(some_rows(2, 10))
+    assert not updates(one.handle([assignment(5), assignment(4)], 2.0).messages)
+
+
+def test_with_nothing_waiting_a_worker_declines() -> None:
+    messages = welcomed().handle([assignment(1)], 1.0).messages
+    assert [m.reason for m in messages if isinstance(m, Declined)] == ["nothing waiting"]
+
+
+def test_a_worker_that_was_not_welcomed_declines() -> None:
+    one = worker()
+    one.ingest(some_rows(2))
+    messages = one.handle([assignment(1)], 1.0).messages
+    assert [m.reason for m in messages if isinstance(m, Declined)] == ["not welcomed yet"]
+
+
+def test_messages_for_others_are_ignored() -> None:
+    one = welcomed()
+    one.ingest(some_rows(2))
+    assert not updates(one.handle([assignment(1, "another worker")], 1.0).messages)
+
+
+def test_a_worker_is_not_silenced_by_a_clock_that_jumps_back() -> None:
+    one = welcomed(announce_every_s=60.0)
+    one.handle([], 1e9)
+    assert "Announce" in kinds(one.handle([], 1000.0).messages)
+    assert "Announce" not in kinds(one.handle([], 1030.0).messages)
+    step = one.handle([], 1060.0)
+    assert "Announce" in kinds(step.messages)
+    assert step.wake_at_s == 1120.0
+
+
+def test_an_update_leaves_when_the_training_is_over() -> None:
+    one = welcomed(meter=FixedMeter(elapsed_s=20.0, energy_j=3.0))
+    one.ingest(some_rows(2))
+    step = one.handle([assignment(1)], 100.0)
+    assert not updates(step.messages)
+    assert [m.training for m in step.messages if isinstance(m, Announce)] == [True]
+    assert step.wake_at_s == 120.0
+    (sent,) = updates(one.handle([], 120.0).messages)
+    assert (sent.elapsed_s, sent.energy_j, sent.round) == (20.0, 3.0, 1)
+
+
+def test_in_a_new_incarnation_a_worker_says_everything_again_without_the_erased() -> None:
+    journal = Journal()
+    one = welcomed(journal=journal, forget_fraction="0")
+    one.ingest(some_rows(4))
+    train(one, 1)
+    hashes = (owner_hash(KEY, "person 2"),)
+    step = one.handle([Welcome(job="job", worker="w", incarnation=2, erased=hashes)], 2.0)
+    (sent,) = updates(step.messages)
+    assert (sent.incarnation, sent.sequence) == (2, 1)
+    assert delta_of(sent) == statistics_of(journal)
+    assert journal.count(State.LEARNED) == 3
+
+
+def test_a_restarted_worker_goes_on_where_it_was() -> None:
+    journal = Journal()
+    first = welcomed(journal=journal, forget_fraction="0.3")
+    first.ingest(some_rows(4))
+    total = delta_of(train(first, 1))
+    for number in range(2, 8):
+        again = worker(journal=journal, forget_fraction="0.3")
+        again.ingest(some_rows(2, 10 * number))
+        total = total + delta_of(train(again, number))
+    assert total == statistics_of(journal)
+    forgotten, learned = 4 + 12 - journal.count(State.LEARNED), 4 + 12
+    assert again.level_of_forgetness == forgotten / learned

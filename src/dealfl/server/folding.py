@@ -33,9 +33,12 @@ class Books:
         self._schema = self.total.schema
         self.schema_digest = hashlib.sha256(self._schema.canonical()).hexdigest()
         self._folded: dict[str, int] = {}
+        self._scratch: Learner = make()  # empty between uses: it only checks sums
+        self._read: dict[tuple[str, int], Statistics] = {}  # what is on record, read already
 
     def load(self) -> None:
         """Go on from the ledger's checkpoint."""
+        self._read.clear()
         saved = self._ledger.total()
         self.total = self._make()
         if saved is not None:
@@ -57,16 +60,13 @@ class Books:
                 return Problem("withdrawn")
             same = content == hashlib.sha256(message.delta).digest()
             return None if same else Problem("same key, other content", fatal=True)
-        problem = self._unreadable(message.delta)
-        if problem is None:
-            self._ledger.put_update(*key, message.delta)
-        return problem
-
-    def _unreadable(self, delta: bytes) -> Problem | None:
         try:
-            self._schema.require_same(Statistics.from_bytes(delta).schema)
+            delta = Statistics.from_bytes(message.delta)
+            self._schema.require_same(delta.schema)
         except BadInput as error:
             return Problem(str(error), fatal=True)
+        self._ledger.put_update(*key, message.delta)
+        self._read[row.name, message.sequence] = delta
         return None
 
     def withdraw(self, row: WorkerRow, sequence: int) -> bool:
@@ -85,6 +85,7 @@ class Books:
             self._ledger.put_total(self.total.statistics.to_bytes())
         self._ledger.put_sum(worker, None)
         self._ledger.drop_updates(worker)
+        self._read = {key: read for key, read in self._read.items() if key[0] != worker}
 
     def anything_ready(self, workers: dict[str, WorkerRow]) -> bool:
         """Whether folding would add anything."""
@@ -104,22 +105,29 @@ class Books:
             except BadInput as error:
                 diverged.append((name, f"diverged: {error}"))
         self._ledger.put_total(self.total.statistics.to_bytes())
+        self._read.clear()
         return diverged
 
     def _fold_one(self, row: WorkerRow, ready: list[Pending]) -> None:
         delta = Statistics.zero(self._schema)
         for update in ready:
             if update.delta is not None:
-                delta = delta + Statistics.from_bytes(update.delta)
+                read = self._read.get((row.name, update.sequence))
+                delta = delta + (Statistics.from_bytes(update.delta) if read is None else read)
         saved = self._ledger.sum_of(row.name)
         whole = delta + Statistics.from_bytes(saved) if saved else delta
-        alone = self._make()
-        alone.merge(whole)
-        alone.check()
+        self._require_possible(whole)
         self.total.merge(delta)
         self._ledger.put_sum(row.name, whole.to_bytes())
         self._ledger.mark_folded(row.name, row.incarnation, ready[-1].sequence)
         self._folded[row.name] = ready[-1].sequence
+
+    def _require_possible(self, whole: Statistics) -> None:
+        self._scratch.merge(whole)
+        try:
+            self._scratch.check()
+        finally:
+            self._scratch.merge(-whole)
 
     def folded(self) -> list[tuple[str, int]]:
         """Return whose updates were folded last time, and up to which number."""

@@ -77,7 +77,7 @@ def test_what_was_read_can_be_used_anywhere() -> None:
         except (BadBytes, RecursionError):
             continue
         break
-    deeper(60, read.digest)
+    assert deeper(60, read.digest) == read.digest()
 
 
 def test_max_bytes_holds_for_all_arrays_together_before_they_are_allocated() -> None:

@@ -5,7 +5,8 @@ Every update counts exactly once, whenever it arrives; receipts leave only after
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -96,23 +97,41 @@ class Server:
     def handle(self, messages: Iterable[Message], now_s: float) -> Step:
         """Take messages in, move the round on, and return what has to be sent."""
         replies: list[Message] = []
-        try:
-            with self._ledger.transaction():
-                for message in messages:
-                    action = self._actions.get(type(message))
-                    if message.job == self.job and action is not None and storable(message):
-                        replies += action(message, now_s)
-                replies += self._advance(now_s)
-                self._ledger.set_setting("selector", self._selector.state())
-        except BaseException:
-            self._load()
-            raise
+        with self._transaction():
+            for message in messages:
+                if message.job == self.job:
+                    replies += self._receive(message, now_s)
+            replies += self._advance(now_s)
+            self._ledger.set_setting("selector", self._selector.state())
         open_round = self._ledger.open_round()
         return Step(tuple(replies), open_round.deadline_s if open_round else None)
 
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Change ledger and memory together; after a failure memory is read from the ledger."""
+        try:
+            with self._ledger.transaction():
+                yield
+        except BaseException:
+            self._load()
+            raise
+
+    def _receive(self, message: Message, now_s: float) -> list[Message]:
+        action = self._actions.get(type(message))
+        if action is None:
+            return []
+        if storable(message):
+            return action(message, now_s)
+        if message.worker in self._workers:
+            row = self._workers[message.worker]
+            self._put(
+                replace(row, flag=f"a figure beyond all bounds in its {type(message).__name__}")
+            )
+        return []
+
     def erase(self, request: str, owners: Sequence[bytes], now_s: float) -> Step:
         """Ask everybody to forget owners, given by their keyed hashes."""
-        with self._ledger.transaction():
+        with self._transaction():
             self._ledger.put_erasure(request, tuple(owners), now_s)
         order = Erase(job=self.job, worker="", request=request, owners=tuple(owners))
         return Step((order,), None)
@@ -121,7 +140,7 @@ class Server:
         """Take a lost device's part out of the model; if it comes back, it begins anew."""
         if worker not in self._workers:
             raise BadInput(f"no worker called {worker!r}")
-        with self._ledger.transaction():
+        with self._transaction():
             self._put(replace(self._new_life(self._workers[worker], "removed"), heard_s=-1e18))
         return self.handle((), now_s)
 

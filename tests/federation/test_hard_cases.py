@@ -263,3 +263,28 @@ def test_two_versions_never_differ_by_one_erased_person() -> None:
     seen += one.handle([update(3, delta=-examples(1), round=3)], 5.0).messages
     versions = [message for message in seen if isinstance(message, Published)]
     assert len(versions) < 2, "one version with the first person, the next one without"
+
+
+def test_a_removal_that_fails_leaves_the_model_as_the_ledger_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ledger = Ledger()
+    one = joined("a", "b", ledger=ledger, rounds=9)
+    one.handle([update(1, 3, name="a", round=1), update(1, 2, name="b", round=1)], 1.0)
+    before, workers = one.model.digest(), one.workers
+    assert not one.model.statistics.is_zero
+
+    def full_disk(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(ledger, "put_worker", full_disk)
+    with pytest.raises(OSError, match="no space left"):
+        one.remove("a", 2.0)
+    assert one.model.digest() == before
+    assert one.workers == workers
+
+
+def test_who_sends_a_figure_beyond_all_bounds_is_flagged() -> None:
+    one = joined()
+    one.handle([update(1, energy_j=float("nan"))], 1.0)
+    assert one.workers["w"].flag == "a figure beyond all bounds in its Update"

@@ -1,7 +1,7 @@
 """A whole federation in one process, under a virtual clock."""
 
+from dealfl.jobs import Document
 from dealfl.simulate.config import Fleet, fleet_of, read_fleet
-from dealfl.simulate.document import Document
 from dealfl.simulate.fleet import run_fleet
 from dealfl.simulate.network import Network
 from dealfl.simulate.outcome import Outcome, Progress, Round

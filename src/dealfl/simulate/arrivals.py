@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from dealfl.simulate.settings import number, setting, share, whole
+from dealfl.jobs.settings import number, setting, share, whole
 
 __all__ = ["ARRIVALS", "Arrival", "AtOnce", "EachRound", "Poisson", "Steady"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dealfl.errors import BadInput
-from dealfl.simulate.settings import number, setting, text
+from dealfl.jobs.settings import number, setting, text
 
 __all__ = ["AVAILABILITIES", "Always", "Availability", "DayNight", "Independent", "Markov", "Trace"]
 

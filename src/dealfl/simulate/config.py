@@ -6,65 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dealfl.datasets import CATALOG, Task
+from dealfl.jobs import Document, Job
+from dealfl.jobs.settings import nearest, number, read_section, read_variant, setting, share
 from dealfl.simulate.arrivals import ARRIVALS, Arrival
 from dealfl.simulate.availability import AVAILABILITIES, Availability
 from dealfl.simulate.dealing import DEALINGS, Dealing
-from dealfl.simulate.document import Document
-from dealfl.simulate.settings import (
-    decimal,
-    nearest,
-    number,
-    one_of,
-    read_section,
-    read_variant,
-    setting,
-    share,
-    text,
-    whole,
-)
-from dealfl.worker import SCHEMES
+from dealfl.simulate.devices import Devices
 
-__all__ = ["Devices", "Faults", "Fleet", "Job", "fleet_of", "read_fleet"]
+__all__ = ["Faults", "Fleet", "fleet_of", "read_fleet"]
 
 _MOST_WORKERS = 100_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """What is learned, how, and by when it is enough; no `learner` means the dataset's first."""
-
-    dataset: str = setting(one_of(CATALOG))
-    name: str = setting(text(), "simulated")
-    learner: str = setting(text(), "")
-    scheme: str = setting(one_of(SCHEMES), "deal")
-    forget_fraction: str = setting(decimal(), "0.02")
-    rounds: int = setting(whole(1), 20)
-    workers_per_round: int = setting(whole(1), 10)
-    over_select: float = setting(number(1.0), 1.0)
-    ttl_s: float = setting(number(0.0, above=True), 60.0)
-    selector: str = setting(one_of(("everyone", "uniform")), "uniform")
-    announce_every_s: float = setting(number(0.0, above=True), 60.0)
-    send_again_after_s: float = setting(number(0.0, above=True), 30.0)
-    battery_budget: float = setting(share(), 0.02)
-    tolerance: float = setting(number(0.0), 0.0)
-    patience: int = setting(whole(1), 3)
-    evaluate_every: int = setting(whole(1), 1)
-    longest_h: float = setting(number(0.0, above=True), 168.0)
-    seed: int = setting(whole(0), 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Devices:
-    """So many devices of one kind."""
-
-    count: int = setting(whole(1))
-    device: str = setting(text(), "phone")
-    capacity_j: float = setting(number(0.0), 40_000.0)
-    battery: float = setting(share(), 1.0)
-    charging_share: float = setting(share(), 0.0)
-    operations_per_s: float = setting(number(0.0, above=True), 1e8)
-    joules_per_operation: float = setting(number(0.0), 1e-9)
-    wake_j: float = setting(number(0.0), 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dealfl.datasets import Examples, by_owner, label_skewed, uniform
 from dealfl.errors import BadInput
-from dealfl.simulate.settings import number, setting, whole
+from dealfl.jobs.settings import number, setting, whole
 
 __all__ = ["DEALINGS", "ByOwner", "Dealing", "Evenly", "LabelSkewed"]
 

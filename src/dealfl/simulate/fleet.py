@@ -10,7 +10,8 @@ from pathlib import Path
 
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone, Selector, Uniform
-from dealfl.simulate.config import Devices, Fleet
+from dealfl.simulate.config import Fleet
+from dealfl.simulate.devices import Devices
 from dealfl.simulate.fleet_simulation import FleetSimulation
 from dealfl.simulate.meter import SpeedMeter
 from dealfl.simulate.network import Network

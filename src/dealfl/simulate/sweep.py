@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from scipy import stats
 
 from dealfl.errors import BadInput
+from dealfl.jobs import Document
 from dealfl.simulate.config import Fleet, fleet_of
-from dealfl.simulate.document import Document
 from dealfl.simulate.fleet import run_fleet
 from dealfl.simulate.outcome import Outcome, Progress
 

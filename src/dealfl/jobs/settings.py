@@ -1,4 +1,4 @@
-"""Sections of a fleet file: frozen dataclasses whose fields say which values they take."""
+"""Sections of a job file: frozen dataclasses whose fields say which values they take."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from dealfl.simulate.document import Document
+from dealfl.jobs.document import Document
 
 __all__ = [
     "Kind",

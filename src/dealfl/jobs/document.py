@@ -17,7 +17,8 @@ from dealfl.errors import BadInput
 __all__ = ["Document"]
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
-_KEY = re.compile(r"\s*([\w\"'.-][\w\"'. -]*?)\s*=")
+_NAME = r"(?:\"[^\"]*\"|'[^']*'|[\w-]+)"
+_KEY = re.compile(rf"\s*({_NAME}(?:\s*\.\s*{_NAME})*)\s*=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Document:
 
     def where(self, key: str) -> str:
         """Return where a key stands, or else the table that it belongs to."""
+        key = _plain(key)
         while key and key not in self.places:
             key = key.rpartition(".")[0]
         return self.places.get(key, self.name)

@@ -19,8 +19,10 @@ __all__ = [
     "number",
     "one_of",
     "read_section",
+    "read_value",
     "read_variant",
     "setting",
+    "settings_of",
     "share",
     "text",
     "whole",
@@ -37,9 +39,12 @@ class Kind:
     read: Callable[[object], Any]
 
 
-def setting(kind: Kind, default: Any = dataclasses.MISSING) -> Any:  # noqa: ANN401
-    """Return a field of a section; without a default the key is required."""
-    return dataclasses.field(default=default, metadata={"kind": kind})
+def setting(kind: Kind, default: Any = dataclasses.MISSING, says: str = "") -> Any:  # noqa: ANN401
+    """Return a field of a section; without a default the key is required.
+
+    `says` is what the key means, for the page that lists them all.
+    """
+    return dataclasses.field(default=default, metadata={"kind": kind, "says": says})
 
 
 def text() -> Kind:
@@ -124,7 +129,7 @@ def read_section(
     """Return the section that a table describes; `tag` is a key that was read already."""
     if not isinstance(table, Mapping):
         raise document.error(name, f"{name} is {table!r}; it takes a section of keys and values")
-    fields = _settings(section)
+    fields = settings_of(section)
     valid = [*fields, tag] if tag else list(fields)
     given = {}
     for key, value in table.items():
@@ -133,7 +138,7 @@ def read_section(
                 f"{name}.{key}", f"no key {key!r} in {name}; {nearest(key, valid)}"
             )
         if key != tag:
-            given[key] = _value(document, fields[key].metadata["kind"], f"{name}.{key}", value)
+            given[key] = read_value(document, fields[key].metadata["kind"], f"{name}.{key}", value)
     for key, field in fields.items():
         if key not in given and field.default is dataclasses.MISSING:
             kind = field.metadata["kind"]
@@ -143,11 +148,13 @@ def read_section(
     return section(**given)
 
 
-def _settings(section: type) -> dict[str, dataclasses.Field[Any]]:
+def settings_of(section: type) -> dict[str, dataclasses.Field[Any]]:
+    """Return the fields of a section that are keys of the file."""
     return {field.name: field for field in dataclasses.fields(section) if "kind" in field.metadata}
 
 
-def _value(document: Document, kind: Kind, key: str, value: object) -> object:
+def read_value(document: Document, kind: Kind, key: str, value: object) -> Any:  # noqa: ANN401
+    """Return the plain value of a key; BadInput says what it takes."""
     plain = kind.read(value)
     if plain is None:
         shown = str(value) if isinstance(value, Decimal) else repr(value)
@@ -165,5 +172,5 @@ def read_variant(
     """Return the section whose key `tag` says which of several kinds it is."""
     table = document.tables.get(name, {})
     chosen = table.get(tag, default) if isinstance(table, Mapping) else default
-    _value(document, one_of(variants), f"{name}.{tag}", chosen)
+    read_value(document, one_of(variants), f"{name}.{tag}", chosen)
     return read_section(document, variants[chosen], name, table, tag)

@@ -1,0 +1,72 @@
+"""A job, ready to begin: what it learns from, the learner with all its settings, the features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dealfl.features import FeatureMap, feature_map
+from dealfl.jobs.document import Document
+from dealfl.jobs.job import Job
+from dealfl.jobs.mapping import mapped_domain, read_features
+from dealfl.jobs.source import subject_of
+from dealfl.jobs.subject import Reading, Subject
+from dealfl.jobs.tuning import read_tuning
+from dealfl.learners import LEARNERS, Learner
+
+__all__ = ["Plan", "plan_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a job learns and how; equal plans read equal features."""
+
+    subject: Subject
+    learner: str
+    features: str  # the table of the feature map, as text; '' for the raw features
+    settings: Mapping[str, Any] = field(compare=False)
+    feature_map: FeatureMap | None = field(compare=False, default=None)
+
+    def make(self) -> Learner:
+        """Return an empty learner."""
+        return LEARNERS[self.learner](**self.settings)
+
+    def read(self) -> tuple[Reading, Any]:
+        """Return the examples, and their features as the learner takes them."""
+        reading = self.subject.read()
+        raw = reading.examples.features
+        return reading, raw if self.feature_map is None else self.feature_map.transform(raw)
+
+
+def plan_of(document: Document, job: Job) -> Plan:
+    """Return the plan of a job file; BadInput names key, line and what would do."""
+    subject = subject_of(document, job)
+    learner = job.learner or subject.learners[0]
+    if learner not in subject.learners:
+        known = ", ".join(subject.learners)
+        raise document.error(
+            "job.learner", f"job.learner is {learner!r}; {subject.name} takes: {known}"
+        )
+    made = read_features(document, subject)
+    proposed = _proposed(subject, learner, made)
+    settings = read_tuning(document, learner, proposed)
+    made = made or _declared(subject, learner)
+    table = "" if made is None else f"{made.settings()}"
+    return Plan(subject, learner, table, settings, made)
+
+
+def _proposed(subject: Subject, learner: str, made: FeatureMap | None) -> dict[str, Any]:
+    dataset = subject.dataset
+    if made is not None:
+        assert dataset.domain is not None
+        domain = mapped_domain(made, dataset.domain)
+        dataset = replace(dataset, domain=domain, feature_maps={})
+    return dataset.settings(learner)
+
+
+def _declared(subject: Subject, learner: str) -> FeatureMap | None:
+    table, domain = subject.dataset.feature_map(learner), subject.dataset.domain
+    if table is None or domain is None:
+        return None
+    return feature_map(table, domain.n_features)

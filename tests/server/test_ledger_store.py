@@ -8,7 +8,7 @@ import pytest
 
 from dealfl.errors import BadBytes, BadInput
 from dealfl.server import Ledger
-from dealfl.server.ledger import RoundRow, WorkerRow
+from dealfl.server.tables import RoundRow, WorkerRow
 from tests.federation.parts import announce, examples, joined, kinds, server, update
 
 

@@ -20,10 +20,10 @@ from dealfl.messages import (
 )
 from dealfl.server import Ledger, RewardWeights, Server, Terms
 from dealfl.server.convergence import Convergence
-from dealfl.server.ledger import WorkerRow
 from dealfl.server.rewards import reward
 from dealfl.server.roster import candidates, spent
 from dealfl.server.selection import Candidate, Everyone, Uniform
+from dealfl.server.tables import WorkerRow
 from tests.federation.parts import announce, bayes, examples, joined, kinds, server, update
 
 

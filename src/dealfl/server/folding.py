@@ -10,7 +10,8 @@ from typing import Any
 from dealfl.errors import BadInput
 from dealfl.learners import Learner
 from dealfl.messages import PROTOCOL, Update
-from dealfl.server.ledger import Ledger, Pending, WorkerRow
+from dealfl.server.ledger import Ledger
+from dealfl.server.tables import Pending, WorkerRow
 from dealfl.statistics import Statistics
 
 __all__ = ["Books", "Problem"]

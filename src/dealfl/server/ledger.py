@@ -8,147 +8,33 @@ deleted; of a counted update only its key and the hash of its content stay.
 from __future__ import annotations
 
 import hashlib
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
+from dataclasses import fields
 
 import msgspec
 
+from dealfl.database import Database
 from dealfl.errors import BadBytes, BadInput
+from dealfl.server.tables import MIGRATIONS, Pending, RoundRow, WorkerRow, worker_row
 
-__all__ = ["Ledger", "Pending", "RoundRow", "WorkerRow"]
-
-_VERSION = 1
-_TABLES = """
-CREATE TABLE workers (
-  name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL, journal TEXT NOT NULL,
-  folded INTEGER NOT NULL,
-  waiting INTEGER NOT NULL, held INTEGER NOT NULL, device TEXT NOT NULL, battery REAL NOT NULL,
-  charging INTEGER NOT NULL, capacity_j REAL NOT NULL, heard_s REAL NOT NULL,
-  training INTEGER NOT NULL, busy_until_s REAL NOT NULL, fits INTEGER NOT NULL,
-  spent_j REAL NOT NULL,
-  spent_since_s REAL NOT NULL, last_energy_j REAL NOT NULL, flag TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE sums (worker TEXT PRIMARY KEY, statistics BLOB NOT NULL, sha256 BLOB NOT NULL);
-CREATE TABLE updates (
-  worker TEXT NOT NULL, incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL,
-  content BLOB, withdrawn INTEGER NOT NULL, delta BLOB,
-  PRIMARY KEY (worker, incarnation, sequence)) WITHOUT ROWID;
-CREATE INDEX updates_pending ON updates (worker, incarnation, sequence) WHERE delta IS NOT NULL;
-CREATE TABLE rounds (
-  number INTEGER PRIMARY KEY, opened_s REAL NOT NULL, deadline_s REAL NOT NULL,
-  closed_s REAL, reason TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT '');
-CREATE TABLE selections (
-  round INTEGER NOT NULL, worker TEXT NOT NULL, replied_s REAL, declined TEXT NOT NULL DEFAULT '',
-  PRIMARY KEY (round, worker)) WITHOUT ROWID;
-CREATE TABLE total (id INTEGER PRIMARY KEY CHECK (id = 1), statistics BLOB NOT NULL,
-  sha256 BLOB NOT NULL);
-CREATE TABLE versions (version INTEGER PRIMARY KEY, round INTEGER NOT NULL, digest TEXT NOT NULL);
-CREATE TABLE erasures (
-  request TEXT PRIMARY KEY, owners BLOB NOT NULL, asked_s REAL NOT NULL,
-  published INTEGER NOT NULL DEFAULT 0);
-CREATE TABLE answers (
-  request TEXT NOT NULL, worker TEXT NOT NULL, examples INTEGER NOT NULL,
-  PRIMARY KEY (request, worker)) WITHOUT ROWID;
-CREATE TABLE settings (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerRow:
-    """What the server knows of a worker."""
-
-    name: str
-    incarnation: int = 0
-    journal: str = ""
-    folded: int = 0
-    waiting: int = 0
-    held: int = 0
-    device: str = ""
-    battery: float = 1.0
-    charging: bool = False
-    capacity_j: float = 0.0
-    heard_s: float = 0.0
-    training: bool = False
-    busy_until_s: float = 0.0
-    fits: bool = True
-    spent_j: float = 0.0
-    spent_since_s: float = 0.0
-    last_energy_j: float = 0.0
-    flag: str = ""
-
+__all__ = ["Ledger"]
 
 _COLUMNS = ", ".join(field.name for field in fields(WorkerRow))
 _MARKS = ", ".join("?" for _ in fields(WorkerRow))
 
 
-@dataclass(frozen=True, slots=True)
-class RoundRow:
-    """A round, open until it has a closing time."""
-
-    number: int
-    opened_s: float
-    deadline_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """An update that is on record and not folded yet; a withdrawn one has no delta."""
-
-    sequence: int
-    delta: bytes | None
-
-
-class Ledger:
+class Ledger(Database):
     """All that the server must not lose."""
 
-    def __init__(self, path: str | Path = ":memory:") -> None:
-        self.path = str(path)
-        try:
-            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
-            self._open()
-        except sqlite3.DatabaseError as error:
-            raise BadBytes(
-                f"ledger {self.path} can not be used ({error}); restore a backup"
-            ) from error
-
-    def _open(self) -> None:
-        for pragma in ("secure_delete = ON", "journal_mode = WAL", "synchronous = FULL"):
-            self._db.execute(f"PRAGMA {pragma}")
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if version > _VERSION:
-            raise BadInput(
-                f"ledger {self.path} is of version {version}; this program reads up to {_VERSION}"
-            )
-        if version == 0:
-            self._db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {_VERSION}; COMMIT;")
-        problem = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if problem != "ok":
-            raise sqlite3.DatabaseError(problem)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Make everything inside durable together, or undo all of it."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+    what = "ledger"
+    remedy = "restore a backup"
+    migrations = MIGRATIONS
 
     # -- workers --------------------------------------------------------------------------------
 
     def workers(self) -> dict[str, WorkerRow]:
         """Return everybody, by name."""
         rows = self._db.execute(f"SELECT {_COLUMNS} FROM workers ORDER BY name")  # noqa: S608
-        return {row[0]: _worker_row(row) for row in rows}
+        return {row[0]: worker_row(row) for row in rows}
 
     def put_worker(self, row: WorkerRow) -> None:
         """Write what is known of a worker."""
@@ -390,13 +276,3 @@ class Ledger:
     def set_setting(self, name: str, value: bytes) -> None:
         """Keep a value through restarts."""
         self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
-
-
-def _worker_row(row: tuple[object, ...]) -> WorkerRow:
-    plain = WorkerRow(*row)  # type: ignore[arg-type]
-    return replace(
-        plain,
-        charging=bool(plain.charging),
-        training=bool(plain.training),
-        fits=bool(plain.fits),
-    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dealfl.messages import Announce
-from dealfl.server.ledger import WorkerRow
 from dealfl.server.selection import Candidate
+from dealfl.server.tables import WorkerRow
 from dealfl.server.terms import Terms
 
 __all__ = ["announced", "candidates", "spent"]

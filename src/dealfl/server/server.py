@@ -33,10 +33,11 @@ from dealfl.messages import (
 )
 from dealfl.server.convergence import Convergence
 from dealfl.server.folding import Books
-from dealfl.server.ledger import Ledger, RoundRow, WorkerRow
+from dealfl.server.ledger import Ledger
 from dealfl.server.rewards import reward
 from dealfl.server.roster import announced, candidates, spent
 from dealfl.server.selection import Selector, Uniform
+from dealfl.server.tables import RoundRow, WorkerRow
 from dealfl.server.terms import Terms
 
 __all__ = ["Server"]

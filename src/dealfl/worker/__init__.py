@@ -1,20 +1,27 @@
 """What runs on a device: it keeps examples, learns, forgets, and sends what changed."""
 
-from dealfl.worker.journal import Journal, Record, State
+from dealfl.worker.device import Device, DeviceNow
+from dealfl.worker.journal import Journal
 from dealfl.worker.material import Histories, Material, Rows
-from dealfl.worker.trainer import Cost, Meter
+from dealfl.worker.meters import MeasuredMeter, PhoneMeter
+from dealfl.worker.tables import Record, State
+from dealfl.worker.trainer import Cost, Done, Meter
 from dealfl.worker.training import SCHEMES, Scheme
-from dealfl.worker.worker import Accepted, Device, Worker
+from dealfl.worker.worker import Accepted, Worker
 
 __all__ = [
     "SCHEMES",
     "Accepted",
     "Cost",
     "Device",
+    "DeviceNow",
+    "Done",
     "Histories",
     "Journal",
     "Material",
+    "MeasuredMeter",
     "Meter",
+    "PhoneMeter",
     "Record",
     "Rows",
     "Scheme",

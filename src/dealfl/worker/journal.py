@@ -8,66 +8,19 @@ overwritten (`secure_delete`); `compact` empties the log and the free pages afte
 from __future__ import annotations
 
 import secrets
-import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import IntEnum
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from dealfl.errors import BadBytes, BadInput
+from dealfl.database import Database
 from dealfl.messages import Update
+from dealfl.worker.tables import MIGRATIONS, Outgoing, Record, State
 
-__all__ = ["Journal", "Outgoing", "Record", "State"]
-
-_VERSION = 1
-_TABLES = """
-CREATE TABLE records (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, owner BLOB NOT NULL, body BLOB NOT NULL,
-  arrived INTEGER NOT NULL, used INTEGER NOT NULL, state INTEGER NOT NULL);
-CREATE INDEX records_by_use ON records (state, used, arrived, id);
-CREATE INDEX records_by_owner ON records (owner);
-CREATE TABLE outbox (
-  sequence INTEGER PRIMARY KEY, body BLOB NOT NULL, send_at_s REAL NOT NULL,
-  handed INTEGER NOT NULL DEFAULT 0, withdrawing INTEGER NOT NULL DEFAULT 0);
-CREATE TABLE answers (request TEXT PRIMARY KEY, examples INTEGER NOT NULL, send_at_s REAL NOT NULL);
-CREATE TABLE suppressed (owner BLOB PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE quarantine (id INTEGER PRIMARY KEY, reason TEXT NOT NULL);
-CREATE TABLE published (version INTEGER NOT NULL, statistics BLOB NOT NULL);
-CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-"""
+__all__ = ["Journal"]
 
 
-class State(IntEnum):
-    """What has become of a record."""
-
-    WAITING = 0
-    LEARNED = 1
-    GRACE = 2  # evicted, and may yet be learned back
-    VALIDATION = 3  # never learned
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One example, or one interaction of a history, with the keyed hash of whom it belongs to."""
-
-    id: int
-    owner: bytes
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """An update in the outbox."""
-
-    update: Update
-    handed: bool
-    withdrawing: bool
-
-
-class Journal:
+class Journal(Database):
     """All that a worker must not lose.
 
     >>> journal = Journal()
@@ -77,68 +30,21 @@ class Journal:
     [1]
     """
 
+    what = "journal"
+    remedy = "restore a backup, or remove it and let the worker join anew"
+    migrations = MIGRATIONS
+
     def __init__(self, path: str | Path = ":memory:", mark: str | None = None) -> None:
-        self.path = str(path)
         self._new_mark = mark or secrets.token_hex(8)
-        try:
-            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
-            self._open()
-        except sqlite3.DatabaseError as error:
-            raise BadBytes(
-                f"journal {self.path} can not be used ({error}); restore a backup, or remove it "
-                "and let the worker join anew"
-            ) from error
+        super().__init__(path)
 
-    def _open(self) -> None:
-        self._db.execute("PRAGMA secure_delete = ON")
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = FULL")
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if version > _VERSION:
-            raise BadInput(
-                f"journal {self.path} is of version {version}; this program reads up to "
-                f"{_VERSION}: use a newer one"
-            )
-        if version == 0:
-            self._make_tables()
-        problem = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if problem != "ok":
-            raise sqlite3.DatabaseError(problem)
-
-    def _make_tables(self) -> None:
-        """Make everything, the mark included, in one transaction."""
-        with self.transaction():
-            for statement in _TABLES.split(";"):
-                self._db.execute(statement)
-            self.set_setting("mark", self._new_mark)
-            self._db.execute(f"PRAGMA user_version = {_VERSION}")
+    def _made(self) -> None:
+        self.set_setting("mark", self._new_mark)
 
     @property
     def mark(self) -> str:
         """What tells this journal from another one of the same worker."""
         return self.setting("mark", "")
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Make everything inside durable together, or undo all of it."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
-
-    def compact(self) -> None:
-        """Leave nothing of deleted rows in the file or its log."""
-        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._db.execute("VACUUM")
-        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def compact_if_due(self) -> None:
         """Compact if an erasure asked for it, also one before a crash."""

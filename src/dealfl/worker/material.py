@@ -17,7 +17,7 @@ from scipy import sparse
 from dealfl.errors import NotLearned
 from dealfl.learners import Learner, Work
 from dealfl.statistics import Statistics
-from dealfl.worker.journal import Record
+from dealfl.worker.tables import Record
 
 __all__ = ["Histories", "Material", "Rows", "material_for"]
 

@@ -9,7 +9,8 @@ import msgspec
 from dealfl.learners import Work
 from dealfl.messages import Update, Withdraw
 from dealfl.statistics import Statistics
-from dealfl.worker.journal import Journal, Outgoing
+from dealfl.worker.journal import Journal
+from dealfl.worker.tables import Outgoing
 
 __all__ = ["Outbox"]
 
@@ -46,6 +47,7 @@ class Outbox:
         delta: Statistics,
         due_s: float,
         *,
+        body: bytes | None = None,
         round_number: int | None = None,
         learned: int = 0,
         evicted: int = 0,
@@ -53,7 +55,7 @@ class Outbox:
         elapsed_s: float = 0.0,
         energy_j: float = 0.0,
     ) -> Update:
-        """Put a delta into the outbox under the next sequence number."""
+        """Put a delta, or its bytes if they are at hand, into the outbox under the next number."""
         sequence = int(self._journal.setting("sequence", "0")) + 1
         self._journal.set_setting("sequence", str(sequence))
         update = Update(
@@ -62,7 +64,7 @@ class Outbox:
             incarnation=self.incarnation,
             sequence=sequence,
             round=round_number,
-            delta=delta.to_bytes(),
+            delta=delta.to_bytes() if body is None else body,
             learned=learned,
             evicted=evicted,
             operations=work.operations if work else 0,

@@ -14,8 +14,9 @@ from typing import Any
 
 from dealfl.errors import BadInput
 from dealfl.learners import Learner
-from dealfl.worker.journal import Journal, Record, State
+from dealfl.worker.journal import Journal
 from dealfl.worker.material import Material
+from dealfl.worker.tables import Record, State
 
 __all__ = ["Recovery"]
 

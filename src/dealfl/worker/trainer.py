@@ -8,28 +8,58 @@ from fractions import Fraction
 from typing import Protocol
 
 from dealfl.learners import Work
-from dealfl.worker.journal import Journal, Record, State
+from dealfl.worker.journal import Journal
 from dealfl.worker.material import Material
 from dealfl.worker.outbox import Outbox
 from dealfl.worker.recovery import Recovery
-from dealfl.worker.training import Scheme
+from dealfl.worker.tables import Record, State
+from dealfl.worker.training import Change, Scheme
 
-__all__ = ["Cost", "Meter", "Trainer"]
+__all__ = ["Cost", "Done", "Meter", "Trainer"]
+
+
+_NO_WORK = Work(0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What a worker did: the work, the records behind it, and the bytes over the air.
+
+    `examples` were learned from, `held` are held now. What is done while the worker is awake
+    anyway is no wake-up of its own.
+    """
+
+    learned: Work = _NO_WORK
+    forgotten: Work = _NO_WORK
+    examples: int = 0
+    held: int = 0
+    fetched_bytes: int = 0
+    sent_bytes: int = 0
+    wakes: bool = True
+
+    @property
+    def work(self) -> Work:
+        """All work together."""
+        return self.learned + self.forgotten
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a training cost."""
+    """What a training cost; the energy is measured or modelled, as `source` says."""
 
     elapsed_s: float
     energy_j: float
+    source: str = "modelled"
 
 
 class Meter(Protocol):
     """Says what work cost, measured or modelled."""
 
-    def cost(self, work: Work) -> Cost:
-        """Return the cost of the training that was just done."""
+    def start(self) -> None:
+        """Take note that work begins."""
+
+    def cost(self, done: Done) -> Cost:
+        """Return the cost of what was done since the start."""
 
 
 class Trainer:
@@ -49,6 +79,7 @@ class Trainer:
 
     def train(self, new: list[Record], fraction: Fraction, round_number: int, now_s: float) -> None:
         """Learn what is new, evict what the scheme says, and post the difference."""
+        self._meter.start()
         wanted, fraction = fraction, self._recovery.present(fraction)
         held = self._journal.count(State.LEARNED)
         carry = Fraction(self._journal.setting("carry", "0"))
@@ -60,26 +91,59 @@ class Trainer:
         before = self._affected(new, evicted)
         gone = {record.id for record in evicted}
         after = [record for record in before if record.id not in gone] + new
-        delta, work = self._scheme.training.delta(self._material, before, after)
+        change = self._scheme.training.change(self._material, before, after)
+        body = change.delta.to_bytes()
         self._journal.move([record.id for record in new], State.LEARNED)
         if self._recovery.active:
             self._journal.move(gone, State.GRACE)
         else:
             self._journal.delete(gone)
         self._note_forgetness(len(new), len(gone))
-        cost = self._meter.cost(work)
+        done = Done(
+            learned=change.learned,
+            forgotten=change.forgotten,
+            examples=len(after),
+            held=held + len(new) - len(gone),
+            fetched_bytes=self._fetched_bytes(),
+            sent_bytes=len(body),
+        )
+        due_s = self._post(change, body, done, now_s, round_number, len(new), len(gone))
+        if mistake:
+            self._learn_back(evicted, due_s)
+
+    def _post(
+        self,
+        change: Change,
+        body: bytes,
+        done: Done,
+        now_s: float,
+        round_number: int | None,
+        learned: int,
+        evicted: int,
+    ) -> float:
+        """Put an update and what it cost into the outbox; return when it leaves."""
+        cost = self._meter.cost(done)
+        due_s = now_s + cost.elapsed_s
         self._outbox.post(
-            delta,
-            now_s + cost.elapsed_s,
+            change.delta,
+            due_s,
+            body=body,
             round_number=round_number,
-            learned=len(new),
-            evicted=len(gone),
-            work=work,
+            learned=learned,
+            evicted=evicted,
+            work=done.work,
             elapsed_s=cost.elapsed_s,
             energy_j=cost.energy_j,
         )
-        if mistake:
-            self._learn_back(evicted, now_s + cost.elapsed_s)
+        return due_s
+
+    def _fetched_bytes(self) -> int:
+        """Return the size of the published model, if it came since the last training."""
+        published = self._journal.published()
+        if published is None or str(published[0]) == self._journal.setting("fetched", ""):
+            return 0
+        self._journal.set_setting("fetched", str(published[0]))
+        return len(published[1])
 
     def _is_mistake(self, new: list[Record], evicted: list[Record], fraction: Fraction) -> bool:
         """Return whether the model would be worse without what is to be evicted."""
@@ -96,10 +160,21 @@ class Trainer:
     def _learn_back(self, evicted: list[Record], due_s: float) -> None:
         """Learn evicted records again, as an ordinary update."""
         before = self._histories_of(evicted) if self._material.whole_owners else []
-        delta, work = self._scheme.training.delta(self._material, before, [*before, *evicted])
+        self._meter.start()
+        after = [*before, *evicted]
+        change = self._scheme.training.change(self._material, before, after)
+        body = change.delta.to_bytes()
         self._journal.move([record.id for record in evicted], State.LEARNED)
         self._note_forgetness(len(evicted), 0)
-        self._outbox.post(delta, due_s, learned=len(evicted), work=work)
+        done = Done(
+            learned=change.learned,
+            forgotten=change.forgotten,
+            examples=len(after),
+            held=len(after),
+            sent_bytes=len(body),
+            wakes=False,
+        )
+        self._post(change, body, done, due_s, None, len(evicted), 0)
 
     def _affected(self, new: list[Record], evicted: list[Record]) -> list[Record]:
         """Return the learned records whose part in the statistics changes."""
@@ -132,7 +207,9 @@ class Trainer:
         count = sum(map(len, by_state.values()))
         if not count:
             return 0
-        lost, _ = self._material.statistics(learned)
+        self._meter.start()
+        lost, work = self._material.statistics(learned)
+        self._meter.cost(Done(forgotten=work, wakes=False))
         self._journal.delete(record.id for records in by_state.values() for record in records)
         self._note_forgetness(0, len(learned))
         self._outbox.erase(-lost, now_s)

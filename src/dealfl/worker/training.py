@@ -13,10 +13,19 @@ from dealfl.errors import unknown_name
 from dealfl.learners import Work
 from dealfl.retention import KeepAll, Newest, Retention, Theta
 from dealfl.statistics import Statistics
-from dealfl.worker.journal import Record
 from dealfl.worker.material import Material
+from dealfl.worker.tables import Record
 
-__all__ = ["SCHEMES", "OnlyTheChange", "Scheme", "Scratch", "Training", "scheme"]
+__all__ = ["SCHEMES", "Change", "OnlyTheChange", "Scheme", "Scratch", "Training", "scheme"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A delta and the work done for it; forgetting costs otherwise than learning."""
+
+    delta: Statistics
+    learned: Work
+    forgotten: Work
 
 
 class Training(Protocol):
@@ -26,9 +35,9 @@ class Training(Protocol):
     def needs_everything(self) -> bool:
         """Whether it wants all records held, or only what changes."""
 
-    def delta(
+    def change(
         self, material: Material, before: Sequence[Record], after: Sequence[Record]
-    ) -> tuple[Statistics, Work]:
+    ) -> Change:
         """Return statistics(after) − statistics(before), and the work done for it."""
 
 
@@ -37,13 +46,13 @@ class OnlyTheChange:
 
     needs_everything = False
 
-    def delta(
+    def change(
         self, material: Material, before: Sequence[Record], after: Sequence[Record]
-    ) -> tuple[Statistics, Work]:
+    ) -> Change:
         """Return the difference; before and after hold only what changes."""
         gained, learning = material.statistics(after)
         lost, forgetting = material.statistics(before)
-        return gained - lost, learning + forgetting
+        return Change(gained - lost, learning, forgetting)
 
 
 class Scratch:
@@ -51,13 +60,13 @@ class Scratch:
 
     needs_everything = True
 
-    def delta(
+    def change(
         self, material: Material, before: Sequence[Record], after: Sequence[Record]
-    ) -> tuple[Statistics, Work]:
+    ) -> Change:
         """Return the difference; the work is that of training on everything."""
         everything, work = material.statistics(after)
         sent, _ = material.statistics(before)
-        return everything - sent, work
+        return Change(everything - sent, work, Work(0, 0))
 
 
 @dataclass(frozen=True, slots=True)

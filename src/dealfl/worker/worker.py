@@ -31,24 +31,16 @@ from dealfl.messages import (
     Welcome,
     owner_hash,
 )
-from dealfl.worker.journal import Journal, Record, State
+from dealfl.worker.device import LEAST_BATTERY, Device, DeviceNow, always
+from dealfl.worker.journal import Journal
 from dealfl.worker.material import material_for
 from dealfl.worker.outbox import Outbox
 from dealfl.worker.recovery import Recovery
+from dealfl.worker.tables import Record, State
 from dealfl.worker.trainer import Meter, Trainer
 from dealfl.worker.training import scheme
 
 __all__ = ["Accepted", "Device", "Worker", "exact_fraction", "schema_digest"]
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """What a worker says of the device it runs on."""
-
-    name: str = ""
-    capacity_j: float = 0.0
-    battery: float = 1.0
-    charging: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +71,8 @@ class Worker:
         send_again_after_s: float = 30.0,
         validation_share: float = 0.0,
         recovery_tolerance: float = 0.01,
-        device: Device | None = None,
+        device: Device | DeviceNow | None = None,
+        least_battery: float = LEAST_BATTERY,
     ) -> None:
         self.job, self.name = job, name
         self._journal, self._key = journal, key
@@ -87,7 +80,7 @@ class Worker:
         self._forget_fraction = exact_fraction(forget_fraction)
         self._announce_every_s = announce_every_s
         self._again_after_s = send_again_after_s
-        self._device = device or Device()
+        self._device, self._least_battery = always(device), least_battery
         self._outbox = Outbox(journal, job, name, send_again_after_s)
         self._recovery = Recovery(
             journal,
@@ -196,6 +189,7 @@ class Worker:
             return []
         self._journal.set_setting("announced_s", repr(now_s))
         self._journal.set_setting("announced", said)
+        device = self._device(now_s)
         return [
             Announce(
                 job=self.job,
@@ -206,10 +200,10 @@ class Worker:
                 schema_digest=self._schema_digest,
                 waiting=waiting,
                 held=self._journal.count(State.LEARNED),
-                device=self._device.name,
-                battery=self._device.battery,
-                charging=self._device.charging,
-                capacity_j=self._device.capacity_j,
+                device=device.name,
+                battery=device.battery,
+                charging=device.charging,
+                capacity_j=device.capacity_j,
                 training=any(not o.handed for o in self._journal.outbox()),
             )
         ]
@@ -245,6 +239,9 @@ class Worker:
         if message.round <= int(self._journal.setting("round", "-1")):
             return []  # a repetition
         self._journal.set_setting("round", str(message.round))
+        unwilling = self._device(now_s).reason_to_decline(self._least_battery)
+        if unwilling:
+            return [self._decline(message.round, unwilling)]
         new = self._journal.records(State.WAITING)
         if not new or not self._outbox.incarnation:
             reason = "nothing waiting" if self._outbox.incarnation else "not welcomed yet"

@@ -1,0 +1,142 @@
+"""One SQLite file that survives kill −9: how journal and ledger are opened, changed and copied.
+
+Every change is one transaction (WAL, synchronous=FULL). Deleted bytes are overwritten
+(`secure_delete`); `checkpoint` empties the log of them, `compact` the free pages, too. A file of an
+older version is brought up to date when it is opened, one of a newer version is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+from dealfl.errors import BadBytes, BadInput
+
+__all__ = ["Database"]
+
+
+class Database:
+    """A file with tables; `migrations[n]` brings version n to n + 1, the first makes them."""
+
+    what: ClassVar[str]
+    remedy: ClassVar[str]
+    migrations: ClassVar[Sequence[str]]
+
+    def __init__(self, path: str | Path = ":memory:") -> None:
+        self.path = str(path)
+        try:
+            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            self._open()
+        except sqlite3.DatabaseError as error:
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: Exception) -> BadBytes:
+        return BadBytes(f"{self.what} {self.path} can not be used ({error}); {self.remedy}")
+
+    def _open(self) -> None:
+        for pragma in ("secure_delete = ON", "journal_mode = WAL", "synchronous = FULL"):
+            self._db.execute(f"PRAGMA {pragma}")
+        self._migrate()
+        self._require_sound()
+
+    def _migrate(self) -> None:
+        version = self.version
+        if version > len(self.migrations):
+            raise BadInput(
+                f"{self.what} {self.path} is of version {version}; this program reads up to "
+                f"{len(self.migrations)}: use a newer one"
+            )
+        if version == len(self.migrations):
+            return
+        with self.transaction():
+            version = self.version  # somebody else may have been faster
+            for script in self.migrations[version:]:
+                for statement in script.split(";"):
+                    self._db.execute(statement)
+            if version == 0:
+                self._made()
+            self._db.execute(f"PRAGMA user_version = {len(self.migrations)}")
+
+    def _made(self) -> None:
+        """Fill the tables of a new file, in the transaction that makes them."""
+
+    def _require_sound(self) -> None:
+        problem = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if problem != "ok":
+            raise sqlite3.DatabaseError(problem)
+
+    @property
+    def version(self) -> int:
+        """The version of the tables in the file."""
+        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make everything inside durable together, or undo all of it."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def checkpoint(self) -> None:
+        """Empty the log: what was deleted is in no file any more."""
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def compact(self) -> None:
+        """Leave nothing of deleted rows in the file or its log."""
+        self.checkpoint()
+        self._db.execute("VACUUM")
+        self.checkpoint()
+
+    # -- copies ---------------------------------------------------------------------------------
+
+    def backup(self, to: str | Path) -> None:
+        """Write a sound copy, while others go on working with this one."""
+        target = Path(to)
+        if target.exists():
+            raise BadInput(f"{target} exists already; give another name or remove it first")
+        part = target.with_name(target.name + ".part")
+        part.unlink(missing_ok=True)
+        try:
+            with closing(sqlite3.connect(part)) as copy:
+                self._db.backup(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")
+            _synchronize(part)
+            part.replace(target)
+            _synchronize(target.parent)
+        except (OSError, sqlite3.Error) as error:
+            part.unlink(missing_ok=True)
+            raise BadInput(f"{target} can not be written: {error}") from error
+
+    def content(self) -> bytes:
+        """Return everything as the bytes of a file."""
+        return self._db.serialize()
+
+    def replace_content(self, content: bytes) -> None:
+        """Go on from the bytes that `content` gave; only in memory."""
+        try:
+            self._db.deserialize(content)
+            self._open()
+        except sqlite3.DatabaseError as error:
+            raise self._unusable(error) from error
+
+
+def _synchronize(path: Path) -> None:
+    """Wait until a file or folder is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,94 @@
+"""The tables of the ledger, and what is in a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+__all__ = ["MIGRATIONS", "Pending", "RoundRow", "WorkerRow", "worker_row"]
+
+_FIRST = """
+CREATE TABLE workers (
+  name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL, journal TEXT NOT NULL,
+  folded INTEGER NOT NULL,
+  waiting INTEGER NOT NULL, held INTEGER NOT NULL, device TEXT NOT NULL, battery REAL NOT NULL,
+  charging INTEGER NOT NULL, capacity_j REAL NOT NULL, heard_s REAL NOT NULL,
+  training INTEGER NOT NULL, busy_until_s REAL NOT NULL, fits INTEGER NOT NULL,
+  spent_j REAL NOT NULL,
+  spent_since_s REAL NOT NULL, last_energy_j REAL NOT NULL, flag TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE sums (worker TEXT PRIMARY KEY, statistics BLOB NOT NULL, sha256 BLOB NOT NULL);
+CREATE TABLE updates (
+  worker TEXT NOT NULL, incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL,
+  content BLOB, withdrawn INTEGER NOT NULL, delta BLOB,
+  PRIMARY KEY (worker, incarnation, sequence)) WITHOUT ROWID;
+CREATE INDEX updates_pending ON updates (worker, incarnation, sequence) WHERE delta IS NOT NULL;
+CREATE TABLE rounds (
+  number INTEGER PRIMARY KEY, opened_s REAL NOT NULL, deadline_s REAL NOT NULL,
+  closed_s REAL, reason TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT '');
+CREATE TABLE selections (
+  round INTEGER NOT NULL, worker TEXT NOT NULL, replied_s REAL, declined TEXT NOT NULL DEFAULT '',
+  PRIMARY KEY (round, worker)) WITHOUT ROWID;
+CREATE TABLE total (id INTEGER PRIMARY KEY CHECK (id = 1), statistics BLOB NOT NULL,
+  sha256 BLOB NOT NULL);
+CREATE TABLE versions (version INTEGER PRIMARY KEY, round INTEGER NOT NULL, digest TEXT NOT NULL);
+CREATE TABLE erasures (
+  request TEXT PRIMARY KEY, owners BLOB NOT NULL, asked_s REAL NOT NULL,
+  published INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE answers (
+  request TEXT NOT NULL, worker TEXT NOT NULL, examples INTEGER NOT NULL,
+  PRIMARY KEY (request, worker)) WITHOUT ROWID;
+CREATE TABLE settings (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+"""
+
+MIGRATIONS = (_FIRST,)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """What the server knows of a worker."""
+
+    name: str
+    incarnation: int = 0
+    journal: str = ""
+    folded: int = 0
+    waiting: int = 0
+    held: int = 0
+    device: str = ""
+    battery: float = 1.0
+    charging: bool = False
+    capacity_j: float = 0.0
+    heard_s: float = 0.0
+    training: bool = False
+    busy_until_s: float = 0.0
+    fits: bool = True
+    spent_j: float = 0.0
+    spent_since_s: float = 0.0
+    last_energy_j: float = 0.0
+    flag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRow:
+    """A round, open until it has a closing time."""
+
+    number: int
+    opened_s: float
+    deadline_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An update that is on record and not folded yet; a withdrawn one has no delta."""
+
+    sequence: int
+    delta: bytes | None
+
+
+def worker_row(row: tuple[object, ...]) -> WorkerRow:
+    """Return a row of the table as what it means."""
+    plain = WorkerRow(*row)  # type: ignore[arg-type]
+    return replace(
+        plain,
+        charging=bool(plain.charging),
+        training=bool(plain.training),
+        fits=bool(plain.fits),
+    )

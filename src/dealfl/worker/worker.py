@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 import msgspec
+from numpy.typing import NDArray
 
 from dealfl.errors import BadInput
 from dealfl.messages import (
@@ -33,6 +34,7 @@ from dealfl.messages import (
 )
 from dealfl.worker.device import LEAST_BATTERY, Device, DeviceNow, always
 from dealfl.worker.journal import Journal
+from dealfl.worker.local_model import LocalModel
 from dealfl.worker.material import material_for
 from dealfl.worker.outbox import Outbox
 from dealfl.worker.recovery import Recovery
@@ -92,6 +94,7 @@ class Worker:
         self._trainer = Trainer(
             journal, self._material, scheme(scheme_name), self._outbox, self._recovery, meter
         )
+        self._local = LocalModel(journal, self._material, make)
         self._schema_digest = schema_digest(make())
         self._actions: dict[type, Callable[[Any, float], None]] = {
             Welcome: self._welcome,
@@ -257,6 +260,22 @@ class Worker:
 
     def _decline(self, round_number: int, reason: str) -> Declined:
         return Declined(job=self.job, worker=self.name, round=round_number, reason=reason)
+
+    # -- the published model on the device ------------------------------------------------------
+
+    @property
+    def model_version(self) -> int:
+        """The version of the model that `predict` uses; NotLearned before the first."""
+        return self._local.version
+
+    def predict(self, features: object) -> NDArray[Any]:
+        """Return what the last published model says of rows of features."""
+        return self._local.predict(features)
+
+    def recommend(self, owner: str, k: int = 10) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return k items, and their scores, for somebody whose history is held here."""
+        with self._journal.transaction():
+            return self._local.recommend(owner_hash(self._key, owner), k)
 
     @property
     def level_of_forgetness(self) -> float:

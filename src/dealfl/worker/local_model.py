@@ -1,0 +1,65 @@
+"""Predictions on the device itself, with the last model that the server published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dealfl.errors import BadBytes, BadInput, NotLearned
+from dealfl.statistics import Statistics
+from dealfl.worker.journal import Journal
+from dealfl.worker.material import Histories, Material
+from dealfl.worker.tables import State
+
+__all__ = ["LocalModel"]
+
+
+class LocalModel:
+    """The published model that the journal keeps; it is read again when a newer one came."""
+
+    def __init__(self, journal: Journal, material: Material, make: Callable[[], Any]) -> None:
+        self._journal, self._material, self._make = journal, material, make
+        self._version = 0
+        self._model: Any = None
+
+    @property
+    def version(self) -> int:
+        """The version of the model; NotLearned before the first was fetched."""
+        self._read()
+        return self._version
+
+    def predict(self, features: object) -> NDArray[Any]:
+        """Return what the model says of rows of features."""
+        if self._material.whole_owners:
+            raise BadInput("this job ranks items: use recommend(owner, k) instead of predict")
+        model = self._read()
+        # the server's statistics hold no examples to look at: such a model votes
+        answer: NDArray[Any] = (getattr(model, "predict_votes", None) or model.predict)(features)
+        return answer
+
+    def recommend(self, owner: bytes, k: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return k items for an owner; reading its history counts as using it."""
+        if not self._material.whole_owners:
+            raise BadInput("this job predicts targets: use predict(features) instead of recommend")
+        model = self._read()
+        records = self._journal.records_of([owner])[State.LEARNED]
+        self._journal.touch(record.id for record in records)
+        history = sorted({Histories.decode(record.body) for record in records})
+        items, scores = model.recommend(history, k)
+        return items, scores
+
+    def _read(self) -> Any:  # noqa: ANN401 - any learner
+        published = self._journal.published()
+        if published is None:
+            raise NotLearned("no model was published yet; it comes with the first assignment")
+        version, statistics = published
+        if version != self._version:
+            model = self._make()
+            try:
+                model.merge(Statistics.from_bytes(statistics))
+            except BadInput as error:
+                raise BadBytes(f"version {version} of the model is damaged: {error}") from error
+            self._model, self._version = model, version
+        return self._model

@@ -26,12 +26,12 @@ from typing import Any
 
 from reporting import Report, main, progress
 
-from dealfl.learners import NaiveBayes, Work
+from dealfl.learners import NaiveBayes
 from dealfl.messages import Announce, Assignment, Message, Update, Welcome
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Uniform
 from dealfl.statistics import Statistics
-from dealfl.worker import Cost, Journal, Record, Rows, Worker
+from dealfl.worker import Cost, Done, Journal, Record, Rows, Worker
 from dealfl.worker.material import material_for
 from dealfl.worker.worker import schema_digest
 
@@ -181,7 +181,10 @@ def _held_bytes() -> int:
 class FreeMeter:
     """Training costs nothing."""
 
-    def cost(self, work: Work) -> Cost:  # noqa: ARG002
+    def start(self) -> None:
+        """Do nothing."""
+
+    def cost(self, done: Done) -> Cost:  # noqa: ARG002
         return Cost(0.0, 0.0)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dealfl.learners import NaiveBayes, PersonalizedPageRank, Work
+from dealfl.learners import NaiveBayes, PersonalizedPageRank
 from dealfl.messages import Announce, Assignment, Message, Update, Welcome
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone
 from dealfl.statistics import Statistics
-from dealfl.worker import Cost, Histories, Journal, Record, Rows, State, Worker
+from dealfl.worker import Cost, Done, Histories, Journal, Record, Rows, State, Worker
 from dealfl.worker.material import material_for
 from dealfl.worker.worker import schema_digest
 
@@ -38,7 +38,10 @@ class FixedMeter:
     def __init__(self, elapsed_s: float = 0.0, energy_j: float = 0.0) -> None:
         self.elapsed_s, self.energy_j = elapsed_s, energy_j
 
-    def cost(self, work: Work) -> Cost:
+    def start(self) -> None:
+        pass
+
+    def cost(self, done: Done) -> Cost:
         return Cost(self.elapsed_s, self.energy_j)
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dealfl.learners import NaiveBayes, Neighbors, PersonalizedPageRank, Tikhonov, Work
+from dealfl.learners import NaiveBayes, Neighbors, PersonalizedPageRank, Tikhonov
 from dealfl.messages import owner_hash
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone, Uniform
 from dealfl.simulate import Network, Simulation
-from dealfl.worker import SCHEMES, Cost, Histories, Journal, Rows, State, Worker
+from dealfl.worker import SCHEMES, Cost, Done, Histories, Journal, Rows, State, Worker
 from dealfl.worker.material import material_for
 
 KEY = b"key of the job"
@@ -34,8 +34,11 @@ class StubMeter:
     def __init__(self, generator: random.Random) -> None:
         self._random = generator
 
-    def cost(self, work: Work) -> Cost:
-        return Cost(self._random.choice((0.0, 1.0, 20.0, 200.0)), work.operations * 1e-6)
+    def start(self) -> None:
+        pass
+
+    def cost(self, done: Done) -> Cost:
+        return Cost(self._random.choice((0.0, 1.0, 20.0, 200.0)), done.work.operations * 1e-6)
 
 
 class Chaos:

@@ -4,13 +4,12 @@ import random
 from functools import partial
 from itertools import pairwise
 
-from dealfl.learners import Work
 from dealfl.messages import Assignment, Step, Update
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Uniform
 from dealfl.simulate import Network, Simulation
 from dealfl.statistics import Statistics
-from dealfl.worker import Cost, Journal, Worker
+from dealfl.worker import Cost, Done, Journal, Worker
 from tests.federation.parts import KEY, bayes, row, statistics_of
 
 ROUNDS = 200
@@ -24,7 +23,10 @@ class TrainingTime:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
-    def cost(self, work: Work) -> Cost:
+    def start(self) -> None:
+        pass
+
+    def cost(self, done: Done) -> Cost:
         return Cost(self._random.uniform(2.0, 20.0), 1.0)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import dealfl.memory
 from dealfl.cli.device_actions import add_calibrate, add_measure
 from dealfl.errors import BadInput
 from dealfl.power.training_time import TrainingTime, read_times
@@ -176,7 +177,7 @@ def errors(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     for library in ("OMP", "OPENBLAS", "MKL"):
         monkeypatch.setenv(f"{library}_NUM_THREADS", "1")  # what the command sets is undone
     monkeypatch.setattr(calibration, "calibrated", calibrated)
-    monkeypatch.setattr(calibration, "keep_freed_memory", lambda: True)
+    monkeypatch.setattr(dealfl.memory, "keep_freed_memory", lambda: True)
     return found
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from dealfl.errors import BadInput
 from dealfl.learners import LEARNERS, Work
+from dealfl.memory import keep_freed_memory
 from dealfl.power.training_time import TrainingTime, read_times
 from dealfl.report import calibration
 from dealfl.report.calibration import (
@@ -23,7 +24,6 @@ from dealfl.report.calibration import (
     calibrated,
     clock_hz,
     fitted,
-    keep_freed_memory,
 )
 
 LAW = TrainingTime(seconds_per_operation=2e-9, overhead_s=1e-3)
@@ -55,10 +55,14 @@ class Learner:
         self.clock.worked.append(operations)
         self.last_work = Work(operations, 0)
 
+    def forget(self, rows: list[None]) -> None:
+        self.learn(rows)
+        self.clock.now_s += 2.0 * self.time_of(1000 * len(rows), len(self.clock.worked))
+
 
 @pytest.fixture
 def fit_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    def fit(time_of: Callable[[int, int], float], **settings: float) -> Any:
+    def fit(time_of: Callable[[int, int], float], **settings: Any) -> Any:
         clock = Clock()
         monkeypatch.setitem(cast(Any, LEARNERS), "fake", lambda: Learner(clock, time_of))
         subject = Subject("fake", {}, lambda generator, count: ([None] * count,), 10, 2000)
@@ -73,6 +77,22 @@ def test_a_learner_that_obeys_the_law_is_fitted_exactly(fit_of: Callable[..., An
     assert fit.time.overhead_s == pytest.approx(1e-3)
     assert fit.median_error < 1e-9
     assert fit.worst_error < 1e-9
+
+
+def test_forgetting_has_a_law_of_its_own(fit_of: Callable[..., Any]) -> None:
+    fit = fit_of(lambda operations, before: LAW.predicted_s(operations), forgets=True)
+    assert fit.forgets
+    assert fit.time.seconds_per_operation == pytest.approx(3 * 2e-9)
+    assert fit.time.overhead_s == pytest.approx(3e-3)
+    assert fit.worst_error < 1e-9
+
+
+def test_what_forgetting_is_like_is_shown_and_asked_of_nobody(fit_of: Callable[..., Any]) -> None:
+    bad = fit_of(lambda operations, before: 1e-12 * operations**2, forgets=True)
+    found = Calibration((bad,), None, memory_kept=False)
+    assert found.holds
+    assert found.as_dict()["learners"] == {}
+    assert found.as_dict()["forgetting"]["fake"]["median_error"] > calibration.ASKED_ERROR  # type: ignore[index]
 
 
 def test_held_out_sizes_lie_between_the_fitted_and_span_nearly_two_decades(
@@ -157,9 +177,12 @@ def test_every_real_learner_can_be_timed_and_its_operations_grow_with_the_batch(
     operations = []
     for size in (subject.fewest, 10 * subject.fewest):
         model = subject.made()
-        model.learn(*subject.batch(generator, size))
+        batch = subject.batch(generator, size)
+        model.learn(*batch)
         model.check()
         operations.append(model.last_work.operations)
+        model.forget(*(part[: subject.fewest] for part in batch))
+        model.check()
     assert 4 * operations[0] < operations[1] < 25 * operations[0]
 
 
@@ -170,10 +193,11 @@ def test_the_learners_of_the_paper_are_all_calibrated() -> None:
 
 
 def test_progress_names_each_learner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "fitted", lambda subject, effort, frequency_hz: subject)
+    monkeypatch.setattr(calibration, "fitted", lambda subject, effort, **given: subject)
     lines: list[str] = []
     found = calibrated(QUICK, progress=lines.append)
-    assert [fit.learner for fit in found.fits] == [subject.learner for subject in SUBJECTS]
+    assert [fit.learner for fit in found.fits[::2]] == [subject.learner for subject in SUBJECTS]
+    assert found.fits[::2] == found.fits[1::2]  # learning, and then forgetting
     assert lines[0] == "1/5 tikhonov"
     assert len(lines) == len(SUBJECTS)
 

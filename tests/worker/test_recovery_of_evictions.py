@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.learners import NaiveBayes, Work
+from dealfl.learners import NaiveBayes
 from dealfl.messages import Assignment, Update, Welcome, owner_hash
 from dealfl.statistics import Statistics
-from dealfl.worker import Cost, Journal, Rows, State, Worker
+from dealfl.worker import Cost, Done, Journal, Rows, State, Worker
 
 KEY = b"key"
 GOOD = [([1.0, 0.0], "a"), ([0.0, 1.0], "b")] * 20
@@ -17,7 +17,10 @@ BAD = [([0.0, 1.0], "a"), ([1.0, 0.0], "b")] * 6
 
 
 class FreeMeter:
-    def cost(self, work: Work) -> Cost:
+    def start(self) -> None:
+        pass
+
+    def cost(self, done: Done) -> Cost:
         return Cost(0.0, 0.0)
 
 

@@ -79,8 +79,8 @@ def add_calibrate(actions: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "calibrate",
         help="time the learners on this machine and fit the law of training time",
         description=(
-            "Time every learner on this machine over two decades of work, fit T = A·F + B, and "
-            "try the law on sizes that were not fitted."
+            "Time every learner on this machine as it learns and as it forgets, over two decades "
+            "of work, fit T = A·F + B to each, and try the law on sizes that were not fitted."
         ),
         epilog=_CALIBRATE_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -185,7 +185,8 @@ def _told(measured: _Measured) -> str:
 def _calibrate(arguments: argparse.Namespace) -> int:
     for library in ("OMP", "OPENBLAS", "MKL"):  # read once, when numpy is imported below
         os.environ[f"{library}_NUM_THREADS"] = "1"
-    from dealfl.report.calibration import FULL, QUICK, calibrated, clock_hz, keep_freed_memory
+    from dealfl.memory import keep_freed_memory
+    from dealfl.report.calibration import FULL, QUICK, calibrated, clock_hz
 
     as_json = getattr(arguments, "json", False)
     kept = False if arguments.as_is else keep_freed_memory()
@@ -209,13 +210,13 @@ def _table(calibration: "Calibration") -> str:
     clock = calibration.frequency_hz
     lines = [
         f"one core at {clock / 1e9:.2f} GHz" if clock else "one core, its clock is not known",
-        f"{'LEARNER':22}{'OPERATIONS':>18}{'CYCLES/OP':>11}{'OVERHEAD':>11}{'MEDIAN':>8}{'WORST':>8}",
+        f"{'LEARNER':29}{'OPERATIONS':>18}{'CYCLES/OP':>11}{'OVERHEAD':>11}{'MEDIAN':>8}{'WORST':>8}",
     ]
     for fit in calibration.fits:
         lines += [_row(fit, known=clock is not None), f"  {_residuals(fit)}"]
     lines.append(
         f"MEDIAN and WORST are relative errors on sizes that were not fitted (marked *); asked: "
-        f"median ≤ {ASKED_ERROR:.0%}.\nMeasured as processor time, freed memory "
+        f"median ≤ {ASKED_ERROR:.0%}\nof learning. Measured as processor time, freed memory "
         f"{'kept' if calibration.memory_kept else 'given back'}."
     )
     return "\n".join(lines)
@@ -228,7 +229,8 @@ def _row(fit: "Fit", *, known: bool) -> str:
     cycles = f"{fit.time.seconds_per_operation * REFERENCE_HZ:.3g}" if known else "?"
     overhead = f"{fit.time.overhead_s * 1e3:.2f} ms"
     errors = f"{fit.median_error:>8.1%}{fit.worst_error:>8.1%}"
-    return f"{fit.learner:22}{span:>18}{cycles:>11}{overhead:>11}{errors}"
+    name = f"{fit.learner}{' forget' if fit.forgets else ''}"
+    return f"{name:29}{span:>18}{cycles:>11}{overhead:>11}{errors}"
 
 
 def _residuals(fit: "Fit") -> str:

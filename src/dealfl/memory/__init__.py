@@ -5,6 +5,7 @@
 >>> storage = paged("folder", frames=1000, policy=partial(ThetaLru, theta=0.1))
 """
 
+from dealfl.memory.allocator import keep_freed_memory
 from dealfl.memory.arc import Arc
 from dealfl.memory.belady import belady
 from dealfl.memory.frames import Frames, Swaps, major_faults
@@ -33,6 +34,7 @@ __all__ = [
     "Touch",
     "belady",
     "count_swaps",
+    "keep_freed_memory",
     "major_faults",
     "paged",
 ]

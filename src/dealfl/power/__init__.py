@@ -8,6 +8,7 @@
 
 from dealfl.power.clocks import Clock, NoClock, SimulatedClock
 from dealfl.power.cpufreq import CpufreqClock, cpufreq_clock
+from dealfl.power.cycles import CYCLES, Cycles, LearnerCycles, cycles_of
 from dealfl.power.device import (
     BaseLoad,
     Cluster,
@@ -23,8 +24,11 @@ from dealfl.power.frontier import charge_per_cycle_c, critical_point, efficient_
 from dealfl.power.governors import GOVERNORS, Governor, governor
 from dealfl.power.profiles import PHONES, load_phone, phone
 from dealfl.power.replay import Phase, at_point, under_control, under_governor
+from dealfl.power.spending import PhoneSpending, Spent, Training
+from dealfl.power.training_time import TimeEstimate, TrainingTime
 
 __all__ = [
+    "CYCLES",
     "END",
     "FORGET",
     "GOVERNORS",
@@ -34,23 +38,31 @@ __all__ = [
     "Clock",
     "Cluster",
     "CpufreqClock",
+    "Cycles",
     "DeviceRound",
     "Energy",
     "EnergyModel",
     "Evidence",
     "FrequencyControl",
     "Governor",
+    "LearnerCycles",
     "NoClock",
     "OperatingPoint",
     "Phase",
     "Phone",
+    "PhoneSpending",
     "Quality",
     "Setting",
     "SimulatedClock",
+    "Spent",
+    "TimeEstimate",
+    "Training",
+    "TrainingTime",
     "at_point",
     "charge_per_cycle_c",
     "cpufreq_clock",
     "critical_point",
+    "cycles_of",
     "efficient_frontier",
     "governor",
     "load_phone",

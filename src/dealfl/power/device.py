@@ -44,6 +44,11 @@ class BaseLoad(StrEnum):
         """Whether the screen is on."""
         return self in (BaseLoad.SCREEN, BaseLoad.BOTH)
 
+    @property
+    def with_wifi(self) -> "BaseLoad":
+        """The same, with the wifi active."""
+        return BaseLoad.BOTH if self.screen else BaseLoad.WIFI
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -97,10 +102,11 @@ class Battery:
 
 @dataclass(frozen=True, slots=True)
 class Wifi:
-    """Current while sending or receiving, and how long it lasts after the last packet."""
+    """Current while sending or receiving, how long it lasts after that, and the speed."""
 
     active_a: float
     tail_s: float
+    bytes_per_s: float = 2.5e6
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ _CLUSTER_KEYS = ("name", "cores", "core_factors", "frequencies", "currents", "po
 _MILLIAMPERES = (0.0, 10_000.0)
 _MILLI, _KILO = 1e-3, 1000
 _COULOMBS_PER_MAH = 3.6
+_BYTES_PER_MEGABIT = 125_000.0
 
 
 def load_phone(path: Path | str) -> Phone:
@@ -75,9 +76,13 @@ class _Reader:
         )
 
     def _wifi(self) -> Wifi:
-        table = self._table.table("wifi").only("active_ma", "tail_s")
+        table = self._table.table("wifi").only("active_ma", "tail_s", "rate_mbit_s")
         active_a = self._value(table, "active_ma", *_MILLIAMPERES) * _MILLI
-        return Wifi(active_a, self._value(table, "tail_s", 0, 60))
+        tail_s = self._value(table, "tail_s", 0, 60)
+        if "rate_mbit_s" not in table.content:
+            return Wifi(active_a, tail_s)
+        rate_mbit_s = self._value(table, "rate_mbit_s", 0.01, 100_000)
+        return Wifi(active_a, tail_s, rate_mbit_s * _BYTES_PER_MEGABIT)
 
     def _storage(self) -> Storage:
         keys = ("active_ma", "page_read_s", "page_write_s")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from dealfl.datasets import CATALOG, Task
-from dealfl.jobs import Document, Job
+from dealfl.datasets import Task
+from dealfl.jobs import Document, Job, Plan, plan_of
 from dealfl.jobs.settings import nearest, number, read_section, read_variant, setting, share
 from dealfl.simulate.arrivals import ARRIVALS, Arrival
 from dealfl.simulate.availability import AVAILABILITIES, Availability
 from dealfl.simulate.dealing import DEALINGS, Dealing
-from dealfl.simulate.devices import Devices
+from dealfl.simulate.devices import Devices, read_devices
 
 __all__ = ["Faults", "Fleet", "fleet_of", "read_fleet"]
 
@@ -36,6 +36,7 @@ class Fleet:
     """Everything that a simulation needs to know."""
 
     job: Job
+    plan: Plan
     devices: tuple[Devices, ...]
     data: Dealing
     arrival: Arrival
@@ -50,10 +51,20 @@ class Fleet:
     @property
     def learner(self) -> str:
         """The name of the learner."""
-        return self.job.learner or CATALOG[self.job.dataset].learners[0]
+        return self.plan.learner
 
 
-_SECTIONS = ("job", "devices", "data", "arrival", "availability", "faults")
+_SECTIONS = (
+    "job",
+    "source",
+    "features",
+    "learner",
+    "devices",
+    "data",
+    "arrival",
+    "availability",
+    "faults",
+)
 
 
 def read_fleet(path: str | Path) -> Fleet:
@@ -69,8 +80,10 @@ def fleet_of(document: Document) -> Fleet:
     devices = _devices(document)
     availability = read_variant(document, AVAILABILITIES, "availability", "kind", "always")
     workers = sum(group.count for group in devices)
+    job = read_section(document, Job, "job", document.tables.get("job", {}))
     fleet = Fleet(
-        job=read_section(document, Job, "job", document.tables.get("job", {})),
+        job=job,
+        plan=plan_of(document, job),
         devices=devices,
         data=read_variant(document, DEALINGS, "data", "partition", "uniform"),
         arrival=read_variant(document, ARRIVALS, "arrival", "pattern", "at_once"),
@@ -86,10 +99,7 @@ def _devices(document: Document) -> tuple[Devices, ...]:
     if not isinstance(tables, list) or not tables:
         problem = "there are no [[devices]]; give at least one such section with a count"
         raise document.error("devices", problem)
-    groups = [
-        read_section(document, Devices, f"devices.{place}", table)
-        for place, table in enumerate(tables, 1)
-    ]
+    groups = [read_devices(document, place, table) for place, table in enumerate(tables, 1)]
     total = sum(group.count for group in groups)
     if total > _MOST_WORKERS:
         raise document.error(
@@ -100,15 +110,10 @@ def _devices(document: Document) -> tuple[Devices, ...]:
 
 def _require_agreement(document: Document, fleet: Fleet) -> None:
     """Refuse values that are fine alone and not together."""
-    dataset = CATALOG[fleet.job.dataset]
-    if fleet.learner not in dataset.learners:
-        known = ", ".join(dataset.learners)
+    subject = fleet.plan.subject
+    if fleet.data.wants_labels and subject.task is not Task.CLASSIFICATION:
         raise document.error(
-            "job.learner", f"job.learner is {fleet.learner!r}; {dataset.name} takes: {known}"
-        )
-    if fleet.data.wants_labels and dataset.task is not Task.CLASSIFICATION:
-        raise document.error(
-            "data.partition", f"data.partition is by label, but {dataset.name} has no labels"
+            "data.partition", f"data.partition is by label, but {subject.name} has no labels"
         )
     faults = fleet.faults
     if faults.shortest_delay_s > faults.longest_delay_s:

@@ -12,12 +12,14 @@ from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone, Selector, Uniform
 from dealfl.simulate.config import Fleet
 from dealfl.simulate.devices import Devices
+from dealfl.simulate.energy import fleet_energy
+from dealfl.simulate.equipment import equipped
 from dealfl.simulate.fleet_simulation import FleetSimulation
-from dealfl.simulate.meter import SpeedMeter
+from dealfl.simulate.meter import Accounting
 from dealfl.simulate.network import Network
 from dealfl.simulate.outcome import Outcome, Progress, Round
 from dealfl.simulate.problem import Problem, problem_of
-from dealfl.worker import Device, Journal, Record, State, Worker
+from dealfl.worker import Journal, Record, State, Worker
 from dealfl.worker.material import material_for
 
 __all__ = ["run_fleet"]
@@ -56,7 +58,8 @@ class _Run:
         self._rounds: list[Round] = []
         self._opened_at_s = 0.0
         self._journals: dict[str, Journal] = {}
-        self._meters: list[SpeedMeter] = []
+        self._accounts: list[Accounting] = []
+        self._wake_ups_of_everyone = 0
         self._rest: dict[str, Iterator[tuple[str, bytes]]] = {}
         self._left: dict[str, int] = {}
         workers = [self._worker(place, group) for place, group in enumerate(_each(fleet))]
@@ -73,33 +76,26 @@ class _Run:
     # -- building -------------------------------------------------------------------------------
 
     def _worker(self, place: int, group: Devices) -> Worker:
-        job, faults = self._fleet.job, self._fleet.faults
+        job = self._fleet.job
         name = f"w{place + 1:0{len(str(self._fleet.workers))}}"
         stream = self._problem.streams[place]
         self._rest[name], self._left[name] = iter(stream), len(stream)
         self._journals[name] = Journal(mark=f"{job.seed}/{name}")
-        meter = SpeedMeter(
-            operations_per_s=group.operations_per_s,
-            joules_per_operation=group.joules_per_operation,
-            wake_j=group.wake_j,
-            straggler_share=faults.straggler_share,
-            straggler_factor=faults.straggler_factor,
-            draw=self._draw(f"straggler/{name}"),
-        )
-        self._meters.append(meter)
-        charging = self._draw(f"charging/{name}").random() < group.charging_share
+        equipment = equipped(self._fleet, group, name, self._draw)
+        self._accounts.append(equipment.accounts)
         return Worker(
             job.name,
             name,
             self._problem.make,
             self._journals[name],
-            meter,
+            equipment.meter,
             key=_KEY,
             scheme_name=job.scheme,
             forget_fraction=job.forget_fraction,
             announce_every_s=job.announce_every_s,
             send_again_after_s=job.send_again_after_s,
-            device=Device(group.device, group.capacity_j, group.battery, charging),
+            device=equipment.device,
+            least_battery=group.least_battery,
         )
 
     def _simulated(self, workers: list[Worker]) -> FleetSimulation:
@@ -158,6 +154,8 @@ class _Run:
 
     def _round_opened(self) -> None:
         self._opened_at_s = self._simulation.now_s
+        able = (row.fits and row.waiting > 0 for row in self._simulation.server.workers.values())
+        self._wake_ups_of_everyone += sum(able)
         if self._fleet.arrival.each_round and not self._simulation.healed:
             for name in self._journals:
                 self._arrive(name, self._fleet.arrival.each_round)
@@ -201,8 +199,9 @@ class _Run:
             quarantined=sum(len(journal.quarantined()) for journal in journals),
             not_learned=sum(self._left.values()) + self._waiting(),
             updates=sum(row.folded for row in server.workers.values()),
-            operations=sum(meter.operations for meter in self._meters),
-            energy_j=sum(meter.energy_j for meter in self._meters),
+            energy=fleet_energy(
+                (accounts.spent for accounts in self._accounts), self._wake_ups_of_everyone
+            ),
             virtual_s=virtual_s,
             digest=server.model.digest(),
             central_digest=self._central_digest(),

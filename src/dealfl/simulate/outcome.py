@@ -6,6 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from dealfl.simulate.energy import FleetEnergy
+
 __all__ = ["Outcome", "Progress", "Round"]
 
 
@@ -46,11 +48,20 @@ class Outcome:
     quarantined: int
     not_learned: int
     updates: int
-    operations: int
-    energy_j: float
+    energy: FleetEnergy
     virtual_s: float
     digest: str
     central_digest: str
+
+    @property
+    def operations(self) -> int:
+        """The operations of all workers."""
+        return self.energy.operations
+
+    @property
+    def energy_j(self) -> float:
+        """The energy of all devices, modelled: computing and the radio."""
+        return self.energy.whole_j
 
     @property
     def exact(self) -> bool:
@@ -77,12 +88,22 @@ class Outcome:
             "examples learned": float(self.learned),
             "examples evicted": float(self.evicted),
             "updates": float(self.updates),
+            "wake-ups": float(self.energy.wake_ups),
             "energy_j": self.energy_j,
+            "compute_j": self.energy.compute_j,
+            "radio_j": self.energy.radio_j,
             "virtual_s": self.virtual_s,
         }
         return {name: figure for name, figure in figures.items() if figure is not None}
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        extra = {"exact": self.exact, "by_majority": self.by_majority, "by_ttl": self.by_ttl}
+        extra = {
+            "exact": self.exact,
+            "by_majority": self.by_majority,
+            "by_ttl": self.by_ttl,
+            "operations": self.operations,
+            "energy_j": self.energy_j,
+            "energy": self.energy.as_dict(),
+        }
         return dataclasses.asdict(self) | extra

@@ -1,0 +1,76 @@
+"""Cycles that learners take, measured on one machine; a phone's declared factor carries them over.
+
+Forgetting has figures of its own: a model that answers predictions must also mend its indexes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from dealfl.errors import unknown_name
+from dealfl.power.tables import Table, read_table
+from dealfl.power.training_time import REFERENCE_HZ, TrainingTime
+
+__all__ = ["CYCLES", "Cycles", "LearnerCycles", "cycles_of"]
+
+_FILE = Path(__file__).parent / "cycles.toml"
+_MOST = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """Cycles of one call: so many for each operation, and so many for the call itself.
+
+    >>> Cycles(per_operation=2.0, per_call=1000.0).of(500)
+    2000.0
+    """
+
+    per_operation: float
+    per_call: float = 0.0
+
+    @classmethod
+    def fitted(cls, time: TrainingTime, frequency_hz: float) -> "Cycles":
+        """Return the cycles that a law of time says, fitted at a clock."""
+        return cls(time.seconds_per_operation * REFERENCE_HZ, time.overhead_s * frequency_hz)
+
+    def of(self, operations: float) -> float:
+        """Return the cycles of so many operations; none take none."""
+        return self.per_operation * operations + self.per_call if operations else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerCycles:
+    """What learning and what forgetting take."""
+
+    learn: Cycles
+    forget: Cycles
+
+
+def _read(table: Table) -> LearnerCycles:
+    def cycles(key: str) -> Cycles:
+        of_key = table.table(key).only("per_operation", "per_call")
+        return Cycles(
+            of_key.number("per_operation", 0.0, _MOST), of_key.number("per_call", 0.0, _MOST)
+        )
+
+    return LearnerCycles(cycles("learn"), cycles("forget"))
+
+
+def _shipped() -> Mapping[str, LearnerCycles]:
+    learners = read_table(_FILE).only("source", "learners").table("learners")
+    return MappingProxyType({name: _read(learners.table(name)) for name in learners.content})
+
+
+CYCLES: Mapping[str, LearnerCycles] = _shipped()
+
+
+def cycles_of(learner: str) -> LearnerCycles:
+    """Return what was measured of a learner.
+
+    >>> cycles_of("neighbors").forget.per_operation > cycles_of("neighbors").learn.per_operation
+    True
+    """
+    if learner not in CYCLES:
+        raise unknown_name("learner with measured cycles", learner, CYCLES)
+    return CYCLES[learner]

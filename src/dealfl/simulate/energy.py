@@ -1,0 +1,125 @@
+"""What a fleet spent, modelled: by cause, and what was saved by which of three means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from dealfl.power import Spent
+from dealfl.power.device import SPEED_BAND
+
+__all__ = ["FleetEnergy", "Savings", "fleet_energy"]
+
+
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """Joules saved, each by itself, in this order: the three add up.
+
+    Fewer wake-ups: against waking everybody who has something to train on in each round. Less
+    work: against training from scratch on all that is held, each time. DVFS: against the fastest
+    clock for the same work.
+    """
+
+    fewer_wake_ups_j: float
+    less_work_j: float
+    dvfs_j: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetEnergy:
+    """What all devices of a fleet spent together; every figure is modelled."""
+
+    by_cause_j: dict[str, float]
+    compute_j: float
+    radio_j: float
+    charge_uah: float
+    operations: int
+    cycles: float
+    wake_ups: int
+    wake_ups_of_everyone: int
+    added_latency: float
+    savings: Savings
+    source: str = "modelled"
+
+    @property
+    def whole_j(self) -> float:
+        """Computing and the radio together."""
+        return self.compute_j + self.radio_j
+
+    @property
+    def band_j(self) -> tuple[float, float]:
+        """The whole, if the phones are three times as fast or as slow as declared."""
+        fast_j, slow_j = self.compute_j / SPEED_BAND, self.compute_j * SPEED_BAND
+        return fast_j + self.radio_j, slow_j + self.radio_j
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        saved = self.savings
+        return {
+            "source": self.source,
+            "whole_j": self.whole_j,
+            "band_j": list(self.band_j),
+            "compute_j": self.compute_j,
+            "radio_j": self.radio_j,
+            "by_cause_j": dict(self.by_cause_j),
+            "charge_uah": self.charge_uah,
+            "operations": self.operations,
+            "cycles": self.cycles,
+            "wake_ups": self.wake_ups,
+            "wake_ups_of_everyone": self.wake_ups_of_everyone,
+            "added_latency": self.added_latency,
+            "saved_j": {
+                "fewer_wake_ups": saved.fewer_wake_ups_j,
+                "less_work": saved.less_work_j,
+                "dvfs": saved.dvfs_j,
+            },
+        }
+
+    def told(self) -> list[tuple[str, str]]:
+        """Return rows of name and figure for people; zero causes are left out."""
+        low, high = self.band_j
+        saved = self.savings
+        drawn = {name.replace("_", " "): j for name, j in self.by_cause_j.items() if j}
+        causes = [f"{name} {_joules(energy_j)}" for name, energy_j in drawn.items()]
+        return [
+            ("energy, modelled", f"{_joules(self.whole_j)} ({_joules(low)} to {_joules(high)})"),
+            ("  computing alone", _joules(self.compute_j)),
+            ("  radio and waking", _joules(self.radio_j)),
+            ("  by cause", ", ".join(causes) or "none"),
+            ("wake-ups", f"{self.wake_ups:,} of {self.wake_ups_of_everyone:,}"),
+            ("saved: fewer wake-ups", _joules(saved.fewer_wake_ups_j)),
+            ("saved: less work", _joules(saved.less_work_j)),
+            ("saved: slower clock", f"{_joules(saved.dvfs_j)}, {self.added_latency:.1%} more time"),
+        ]
+
+
+def fleet_energy(spendings: Iterable[Spent], wake_ups_of_everyone: int) -> FleetEnergy:
+    """Return what a fleet spent together.
+
+    A wake-up that was spared is taken to have cost the radio what one did that happened.
+    """
+    spent = sum(spendings, Spent())
+    whole = spent.whole
+    spared = max(wake_ups_of_everyone - spent.wake_ups, 0)
+    radio_j = spent.radio.total_j
+    return FleetEnergy(
+        by_cause_j=whole.by_cause_j,
+        compute_j=spent.compute.total_j,
+        radio_j=radio_j,
+        charge_uah=whole.charge_uah,
+        operations=spent.operations,
+        cycles=spent.cycles,
+        wake_ups=spent.wake_ups,
+        wake_ups_of_everyone=wake_ups_of_everyone,
+        added_latency=spent.added_latency,
+        savings=Savings(
+            fewer_wake_ups_j=radio_j / spent.wake_ups * spared if spent.wake_ups else 0.0,
+            less_work_j=spent.scratch_j - spent.fastest_compute_j,
+            dvfs_j=spent.fastest.total_j - whole.total_j,
+        ),
+    )
+
+
+def _joules(energy_j: float) -> str:
+    return f"{energy_j:,.1f} J" if abs(energy_j) >= 1.0 else f"{energy_j * 1000:,.1f} mJ"

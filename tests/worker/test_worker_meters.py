@@ -1,0 +1,178 @@
+"""Meters of a worker: what it did becomes a cost, modelled or measured."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dealfl.errors import DealError
+from dealfl.learners import Work
+from dealfl.messages import Declined, Published
+from dealfl.power import PHONES, PhoneSpending, cycles_of
+from dealfl.power.meters import Kind, Reading, Source
+from dealfl.worker import Cost, Device, Done, MeasuredMeter, PhoneMeter
+from tests.federation.parts import FixedMeter, assignment, bayes, row, updates, welcomed
+
+
+class Noting(FixedMeter):
+    """Notes what was done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: list[Done] = []
+        self.starts = 0
+
+    def start(self) -> None:
+        self.starts += 1
+
+    def cost(self, done: Done) -> Cost:
+        self.done.append(done)
+        return super().cost(done)
+
+
+def rows(count: int, first: int = 0) -> list[tuple[str, bytes]]:
+    return [(f"owner {first + n}", row(0.0, 0.5, 1.0)) for n in range(count)]
+
+
+def test_learning_and_forgetting_are_told_apart_with_the_bytes_they_took() -> None:
+    meter = Noting()
+    one = welcomed(meter=meter, forget_fraction="0.5")
+    one.ingest(rows(10))
+    one.handle([assignment(1)], 0.0)
+    one.ingest(rows(4, first=10))
+    model = bayes().statistics.to_bytes()
+    news = Published(job="job", worker="", version=3, digest="", statistics=model)
+    sent = updates(one.handle([news, assignment(2)], 1.0).messages)[-1]
+    first, second = meter.done
+    assert meter.starts == 2
+    assert first.learned.operations > 0
+    assert first.forgotten == Work(0, 0)
+    assert (first.examples, first.held, first.fetched_bytes) == (10, 10, 0)
+    assert second.learned.operations == pytest.approx(0.4 * first.learned.operations)
+    assert second.forgotten.operations == pytest.approx(0.5 * first.learned.operations)
+    assert (second.examples, second.held) == (4, 9)
+    assert second.fetched_bytes == len(model)
+    assert second.sent_bytes == len(sent.delta)
+    assert sent.operations == second.work.operations
+
+
+def test_a_model_is_fetched_once() -> None:
+    meter = Noting()
+    one = welcomed(meter=meter)
+    model = bayes().statistics.to_bytes()
+    news = Published(job="job", worker="", version=3, digest="", statistics=model)
+    for number in (1, 2):
+        one.ingest(rows(1, first=number))
+        one.handle([news, assignment(number)], float(number))
+    assert [done.fetched_bytes for done in meter.done] == [len(model), 0]
+
+
+def test_from_scratch_nothing_is_forgotten_and_everything_learned() -> None:
+    meter = Noting()
+    one = welcomed(meter=meter, scheme_name="original")
+    for number in (1, 2):
+        one.ingest(rows(5, first=5 * number))
+        one.handle([assignment(number)], float(number))
+    assert meter.done[1].learned.operations == 2 * meter.done[0].learned.operations
+    assert meter.done[1].forgotten.operations == 0
+    assert (meter.done[1].examples, meter.done[1].held) == (10, 10)
+
+
+def test_a_phone_meter_adds_up_what_it_says() -> None:
+    meter = PhoneMeter(PhoneSpending(PHONES["mi"], cycles_of("naive_bayes")))
+    done = Done(learned=Work(10**6, 0), forgotten=Work(10**5, 0), examples=10, held=50)
+    meter.start()
+    costs = [meter.cost(done) for _ in range(3)]
+    assert sum(cost.energy_j for cost in costs) == pytest.approx(meter.spent.whole.total_j)
+    assert sum(cost.elapsed_s for cost in costs) == pytest.approx(meter.spent.whole.elapsed_s)
+    assert meter.spent.wake_ups == 3
+    assert meter.spent.scratch_j > 3 * meter.spent.fastest_compute_j
+    assert {cost.source for cost in costs} == {"modelled"}
+
+
+# -- measured -----------------------------------------------------------------------------------
+
+
+class Counter:
+    """A meter of power that says what it is told, or why it can not."""
+
+    def __init__(self, energy_j: float, fails: str = "") -> None:
+        self.energy_j, self.fails = energy_j, fails
+
+    def start(self) -> None:
+        if self.fails == "start":
+            raise DealError("on a charger")
+
+    def read(self) -> Reading:
+        if self.fails == "read":
+            raise DealError("on a charger")
+        return Reading(self.energy_j, None, Source(Kind.MEASURED, "a counter"))
+
+
+def ticking() -> Any:
+    moments: Iterator[float] = iter([0.0, 10.0, 12.5, 20.0, 20.5])
+    return lambda: next(moments)
+
+
+def model() -> PhoneMeter:
+    return PhoneMeter(PhoneSpending(PHONES["mi"], cycles_of("naive_bayes")))
+
+
+def test_time_is_measured_and_energy_where_it_can_be() -> None:
+    meter = MeasuredMeter(Counter(3.5), model(), ticking())
+    meter.start()
+    assert meter.cost(Done(learned=Work(10, 0))) == Cost(2.5, 3.5, "measured")
+
+
+@pytest.mark.parametrize("power", [None, Counter(0.0), Counter(1.0, "start"), Counter(1.0, "read")])
+def test_where_no_meter_can_tell_the_model_does_and_is_called_so(power: Any) -> None:
+    meter = MeasuredMeter(power, model(), ticking())
+    meter.start()
+    cost = meter.cost(Done(learned=Work(10**6, 0)))
+    assert (cost.elapsed_s, cost.source) == (2.5, "modelled")
+    assert cost.energy_j == model().cost(Done(learned=Work(10**6, 0))).energy_j
+
+
+def test_without_meter_and_model_the_energy_is_not_known() -> None:
+    meter = MeasuredMeter(clock=ticking())
+    meter.start()
+    assert meter.cost(Done()) == Cost(2.5, 0.0, "not known")
+
+
+# -- the device ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("device", "reason"),
+    [
+        (Device(battery=0.1), "low battery"),
+        (Device(metered=True), "metered network"),
+        (Device(hot=True), "hot"),
+        (Device(busy=True, charging=True), "busy"),
+    ],
+)
+def test_a_device_that_should_not_train_declines(device: Device, reason: str) -> None:
+    one = welcomed(device=device)
+    one.ingest(rows(3))
+    step = one.handle([assignment(1)], 0.0)
+    declined = [message for message in step.messages if isinstance(message, Declined)]
+    assert [message.reason for message in declined] == [reason]
+    assert not updates(step.messages)
+
+
+def test_a_charger_or_a_lower_limit_lets_a_low_battery_train() -> None:
+    for other in (
+        {"device": Device(battery=0.1, charging=True)},
+        {"device": Device(battery=0.1), "least_battery": 0.05},
+    ):
+        one = welcomed(**other)
+        one.ingest(rows(3))
+        assert updates(one.handle([assignment(1)], 0.0).messages)
+
+
+def test_a_device_is_asked_at_the_time() -> None:
+    levels = {0.0: 0.1, 5.0: 0.9}
+    one = welcomed(device=lambda now_s: Device(battery=levels[now_s]))
+    one.ingest(rows(3))
+    assert not updates(one.handle([assignment(1)], 0.0).messages)
+    assert updates(one.handle([assignment(2)], 5.0).messages)

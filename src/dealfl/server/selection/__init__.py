@@ -1,7 +1,60 @@
 """Whom to wake in a round."""
 
+import inspect
+from collections.abc import Callable, Mapping
+
+from dealfl.errors import BadInput, unknown_name
+from dealfl.server.selection.bandit import Bandit, OverPromise
 from dealfl.server.selection.base import Candidate, Selector
+from dealfl.server.selection.discounted import Discounted
 from dealfl.server.selection.everyone import Everyone
+from dealfl.server.selection.fair_ucb import FairUpperConfidence
+from dealfl.server.selection.oort import OortLike
+from dealfl.server.selection.thompson import ThompsonSampling
 from dealfl.server.selection.uniform import Uniform
 
-__all__ = ["Candidate", "Everyone", "Selector", "Uniform"]
+__all__ = [
+    "SELECTORS",
+    "Bandit",
+    "Candidate",
+    "Discounted",
+    "Everyone",
+    "FairUpperConfidence",
+    "OortLike",
+    "OverPromise",
+    "Selector",
+    "ThompsonSampling",
+    "Uniform",
+    "selector",
+]
+
+SELECTORS: Mapping[str, Callable[..., Selector]] = {
+    "uniform": Uniform,
+    "everyone": Everyone,
+    "fair_ucb": FairUpperConfidence,
+    "thompson": ThompsonSampling,
+    "discounted": Discounted,
+    "oort": OortLike,
+}
+
+
+def selector(name: str, settings: Mapping[str, object] | None = None) -> Selector:
+    """Return the selector of that name with its settings, as a job file gives them.
+
+    >>> selector("uniform", {"sed": 3})
+    Traceback (most recent call last):
+    dealfl.errors.BadInput: uniform has no setting 'sed'; valid: seed
+    """
+    if name not in SELECTORS:
+        raise unknown_name("selector", name, SELECTORS)
+    known = _settings_of(SELECTORS[name])
+    for key in settings or {}:
+        if key not in known:
+            valid = ", ".join(sorted(known)) or "none"
+            raise BadInput(f"{name} has no setting {key!r}; valid: {valid}")
+    return SELECTORS[name](**(settings or {}))
+
+
+def _settings_of(factory: Callable[..., Selector]) -> list[str]:
+    kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [one.name for one in inspect.signature(factory).parameters.values() if one.kind in kinds]

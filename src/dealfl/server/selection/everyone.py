@@ -21,6 +21,9 @@ class Everyone:
     def earned(self, round_number: int, worker: str, reward: float) -> None:
         """Learn nothing."""
 
+    def gone(self, worker: str) -> None:
+        """Drop nothing."""
+
     def state(self) -> bytes:
         """Return nothing."""
         return b""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dealfl.errors import BadInput
 from dealfl.server.selection.base import Candidate
 
 __all__ = ["Uniform"]
@@ -17,6 +18,8 @@ class Uniform:
     """
 
     def __init__(self, seed: int = 0) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise BadInput(f"seed={seed!r}: give a whole number from 0 on")
         self._seed = seed
 
     def select(self, round_number: int, candidates: Sequence[Candidate], count: int) -> list[str]:
@@ -27,6 +30,9 @@ class Uniform:
 
     def earned(self, round_number: int, worker: str, reward: float) -> None:
         """Learn nothing."""
+
+    def gone(self, worker: str) -> None:
+        """Drop nothing."""
 
     def state(self) -> bytes:
         """Return nothing: the round's number is all that is needed."""

@@ -1,0 +1,129 @@
+"""The loops that numba compiles; without numba nothing imports this module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["compiled_best", "compiled_draw"]
+
+_BLOCK = 64
+
+numba: Any = import_module("numba")
+
+Floats = NDArray[np.float64]
+Masks = NDArray[np.bool_]
+
+
+@cache
+def compiled_best(aged: bool) -> Callable[..., Any]:  # noqa: C901
+    """Return the compiled twin of what numpy does block by block; `aged` if spreads grow."""
+    keep = numba.njit(_keep)
+    value_of = numba.njit(_aged if aged else _steady, inline="always")
+
+    def choose(
+        number: int, eta: float, factor: float, root: float, growth: Floats, deficit: Floats,
+        since: NDArray[np.int32], rate: Floats, mean: Floats, spread: Floats, weight: Floats,
+        eligible: Masks, count: int,
+    ) -> NDArray[np.int64]:  # fmt: skip
+        arms = np.uint64(len(eligible))
+        scores = np.empty(2 * count + _BLOCK)
+        places = np.empty(2 * count + _BLOCK, np.int64)
+        held, threshold = 0, -1.0
+        start = np.uint64(0)
+        while start < arms:
+            stop = min(start + np.uint64(_BLOCK), arms)
+            found = 0  # counting stores nothing, so that it runs in vector registers
+            for place in range(start, stop):
+                value = value_of(
+                    place, number, eta, factor, root, growth, deficit, since, rate, mean, spread,
+                    weight,
+                )  # fmt: skip
+                found += (value > threshold) & eligible[place]
+            if found > 0:
+                for place in range(start, stop):
+                    value = value_of(
+                        place, number, eta, factor, root, growth, deficit, since, rate, mean,
+                        spread, weight,
+                    )  # fmt: skip
+                    if eligible[place] and value > threshold:
+                        scores[held] = value
+                        places[held] = place
+                        held += 1
+                if held >= 2 * count:
+                    held, threshold = keep(scores, places, held, count)
+            start = stop
+        if held > count:
+            held, threshold = keep(scores, places, held, count)
+        return places[:held].copy()
+
+    return numba.njit(choose)  # type: ignore[no-any-return]
+
+
+def _steady(
+    place: int, number: int, eta: float, factor: float, root: float,
+    growth: Floats,  # noqa: ARG001
+    deficit: Floats, since: NDArray[np.int32], rate: Floats, mean: Floats, spread: Floats,
+    weight: Floats,
+) -> float:  # fmt: skip
+    bonus = spread[place] * root + mean[place]
+    estimate = (bonus if bonus < 1.0 else 1.0) * (weight[place] * eta)
+    return (rate[place] * (number - since[place]) + deficit[place]) * factor + estimate  # type: ignore[no-any-return]
+
+
+def _aged(
+    place: int, number: int, eta: float, factor: float, root: float, growth: Floats,
+    deficit: Floats, since: NDArray[np.int32], rate: Floats, mean: Floats, spread: Floats,
+    weight: Floats,
+) -> float:  # fmt: skip
+    age = number - since[place]
+    bonus = spread[place] * root * growth[np.uint64(min(age, len(growth) - 1))] + mean[place]
+    estimate = (bonus if bonus < 1.0 else 1.0) * (weight[place] * eta)
+    return (rate[place] * age + deficit[place]) * factor + estimate  # type: ignore[no-any-return]
+
+
+def _keep(scores: Floats, places: NDArray[np.int64], held: int, count: int) -> tuple[int, float]:
+    """Move the best `count` to the front, in their order; return how many and the least score."""
+    least = np.partition(scores[:held], held - count)[held - count]
+    better = 0
+    for place in range(held):
+        better += scores[place] > least
+    ties, kept = count - better, 0
+    for place in range(held):
+        tie = scores[place] == least and ties > 0
+        if tie or scores[place] > least:
+            scores[kept] = scores[place]
+            places[kept] = places[place]
+            kept += 1
+            ties -= tie
+    return kept, least
+
+
+@cache
+def compiled_draw() -> Callable[..., Any]:
+    """Return the compiled draw of who is awake: `draw(first, second, thresholds, awake)`.
+
+    The words are those of `counters.words`; an arm is awake when its upper 32 bits are below its
+    threshold.
+    """
+
+    def draw(
+        first: np.uint64, second: np.uint64, thresholds: NDArray[np.uint32], awake: Masks
+    ) -> None:
+        for place in range(len(awake)):
+            word = np.uint64(place) * np.uint64(0x9E3779B97F4A7C15)
+            word ^= first
+            word ^= word >> np.uint64(30)
+            word *= np.uint64(0xBF58476D1CE4E5B9)
+            word += second
+            word ^= word >> np.uint64(27)
+            word *= np.uint64(0x94D049BB133111EB)
+            word ^= word >> np.uint64(31)
+            awake[place] = np.uint32(word >> np.uint64(32)) < thresholds[place]
+
+    return numba.njit(draw)  # type: ignore[no-any-return]

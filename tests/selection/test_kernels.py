@@ -1,0 +1,149 @@
+"""Both ways of choosing agree bit for bit, and random numbers by place are sound."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dealfl.server.selection.arms import Arms
+from dealfl.server.selection.counters import round_keys, uniforms, words
+from dealfl.server.selection.kernels import best_of, can_compile
+
+needs_numba = pytest.mark.skipif(not can_compile(), reason="numba is not installed")
+
+
+def arms_of(
+    seed: int, size: int, *, levels: int = 0, eta: float = 10.0, discount: float = 1.0
+) -> Arms:
+    """Return arms in the middle of a run; few levels make many ties."""
+    draw = np.random.default_rng(seed)
+    arms = Arms(draw.random(size) * 0.01, eta=eta, discount=discount)
+    arms.deficit = draw.random(size) * 3
+    arms.since = draw.integers(1, 99, size).astype(np.int32)
+    arms.mean, arms.count = draw.random(size), draw.integers(0, 9, size).astype(np.float64)
+    if levels:
+        arms.deficit = draw.integers(0, levels, size).astype(np.float64)
+        arms.mean, arms.rate = np.full(size, 0.5), np.zeros(size)
+        arms.count = np.ones(size)
+    arms._spread(np.arange(size))
+    return arms
+
+
+def by_sorting(arms: Arms, eligible: np.ndarray, weight: np.ndarray, count: int) -> list[int]:
+    scores = np.where(eligible, arms.scores(100, weight), -1.0)
+    order = sorted(range(len(scores)), key=lambda place: (-scores[place], place))
+    return sorted(place for place in order[:count] if eligible[place])
+
+
+@needs_numba
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    size=st.integers(1, 3000),
+    count=st.integers(1, 400),
+    levels=st.sampled_from([0, 1, 3]),
+    discount=st.sampled_from([1.0, 0.9, 0.999]),
+    eta=st.sampled_from([0.1, 10.0, math.inf]),
+)
+def test_numba_numpy_and_a_sort_choose_the_same(
+    seed: int, size: int, count: int, levels: int, discount: float, eta: float
+) -> None:
+    arms = arms_of(seed, size, levels=levels, discount=discount, eta=eta)
+    draw = np.random.default_rng(seed + 1)
+    eligible, weight = draw.random(size) < 0.6, np.ceil(draw.random(size) * 4) / 4
+    expected = by_sorting(arms, eligible, weight, count)
+    assert arms.choose(100, eligible, weight, count, compiled=False).tolist() == expected
+    assert arms.choose(100, eligible, weight, count, compiled=True).tolist() == expected
+
+
+@needs_numba
+@pytest.mark.parametrize("levels", [0, 2])
+def test_they_agree_also_over_many_blocks_and_ascending_scores(levels: int) -> None:
+    arms = arms_of(3, 200_000, levels=levels)
+    weight = np.ones(len(arms))
+    eligible = np.random.default_rng(3).random(len(arms)) < 0.7
+    for deficit in (arms.deficit, np.sort(arms.deficit)):
+        arms.deficit = deficit
+        for count in (1, 1000):
+            slow = arms.choose(100, eligible, weight, count, compiled=False)
+            fast = arms.choose(100, eligible, weight, count, compiled=True)
+            scores = np.where(eligible, arms.scores(100, weight), -1.0)
+            assert slow.tolist() == fast.tolist() == best_of(scores, count).tolist()
+
+
+def test_aged_estimates_are_those_of_counting_down_each_round() -> None:
+    arms = Arms(np.zeros(2), eta=1.0, discount=0.9)
+    arms.pick(1, np.array([0]))
+    arms.learn(np.array([0]), np.array([0.25]))
+    tries, gained = 1.0, 0.25
+    for number in range(2, 12):
+        heard = (1 - 0.9**number) / (1 - 0.9)
+        bound = gained / tries + math.sqrt(1.5 * math.log(heard) / tries)
+        assert arms.scores(number, np.ones(2))[0] == pytest.approx(min(bound, 1.0))
+        if number % 5 == 0:
+            arms.pick(number, np.array([0]))
+            tries, gained = 0.9 * tries, 0.9 * gained
+            arms.learn(np.array([0]), np.array([0.5]))
+            tries, gained = tries + 1, gained + 0.5
+            assert arms.mean[0] == pytest.approx(gained / tries)
+        else:
+            tries, gained = 0.9 * tries, 0.9 * gained
+
+
+# -- random numbers by place --------------------------------------------------------------------
+
+ARMS = np.arange(1 << 16, dtype=np.uint64)
+
+
+def test_random_numbers_are_uniform_in_every_bit() -> None:
+    bits = np.unpackbits(words(round_keys(1, 1), ARMS).view(np.uint8)).reshape(-1, 64)
+    errors = (bits.mean(axis=0) - 0.5) / (0.5 / math.sqrt(len(ARMS)))
+    assert abs(errors).max() < 4.5
+    flips = words(round_keys(1, 1), ARMS) ^ words(round_keys(1, 1), ARMS ^ np.uint64(1))
+    assert abs(np.bitwise_count(flips).mean() - 32) < 0.1, "a neighbour shares half its bits"
+
+
+@pytest.mark.parametrize("other", [(1, 2), (2, 1), (1, 1 << 20), (0, 1)])
+def test_no_round_is_a_shifted_copy_of_another(other: tuple[int, int]) -> None:
+    """Correlate two rounds at every shift, forwards and backwards."""
+    first = uniforms(round_keys(1, 1), ARMS) - 0.5
+    second = uniforms(round_keys(*other), ARMS) - 0.5
+    for turned in (second, second[::-1]):
+        spectrum = np.fft.rfft(first) * np.conj(np.fft.rfft(turned))
+        correlation = np.fft.irfft(spectrum) / (len(ARMS) / 12)
+        assert abs(correlation).max() * math.sqrt(len(ARMS)) < 6.0
+
+
+def test_the_test_for_shifted_copies_finds_one() -> None:
+    first = uniforms(round_keys(1, 1), ARMS) - 0.5
+    shifted = uniforms(round_keys(1, 1), ARMS + np.uint64(77)) - 0.5
+    correlation = np.fft.irfft(np.fft.rfft(first) * np.conj(np.fft.rfft(shifted)))
+    assert abs(correlation).max() / (len(ARMS) / 12) > 0.9
+
+
+def test_rounds_seeds_and_purposes_are_independent_for_one_arm() -> None:
+    """An arm's numbers over rounds are uniform, and so are pairs of them."""
+    one = np.array([5], dtype=np.uint64)
+    series = np.array([uniforms(round_keys(3, number), one)[0] for number in range(20_000)])
+    cells = np.floor(series * 16).astype(int)
+    pairs = np.bincount(cells[:-1] * 16 + cells[1:], minlength=256)
+    expected = (len(series) - 1) / 256
+    surprise = ((pairs - expected) ** 2 / expected).sum()
+    assert abs(surprise - 255) < 5 * math.sqrt(2 * 255)
+    assert round_keys(3, 1, purpose=1) != round_keys(3, 1, purpose=2)
+
+
+@needs_numba
+def test_the_compiled_draw_is_the_one_of_numpy() -> None:
+    from dealfl.server.selection.compiled import compiled_draw
+
+    keys = round_keys(9, 4)
+    chances = np.random.default_rng(0).random(len(ARMS))
+    limits = (chances * 2.0**32).astype(np.uint32)
+    awake = np.zeros(len(ARMS), np.bool_)
+    compiled_draw()(np.uint64(keys[0]), np.uint64(keys[1]), limits, awake)
+    expected = (words(keys, ARMS) >> np.uint64(32)) < limits
+    assert (awake == expected).all()
+    assert abs(awake.mean() - chances.mean()) < 0.01

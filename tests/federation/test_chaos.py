@@ -38,6 +38,8 @@ class StubMeter:
         pass
 
     def cost(self, done: Done) -> Cost:
+        if not done.wakes:
+            return Cost(0.0, 0.0)
         return Cost(self._random.choice((0.0, 1.0, 20.0, 200.0)), done.work.operations * 1e-6)
 
 

@@ -15,7 +15,7 @@ __all__ = ["Job"]
 class Job:
     """What is learned, how, and by when it is enough; no `learner` means the dataset's first."""
 
-    dataset: str = setting(one_of(CATALOG))
+    dataset: str = setting(one_of(CATALOG), "")
     name: str = setting(text(), "simulated")
     learner: str = setting(text(), "")
     scheme: str = setting(one_of(SCHEMES), "deal")

@@ -1,4 +1,4 @@
-"""A catalogued dataset as a fleet meets it: what each worker gets, and what tests the model."""
+"""A job's examples as a fleet meets them: what each worker gets, and what tests the model."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.datasets import CATALOG, Examples, Task, load
+from dealfl.datasets import Task
 from dealfl.errors import BadInput, NotLearned
-from dealfl.features import feature_map
-from dealfl.learners import LEARNERS, Learner
+from dealfl.jobs import Plan, Quarantine, Reading
+from dealfl.learners import Learner
 from dealfl.simulate.config import Fleet
 from dealfl.worker import Histories, Rows
 
@@ -38,6 +38,7 @@ class Problem:
     metric: str
     score: Callable[[Any], float]
     tested: int
+    quarantine: Quarantine
 
     def quality(self, model: Learner) -> float | None:
         """Return how good a model is on the test share; None before anything was learned."""
@@ -49,45 +50,41 @@ class Problem:
 
 def problem_of(fleet: Fleet, seed: int) -> Problem:
     """Return the problem of a fleet, dealt out the same way for the same seed."""
-    dataset, learner = CATALOG[fleet.job.dataset], fleet.learner
-    settings = dataset.settings(learner)
-
-    def make() -> Learner:
-        return LEARNERS[learner](**settings)
-
-    examples, X = _loaded(dataset.name, learner)
+    plan, task = fleet.plan, fleet.plan.subject.task
+    reading, X = _loaded(plan)
+    examples = reading.examples
     draw = np.random.Generator(np.random.PCG64([seed, 1]))
     order = draw.permutation(len(examples))[: fleet.data.rows or None]
     cut = max(1, round(fleet.data.test_share * len(order)))
     if cut >= len(order):
-        raise BadInput(f"data.rows is {len(order)}: too few to learn some and test with others")
+        raise BadInput(
+            f"{examples.name}: {len(order)} examples are too few to learn some and test with "
+            "others; take more rows"
+        )
     test, rest = order[:cut], order[cut:]
     parts = fleet.data.parts(examples, rest, fleet.workers, seed)
-    sides = _histories if dataset.task is Task.RECOMMENDATION else _rows
-    streams, score = sides(examples, X, [draw.permutation(part) for part in parts], test)
-    return Problem(make, streams, METRICS[dataset.task], score, len(test))
+    sides = _histories if task is Task.RECOMMENDATION else _rows
+    streams, score = sides(reading, X, [draw.permutation(part) for part in parts], test)
+    return Problem(plan.make, streams, METRICS[task], score, len(test), reading.quarantine)
 
 
 @lru_cache(maxsize=2)  # a sweep takes the same data many times
-def _loaded(name: str, learner: str) -> tuple[Examples, Any]:
-    examples = load(name)
-    table = CATALOG[name].feature_map(learner)
-    if table is None:
-        return examples, examples.features
-    return examples, feature_map(table, examples.features.shape[1]).transform(examples.features)
+def _loaded(plan: Plan) -> tuple[Reading, Any]:
+    return plan.read()
 
 
 Sides = tuple[list[Stream], Callable[[Any], float]]
 
 
-def _rows(examples: Examples, X: Any, parts: list[Indices], test: Indices) -> Sides:  # noqa: ANN401
-    targets, owners = examples.targets, examples.owners
-    assert targets is not None, f"{examples.name} has no targets"
+def _rows(reading: Reading, X: Any, parts: list[Indices], test: Indices) -> Sides:  # noqa: ANN401
+    targets, times = reading.examples.targets, reading.examples.times
+    assert targets is not None, f"{reading.examples.name} has no targets"
 
     def record(place: int) -> tuple[str, bytes]:
-        owner = f"{place}" if owners is None else f"{owners[place]}"
-        return owner, Rows.encode(_dense(X[place]), targets[place])
+        return reading.owner(place), Rows.encode(_dense(X[place]), targets[place])
 
+    if times is not None:
+        parts = [part[np.argsort(times[part], kind="stable")] for part in parts]
     streams = [[record(place) for place in part.tolist()] for part in parts]
     return streams, lambda model: float(model.score(X[test], targets[test]))
 
@@ -96,9 +93,10 @@ def _dense(row: Any) -> NDArray[Any]:  # noqa: ANN401 - a row of an array or of 
     return np.asarray(row.toarray() if hasattr(row, "toarray") else row).ravel()
 
 
-def _histories(examples: Examples, X: Any, parts: list[Indices], test: Indices) -> Sides:  # noqa: ANN401, ARG001
+def _histories(reading: Reading, X: Any, parts: list[Indices], test: Indices) -> Sides:  # noqa: ANN401, ARG001
     """Deal out interactions in the order of their times; test with each history's latest."""
-    histories, times = examples.histories, examples.times
+    histories, times = reading.examples.histories, reading.examples.times
+    named = reading.owner_names is not None
 
     def items(row: int) -> list[tuple[int, int, int]]:
         places = range(histories.indptr[row], histories.indptr[row + 1])
@@ -110,7 +108,8 @@ def _histories(examples: Examples, X: Any, parts: list[Indices], test: Indices) 
         meetings = [meeting for row in part.tolist() for meeting in items(row)]
         if times is not None:
             meetings.sort()
-        return [(f"{row}", Histories.encode(item)) for _, row, item in meetings]
+        owners = {row: reading.owner(row) if named else f"{row}" for row in part.tolist()}
+        return [(owners[row], Histories.encode(item)) for _, row, item in meetings]
 
     questions = [[item for _, _, item in items(row)] for row in test.tolist()]
     asked = [history for history in questions if len(history) > 1]

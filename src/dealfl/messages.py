@@ -140,11 +140,15 @@ class Erase(_Record, frozen=True, kw_only=True):
 
 
 class Erased(_Record, frozen=True, kw_only=True):
-    """A worker has forgotten what was asked for; none found is an answer, too."""
+    """A worker has forgotten what was asked for; none found is an answer, too.
+
+    The statistics show it once all updates up to `sequence` have been counted.
+    """
 
     incarnation: int
     request: str
     examples: int
+    sequence: int = 0
 
 
 class ErasedReceipt(_Record, frozen=True, kw_only=True):

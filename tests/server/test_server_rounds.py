@@ -280,20 +280,20 @@ def test_uniform_selection_repeats_itself_and_reaches_everybody() -> None:
 
 
 def test_prompt_much_and_cheap_earns_one_and_late_earns_nothing() -> None:
-    weights = RewardWeights(much_data=10, much_energy_j=5.0)
-    best = reward(weights, elapsed_s=0, ttl_s=60, learned=10, energy_j=0.0)
-    assert best == 1.0
+    weights = RewardWeights(half_time=0.0)
+    best = reward(weights, elapsed_s=0, ttl_s=60, learned=10**12, energy_j=0.0)
+    assert best == pytest.approx(1.0)
     assert reward(weights, elapsed_s=60.1, ttl_s=60, learned=10, energy_j=0.0) == 0.0
-    assert reward(weights, elapsed_s=60, ttl_s=60, learned=0, energy_j=99.0) == 0.0
-    only_speed = RewardWeights(volume=0, energy=0)
+    assert reward(weights, elapsed_s=60, ttl_s=60, learned=0, energy_j=1e12) < 1e-9
+    only_speed = RewardWeights(volume=0, energy=0, half_time=0.0)
     assert reward(only_speed, elapsed_s=15, ttl_s=60, learned=0, energy_j=99.0) == 0.75
     back = reward(only_speed, elapsed_s=-1e9, ttl_s=60, learned=0, energy_j=0.0)
     assert back == 1.0, "a clock that jumped back earns no more than the best"
 
 
-@pytest.mark.parametrize("bad", [{"speed": -1.0}, {"much_data": 0}, {"much_energy_j": 0.0}])
+@pytest.mark.parametrize("bad", [{"speed": -1.0}, {"half_data": 0}, {"half_energy_j": 0.0}])
 def test_weights_that_can_not_be_averaged_are_refused(bad: dict[str, float]) -> None:
-    with pytest.raises(BadInput, match="reward weights"):
+    with pytest.raises(BadInput, match="must be from 0 on"):
         RewardWeights(**bad)  # type: ignore[arg-type]
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from dealfl.database import Database
 from dealfl.errors import BadBytes, BadInput
+from dealfl.messages import Erased, Update
 from dealfl.server.tables import MIGRATIONS, Pending, RoundRow, WorkerRow, worker_row
 
 __all__ = ["Ledger"]
@@ -150,11 +151,11 @@ class Ledger(Database):
         """Return the number of the last round, 0 before the first."""
         return int(self._db.execute("SELECT coalesce(max(number), 0) FROM rounds").fetchone()[0])
 
-    def put_round(self, row: RoundRow, selected: list[str]) -> None:
-        """Open a round."""
+    def put_round(self, row: RoundRow, selected: list[str], able: int = 0) -> None:
+        """Open a round in which so many could have been selected."""
         self._db.execute(
-            "INSERT INTO rounds (number, opened_s, deadline_s) VALUES (?, ?, ?)",
-            (row.number, row.opened_s, row.deadline_s),
+            "INSERT INTO rounds (number, opened_s, deadline_s, able) VALUES (?, ?, ?, ?)",
+            (row.number, row.opened_s, row.deadline_s, able),
         )
         pairs = [(row.number, worker) for worker in selected]
         self._db.executemany("INSERT INTO selections (round, worker) VALUES (?, ?)", pairs)
@@ -196,6 +197,15 @@ class Ledger(Database):
         )
         return cursor.rowcount > 0
 
+    def put_figures(self, update: Update, reward: float) -> None:
+        """Note what a reply brought and cost."""
+        self._db.execute(
+            "UPDATE selections SET learned = ?, evicted = ?, operations = ?, elapsed_s = ?, "
+            "energy_j = ?, reward = ? WHERE round = ? AND worker = ?",
+            (update.learned, update.evicted, update.operations, update.elapsed_s, update.energy_j,
+             reward, update.round, update.worker),
+        )  # fmt: skip
+
     def rounds(self) -> list[tuple[int, str, float, str]]:
         """Return number, reason, duration and digest of each closed round."""
         rows = self._db.execute(
@@ -233,9 +243,23 @@ class Ledger(Database):
         query = "SELECT asked_s FROM erasures WHERE published = 0 ORDER BY asked_s"
         return [float(row[0]) for row in self._db.execute(query)]
 
+    def unsettled(self) -> list[str]:
+        """Return the erasures that a worker has not answered, or whose answer still has to count.
+
+        An answer counts when all updates that the worker had posted by then are folded.
+        """
+        rows = self._db.execute(
+            "SELECT DISTINCT e.request FROM erasures e JOIN workers w LEFT JOIN answers a "
+            "ON a.request = e.request AND a.worker = w.name WHERE a.request IS NULL "
+            "OR (a.incarnation = w.incarnation AND a.sequence > w.folded) ORDER BY e.request"
+        )
+        return [str(request) for (request,) in rows]
+
     def mark_erasures_published(self) -> None:
-        """Note that the version published now shows all erasures."""
-        self._db.execute("UPDATE erasures SET published = 1")
+        """Note that the version published now shows all erasures that are settled."""
+        pending = set(self.unsettled())
+        shown = [(request,) for request in self.erasures() if request not in pending]
+        self._db.executemany("UPDATE erasures SET published = 1 WHERE request = ?", shown)
 
     def unanswered(self, worker: str) -> dict[str, tuple[bytes, ...]]:
         """Return the erasures a worker has not answered yet."""
@@ -247,15 +271,16 @@ class Ledger(Database):
         decode = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
         return {str(request): decode(owners) for request, owners in rows}
 
-    def put_answer(self, request: str, worker: str, examples: int) -> None:
+    def put_answer(self, answer: Erased) -> None:
         """Note a worker's answer to an erasure."""
-        row = (request, worker, examples)
-        self._db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", row)
+        row = (answer.request, answer.worker, answer.examples, answer.incarnation, answer.sequence)
+        self._db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)", row)
 
     def answers(self) -> dict[str, dict[str, int]]:
         """Return how many examples each worker has erased, by request."""
         found: dict[str, dict[str, int]] = {}
-        for request, worker, examples in self._db.execute("SELECT * FROM answers"):
+        query = "SELECT request, worker, examples FROM answers"
+        for request, worker, examples in self._db.execute(query):
             found.setdefault(request, {})[worker] = examples
         return found
 

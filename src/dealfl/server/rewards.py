@@ -1,4 +1,9 @@
-"""What a worker earns in a round: prompt, much and cheap is best."""
+"""What a worker earns in a round: prompt, much and cheap is best.
+
+Each part has a figure that counts half, so that none is at its end for the phones and jobs there
+are: arriving after a twentieth of the time to live, twenty examples, and a third of a joule, which
+is about what waking a phone and its radio takes.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +11,30 @@ from dataclasses import dataclass
 
 from dealfl.errors import BadInput
 
-__all__ = ["RewardWeights", "reward"]
+__all__ = ["RewardWeights", "reward", "reward_parts"]
 
 
 @dataclass(frozen=True, slots=True)
 class RewardWeights:
-    """How much speed, data and saved energy weigh, and what counts as much data or energy."""
+    """How much speed, data and saved energy weigh, and what of each counts half.
+
+    `half_time` is a share of the time to live; with 0 speed is plainly 1 − t/TTL, as in the paper.
+    """
 
     speed: float = 1.0
     volume: float = 1.0
     energy: float = 1.0
-    much_data: int = 100
-    much_energy_j: float = 10.0
+    half_time: float = 0.05
+    half_data: float = 20.0
+    half_energy_j: float = 0.3
 
     def __post_init__(self) -> None:
         """Refuse weights that can not be averaged."""
         weights = (self.speed, self.volume, self.energy)
-        if min(weights) < 0 or sum(weights) <= 0 or self.much_data < 1 or self.much_energy_j <= 0:
+        if min(weights) < 0 or sum(weights) <= 0:
             raise BadInput(f"reward weights must be from 0 on and not all 0, not {weights}")
+        if self.half_time < 0 or self.half_data <= 0 or self.half_energy_j <= 0:
+            raise BadInput("half_time must be from 0 on, half_data and half_energy_j above 0")
 
 
 def reward(
@@ -31,13 +42,29 @@ def reward(
 ) -> float:
     """Return the reward in [0, 1]; after the time to live it is 0.
 
-    >>> reward(RewardWeights(), elapsed_s=30, ttl_s=60, learned=100, energy_j=0)
-    0.8333333333333334
+    >>> half = {"ttl_s": 60, "learned": 20, "energy_j": 0.3}
+    >>> round(reward(RewardWeights(), elapsed_s=3, **half), 3)
+    0.492
     """
     if elapsed_s > ttl_s:
         return 0.0
-    speed = 1.0 - max(elapsed_s, 0.0) / ttl_s
-    volume = min(max(learned, 0) / weights.much_data, 1.0)
-    thrift = 1.0 - min(max(energy_j, 0.0) / weights.much_energy_j, 1.0)
+    speed, volume, thrift = reward_parts(
+        weights, elapsed_s=elapsed_s, ttl_s=ttl_s, learned=learned, energy_j=energy_j
+    )
     earned = weights.speed * speed + weights.volume * volume + weights.energy * thrift
     return earned / (weights.speed + weights.volume + weights.energy)
+
+
+def reward_parts(
+    weights: RewardWeights, *, elapsed_s: float, ttl_s: float, learned: int, energy_j: float
+) -> tuple[float, float, float]:
+    """Return speed, volume and thrift, each in [0, 1]."""
+    share = min(max(elapsed_s / ttl_s, 0.0), 1.0)
+    speed = (1.0 - share) * _half(share, weights.half_time)
+    volume = 1.0 - _half(max(learned, 0), weights.half_data)
+    return speed, volume, _half(max(energy_j, 0.0), weights.half_energy_j)
+
+
+def _half(figure: float, half: float) -> float:
+    """Return what falls from 1 at nothing by half at `half`; where that is 0, it does not fall."""
+    return half / (half + figure) if half else 1.0

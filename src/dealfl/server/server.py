@@ -34,8 +34,10 @@ from dealfl.messages import (
 from dealfl.server.convergence import Convergence
 from dealfl.server.folding import Books
 from dealfl.server.ledger import Ledger
+from dealfl.server.predictions import Predictions
+from dealfl.server.releases import Releases
 from dealfl.server.rewards import reward
-from dealfl.server.roster import announced, candidates, spent
+from dealfl.server.roster import announced, candidates, declined, spent
 from dealfl.server.selection import Selector, Uniform
 from dealfl.server.tables import RoundRow, WorkerRow
 from dealfl.server.terms import Terms
@@ -58,6 +60,8 @@ class Server:
         self._ledger = ledger
         self._selector: Selector = selector or Uniform()
         self._books = Books(ledger, make)
+        self._predictions = Predictions(make().name)
+        self._releases = Releases(ledger, self.terms)
         self._actions: dict[type, Callable[[Any, float], list[Message]]] = {
             Announce: self._announced,
             Update: self._updated,
@@ -72,6 +76,7 @@ class Server:
         self._workers = self._ledger.workers()
         self._books.load()
         self._selector.restore(self._ledger.setting("selector"))
+        self._predictions.restore(self._ledger.setting("predictions"))
         quiet = int(self._ledger.setting("quiet", b"0"))
         self._convergence = Convergence(self.terms.tolerance, self.terms.patience, quiet)
 
@@ -89,6 +94,11 @@ class Server:
         return done or self._ledger.setting("converged") == b"yes"
 
     @property
+    def predictions(self) -> Predictions:
+        """What trainings are expected to take."""
+        return self._predictions
+
+    @property
     def workers(self) -> dict[str, WorkerRow]:
         """Everybody the server knows, by name."""
         return dict(self._workers)
@@ -104,6 +114,8 @@ class Server:
                     replies += self._receive(message, now_s)
             replies += self._advance(now_s)
             self._ledger.set_setting("selector", self._selector.state())
+        if any(isinstance(reply, Published) for reply in replies):
+            self._ledger.checkpoint()  # what was folded is deleted, and in no file any more
         open_round = self._ledger.open_round()
         return Step(tuple(replies), open_round.deadline_s if open_round else None)
 
@@ -143,6 +155,7 @@ class Server:
             raise BadInput(f"no worker called {worker!r}")
         with self._transaction():
             self._put(replace(self._new_life(self._workers[worker], "removed"), heard_s=-1e18))
+            self._selector.gone(worker)
         return self.handle((), now_s)
 
     def _put(self, row: WorkerRow) -> WorkerRow:
@@ -228,6 +241,8 @@ class Server:
             return
         if not self._ledger.put_reply(message.round, row.name, now_s):
             return
+        self._predictions.observed(row, message)
+        self._ledger.set_setting("predictions", self._predictions.state())
         left = max(row.waiting - message.learned, 0)
         self._put(replace(spent(row, message.energy_j, now_s), training=False, waiting=left))
         earned = reward(
@@ -237,13 +252,14 @@ class Server:
             learned=message.learned,
             energy_j=message.energy_j,
         )
+        self._ledger.put_figures(message, earned)
         self._selector.earned(message.round, row.name, earned)
 
     def _declined(self, message: Declined, now_s: float) -> list[Message]:
         row = self._workers.get(message.worker)
         reason = message.reason or "no reason given"
         if row and self._ledger.put_reply(message.round, row.name, now_s, reason):
-            self._put(replace(row, training=False))
+            self._put(declined(row))
         return []
 
     def _withdrawn(self, message: Withdraw, now_s: float) -> list[Message]:  # noqa: ARG002
@@ -264,7 +280,7 @@ class Server:
     def _erased(self, message: Erased, now_s: float) -> list[Message]:  # noqa: ARG002
         if message.request not in self._ledger.erasures():
             return []
-        self._ledger.put_answer(message.request, message.worker, message.examples)
+        self._ledger.put_answer(message)
         return [ErasedReceipt(job=self.job, worker=message.worker, request=message.request)]
 
     # -- rounds ---------------------------------------------------------------------------------
@@ -297,14 +313,15 @@ class Server:
 
     def _open(self, now_s: float) -> list[Message]:
         number = self._ledger.last_round() + 1
-        able = candidates(self._workers, self.terms, now_s)
+        able = candidates(self._workers, self.terms, now_s, self._predictions)
         enough = len(able) >= self.terms.least_workers
         chosen = self._selector.select(number, able, self.terms.selected) if enough else []
         if not chosen:
             return []
         deadline_s = now_s + self.terms.ttl_s
-        self._ledger.put_round(RoundRow(number, now_s, deadline_s), chosen)
+        self._ledger.put_round(RoundRow(number, now_s, deadline_s), chosen, able=len(able))
         for name in chosen:
+            self._predictions.assigned(self._workers[name])
             self._put(replace(self._workers[name], training=True, busy_until_s=deadline_s))
         return [
             Assignment(job=self.job, worker=name, round=number, deadline_s=deadline_s)
@@ -316,7 +333,7 @@ class Server:
         for name, replied_s in self._ledger.selected(row.number).items():
             if replied_s is None:  # it may have worked without a word: that costs charge, too
                 silent = self._workers[name]
-                self._put(spent(silent, silent.last_energy_j, now_s))
+                self._put(spent(silent, self._predictions.energy_j(silent), now_s))
         replies = self._settle()
         digest = self._books.total.digest()
         self._ledger.close_round(row.number, now_s, reason, digest)
@@ -325,13 +342,6 @@ class Server:
             self._ledger.set_setting("converged", b"yes")
         self._ledger.set_setting("quiet", str(self._convergence.quiet).encode())
         return replies + self._publish(row.number, digest, now_s)
-
-    def _may_show(self, erasures: int) -> bool:
-        """Whether so many erasures are enough to hide one another, and all are done everywhere."""
-        if self.terms.release_batch == 1:
-            return True
-        enough = erasures >= self.terms.release_batch
-        return enough and not any(self._ledger.unanswered(name) for name in self._workers)
 
     def _settle(self) -> list[Message]:
         """Fold what is on record; whoever said what can not be begins a new life."""
@@ -345,11 +355,9 @@ class Server:
 
     def _publish(self, number: int, digest: str, now_s: float) -> list[Message]:
         """Publish, unless two versions would then differ by a few erased people only."""
-        waiting = self._ledger.unpublished_since_s()
-        overdue = bool(waiting) and now_s - waiting[0] >= self.terms.release_deadline_s
-        if waiting and not overdue and not self._may_show(len(waiting)):
+        if not self._releases.may_publish(now_s):
             return []
-        self._ledger.mark_erasures_published()
+        self._releases.published()
         version = self._ledger.put_version(number, digest)
         statistics = self._books.total.statistics.to_bytes()
         return [

@@ -195,16 +195,16 @@ class Journal(Database):
 
     def answer(self, request: str, examples: int, now_s: float) -> None:
         """Note the answer to an erasure, to be sent until it is on the server's record."""
-        row = (request, examples, now_s)
-        self._db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", row)
+        row = (request, examples, now_s, int(self.setting("sequence", "0")))
+        self._db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", row)
 
-    def due_answers(self, now_s: float, again_after_s: float) -> list[tuple[str, int]]:
-        """Return the answers that have to be sent (again) now."""
-        query = "SELECT request, examples FROM answers WHERE send_at_s <= ? ORDER BY request"
-        rows = self._db.execute(query, (now_s,)).fetchall()
+    def due_answers(self, now_s: float, again_after_s: float) -> list[tuple[str, int, int]]:
+        """Return the answers (request, examples, sequence) that have to be sent (again) now."""
+        query = "SELECT request, examples, sequence FROM answers WHERE send_at_s <= ? "
+        rows = self._db.execute(query + "ORDER BY request", (now_s,)).fetchall()
         later = "UPDATE answers SET send_at_s = ? WHERE request = ?"
-        self._db.executemany(later, [(now_s + again_after_s, request) for request, _ in rows])
-        return [(str(request), int(examples)) for request, examples in rows]
+        self._db.executemany(later, [(now_s + again_after_s, row[0]) for row in rows])
+        return [(str(request), int(examples), int(last)) for request, examples, last in rows]
 
     def answered(self, request: str) -> None:
         """Forget an answer that is on the server's record."""

@@ -212,13 +212,13 @@ class Worker:
         ]
 
     def _due_answers(self, now_s: float) -> list[Message]:
-        incarnation = self._outbox.incarnation
+        due = self._journal.due_answers(now_s, self._again_after_s)
         return [
             Erased(
-                job=self.job, worker=self.name, incarnation=incarnation, request=request,
-                examples=examples,
+                job=self.job, worker=self.name, incarnation=self._outbox.incarnation,
+                request=request, examples=examples, sequence=sequence,
             )
-            for request, examples in self._journal.due_answers(now_s, self._again_after_s)
+            for request, examples, sequence in due
         ]  # fmt: skip
 
     def _wake_at_s(self) -> float:

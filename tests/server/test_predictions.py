@@ -1,0 +1,277 @@
+"""What the server expects of trainings: close after a few, back after a change, hard to poison."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+import pytest
+
+from dealfl.messages import Update
+from dealfl.power import PHONES, PhoneSpending, Training, cycles_of
+from dealfl.server import Ledger, Server
+from dealfl.server.predictions import Predictions
+from dealfl.server.roster import candidates, declined
+from dealfl.server.tables import WorkerRow
+from dealfl.server.terms import Terms
+from tests.federation.parts import announce, server, update
+
+LEARNER = "tikhonov_classifier"
+PER_EXAMPLE = 35_000
+
+
+def said(**figures: Any) -> Update:
+    plain = {"learned": 10, "operations": 10 * PER_EXAMPLE, "elapsed_s": 0.5, "energy_j": 0.2}
+    return Update(
+        job="job", worker="w", incarnation=1, sequence=1, round=1, delta=b"", **(plain | figures)
+    )
+
+
+def worker(device: str = "box", waiting: int = 10, **other: Any) -> WorkerRow:
+    return WorkerRow("w", waiting=waiting, device=device, **other)
+
+
+def trained(row: WorkerRow, slowness: float = 1.0, draw: random.Random | None = None) -> Update:
+    """Return the report of a phone, with a tenth of noise."""
+    phone = PHONES[row.device]
+    operations = row.waiting * PER_EXAMPLE
+    spent = PhoneSpending(
+        replace(phone, cycle_factor=phone.cycle_factor * slowness), cycles_of(LEARNER)
+    ).of(Training(learned_operations=operations, sent_bytes=20_000))
+    noise = draw.gauss(1.0, 0.1) if draw else 1.0
+    return said(
+        learned=row.waiting,
+        operations=operations,
+        elapsed_s=spent.whole.elapsed_s * max(noise, 0.5),
+        energy_j=spent.whole.total_j,
+    )
+
+
+def errors(
+    known: Predictions, row: Callable[[], WorkerRow], rounds: int, slowness: float, seed: int = 1
+) -> list[float]:
+    draw, found = random.Random(seed), []
+    for _ in range(rounds):
+        one = row()
+        expected, came = known.of(one), trained(one, slowness)
+        if expected is not None:
+            found.append(abs(expected.elapsed_s / came.elapsed_s - 1.0))
+        known.observed(one, trained(one, slowness, draw))
+    return found
+
+
+@pytest.mark.parametrize("device", PHONES)
+def test_times_are_expected_within_a_tenth_after_a_few_rounds_and_after_a_change(
+    device: str,
+) -> None:
+    known, sizes = Predictions(LEARNER), random.Random(0)
+
+    def row() -> WorkerRow:
+        return worker(device, waiting=sizes.randint(200, 20_000))
+
+    assert median(errors(known, row, 15, 1.7)[5:]) <= 0.10
+    errors(known, row, 60, 1.7)
+    assert median(errors(known, row, 5, 3.4)) > 0.10, "the change is no change"
+    errors(known, row, 35, 3.4, seed=2)
+    assert median(errors(known, row, 20, 3.4, seed=3)) <= 0.10
+
+
+def test_a_known_phone_is_expected_before_it_ever_trained() -> None:
+    known = Predictions(LEARNER)
+    known.observed(worker("box"), said())  # how many operations an example takes
+    one = worker("mi", waiting=5000)
+    expected = known.of(one)
+    assert expected is not None
+    came = trained(one)
+    assert expected.elapsed_s == pytest.approx(came.elapsed_s, rel=0.2)
+    assert expected.energy_j == pytest.approx(came.energy_j, rel=0.5)
+    assert known.of(worker("unheard of")) is None
+    assert Predictions("a learner from outside").of(one) is None
+
+
+def test_any_other_device_is_expected_from_its_first_report_on() -> None:
+    known = Predictions(LEARNER)
+    assert known.of(worker()) is None
+    known.observed(worker(), said())
+    expected = known.of(worker())
+    assert expected is not None
+    assert expected.elapsed_s == pytest.approx(0.5, rel=0.01)
+    assert expected.energy_j == pytest.approx(0.2, rel=0.01)
+    double = known.of(worker(waiting=20))
+    assert double is not None
+    assert double.elapsed_s > expected.elapsed_s
+
+
+def test_what_will_be_evicted_is_part_of_the_work() -> None:
+    known = Predictions(LEARNER)
+    for _ in range(40):
+        known.observed(worker(held=100), said(learned=8, evicted=2))
+    few, many = known.of(worker(waiting=8, held=100)), known.of(worker(waiting=8, held=10_000))
+    assert few is not None
+    assert many is not None
+    assert many.elapsed_s > 5 * few.elapsed_s
+
+
+@pytest.mark.parametrize(
+    "absurd",
+    [
+        {"elapsed_s": 0.0}, {"elapsed_s": -1.0}, {"elapsed_s": 1e18}, {"elapsed_s": float("nan")},
+        {"operations": 0}, {"operations": -5}, {"operations": 2**61}, {"energy_j": -1.0},
+        {"energy_j": 1e17}, {"energy_j": float("inf")}, {"learned": 0}, {"learned": -10**18},
+    ],
+)  # fmt: skip
+def test_a_report_that_can_not_be_is_not_learned_from(absurd: dict[str, float]) -> None:
+    known = Predictions(LEARNER)
+    known.observed(worker(), said())
+    before, state = known.of(worker()), known.state()
+    known.observed(worker(), said(**absurd))
+    assert known.of(worker()) == before
+    assert known.state() is state
+
+
+def test_one_liar_among_ten_moves_a_law_by_little() -> None:
+    known = Predictions(LEARNER)
+    for number in range(500):
+        lie = {"elapsed_s": 9e5, "energy_j": 9e5} if number % 10 == 9 else {}
+        known.observed(worker(), said(**lie))
+        expected = known.of(worker())
+        assert expected is not None
+        assert expected.elapsed_s < 1.0, number
+        assert expected.energy_j < 0.4, number
+
+
+def test_kinds_without_end_do_not_fill_the_memory() -> None:
+    known = Predictions(LEARNER)
+    for number in range(1000):
+        known.observed(worker(f"made up {number}"), said())
+    known.observed(worker("x" * 10_000), said())
+    assert len(known.state()) < 300_000
+    assert known.of(worker("made up 999")) is not None
+    for number in range(1000):
+        known.of(worker(f"asked for {number}"))
+    assert len(known._outlooks) < 1000
+
+
+def test_a_restart_goes_on_and_a_damaged_state_begins_anew() -> None:
+    known = Predictions(LEARNER)
+    for _ in range(5):
+        known.observed(worker("mi", held=50), said(evicted=3))
+    again = Predictions(LEARNER)
+    again.restore(known.state())
+    assert again.of(worker("mi", held=50)) == known.of(worker("mi", held=50))
+    again.observed(worker("mi"), said())
+    known.observed(worker("mi"), said())
+    assert again.state() == known.state()
+    good = known.state()
+    changes = {b'"version": 1': b'"version": 2', b'"time"': b'"tim"', b"tikhonov": b"kikhonov"}
+    damaged = [good.replace(old, new) for old, new in changes.items()]
+    for bad in (b"{", b"[]", b"null", good[:-9], *damaged):
+        again.restore(bad)
+        assert again.of(worker("box")) is None
+        assert again.of(worker("mi", waiting=0)) == Predictions(LEARNER).of(worker("mi", waiting=0))
+
+
+def test_the_error_of_what_was_expected_is_kept() -> None:
+    known = Predictions(LEARNER)
+    known.observed(worker(), said())
+    assert known.median_error is None
+    known.assigned(worker())
+    known.observed(worker(waiting=0), said(elapsed_s=1.0))
+    assert known.median_error == pytest.approx(0.5, abs=0.02)
+    known.observed(worker(), said())
+    assert known.median_error == pytest.approx(0.5, abs=0.02), "nothing was expected of it"
+
+
+# -- in a server --------------------------------------------------------------------------------
+
+
+def played(one: Server, rounds: range, seconds_per_example: float) -> list[float]:
+    """Let a worker train in every round; return the errors of what the server expected."""
+    found = []
+    for number in rounds:
+        waiting = 20 + (37 * number) % 100
+        one.handle([announce("w", 1, waiting=waiting, device="box")], 10.0 * number)
+        elapsed_s = 0.1 + waiting * seconds_per_example
+        expected = one.predictions.of(one.workers["w"])
+        if expected is not None:
+            found.append(abs(expected.elapsed_s / elapsed_s - 1.0))
+        reply = update(
+            number, waiting, round=number, operations=640 * waiting,
+            elapsed_s=elapsed_s, energy_j=0.1,
+        )  # fmt: skip
+        one.handle([announce("w", 1, waiting=0, device="box"), reply], 10.0 * number + 5.0)
+    return found
+
+
+def test_a_server_learns_times_and_goes_on_after_a_restart_and_a_change() -> None:
+    ledger = Ledger()
+    one = server(ledger)
+    one.handle([announce("w", 0, waiting=0)], 0.0)
+    played(one, range(1, 6), 0.02)
+    assert median(played(one, range(6, 12), 0.02)) <= 0.10
+    again = server(ledger)
+    row = again.workers["w"]
+    assert again.predictions.of(replace(row, waiting=9)) == one.predictions.of(
+        replace(row, waiting=9)
+    )
+    played(again, range(12, 60), 0.02)
+    assert median(played(again, range(60, 64), 0.04)) > 0.10
+    played(again, range(64, 100), 0.04)
+    assert median(played(again, range(100, 110), 0.04)) <= 0.10
+
+
+def test_a_worker_that_does_not_answer_has_spent_what_is_expected() -> None:
+    one = server(ttl_s=60.0)
+    one.handle([announce("w", 0, waiting=0)], 0.0)
+    played(one, range(1, 6), 0.02)
+    before = one.workers["w"].spent_j
+    one.handle([announce("w", 1, waiting=30, device="box")], 100.0)
+    expected = one.predictions.of(one.workers["w"])
+    assert expected is not None
+    one.handle([], 100.0 + 60.0)
+    assert one.workers["w"].spent_j == pytest.approx(before + expected.energy_j)
+
+
+# -- on the roster ------------------------------------------------------------------------------
+
+
+def row_of(**other: Any) -> WorkerRow:
+    return worker(capacity_j=100.0, heard_s=0.0, **other)
+
+
+def test_candidates_carry_what_is_expected_of_them() -> None:
+    known = Predictions(LEARNER)
+    known.observed(worker(), said())
+    (one,) = candidates({"w": row_of()}, Terms(), 1.0, known)
+    assert one.elapsed_s == pytest.approx(0.5, rel=0.01)
+    assert one.energy_j == pytest.approx(0.2, rel=0.01)
+    (unknown,) = candidates({"w": row_of()}, Terms(), 1.0)
+    assert (unknown.elapsed_s, unknown.energy_j) == (None, None)
+
+
+def test_who_can_not_afford_what_is_expected_is_not_asked() -> None:
+    known = Predictions(LEARNER)
+    for _ in range(5):
+        known.observed(worker(), said())
+    terms = Terms(battery_budget=0.02)  # 2 J
+    assert candidates({"w": row_of(spent_j=1.7)}, terms, 1.0, known)
+    assert not candidates({"w": row_of(spent_j=1.9)}, terms, 1.0, known)
+    assert candidates({"w": row_of(spent_j=1.9, charging=True)}, terms, 1.0, known)
+    assert not candidates({"w": row_of(spent_j=1.7, waiting=100)}, terms, 1.0, known)
+    dear = row_of(spent_j=1.7, last_energy_j=5.0)
+    assert candidates({"w": dear}, terms, 1.0, known), "what it took last says less"
+    assert not candidates({"w": replace(dear, device="unheard of")}, terms, 1.0, known)
+
+
+def test_who_declined_is_not_asked_until_it_announces_itself() -> None:
+    row = declined(row_of(training=True))
+    assert not row.training
+    assert candidates({"w": row}, Terms(), 1.0) == []
+
+
+def test_a_silent_worker_is_charged_what_is_expected() -> None:
+    known = Predictions(LEARNER)
+    assert known.energy_j(row_of(last_energy_j=3.0)) == 3.0
+    known.observed(worker(), said())
+    assert known.energy_j(row_of(last_energy_j=3.0)) == pytest.approx(0.2, rel=0.01)

@@ -1,0 +1,83 @@
+"""Rewards: no part is at its end on the phones and jobs there are, and better earns more."""
+
+import pytest
+
+from dealfl.errors import BadInput
+from dealfl.jobs import Document
+from dealfl.jobs.rewards import rewards_of
+from dealfl.power import PHONES, PhoneSpending, Training, cycles_of
+from dealfl.server.rewards import RewardWeights, reward, reward_parts
+
+TTL_S = 60.0
+DELIVERY_S = 0.5  # an assignment and an update on their way
+PLAIN = RewardWeights()
+
+# operations for an example, bytes of a model, bytes of an update
+JOBS = {
+    "tikhonov_classifier": (35_511, 200_000, 150_000),  # digits, 256 ReLU features
+    "personalized_pagerank": (100, 300_000, 10_000),  # movielens, an interaction of a history
+    "naive_bayes": (112, 1_000, 500),  # mushrooms
+    "neighbors": (51_840, 200_000, 5_000),  # covtype
+}
+
+
+def parts(phone: str, learner: str, examples: int) -> tuple[float, float, float]:
+    operations, fetched, sent = JOBS[learner]
+    training = Training(
+        learned_operations=operations * examples,
+        forgotten_operations=operations * max(1, examples // 4),
+        fetched_bytes=fetched,
+        sent_bytes=sent,
+    )
+    spent = PhoneSpending(PHONES[phone], cycles_of(learner)).of(training).whole
+    elapsed_s = DELIVERY_S + spent.elapsed_s
+    return reward_parts(
+        PLAIN, elapsed_s=elapsed_s, ttl_s=TTL_S, learned=examples, energy_j=spent.total_j
+    )
+
+
+@pytest.mark.parametrize("examples", [2, 20, 300])
+@pytest.mark.parametrize("learner", JOBS)
+@pytest.mark.parametrize("phone", PHONES)
+def test_no_part_is_at_its_end(phone: str, learner: str, examples: int) -> None:
+    for name, part in zip(
+        ("speed", "volume", "thrift"), parts(phone, learner, examples), strict=True
+    ):
+        assert 0.05 < part < 0.95, name
+
+
+@pytest.mark.parametrize("learner", JOBS)
+def test_phones_differ_in_what_they_earn(learner: str) -> None:
+    thrifts = [parts(phone, learner, 20)[2] for phone in PHONES]
+    assert max(thrifts) - min(thrifts) > 0.05
+
+
+def test_sooner_more_and_cheaper_earns_more() -> None:
+    plain = {"elapsed_s": 5.0, "ttl_s": TTL_S, "learned": 20, "energy_j": 0.5}
+    present = reward(PLAIN, **plain)  # type: ignore[arg-type]
+    for better in ({"elapsed_s": 4.0}, {"learned": 21}, {"energy_j": 0.4}):
+        assert reward(PLAIN, **(plain | better)) > present  # type: ignore[arg-type]
+
+
+def test_weights_are_read_from_a_job() -> None:
+    text = "[rewards]\nspeed = 0.5\nenergy = 2\nhalf_data = 100\n"
+    read = rewards_of(Document.parse(text, "job.toml"))
+    assert read == RewardWeights(speed=0.5, energy=2.0, half_data=100.0)
+    assert rewards_of(Document.parse("", "job.toml")) == PLAIN
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("half_data = 0", "job.toml, line 2: rewards.half_data is 0; it takes a number above 0"),
+        (
+            "half_dat = 1",
+            "job.toml, line 2: no key 'half_dat' in rewards; did you mean 'half_data'",
+        ),
+        ("speed = 0\nvolume = 0\nenergy = 0", "job.toml, line 1: reward weights must be from 0 on"),
+    ],
+)
+def test_bad_weights_are_told_with_their_line(text: str, told: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        rewards_of(Document.parse(f"[rewards]\n{text}\n", "job.toml"))
+    assert told in str(refused.value)

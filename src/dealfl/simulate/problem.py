@@ -86,7 +86,13 @@ def _rows(reading: Reading, X: Any, parts: list[Indices], test: Indices) -> Side
     if times is not None:
         parts = [part[np.argsort(times[part], kind="stable")] for part in parts]
     streams = [[record(place) for place in part.tolist()] for part in parts]
-    return streams, lambda model: float(model.score(X[test], targets[test]))
+
+    def score(model: Any) -> float:  # noqa: ANN401
+        # a model of statistics alone holds no neighbours to look at: it votes
+        rate = getattr(model, "score_votes", None) or model.score
+        return float(rate(X[test], targets[test]))
+
+    return streams, score
 
 
 def _dense(row: Any) -> NDArray[Any]:  # noqa: ANN401 - a row of an array or of a csr

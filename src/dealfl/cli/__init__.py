@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from dealfl import __version__
-from dealfl.cli import datasets, devices, run, simulate
+from dealfl.cli import datasets, devices, job, run, simulate
 from dealfl.errors import BadInput, DealError
 
 __all__ = ["main", "parser"]
@@ -14,6 +14,7 @@ _EPILOG = """\
 examples:
   dealfl run                       learn, forget and prove it, on handwritten digits
   dealfl simulate fleet.toml       a fleet of phones under a virtual clock
+  dealfl job init houses.csv       a job for your own data
   dealfl datasets                  the datasets there are, and where they were found
   dealfl devices show nexus        what a cycle costs on a phone, clock by clock
 """
@@ -29,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"dealfl {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", title="commands", required=True)
-    for command in (run, simulate, datasets, devices):
+    for command in (run, simulate, job, datasets, devices):
         command.add_parser(commands)
     return top
 

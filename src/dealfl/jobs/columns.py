@@ -33,11 +33,12 @@ class Cells:
     def numbers(self, cells: list[str]) -> Floats:
         """Return the number in each cell."""
         try:
-            if not self.decimal_comma and not any("_" in cell for cell in cells):
+            if not self.decimal_comma and "_" not in "".join(cells):
                 return np.array(list(map(float, cells)), dtype=np.float64)
         except ValueError:
-            pass  # some cell is no number: look at each
-        return np.array([self.number(cell) for cell in cells], dtype=np.float64)
+            pass  # some cell is no number: look at each that differs
+        known = {cell: self.number(cell) for cell in set(cells)}
+        return np.array([known[cell] for cell in cells], dtype=np.float64)
 
 
 class Column(Protocol):
@@ -134,14 +135,15 @@ class Vocabulary:
         """Return the place of each cell's word, and what is wrong with some."""
         texts = isinstance(self._words[0], str)
         key: Callable[[str], Any] = str.strip if texts else written.number
-        places = [self._places.get(key(cell), -1.0) for cell in cells]
+        known = {cell: self._places.get(key(cell), -1.0) for cell in set(cells)}
+        places = np.array([known[cell] for cell in cells], dtype=np.float64)
         wrong: Wrong = {}
-        for place, code in enumerate(places):
-            if code < 0 and is_missing(cells[place]) and self._filled is not None:
+        for place in np.flatnonzero(places < 0).tolist():
+            if is_missing(cells[place]) and self._filled is not None:
                 places[place] = self._places[self._filled]
-            elif code < 0:
+            else:
                 wrong[place] = self._reason(cells[place])
-        return np.array(places, dtype=np.float64), wrong
+        return places, wrong
 
     def _reason(self, cell: str) -> str:
         if is_missing(cell):

@@ -77,7 +77,8 @@ class Sieve:
 
 def read_texts(cells: list[str]) -> tuple[NDArray[Any], dict[int, str]]:
     """Read names: anything but a missing one."""
-    wrong = {place: "it is missing" for place, cell in enumerate(cells) if is_missing(cell)}
+    absent = {cell for cell in set(cells) if is_missing(cell)}
+    wrong = {place: "it is missing" for place, cell in enumerate(cells) if cell in absent}
     return np.array(cells, dtype=object), wrong
 
 

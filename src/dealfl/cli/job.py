@@ -1,0 +1,272 @@
+"""`dealfl job`: a first job file for a user's own data, and the keys that a job file has."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dealfl.jobs import Reading
+    from dealfl.jobs.starting import Ask, Start, Wishes
+    from dealfl.jobs.survey import Found
+
+__all__ = ["add_parser"]
+
+_EPILOG = """\
+examples:
+  dealfl job init houses.csv                     looks, asks, and writes houses.toml
+  dealfl job init houses.csv --target price --yes    takes its own guesses for the rest
+  dealfl job init ratings.csv --out films.toml   a file of user, item, rating, timestamp
+  dealfl job init u.data --format ratings        without a header: columns are c1, c2, …
+  dealfl job keys                                every key of a job file
+
+Bounds, words, classes and items are proposed from what the file holds today and are fixed from
+then on: rows that do not fit are quarantined when the job runs, and told.
+"""
+_FORMATS = ("csv", "libsvm", "ratings")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_QUESTIONS = {
+    "target": "Which column is to be predicted?",
+    "owner": "Which column says whose row it is?",
+    "time": "Which column says when?",
+    "item": "Which column says what was met?",
+    "rating": "Which column says how it was liked?",
+}
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the command `job`."""
+    parser = subparsers.add_parser(
+        "job",
+        help="make a job file for your own data",
+        description="Make a job file for your own data, or list the keys that a job file has.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(metavar="ACTION", title="actions", required=True)
+    _add_init(actions.add_parser("init", help="look at a file and write a job for it"))
+    keys = actions.add_parser("keys", help="print every key of a job file")
+    keys.set_defaults(run=_keys)
+
+
+def _add_init(parser: argparse.ArgumentParser) -> None:
+    parser.epilog, parser.formatter_class = _EPILOG, argparse.RawDescriptionHelpFormatter
+    add = parser.add_argument
+    add("file", metavar="FILE", help="a CSV, LIBSVM or ratings file; packed is fine")
+    add("--out", metavar="JOB.toml", help="where to write (the file's name, here)")
+    add("--format", choices=_FORMATS, default="", help="what the file is, if it is not seen right")
+    for role, question in _QUESTIONS.items():
+        add(f"--{role}", metavar="COLUMN", default="", help=question)
+    add("--learner", metavar="NAME", default="", help="the learner (the first that suits)")
+    add("--delimiter", metavar="CHARACTER", default="", help="what stands between two cells")
+    add("--header", choices=("yes", "no"), help="whether the first row names the columns")
+    add("--skip-lines", type=int, default=0, metavar="N", help="lines before the table (0)")
+    add("--workers", type=int, default=0, metavar="N", help="how many devices (by the data)")
+    add("--rounds", type=int, default=0, metavar="N", help="how many rounds (10)")
+    add("--yes", action="store_true", help="ask nothing: take the proposals")
+    add("--force", action="store_true", help="write over a file that is there")
+    add("--json", action="store_true", help="print one JSON object; asks nothing")
+    parser.set_defaults(run=_init)
+
+
+def _keys(arguments: argparse.Namespace) -> int:  # noqa: ARG001
+    from dealfl.simulate.keys import described_keys
+
+    print(described_keys(), end="")
+    return 0
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    from dealfl.errors import BadInput
+    from dealfl.jobs.starting import start
+
+    path = Path(arguments.file)
+    out = Path(arguments.out or f"{path.name.split('.')[0]}.toml")
+    if out.exists() and not arguments.force:
+        raise BadInput(f"{out} is there already; give --force to write over it, or another --out")
+    if not out.parent.is_dir():
+        raise BadInput(f"--out {out}: there is no directory {out.parent}; make it first")
+    wishes = _wishes(arguments)
+    begun = start(path, out.parent, wishes, _asking(arguments))
+    text, reading = _tried(begun, out, wishes)
+    _write(out, text)
+    if arguments.json:
+        print(json.dumps(_plain(begun, reading, out), indent=2))
+    else:
+        print(_told(begun, reading, out))
+    return 0
+
+
+def _wishes(arguments: argparse.Namespace) -> "Wishes":
+    from dealfl.errors import BadInput, unknown_name
+    from dealfl.jobs.roles import Roles
+    from dealfl.jobs.starting import Wishes
+    from dealfl.learners import LEARNERS
+
+    if arguments.learner and arguments.learner not in LEARNERS:
+        raise unknown_name("learner", arguments.learner, LEARNERS)
+    for name in ("workers", "rounds", "skip_lines"):
+        if getattr(arguments, name) < 0:
+            option = name.replace("_", "-")
+            raise BadInput(f"--{option} {getattr(arguments, name)}: give a number from 0 on")
+    delimiter = {"tab": "\t", "\\t": "\t"}.get(arguments.delimiter, arguments.delimiter)
+    if len(delimiter) > 1:
+        raise BadInput(f"--delimiter {delimiter}: give one character, or tab")
+    return Wishes(
+        format=arguments.format,
+        roles=Roles(**{role: getattr(arguments, role) for role in _QUESTIONS}),
+        learner=arguments.learner,
+        delimiter=delimiter,
+        header=None if arguments.header is None else arguments.header == "yes",
+        skip_lines=arguments.skip_lines,
+        workers=arguments.workers,
+        rounds=arguments.rounds,
+    )
+
+
+# -- asking -------------------------------------------------------------------------------------
+
+
+def _asking(arguments: argparse.Namespace) -> "Ask":
+    if arguments.yes or arguments.json or not sys.stdin.isatty():
+        return partial(_guess, arguments.yes)
+    return _prompt
+
+
+def _guess(yes: bool, role: str, names: Sequence[str], proposal: str, required: bool) -> str:
+    from dealfl.errors import BadInput
+
+    if proposal or not required:
+        return proposal
+    if yes and role == "target":
+        return names[-1]
+    last = f"; or --yes to take the last, {names[-1]!r}" if role == "target" else ""
+    raise BadInput(f"{_QUESTIONS[role]} Give --{role} with one of: {', '.join(names)}{last}")
+
+
+def _prompt(role: str, names: Sequence[str], proposal: str, required: bool) -> str:
+    from dealfl.errors import BadInput
+
+    offered = proposal or (names[-1] if required else "")
+    print(f"{_QUESTIONS[role]} ({', '.join(names)})", file=sys.stderr)
+    while True:
+        print(f"  {role} [{offered or 'none'}]: ", end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            raise BadInput(f"no answer was given; name the column by --{role}")
+        answer = line.strip() or offered
+        if answer in names:
+            return answer
+        if not required and answer in ("", "none"):
+            return ""
+        print(f"  there is no column {answer!r}", file=sys.stderr)
+
+
+# -- writing ------------------------------------------------------------------------------------
+
+
+def _tried(begun: "Start", out: Path, wishes: "Wishes") -> "tuple[str, Reading]":
+    """Return the text of the job after reading it, and the data by it, as a run would."""
+    from dealfl.errors import BadInput
+    from dealfl.jobs.drafting import Sizes
+    from dealfl.simulate import Document, fleet_of
+
+    def fleet(sizes: Sizes) -> Any:  # noqa: ANN401
+        return fleet_of(Document.parse(begun.text(sizes), str(out), out.parent))
+
+    first = fleet(Sizes(2, 1, 1))
+    reading: Reading = first.plan.subject.read()
+    count = len(reading.examples)
+    if count < 2:
+        raise BadInput(f"{begun.name}: {count} row can be used; at least 2 are needed")
+    owners = reading.examples.owners
+    most = count if owners is None else len(set(owners.tolist()))
+    sizes = Sizes.fitting(count, max(most, 1), wishes.workers, wishes.rounds)
+    fleet(sizes)
+    return begun.text(sizes), reading
+
+
+def _write(out: Path, text: str) -> None:
+    """Write a file as a whole or not at all."""
+    from dealfl.errors import BadInput
+
+    draft = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(out)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise BadInput(f"{out} can not be written: {error.strerror}; give another --out") from error
+
+
+# -- telling ------------------------------------------------------------------------------------
+
+
+def _part(begun: "Start", name: str) -> str:
+    roles = begun.roles
+    for role in _QUESTIONS:
+        if getattr(roles, role) == name:
+            return role
+    return "-" if name in begun.left_out else "feature"
+
+
+def _range(column: "Found") -> str:
+    if column.kind == "text":
+        words = ", ".join(list(column.words)[:3])
+        return words[:30] + ("…" if len(words) > 30 or column.distinct > 3 else "")
+    if column.kind == "date":
+        days = [_EPOCH + timedelta(days=day) for day in (column.low, column.high)]
+        return " … ".join(f"{day:%Y-%m-%d}" for day in days)
+    return f"{column.low:g} … {column.high:g}" if column.kind == "number" else ""
+
+
+def _told(begun: "Start", reading: "Reading", out: Path) -> str:
+    rows = [("COLUMN", "KIND", "RANGE", "MISSING", "DISTINCT", "PART")]
+    for column in begun.columns:
+        many = f"{column.distinct:,}{'+' if column.overflown else ''}"
+        part = _part(begun, column.name)
+        missing = f"{column.missing:,}"
+        rows.append((column.name, column.kind, _range(column), missing, many, part))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    lines += [f"not a feature: {name}, {reason}" for name, reason in begun.left_out.items()]
+    total = begun.columns[0].rows
+    what = "histories" if begun.format == "ratings" else "examples"
+    count, aside = len(reading.examples), len(reading.quarantine)
+    found = f"{total:,} rows give {count:,} {what} for {begun.learner}; {aside:,} are quarantined."
+    lines += ["", found, f"Wrote {out}. Look it over, then run:", f"  dealfl simulate {out}"]
+    return "\n".join(lines)
+
+
+def _plain(begun: "Start", reading: "Reading", out: Path) -> dict[str, Any]:
+    columns = [
+        {
+            "name": column.name,
+            "kind": column.kind,
+            "low": column.low if column.low < column.high else None,
+            "high": column.high if column.low < column.high else None,
+            "missing": column.missing,
+            "distinct": column.distinct,
+            "part": _part(begun, column.name),
+        }
+        for column in begun.columns
+    ]
+    return {
+        "job": str(out),
+        "format": begun.format,
+        "learner": begun.learner,
+        "columns": columns,
+        "left_out": begun.left_out,
+        "examples": len(reading.examples),
+        "quarantined": len(reading.quarantine),
+        "quarantined_by_column": reading.quarantine.by_column,
+        "next": f"dealfl simulate {out}",
+    }

@@ -1,0 +1,158 @@
+"""What a job file should fix, proposed from what was seen in a table."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dealfl.errors import BadInput
+from dealfl.jobs.columns import Bounded, WordColumn
+from dealfl.jobs.lists import Label
+from dealfl.jobs.roles import Roles
+from dealfl.jobs.survey import Found
+
+__all__ = ["TableProposal", "bound_of", "limits_of", "propose_table"]
+
+_MOST_WORDS = 64
+_MOST_CLASSES = 100
+_FEW_NUMBERS = 20
+_LARGEST = float(2**53)  # whole numbers above it are not exact in float64
+_SMALLEST = 2.0**-40
+_NO_WORD = "(none)"
+_IDENTIFIER = re.compile(r"(.*[ _-])?(id|index|key|nr|no|number|uuid|guid)|[a-z]+Id", re.ASCII)
+
+Column = Bounded | WordColumn
+
+
+@dataclass(frozen=True, slots=True)
+class TableProposal:
+    """Columns that are features, why others are not, and what the target can be."""
+
+    features: tuple[tuple[Found, Column], ...]
+    left_out: dict[str, str]
+    classes: tuple[Label, ...]
+    target_bound: float
+    learner: str
+
+
+def bound_of(magnitude: float) -> float:
+    """Return the next power of two.
+
+    >>> bound_of(5.0), bound_of(0.3), bound_of(64.0)
+    (8.0, 0.5, 64.0)
+    """
+    return 2.0 ** math.ceil(math.log2(max(magnitude, _SMALLEST)))
+
+
+def limits_of(low: float, high: float) -> tuple[float, float]:
+    """Return generous limits: 0 where a sign never occurs, else a power of two.
+
+    >>> limits_of(0.0, 5.0), limits_of(-3.0, 5.0), limits_of(-3.0, -1.0)
+    ((0.0, 8.0), (-8.0, 8.0), (-4.0, 0.0))
+    """
+    bound = bound_of(max(abs(low), abs(high)))
+    return (-bound if low < 0 else 0.0, bound if high > 0 else 0.0)
+
+
+def propose_table(columns: Sequence[Found], roles: Roles, learner: str) -> TableProposal:
+    """Return the proposal; BadInput names the column that stands in the way, and the remedy."""
+    target = next(column for column in columns if column.name == roles.target)
+    classes = _classes(target, learner)
+    bound = 0.0 if classes else _target_bound(target)
+    features: list[tuple[Found, Column]] = []
+    left_out: dict[str, str] = {}
+    for column in columns:
+        if column.name in (roles.target, roles.owner, roles.time):
+            continue
+        proposed = _feature(column)
+        if isinstance(proposed, str):
+            left_out[column.name] = proposed
+        else:
+            features.append((column, proposed))
+    if not features:
+        reasons = "; ".join(f"{name!r}: {reason}" for name, reason in left_out.items())
+        raise BadInput(
+            f"no column is left to learn {target.name!r} from "
+            f"({reasons or 'it is the only one'}); choose another --target, or add columns"
+        )
+    chosen = learner or ("tikhonov_classifier" if classes else "tikhonov")
+    return TableProposal(tuple(features), left_out, classes, bound, chosen)
+
+
+def _classes(target: Found, learner: str) -> tuple[Label, ...]:
+    """Return the classes; none for regression."""
+    if target.is_constant:
+        raise BadInput(
+            f"the target {target.name!r} has {'one value only' if target.values else 'no values'}: "
+            "there is nothing to learn; choose another --target"
+        )
+    if target.kind == "number" and learner in ("", "tikhonov"):
+        few = target.whole and not target.overflown and target.distinct <= _FEW_NUMBERS
+        if learner or not few or target.distinct > target.values / 2:
+            return ()
+    if learner == "tikhonov" or target.kind == "date":
+        raise BadInput(
+            f"the target {target.name!r} holds {target.kind}s, which can not be predicted as "
+            "numbers; choose another --target or --learner"
+        )
+    if target.overflown or target.distinct > _MOST_CLASSES:
+        raise BadInput(
+            f"the target {target.name!r} has {target.distinct:,} different values: too many for "
+            f"classes (at most {_MOST_CLASSES}); choose another --target"
+        )
+    if target.kind == "number":
+        return tuple(sorted({_label(word) for word in target.words}))
+    return tuple(sorted(target.words))
+
+
+def _label(word: str) -> int | float:
+    value = float(word.replace(",", "."))
+    return int(value) if value == int(value) else value
+
+
+def _target_bound(target: Found) -> float:
+    magnitude = max(abs(target.low), abs(target.high))
+    if magnitude > _LARGEST:
+        raise BadInput(
+            f"the target {target.name!r} goes up to {magnitude:g}, too large to be exact; "
+            "divide the column, or take its logarithm"
+        )
+    return bound_of(magnitude)
+
+
+def _feature(column: Found) -> Column | str:
+    """Return the column as a feature, or why it is none."""
+    if column.kind == "empty":
+        return "it is empty"
+    if column.is_constant:
+        return "it is the same in every row"
+    if column.kind == "text":
+        return _words(column)
+    if column.kind == "number" and _is_identifier(column):
+        return "it numbers the rows"
+    if max(abs(column.low), abs(column.high)) > _LARGEST:
+        return f"it goes up to {max(abs(column.low), abs(column.high)):g}: divide it to use it"
+    low, high = limits_of(column.low, column.high)
+    fill = column.typical if column.missing else "quarantine"
+    return Bounded(low=low, high=high, date=column.kind == "date", missing=fill)
+
+
+def _words(column: Found) -> Column | str:
+    if not column.overflown and column.distinct == column.values:
+        return "every row has another text: it is a name"
+    if column.overflown or column.distinct > _MOST_WORDS:
+        return f"it has more than {_MOST_WORDS} different texts"
+    if not column.missing:
+        return WordColumn(words=tuple(sorted(column.words)))
+    return WordColumn(words=(_NO_WORD, *sorted(column.words)), missing=_NO_WORD)
+
+
+def _is_identifier(column: Found) -> bool:
+    every_row_differs = column.overflown or column.distinct == column.rows
+    if not column.whole or not every_row_differs or column.missing:
+        return False
+    consecutive = column.high - column.low + 1 == column.rows and column.rows > 2
+    named = _IDENTIFIER.fullmatch(column.name) or _IDENTIFIER.fullmatch(column.name.lower())
+    return consecutive or bool(named)

@@ -1,0 +1,49 @@
+"""Values and keys as TOML writes them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+__all__ = ["toml_key", "toml_value"]
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_WIDTH = 90
+
+
+def toml_key(name: str) -> str:
+    """Return a key, quoted if it must be.
+
+    >>> toml_key("rooms"), toml_key("Größe in m²")
+    ('rooms', '"Größe in m²"')
+    """
+    return name if _BARE.fullmatch(name) else toml_value(name)
+
+
+def toml_value(value: object) -> str:
+    """Return a value; a list that is long takes several lines.
+
+    >>> toml_value(True), toml_value(2.5), toml_value(["a", 'b "c"'])
+    ('true', '2.5', '["a", "b \\\\"c\\\\""]')
+    """
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Sequence):
+        return _list([toml_value(part) for part in value])
+    return repr(value)
+
+
+def _list(parts: list[str]) -> str:
+    line = f"[{', '.join(parts)}]"
+    if len(line) <= _WIDTH:
+        return line
+    lines, current = [], ""
+    for part in parts:
+        if current and len(current) + len(part) > _WIDTH:
+            lines.append(current.rstrip())
+            current = ""
+        current += f"{part}, "
+    return "[\n  " + "\n  ".join([*lines, current.rstrip()]) + "\n]"

@@ -7,19 +7,21 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from dealfl.cli import selection
+
 if TYPE_CHECKING:
     from dealfl.simulate import Estimate, Outcome, Setting, SweepProgress
 
 __all__ = ["add_parser"]
 
-_EPILOG = """\
+_EPILOG = f"""\
 examples:
   dealfl simulate examples/fleets/digits.toml                        one run
   dealfl simulate examples/fleets/digits.toml --seeds 5              five, with intervals
   dealfl simulate examples/fleets/digits.toml --set job.rounds=10    another value for a key
   dealfl simulate examples/fleets/digits.toml --seeds 3 \\
       --vary job.scheme=deal,newfl,original                          side by side
-
+{selection.EXAMPLES}
 Keys are those of the file with their section: job.rounds, faults.loss, devices.1.count (the first
 [[devices]]). Energy is modelled from the work done; time is that of the virtual clock.
 """
@@ -37,15 +39,19 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         description=(
             "Simulate a fleet that a TOML file describes: real server, real workers and real "
             "learners; devices, network and time are modelled. Exit code 1 means that the "
-            "server's digest is not that of central training."
+            "server's digest is not that of central training. With the word selection instead of "
+            "a file: policies for whom to wake, against the best there could be."
         ),
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("fleet", metavar="FLEET.toml", help="the file that describes the fleet")
     parser.add_argument(
-        "--seeds", type=int, default=1, metavar="N", help="run with so many seeds (1)"
+        "fleet", metavar="FLEET.toml", help="the file that describes the fleet, or: selection"
     )
+    parser.add_argument(
+        "--seeds", type=int, metavar="N",
+        help="run with so many seeds (1; for selection what its setting says)",
+    )  # fmt: skip
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="values",
         help="another value for a key; may be repeated",
@@ -55,28 +61,46 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="run with each of several values; may be repeated",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    selection.add_options(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.fleet == "selection":
+        line = _ProgressLine(sys.stderr, time.monotonic)
+        return selection.run(arguments, _values, line.tell, line.clear)
+    return _run_fleet(arguments)
+
+
+def _run_fleet(arguments: argparse.Namespace) -> int:
+    from dealfl.errors import BadInput
     from dealfl.simulate import Document, sweep
 
+    if arguments.setting or arguments.page or arguments.wrong_choices:
+        raise BadInput(
+            "a second name, --page and --wrong-choices go with `dealfl simulate selection` only"
+        )
     document = Document.read(arguments.fleet)
-    for word in arguments.values:
-        key, value = _pair("--set", word)
-        document = document.replaced(key, _value(value))
+    for key, value in _values(arguments.values).items():
+        document = document.replaced(key, value)
     vary = {}
     for word in arguments.vary:
         key, values = _pair("--vary", word)
         vary[key] = [_value(value) for value in values.split(",")]
     line = _ProgressLine(sys.stderr, time.monotonic)
-    settings = sweep(document, arguments.seeds, vary, line.show)
+    seeds = 1 if arguments.seeds is None else arguments.seeds
+    settings = sweep(document, seeds, vary, line.show)
     line.clear()
     if arguments.json:
         print(json.dumps({"settings": [_plain(setting) for setting in settings]}, indent=2))
     else:
         print("\n\n".join(_told(setting) for setting in settings))
     return int(not all(outcome.exact for one in settings for outcome in one.outcomes))
+
+
+def _values(words: Sequence[str]) -> dict[str, object]:
+    pairs = [_pair("--set", word) for word in words]
+    return {key: _value(value) for key, value in pairs}
 
 
 def _pair(option: str, word: str) -> tuple[str, str]:
@@ -112,12 +136,16 @@ class _ProgressLine:
         self._width = 0
 
     def show(self, progress: "SweepProgress") -> None:
-        """Say how far it is, if it is time to."""
+        """Say how far a sweep is, if it is time to."""
+        self.tell(lambda: _progress(progress))
+
+    def tell(self, make: Callable[[], str]) -> None:
+        """Say something, if it is time to."""
         now_s = self._clock()
         if now_s < self._next_s:
             return
         self._next_s = now_s + (_LIVE_EVERY_S if self._live else _LINE_EVERY_S)
-        words = _progress(progress)
+        words = make()
         if self._live:
             self._stream.write("\r" + words.ljust(self._width))
             self._width = len(words)

@@ -1,0 +1,104 @@
+"""The best that anybody could do who knew everything and kept all promises: a linear program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, sparse
+
+from dealfl.errors import BadInput
+from dealfl.server.selection.counters import round_keys, uniforms
+from dealfl.server.selection.promises import excess
+from dealfl.simulate.laboratory.setting import Laboratory
+from dealfl.simulate.laboratory.world import awake_phases, reward_phases
+
+__all__ = ["Optimum", "optima", "optimum"]
+
+Floats = NDArray[np.float64]
+Masks = NDArray[np.bool_]
+
+_ALL_SETS_UP_TO = 10  # workers
+_SAMPLED_SETS = 2_000
+_SAMPLING = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """The reward a round of the best policy, and how often it chooses each worker."""
+
+    reward: float
+    fractions: Floats
+    exact: bool
+
+
+def optima(setting: Laboratory) -> list[Optimum]:
+    """Return the optimum of each phase of the mean rewards."""
+    sets, chances, exact = _who_wakes(setting)
+    return [
+        optimum(setting.weight * means, setting.fairness, setting.plan.per_round, sets, chances,
+                exact=exact)
+        for means in reward_phases(setting)
+    ]  # fmt: skip
+
+
+def optimum(
+    values: Floats, fairness: Floats, per_round: int, sets: Masks, chances: Floats, *, exact: bool
+) -> Optimum:
+    """Solve for the chance that a worker is chosen, for each set of workers that may be awake.
+
+    Chances between 0 and 1 that add up to at most m are always a mixture of sets of m workers,
+    so that the program needs no variable for each such set.
+    """
+    row, worker = np.nonzero(sets)
+    places = np.arange(len(row))
+    at_most = sparse.csr_array((np.ones(len(row)), (row, places)), shape=(len(sets), len(row)))
+    at_least = sparse.csr_array((-chances[row], (worker, places)), shape=(len(values), len(row)))
+    limits: Any = sparse.vstack([at_most, at_least])
+    found: Any = optimize.linprog(
+        -chances[row] * values[worker],
+        A_ub=limits,
+        b_ub=np.concatenate([np.full(len(sets), float(per_round)), -fairness]),
+        bounds=(0.0, 1.0),
+        method="highs",
+    )
+    if not found.success:
+        raise BadInput(_told(fairness, sets, chances, per_round))
+    fractions: Floats = -(at_least @ found.x)
+    return Optimum(-float(found.fun), fractions, exact)
+
+
+def _told(fairness: Floats, sets: Masks, chances: Floats, per_round: int) -> str:
+    found = excess(fairness, chances @ sets, per_round)
+    advice = "promise less, choose more a round, or let them wake more often"
+    if found is None:
+        return f"workers.fairness can not be kept: too few wake at the same time; {advice}"
+    workers = ", ".join(str(place + 1) for place in found.places)
+    return (
+        f"workers.fairness can not be kept: workers {workers} are promised {found.promised:.3f} "
+        f"picks a round and can get {found.possible:.3f}; {advice}"
+    )
+
+
+def _who_wakes(setting: Laboratory) -> tuple[Masks, Floats, bool]:
+    """Return sets of workers that may be awake, their chances, and whether these are all."""
+    phases, workers = awake_phases(setting), setting.workers
+    if workers > _ALL_SETS_UP_TO:
+        return *_sampled(setting, phases), False
+    bits = np.arange(2**workers)[:, None] >> np.arange(workers)
+    sets = (bits & 1).astype(np.bool_)
+    chances = np.mean([np.where(sets, one, 1 - one).prod(axis=1) for one in phases], axis=0)
+    possible = chances > 0
+    return sets[possible], chances[possible], True
+
+
+def _sampled(setting: Laboratory, phases: Floats) -> tuple[Masks, Floats]:
+    places = np.arange(setting.workers, dtype=np.uint64)
+    drawn = [
+        uniforms(round_keys(setting.plan.seed, number, _SAMPLING), places)
+        < phases[number % len(phases)]
+        for number in range(_SAMPLED_SETS)
+    ]
+    return np.array(drawn), np.full(_SAMPLED_SETS, 1.0 / _SAMPLED_SETS)

@@ -1,0 +1,96 @@
+"""The policies of the selectors, played for many seeds at once on the same arrays and formulas."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dealfl.server.selection.arms import Arms
+from dealfl.server.selection.counters import round_keys, uniforms
+from dealfl.server.selection.thompson import drawn
+from dealfl.simulate.laboratory.setting import Laboratory, Policy
+
+__all__ = ["Player", "player"]
+
+Floats = NDArray[np.float64]
+Masks = NDArray[np.bool_]
+
+_CHOICE = 5
+
+
+class Player(Protocol):
+    """Chooses in every seed's round, and learns what the chosen earned."""
+
+    def scores(self, round_number: int, means: Floats) -> Floats:
+        """Return the worth of choosing each worker, a row a seed; nothing is below 0."""
+
+    def learn(self, round_number: int, chosen: Masks, rewards: Floats) -> None:
+        """Take in the rewards of the chosen."""
+
+
+class _Queued:
+    """A policy with fairness queues; arms of all seeds lie one after another."""
+
+    def __init__(self, setting: Laboratory, policy: Policy, seeds: int) -> None:
+        aged = policy.kind == "discounted"
+        self._arms = Arms(
+            np.tile(setting.fairness, seeds),
+            eta=policy.eta,
+            discount=policy.discount if aged else 1.0,
+            exploration=policy.exploration if aged else 1.0,
+        )
+        self._weight = np.tile(setting.weight, seeds)
+        self._shape = (seeds, setting.workers)
+        self._seed = setting.plan.seed
+
+    def scores(self, round_number: int, means: Floats) -> Floats:  # noqa: ARG002
+        return self._arms.scores(round_number, self._weight).reshape(self._shape)
+
+    def learn(self, round_number: int, chosen: Masks, rewards: Floats) -> None:
+        places = np.flatnonzero(chosen)
+        self._arms.pick(round_number, places)
+        self._arms.learn(places, rewards.ravel()[places])
+
+
+class _Sampled(_Queued):
+    def scores(self, round_number: int, means: Floats) -> Floats:  # noqa: ARG002
+        sample = drawn(self._seed, round_number, self._arms.mean, self._arms.count)
+        return self._arms.sampled_scores(round_number, self._weight, sample).reshape(self._shape)
+
+
+class _Known(_Queued):
+    """Knows the mean rewards: what is lost then is lost to the queues alone."""
+
+    def scores(self, round_number: int, means: Floats) -> Floats:
+        everywhere = np.tile(means, self._shape[0])
+        scores = self._arms.sampled_scores(round_number, self._weight, everywhere)
+        return scores.reshape(self._shape)
+
+
+class _Uniform:
+    def __init__(self, setting: Laboratory, policy: Policy, seeds: int) -> None:  # noqa: ARG002
+        self._places = np.arange(seeds * setting.workers, dtype=np.uint64)
+        self._shape, self._seed = (seeds, setting.workers), setting.plan.seed
+
+    def scores(self, round_number: int, means: Floats) -> Floats:  # noqa: ARG002
+        keys = round_keys(self._seed, round_number, _CHOICE)
+        return uniforms(keys, self._places).reshape(self._shape)
+
+    def learn(self, round_number: int, chosen: Masks, rewards: Floats) -> None:
+        """Learn nothing."""
+
+
+_PLAYERS: dict[str, type[_Queued] | type[_Uniform]] = {
+    "fair_ucb": _Queued,
+    "discounted": _Queued,
+    "thompson": _Sampled,
+    "known": _Known,
+    "uniform": _Uniform,
+}
+
+
+def player(setting: Laboratory, policy: Policy, seeds: int) -> Player:
+    """Return who plays a policy."""
+    return _PLAYERS[policy.kind](setting, policy, seeds)

@@ -200,7 +200,8 @@ def _idle() -> None:
         journal = Journal(Path(directory) / "journal.db")
         worker = Worker("job", "w", make, journal, FreeMeter(), key=b"key")
         worker.ingest([(f"person {n}", Rows.encode([0.0, 0.5, 1.0], "a")) for n in range(1000)])
-        worker.handle([Welcome(job="job", worker="w", incarnation=1)], 0.0)
+        welcome = Welcome(job="job", worker="w", incarnation=1, journal=journal.mark)
+        worker.handle([welcome], 0.0)
         now_s, every_s = 0.0, 60.0
         wakes = said = 0
         while now_s < IDLE_HOURS * 3600:

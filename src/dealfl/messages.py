@@ -73,9 +73,13 @@ class Announce(_Record, frozen=True, kw_only=True):
 
 
 class Welcome(_Record, frozen=True, kw_only=True):
-    """The incarnation a worker lives under, and the keyed hashes of everybody erased so far."""
+    """The incarnation a worker lives under, and the keyed hashes of everybody erased so far.
+
+    `journal` says which journal is welcome: one that came late must not reach the next life.
+    """
 
     incarnation: int
+    journal: str
     erased: tuple[bytes, ...] = ()
 
 

@@ -52,8 +52,9 @@ def worker(make: Any = bayes, journal: Journal | None = None, **other: Any) -> W
 
 
 def welcomed(make: Any = bayes, journal: Journal | None = None, **other: Any) -> Worker:
-    one = worker(make, journal, **other)
-    one.handle([Welcome(job="job", worker="w", incarnation=1)], 0.0)
+    store = journal or Journal(mark="mark")
+    one = worker(make, store, **other)
+    one.handle([Welcome(job="job", worker="w", incarnation=1, journal=store.mark)], 0.0)
     return one
 
 

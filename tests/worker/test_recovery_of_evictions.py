@@ -31,7 +31,7 @@ def make() -> NaiveBayes:
 def worker(journal: Journal, **other: Any) -> Worker:
     settings: dict[str, Any] = {"forget_fraction": "1", "validation_share": 0.3}
     made = Worker("job", "w", make, journal, FreeMeter(), key=KEY, **(settings | other))
-    made.handle([Welcome(job="job", worker="w", incarnation=1)], 0.0)
+    made.handle([Welcome(job="job", worker="w", incarnation=1, journal=journal.mark)], 0.0)
     return made
 
 

@@ -257,7 +257,8 @@ def test_in_a_new_incarnation_a_worker_says_everything_again_without_the_erased(
     one.ingest(some_rows(4))
     train(one, 1)
     hashes = (owner_hash(KEY, "person 2"),)
-    step = one.handle([Welcome(job="job", worker="w", incarnation=2, erased=hashes)], 2.0)
+    welcome = Welcome(job="job", worker="w", incarnation=2, journal=journal.mark, erased=hashes)
+    step = one.handle([welcome], 2.0)
     (sent,) = updates(step.messages)
     assert (sent.incarnation, sent.sequence) == (2, 1)
     assert delta_of(sent) == statistics_of(journal)
@@ -276,3 +277,10 @@ def test_a_restarted_worker_goes_on_where_it_was() -> None:
     assert total == statistics_of(journal)
     forgotten, learned = 4 + 12 - journal.count(State.LEARNED), 4 + 12
     assert again.level_of_forgetness == forgotten / learned
+
+
+def test_a_welcome_to_an_earlier_journal_is_not_for_this_one() -> None:
+    one = worker(journal=Journal(mark="second"))
+    one.handle([Welcome(job="job", worker="w", incarnation=1, journal="first")], 1.0)
+    (said,) = [m for m in one.handle([], 100.0).messages if isinstance(m, Announce)]
+    assert said.incarnation == 0, "it still asks for an incarnation"

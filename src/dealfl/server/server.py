@@ -197,6 +197,7 @@ class Server:
             job=self.job,
             worker=row.name,
             incarnation=row.incarnation,
+            journal=row.journal,
             erased=tuple(sorted(erased)),
         )
 

@@ -228,7 +228,8 @@ class Worker:
 
     def _welcome(self, message: Welcome, now_s: float) -> None:
         self._trainer.forget_owners(message.erased, now_s)
-        if message.incarnation <= self._outbox.incarnation:
+        stale = message.incarnation <= self._outbox.incarnation
+        if stale or message.journal != self._journal.mark:
             return
         self._outbox.restart(message.incarnation)
         held = self._journal.records(State.LEARNED)

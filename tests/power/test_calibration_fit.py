@@ -5,13 +5,13 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.learners import LEARNERS, Work
+from dealfl.learners import Work
 from dealfl.memory import keep_freed_memory
 from dealfl.power.training_time import TrainingTime, read_times
 from dealfl.report import calibration
@@ -64,7 +64,8 @@ class Learner:
 def fit_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     def fit(time_of: Callable[[int, int], float], **settings: Any) -> Any:
         clock = Clock()
-        monkeypatch.setitem(cast(Any, LEARNERS), "fake", lambda: Learner(clock, time_of))
+        fake = {"fake": lambda: Learner(clock, time_of)}
+        monkeypatch.setattr("dealfl.report.calibration.LEARNERS", fake)
         subject = Subject("fake", {}, lambda generator, count: ([None] * count,), 10, 2000)
         return fitted(subject, TRIED, clock=clock, **settings)
 

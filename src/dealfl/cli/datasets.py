@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,9 @@ def _list(arguments: argparse.Namespace) -> int:
     from dealfl.datasets import CATALOG, Places
 
     places = Places.from_environment()
-    rows = [_described(dataset, places) for dataset in CATALOG.values()]
+    rows = [_described(dataset, places) for dataset in CATALOG.usable().values()]
+    for problem in CATALOG.problems():
+        print(f"dealfl: {problem}", file=sys.stderr)
     header = ("NAME", "TASK", "ROWS x COLUMNS", "FOUND", "LICENCE")
     table = [(row["name"], row["task"], _size(row), row["found"], row["licence"]) for row in rows]
     _print(arguments, {"datasets": rows}, [header, *table])
@@ -75,7 +78,7 @@ def _check(arguments: argparse.Namespace) -> int:
     from dealfl.datasets import CATALOG, Places, State, catalogued, check
 
     places = Places.from_environment()
-    names = arguments.names or list(CATALOG)
+    names = arguments.names or list(CATALOG.usable())
     datasets = [catalogued(name) for name in names]
     findings = [finding for dataset in datasets for finding in check(dataset, places)]
     rows = [

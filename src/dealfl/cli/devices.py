@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,9 @@ def _add_json(parser: argparse.ArgumentParser, default: Any) -> None:  # noqa: A
 def _list(arguments: argparse.Namespace) -> int:
     from dealfl.power import PHONES
 
-    rows = [_described(phone) for phone in PHONES.values()]
+    rows = [_described(phone) for phone in PHONES.usable().values()]
+    for problem in PHONES.problems():
+        print(f"dealfl: {problem}", file=sys.stderr)
     if arguments.json:
         print(json.dumps({"devices": rows}))
         return 0

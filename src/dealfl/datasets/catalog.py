@@ -4,12 +4,12 @@ Bounds are facts about a domain (degrees, census caps, published ranges), never 
 rows that are learned: a job's settings must not depend on anybody's example.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from typing import Any
 
 from dealfl.datasets.dataset import Dataset
 from dealfl.datasets.entries import classification, recommendation, regression
-from dealfl.errors import unknown_name
+from dealfl.errors import BadInput, unknown_name
+from dealfl.plugins import Registry
 
 __all__ = ["CATALOG", "catalogued"]
 
@@ -32,7 +32,18 @@ _ENTRIES = (
     recommendation.RETAILROCKET_FULL,
 )
 
-CATALOG: Mapping[str, Dataset] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
+
+def _admit(name: str, found: Any) -> Dataset:  # noqa: ANN401
+    if not isinstance(found, Dataset):
+        raise BadInput(f"{found!r} is no dealfl.datasets.Dataset")
+    if found.name != name:
+        raise BadInput(f"the dataset is called {found.name!r}; both names must be the same")
+    return found
+
+
+CATALOG: Registry[Dataset] = Registry(
+    "dealfl.datasets", {entry.name: entry for entry in _ENTRIES}, _admit
+)
 
 
 def catalogued(name: str) -> Dataset:

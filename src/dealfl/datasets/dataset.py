@@ -11,7 +11,8 @@ from dealfl.datasets.datafile import DataFile
 from dealfl.datasets.domain import Domain
 from dealfl.datasets.formats import Table
 from dealfl.datasets.ratings import Interactions
-from dealfl.errors import unknown_name
+from dealfl.errors import BadInput, unknown_name
+from dealfl.plugins import plugged_in, plugins
 
 __all__ = ["Dataset", "Task"]
 
@@ -70,7 +71,8 @@ class Dataset:
     @property
     def learners(self) -> tuple[str, ...]:
         """The names of the learners that fit the task."""
-        return tuple(_SETTINGS[self.task])
+        others = (name for name in plugins(_OTHERS) if _fits(name, self.task))
+        return (*_SETTINGS[self.task], *others)
 
     def settings(self, learner: str) -> Settings:
         """Return the keyword arguments for the constructor of a learner, by the learner's name.
@@ -78,9 +80,13 @@ class Dataset:
         They fit the output of `feature_map(learner)` where one is declared, else the raw features.
         """
         makers = _SETTINGS[self.task]
-        if learner not in makers:
-            raise unknown_name(f"learner for {self.name} ({self.task})", learner, makers)
-        return {**makers[learner](self), **self.tuning.get(learner, {})}
+        if learner in makers:
+            proposed = makers[learner](self)
+        elif learner in plugins(_OTHERS) and _fits(learner, self.task):
+            proposed = dict(plugged_in(_OTHERS, learner).settings_for(self))
+        else:
+            raise unknown_name(f"learner for {self.name} ({self.task})", learner, self.learners)
+        return {**proposed, **self.tuning.get(learner, {})}
 
     def feature_map(self, learner: str) -> Settings | None:
         """Return the table of the declared feature map; None means the raw features."""
@@ -99,6 +105,16 @@ class Dataset:
 
         bound = feature_map(table, self.domain.n_features).feature_bound.tolist()
         return Domain((0.0,) * len(bound), tuple(bound))  # no map declared here gives less than 0
+
+
+_OTHERS = "dealfl.learners"  # of other packages: a class says which tasks it is for, and how
+
+
+def _fits(learner: str, task: Task) -> bool:
+    try:
+        return task in getattr(plugged_in(_OTHERS, learner), "tasks", ())
+    except BadInput:
+        return False  # a broken package; whoever asks for its learner is told
 
 
 def _tikhonov(dataset: Dataset) -> Settings:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from dealfl.errors import unknown_name
+from dealfl.errors import BadInput, unknown_name
+from dealfl.plugins import plugged_in, plugins
 from dealfl.power.tables import Table, read_table
 from dealfl.power.training_time import REFERENCE_HZ, TrainingTime
 
@@ -16,6 +17,7 @@ __all__ = ["CYCLES", "Cycles", "LearnerCycles", "cycles_of"]
 
 _FILE = Path(__file__).parent / "cycles.toml"
 _MOST = 1e12
+_OTHERS = "dealfl.learners"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +68,19 @@ CYCLES: Mapping[str, LearnerCycles] = _shipped()
 
 
 def cycles_of(learner: str) -> LearnerCycles:
-    """Return what was measured of a learner.
+    """Return what was measured of a learner; one of another package says so itself.
 
     >>> cycles_of("neighbors").forget.per_operation > cycles_of("neighbors").learn.per_operation
     True
     """
-    if learner not in CYCLES:
+    if learner in CYCLES:
+        return CYCLES[learner]
+    if learner not in plugins(_OTHERS):
         raise unknown_name("learner with measured cycles", learner, CYCLES)
-    return CYCLES[learner]
+    declared = getattr(plugged_in(_OTHERS, learner), "cycles", None)
+    if not isinstance(declared, LearnerCycles):
+        raise BadInput(
+            f"the learner {learner!r} does not say what it costs on a phone; its class needs "
+            "`cycles`, a dealfl.power.LearnerCycles (dealfl devices calibrate measures)"
+        )
+    return declared

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
-from dealfl.errors import unknown_name
+from dealfl.errors import BadInput, unknown_name
+from dealfl.plugins import Registry
 from dealfl.power.device import (
     Battery,
     Cluster,
@@ -143,8 +145,18 @@ def _point(cluster: int, table: Table) -> OperatingPoint:
     )
 
 
-PHONES: Mapping[str, Phone] = MappingProxyType(
-    {name: load_phone(_FOLDER / f"{name}.toml") for name in _PAPER}
+def _admit(name: str, found: Any) -> Phone:  # noqa: ANN401
+    """Return the phone that another package adds: itself, or the path of its TOML file."""
+    made = load_phone(found) if isinstance(found, str | Path) else found
+    if not isinstance(made, Phone):
+        raise BadInput(f"{found!r} is neither a dealfl.power.Phone nor the path of a TOML file")
+    if made.name != name:
+        raise BadInput(f"the phone is called {made.name!r}; both names must be the same")
+    return made
+
+
+PHONES: Registry[Phone] = Registry(
+    "dealfl.phones", {name: load_phone(_FOLDER / f"{name}.toml") for name in _PAPER}, _admit
 )
 
 

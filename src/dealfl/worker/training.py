@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from dealfl.errors import unknown_name
+from dealfl.errors import BadInput, unknown_name
 from dealfl.learners import Work
+from dealfl.plugins import Registry
 from dealfl.retention import KeepAll, Newest, Retention, Theta
 from dealfl.statistics import Statistics
 from dealfl.worker.material import Material
@@ -77,12 +78,26 @@ class Scheme:
     training: Training
 
 
-SCHEMES: dict[str, Scheme] = {
-    "original": Scheme(KeepAll(), Scratch()),
-    "newfl": Scheme(Newest(), Scratch()),
-    "deal": Scheme(Theta(), OnlyTheChange()),
-    "incremental": Scheme(KeepAll(), OnlyTheChange()),
-}
+def _admit(name: str, found: Any) -> Scheme:  # noqa: ANN401, ARG001
+    """Return the scheme of a retention of another package; it trains on the change."""
+    if isinstance(found, Scheme):
+        return found
+    retention = found() if isinstance(found, type) else found
+    if not callable(getattr(retention, "evict", None)):
+        raise BadInput(f"{found!r} is no dealfl.retention.Retention: it can not evict")
+    return Scheme(retention, OnlyTheChange())
+
+
+SCHEMES: Registry[Scheme] = Registry(
+    "dealfl.retentions",
+    {
+        "original": Scheme(KeepAll(), Scratch()),
+        "newfl": Scheme(Newest(), Scratch()),
+        "deal": Scheme(Theta(), OnlyTheChange()),
+        "incremental": Scheme(KeepAll(), OnlyTheChange()),
+    },
+    _admit,
+)
 
 
 def scheme(name: str) -> Scheme:

@@ -2,8 +2,10 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from dealfl.errors import BadInput, unknown_name
+from dealfl.plugins import Registry
 from dealfl.server.selection.bandit import Bandit, OverPromise
 from dealfl.server.selection.base import Candidate, Selector
 from dealfl.server.selection.discounted import Discounted
@@ -28,14 +30,25 @@ __all__ = [
     "selector",
 ]
 
-SELECTORS: Mapping[str, Callable[..., Selector]] = {
-    "uniform": Uniform,
-    "everyone": Everyone,
-    "fair_ucb": FairUpperConfidence,
-    "thompson": ThompsonSampling,
-    "discounted": Discounted,
-    "oort": OortLike,
-}
+
+def _admit(name: str, found: Any) -> Callable[..., Selector]:  # noqa: ANN401, ARG001
+    if not (callable(found) and hasattr(found, "select")):
+        raise BadInput(f"{found!r} is no class of a dealfl.server.selection.Selector")
+    return found  # type: ignore[no-any-return]
+
+
+SELECTORS: Registry[Callable[..., Selector]] = Registry(
+    "dealfl.selectors",
+    {
+        "uniform": Uniform,
+        "everyone": Everyone,
+        "fair_ucb": FairUpperConfidence,
+        "thompson": ThompsonSampling,
+        "discounted": Discounted,
+        "oort": OortLike,
+    },
+    _admit,
+)
 
 
 def selector(name: str, settings: Mapping[str, object] | None = None) -> Selector:

@@ -1,0 +1,1 @@
+"""What keeps a federation going: state, models, copies, logs and metrics."""

@@ -13,7 +13,7 @@ from dealfl.datasets import Domain, Task
 from dealfl.errors import BadInput
 from dealfl.features import MAPS, FeatureMap, feature_map
 from dealfl.jobs.document import Document
-from dealfl.jobs.settings import Kind, nearest, one_of, read_value
+from dealfl.jobs.settings import Kind, one_of, read_value, require_keys
 from dealfl.jobs.subject import Subject
 
 __all__ = ["map_keys", "mapped_domain", "read_features"]
@@ -53,6 +53,8 @@ def read_features(document: Document, subject: Subject) -> FeatureMap | None:
     given = document.tables["features"]
     if not isinstance(given, Mapping):
         raise document.error("features", "features takes a section of keys and values")
+    every = {"map", *(key for name in MAPS for key in map_keys(name))}
+    require_keys(document, "features", given, every)
     if "map" not in given:
         known = one_of(MAPS).what
         raise document.error("features", f"the key 'map' is missing in features; it takes {known}")
@@ -69,14 +71,11 @@ def read_features(document: Document, subject: Subject) -> FeatureMap | None:
 
 def _settings(document: Document, name: str, given: Mapping[str, Any]) -> dict[str, object]:
     keys = map_keys(name)
+    require_keys(document, "features", given, {"map", *keys})
     settings: dict[str, object] = {}
     for key, value in given.items():
         if key == "map":
             continue
-        if key not in keys:
-            raise document.error(
-                f"features.{key}", f"no key {key!r} in features; {nearest(key, ['map', *keys])}"
-            )
         settings[key] = read_value(document, keys[key][0], f"features.{key}", value)
     for key, (kind, default) in keys.items():
         if key not in settings and default is dataclasses.MISSING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ __all__ = [
     "read_section",
     "read_value",
     "read_variant",
+    "require_keys",
     "setting",
     "settings_of",
     "share",
@@ -131,12 +132,9 @@ def read_section(
         raise document.error(name, f"{name} is {table!r}; it takes a section of keys and values")
     fields = settings_of(section)
     valid = [*fields, tag] if tag else list(fields)
+    require_keys(document, name, table, valid)
     given = {}
     for key, value in table.items():
-        if key not in valid:
-            raise document.error(
-                f"{name}.{key}", f"no key {key!r} in {name}; {nearest(key, valid)}"
-            )
         if key != tag:
             given[key] = read_value(document, fields[key].metadata["kind"], f"{name}.{key}", value)
     for key, field in fields.items():
@@ -146,6 +144,17 @@ def read_section(
                 name, f"the key {key!r} is missing in {name}; it takes {kind.what}"
             )
     return section(**given)
+
+
+def require_keys(
+    document: Document, name: str, table: Mapping[str, object], valid: Collection[str]
+) -> None:
+    """Refuse the first key of a table that does not exist."""
+    for key in table:
+        if key not in valid:
+            raise document.error(
+                f"{name}.{key}", f"no key {key!r} in {name}; {nearest(key, valid)}"
+            )
 
 
 def settings_of(section: type) -> dict[str, dataclasses.Field[Any]]:
@@ -171,6 +180,10 @@ def read_variant(
 ) -> Section:
     """Return the section whose key `tag` says which of several kinds it is."""
     table = document.tables.get(name, {})
-    chosen = table.get(tag, default) if isinstance(table, Mapping) else default
+    chosen = default
+    if isinstance(table, Mapping):
+        every = {tag, *(key for variant in variants.values() for key in settings_of(variant))}
+        require_keys(document, name, table, every)  # a misspelt tag must not blame other keys
+        chosen = table.get(tag, default)
     read_value(document, one_of(variants), f"{name}.{tag}", chosen)
     return read_section(document, variants[chosen], name, table, tag)

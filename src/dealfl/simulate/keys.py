@@ -10,6 +10,7 @@ from dealfl.features import MAPS
 from dealfl.jobs import Job
 from dealfl.jobs.columns import Bounded, WordColumn
 from dealfl.jobs.mapping import map_keys
+from dealfl.jobs.rewards import Rewards
 from dealfl.jobs.settings import Kind, settings_of
 from dealfl.jobs.source import SOURCES
 from dealfl.jobs.toml_text import toml_value
@@ -47,6 +48,7 @@ def _parts() -> Iterator[str]:
     yield from _variants("[arrival]", "pattern", ARRIVALS)
     yield from _variants("[availability]", "kind", AVAILABILITIES)
     yield from _section("[faults]", Faults)
+    yield from _section("[rewards]", Rewards)
 
 
 def _variants(section: str, tag: str, variants: Mapping[str, type]) -> Iterator[str]:

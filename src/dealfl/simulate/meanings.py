@@ -88,6 +88,13 @@ MEANINGS: Mapping[str, str] = {
     "repetition": "the share of messages that come twice",
     "shortest_delay_s": "the least time a message takes",
     "longest_delay_s": "the most time a message takes",
+    # [rewards]
+    "speed": "the weight of a prompt reply",
+    "volume": "the weight of much data",
+    "energy": "the weight of little energy",
+    "half_time": "the share of the time to live after which speed counts half; 0: 1 − t/TTL",
+    "half_data": "so many examples count half",
+    "half_energy_j": "so much energy counts half",
     # [[devices]]
     "count": "how many of them",
     "phone": "a phone of `dealfl devices`, or the path of a phone's TOML file",

@@ -56,7 +56,7 @@ def test_sooner_more_and_cheaper_earns_more() -> None:
     plain = {"elapsed_s": 5.0, "ttl_s": TTL_S, "learned": 20, "energy_j": 0.5}
     present = reward(PLAIN, **plain)  # type: ignore[arg-type]
     for better in ({"elapsed_s": 4.0}, {"learned": 21}, {"energy_j": 0.4}):
-        assert reward(PLAIN, **(plain | better)) > present  # type: ignore[arg-type]
+        assert reward(PLAIN, **(plain | better)) > present
 
 
 def test_weights_are_read_from_a_job() -> None:

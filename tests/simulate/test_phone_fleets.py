@@ -118,6 +118,13 @@ def test_a_model_to_fetch_and_an_update_to_send_cost_the_radio() -> None:
     assert mean_large > 2 * mean_small
 
 
+@pytest.mark.parametrize("learner", ["naive_bayes", "tikhonov_classifier", "neighbors"])
+def test_the_server_expects_times_within_a_tenth(learner: str) -> None:
+    outcome = run_fleet(phone_fleet({"job.learner": learner, "job.rounds": 40, "data.rows": 0}))
+    assert outcome.prediction_error is not None
+    assert outcome.prediction_error <= 0.10
+
+
 # -- batteries ----------------------------------------------------------------------------------
 
 

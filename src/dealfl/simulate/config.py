@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dealfl.datasets import Task
 from dealfl.jobs import Document, Job, Plan, plan_of
+from dealfl.jobs.rewards import rewards_of
+from dealfl.jobs.selection import selection_of
 from dealfl.jobs.settings import nearest, number, read_section, read_variant, setting, share
+from dealfl.server import RewardWeights
 from dealfl.simulate.arrivals import ARRIVALS, Arrival
 from dealfl.simulate.availability import AVAILABILITIES, Availability
 from dealfl.simulate.dealing import DEALINGS, Dealing
@@ -42,6 +48,9 @@ class Fleet:
     arrival: Arrival
     availability: Availability
     faults: Faults
+    rewards: RewardWeights
+    selection: dict[str, Any]
+    fingerprint: str
 
     @property
     def workers(self) -> int:
@@ -64,6 +73,8 @@ _SECTIONS = (
     "arrival",
     "availability",
     "faults",
+    "rewards",
+    "selection",
 )
 
 
@@ -89,9 +100,18 @@ def fleet_of(document: Document) -> Fleet:
         arrival=read_variant(document, ARRIVALS, "arrival", "pattern", "at_once"),
         availability=availability.opened(document.folder, workers),
         faults=read_section(document, Faults, "faults", document.tables.get("faults", {})),
+        rewards=rewards_of(document),
+        selection=selection_of(document, job),
+        fingerprint=_fingerprint(document),
     )
     _require_agreement(document, fleet)
     return fleet
+
+
+def _fingerprint(document: Document) -> str:
+    """Return what tells one job from another."""
+    text = json.dumps(document.tables, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _devices(document: Document) -> tuple[Devices, ...]:

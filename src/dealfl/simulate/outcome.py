@@ -8,21 +8,47 @@ from typing import Any
 
 from dealfl.simulate.energy import FleetEnergy
 
-__all__ = ["Outcome", "Progress", "Round"]
+__all__ = ["Outcome", "Participant", "Progress", "Round"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """A closed round; `quality` is that of the model after it, where it was asked for."""
+    """A closed round; `quality` is that of the model after it, where it was asked for.
+
+    `able` could have been selected. Energy is that of all devices since the start, modelled.
+    """
 
     number: int
     reason: str
     duration_s: float
     closed_at_s: float
     quality: float | None
+    able: int
+    selected: int
+    replied: int
+    learned: int
+    evicted: int
+    compute_j: float
+    radio_j: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Participant:
+    """What one worker did in all, and what that cost its device, modelled."""
+
+    name: str
+    device: str
+    selected: int
+    replied: int
+    learned: int
+    held: int
+    compute_j: float
+    radio_j: float
+    by_cause_j: dict[str, float]
+    battery: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """How far a simulation has come."""
 
@@ -30,6 +56,14 @@ class Progress:
     of_rounds: int
     virtual_s: float
     quality: float | None
+    workers: int
+    asleep: int
+    selected: int
+    learned: int
+    evicted: int
+    compute_j: float
+    radio_j: float
+    last: Round | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +71,12 @@ class Outcome:
     """A whole simulation; energy is modelled from the work done, time is virtual."""
 
     job: str
+    scheme: str
+    learner: str
     seed: int
     workers: int
     rounds: tuple[Round, ...]
+    participants: tuple[Participant, ...]
     ended: str
     metric: str
     quality: float | None
@@ -49,6 +86,7 @@ class Outcome:
     not_learned: int
     updates: int
     energy: FleetEnergy
+    prediction_error: float | None  # median, of the times that the server expected last
     virtual_s: float
     digest: str
     central_digest: str

@@ -11,10 +11,15 @@ __all__ = ["Candidate", "Selector"]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A worker that could be woken, and how much it is worth in advance."""
+    """A worker that could be woken, and how much it is worth in advance.
+
+    Time and energy are what its training is expected to take, where that is known.
+    """
 
     name: str
     weight: float = 1.0
+    elapsed_s: float | None = None
+    energy_j: float | None = None
 
 
 class Selector(Protocol):

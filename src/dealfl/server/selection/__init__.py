@@ -28,6 +28,7 @@ __all__ = [
     "ThompsonSampling",
     "Uniform",
     "selector",
+    "settings_of",
 ]
 
 
@@ -60,7 +61,7 @@ def selector(name: str, settings: Mapping[str, object] | None = None) -> Selecto
     """
     if name not in SELECTORS:
         raise unknown_name("selector", name, SELECTORS)
-    known = _settings_of(SELECTORS[name])
+    known = settings_of(name)
     for key in settings or {}:
         if key not in known:
             valid = ", ".join(sorted(known)) or "none"
@@ -68,6 +69,8 @@ def selector(name: str, settings: Mapping[str, object] | None = None) -> Selecto
     return SELECTORS[name](**(settings or {}))
 
 
-def _settings_of(factory: Callable[..., Selector]) -> list[str]:
+def settings_of(name: str) -> list[str]:
+    """Return the settings that a selector takes."""
     kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [one.name for one in inspect.signature(factory).parameters.values() if one.kind in kinds]
+    parameters = inspect.signature(SELECTORS[name]).parameters.values()
+    return [one.name for one in parameters if one.kind in kinds]

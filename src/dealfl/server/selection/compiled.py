@@ -23,8 +23,8 @@ Masks = NDArray[np.bool_]
 @cache
 def compiled_best(aged: bool) -> Callable[..., Any]:  # noqa: C901
     """Return the compiled twin of what numpy does block by block; `aged` if spreads grow."""
-    keep = numba.njit(_keep)
-    value_of = numba.njit(_aged if aged else _steady, inline="always")
+    keep = _compiled_keep()
+    value_of = numba.njit(_aged if aged else _steady)
 
     def choose(
         number: int, eta: float, factor: float, root: float, growth: Floats, deficit: Floats,
@@ -87,21 +87,49 @@ def _aged(
     return (rate[place] * age + deficit[place]) * factor + estimate  # type: ignore[no-any-return]
 
 
-def _keep(scores: Floats, places: NDArray[np.int64], held: int, count: int) -> tuple[int, float]:
-    """Move the best `count` to the front, in their order; return how many and the least score."""
-    least = np.partition(scores[:held], held - count)[held - count]
-    better = 0
-    for place in range(held):
-        better += scores[place] > least
-    ties, kept = count - better, 0
-    for place in range(held):
-        tie = scores[place] == least and ties > 0
-        if tie or scores[place] > least:
-            scores[kept] = scores[place]
-            places[kept] = places[place]
-            kept += 1
-            ties -= tie
-    return kept, least
+def _compiled_keep() -> Any:  # noqa: ANN401
+    rank = numba.njit(_rank)
+
+    def keep(scores: Floats, places: NDArray[np.int64], held: int, count: int) -> tuple[int, float]:
+        """Move the best `count` to the front, in their order; return how many, and the least."""
+        least = rank(scores[:held].copy(), held - count)
+        ties = count
+        for place in range(held):
+            ties -= scores[place] > least
+        kept = 0
+        for place in range(held):
+            tie = scores[place] == least and ties > 0
+            if tie or scores[place] > least:
+                scores[kept] = scores[place]
+                places[kept] = places[place]
+                kept += 1
+                ties -= tie
+        return kept, least
+
+    return numba.njit(keep)
+
+
+def _rank(values: Floats, rank: int) -> float:
+    """Return the value of a rank, from 0; numba's own partition takes seconds to compile."""
+    low, high = 0, len(values) - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        left, right = low, high
+        while left <= right:
+            while values[left] < pivot:
+                left += 1
+            while pivot < values[right]:
+                right -= 1
+            if left <= right:
+                values[left], values[right] = values[right], values[left]
+                left, right = left + 1, right - 1
+        if rank <= right:
+            high = right
+        elif rank >= left:
+            low = left
+        else:
+            break
+    return float(values[rank])
 
 
 @cache

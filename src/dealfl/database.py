@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dealfl.errors import BadBytes, BadInput
 
@@ -89,6 +89,10 @@ class Database:
                 self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
+
+    def read(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a question that changes nothing."""
+        return self._db.execute(query, values).fetchall()
 
     def checkpoint(self) -> None:
         """Empty the log: what was deleted is in no file any more."""

@@ -1,13 +1,13 @@
 """Dropouts in virtual time: rounds close by majority when few drop out, and always by the TTL."""
 
 import random
-from functools import partial
 from itertools import pairwise
 
 from dealfl.messages import Assignment, Step, Update
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Uniform
 from dealfl.simulate import Network, Simulation
+from dealfl.simulate.events import Returns
 from dealfl.statistics import Statistics
 from dealfl.worker import Cost, Done, Journal, Worker
 from tests.federation.parts import KEY, bayes, row, statistics_of
@@ -47,6 +47,7 @@ class Dropouts(Simulation):
         for one in workers:
             self._arrive(one)
         super().__init__(server, workers, Network(longest_s=0.5, seed=seed))
+        self.on(Returns, self._back)
 
     def _arrive(self, one: Worker) -> None:
         features = [self.random.choice((0.0, 0.5, 1.0)) for _ in range(3)]
@@ -57,14 +58,14 @@ class Dropouts(Simulation):
         for message in step.messages:
             if isinstance(message, Assignment) and self.random.random() < self.chance:
                 self.asleep.add(message.worker)
-                self.at(self.now_s + 1.5 * TTL_S, partial(self._back, message.worker))
+                self.at(self.now_s + 1.5 * TTL_S, Returns(message.worker, "dropped out"))
             if isinstance(message, Update):
                 self._arrive(self.workers[sender])
         super().sent(sender, step)
 
-    def _back(self, name: str) -> None:
-        self.asleep.discard(name)
-        self.wake(name, self.now_s)
+    def _back(self, event: Returns) -> None:
+        self.asleep.discard(event.name)
+        self.wake(event.name, self.now_s)
 
     def finish(self) -> list[tuple[int, str, float, str]]:
         """Run until the job is done and everybody has said what is left to say."""

@@ -57,7 +57,7 @@ def test_a_misspelt_key_is_told_with_its_line_and_the_one_that_was_meant(
         ("ttl_s = 30.0", "forget_fraction = 1.5", "line 6: job.forget_fraction is 1.5; it takes a"),
         ("ttl_s = 30.0", 'forget_fraction = "1/3"', "job.forget_fraction is '1/3'; it takes a"),
         ("ttl_s = 30.0", 'scheme = "dael"', "line 6: job.scheme is 'dael'; it takes one of"),
-        ("ttl_s = 30.0", 'selector = "best"', 'is \'best\'; it takes one of "everyone", "uniform"'),
+        ("ttl_s = 30.0", 'selector = "best"', 'is \'best\'; it takes one of "discounted"'),
         ("ttl_s = 30.0", "over_select = 0.5", "job.over_select is 0.5; it takes a number from 1"),
         ("ttl_s = 30.0", "seed = -1", "line 6: job.seed is -1; it takes a whole number from 0"),
         ('"digits"', '"mnist"', "line 2: job.dataset is 'mnist'; it takes one of"),

@@ -87,11 +87,18 @@ class Terminal(io.StringIO):
         return True
 
 
+def _progress(place: int) -> Progress:
+    return Progress(
+        rounds=place, of_rounds=9, virtual_s=3600.0 * place, quality=0.5, workers=4, asleep=1,
+        selected=2, learned=10, evicted=0, compute_j=1.0, radio_j=2.0, last=None,
+    )  # fmt: skip
+
+
 def _shown(stream: io.StringIO, moments: list[float]) -> str:
     clock = iter([0.0, *moments])
     line = simulate._ProgressLine(stream, lambda: next(clock))
     for place, _ in enumerate(moments):
-        line.show(SweepProgress(1, 2, Progress(place, 9, 3600.0 * place, 0.5)))
+        line.show(SweepProgress(1, 2, _progress(place)))
     line.clear()
     return stream.getvalue()
 

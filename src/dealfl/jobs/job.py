@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from dealfl.datasets import CATALOG
 from dealfl.jobs.settings import decimal, number, one_of, setting, share, text, whole
+from dealfl.server.selection import SELECTORS
 from dealfl.worker import SCHEMES
 
 __all__ = ["Job"]
@@ -22,9 +23,10 @@ class Job:
     forget_fraction: str = setting(decimal(), "0.02")
     rounds: int = setting(whole(1), 20)
     workers_per_round: int = setting(whole(1), 10)
+    least_workers: int = setting(whole(1), 1)
     over_select: float = setting(number(1.0), 1.0)
     ttl_s: float = setting(number(0.0, above=True), 60.0)
-    selector: str = setting(one_of(("everyone", "uniform")), "uniform")
+    selector: str = setting(one_of(SELECTORS), "uniform")
     announce_every_s: float = setting(number(0.0, above=True), 60.0)
     send_again_after_s: float = setting(number(0.0, above=True), 30.0)
     battery_budget: float = setting(share(), 0.02)

@@ -67,7 +67,7 @@ def profiled(device: str, learner: str) -> Kind | None:
     spending = PhoneSpending(PHONES[device], cycles)
     few, many = (spending.of(Training(learned_operations=count)) for count in (1, _MANY_OPERATIONS))
     apart = cycles.learn.per_operation * (_MANY_OPERATIONS - 1)
-    time = _line(few, many, apart, lambda spent: spent.whole.elapsed_s)
+    time = _line(few, many, apart, lambda spent: spent.compute.elapsed_s)
     energy = _line(few, many, apart, lambda spent: spent.whole.total_j)
     return Kind(TimeEstimate.prior(time), TimeEstimate.prior(energy))
 
@@ -116,7 +116,8 @@ def _improved(estimate: TimeEstimate, cycles: float, figure: float) -> TimeEstim
 def _through(line: TrainingTime, cycles: float, figure: float) -> TrainingTime:
     """Return a profile's line as the first report moves it.
 
-    A profile knows nothing of the bytes of this job: what a report has more is overhead.
+    A profile knows nothing of the bytes of this job, nor of what else a call takes here: what a
+    report has more is overhead.
     """
     working = line.seconds_per_operation * cycles
     if figure > working:

@@ -69,9 +69,9 @@ class Server:
             Withdraw: self._withdrawn,
             Erased: self._erased,
         }
-        self._load()
+        self.reload()
 
-    def _load(self) -> None:
+    def reload(self) -> None:
         """Go on from the ledger: after a start, or after a transaction that failed."""
         self._workers = self._ledger.workers()
         self._books.load()
@@ -126,7 +126,7 @@ class Server:
             with self._ledger.transaction():
                 yield
         except BaseException:
-            self._load()
+            self.reload()
             raise
 
     def _receive(self, message: Message, now_s: float) -> list[Message]:

@@ -33,6 +33,14 @@ class Battery:
         self._power_w = charging_w if device.charging else -idle_w
         self._at_s = self._known_j = 0.0
 
+    def state(self) -> tuple[float, float, float]:
+        """Return where it stands."""
+        return self._level_j, self._at_s, self._known_j
+
+    def restore(self, state: tuple[float, float, float]) -> None:
+        """Go on from there."""
+        self._level_j, self._at_s, self._known_j = state
+
     def __call__(self, now_s: float) -> Device:
         """Return the device with what is left by now."""
         if self._device.capacity_j <= 0.0:

@@ -11,7 +11,8 @@ from dealfl.simulate.battery import Battery
 from dealfl.simulate.config import Fleet
 from dealfl.simulate.devices import Devices
 from dealfl.simulate.meter import Accounting, SpeedMeter, Straggling
-from dealfl.worker import Device, DeviceNow, Meter, PhoneMeter
+from dealfl.simulate.run_state import EquipmentState
+from dealfl.worker import Device, PhoneMeter
 
 __all__ = ["Equipment", "equipped"]
 
@@ -20,9 +21,20 @@ __all__ = ["Equipment", "equipped"]
 class Equipment:
     """The meter as the worker sees it, the accounts behind it, and the device."""
 
-    meter: Meter
+    meter: Straggling
     accounts: Accounting
-    device: DeviceNow
+    device: Battery
+
+    def state(self) -> EquipmentState:
+        """Return where it stands."""
+        version, numbers, spare = self.meter.draw.getstate()
+        return EquipmentState(self.accounts.spent, self.device.state(), (version, numbers, spare))
+
+    def restore(self, state: EquipmentState) -> None:
+        """Go on from there."""
+        self.accounts.spent = state.spent
+        self.device.restore(state.battery)
+        self.meter.draw.setstate(state.draws)
 
 
 def equipped(

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+import msgspec
 
 from dealfl.messages import Assignment, Message, Published, Step
 from dealfl.server import Server
+from dealfl.simulate.events import Leaves, Returns
 from dealfl.simulate.network import Network
-from dealfl.simulate.simulation import SERVER, Simulation
+from dealfl.simulate.simulation import SERVER, Simulation, SimulationState
 from dealfl.worker import Worker
 
-__all__ = ["FleetSimulation"]
+__all__ = ["FleetSimulation", "FleetState"]
 
 Noticed = Callable[[], None]
+
+
+class FleetState(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a simulation of a fleet must know to go on."""
+
+    simulation: SimulationState
+    reasons: dict[str, list[str]]
+    intervals: dict[str, int]
+    healed: bool
 
 
 class FleetSimulation(Simulation):
@@ -37,7 +50,11 @@ class FleetSimulation(Simulation):
         self._dropout_share, self._seed = dropout_share, seed
         self._opened, self._published_now = opened, published
         self._reasons: dict[str, set[str]] = {name: set() for name in self.workers}
+        self._intervals: dict[str, Iterator[tuple[float, float]]] = {}
+        self._taken: dict[str, int] = {}  # how many intervals have begun or are about to
         self.healed = False
+        self.on(Returns, lambda event: self._return(event.name, event.reason))
+        self.on(Leaves, self._leaves)
 
     def call(self, name: str, messages: Iterable[Message]) -> None:
         """Hand messages over, unless the worker drops out at just this moment."""
@@ -46,7 +63,7 @@ class FleetSimulation(Simulation):
             if isinstance(message, Assignment) and self._drops_out(name, message.round):
                 self._leave(name, "dropped out")
                 back_s = max(message.deadline_s, self.now_s)
-                self.at(back_s, lambda: self._return(name, "dropped out"))
+                self.at(back_s, Returns(name, "dropped out"))
         super().call(name, given)
 
     def sent(self, sender: str, step: Step) -> None:
@@ -66,22 +83,23 @@ class FleetSimulation(Simulation):
 
     def follow(self, name: str, intervals: Iterator[tuple[float, float]]) -> None:
         """Let a worker be awake during these intervals only."""
+        self._intervals[name], self._taken[name] = intervals, 0
         self._leave(name, "away")
-        self._next_interval(name, intervals)
+        self._next_interval(name)
 
-    def _next_interval(self, name: str, intervals: Iterator[tuple[float, float]]) -> None:
-        interval = next(intervals, None)
+    def _leaves(self, event: Leaves) -> None:
+        self._leave(event.name, "away")
+        self._next_interval(event.name)
+
+    def _next_interval(self, name: str) -> None:
+        interval = next(self._intervals[name], None)
         if interval is None:
             return
+        self._taken[name] += 1
         from_s, to_s = interval
-
-        def ends() -> None:
-            self._leave(name, "away")
-            self._next_interval(name, intervals)
-
-        self.at(from_s, lambda: self._return(name, "away"))
+        self.at(from_s, Returns(name, "away"))
         if to_s != float("inf"):
-            self.at(to_s, ends)
+            self.at(to_s, Leaves(name))
 
     def heal(self) -> None:
         """Wake everybody for good, and lose nothing any more."""
@@ -101,3 +119,23 @@ class FleetSimulation(Simulation):
         if not self._reasons[name]:
             self.asleep.discard(name)
             self.wake(name, self.now_s)
+
+    # -- going on later -------------------------------------------------------------------------
+
+    def fleet_state(self) -> FleetState:
+        """Return where it stands, between two events."""
+        return FleetState(
+            simulation=self.state(),
+            reasons={name: sorted(reasons) for name, reasons in self._reasons.items()},
+            intervals=dict(self._taken),
+            healed=self.healed,
+        )
+
+    def restore_fleet(self, state: FleetState) -> None:
+        """Go on from where another one stood; the intervals were followed from their start."""
+        self.restore(state.simulation)
+        self._reasons = {name: set(reasons) for name, reasons in state.reasons.items()}
+        self.healed = state.healed
+        for name, taken in state.intervals.items():
+            for _ in islice(self._intervals[name], taken - self._taken[name]):
+                self._taken[name] += 1

@@ -15,9 +15,7 @@ __all__ = ["Accounting", "SpeedMeter", "Straggling"]
 class Accounting(Meter, Protocol):
     """A meter that adds up what was spent."""
 
-    @property
-    def spent(self) -> Spent:
-        """All that was spent so far."""
+    spent: Spent  # so far
 
 
 @dataclass(slots=True)

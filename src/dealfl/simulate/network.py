@@ -32,3 +32,12 @@ class Network:
         copies = 1 + (self._random.random() < self.repetition)
         arriving = [copy for copy in range(copies) if self._random.random() >= self.loss]
         return [self._random.uniform(self.shortest_s, self.longest_s) for _ in arriving]
+
+    def state(self) -> tuple[int, tuple[int, ...], float | None]:
+        """Return where the draws stand."""
+        version, numbers, spare = self._random.getstate()
+        return version, numbers, spare
+
+    def restore(self, state: tuple[int, tuple[int, ...], float | None]) -> None:
+        """Draw on from there."""
+        self._random.setstate(state)

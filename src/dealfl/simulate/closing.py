@@ -1,0 +1,99 @@
+"""The end of a simulation: everything under way arrives, and is compared with central training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dealfl.server.figures import Selections, selections
+from dealfl.simulate.energy import fleet_energy
+from dealfl.simulate.fleet_run import FleetRun
+from dealfl.simulate.outcome import Outcome, Participant
+from dealfl.worker import Record, State
+from dealfl.worker.material import material_for
+
+__all__ = ["closed"]
+
+_MOST_REPEATS = 200
+
+
+def closed(run: FleetRun, ended: str) -> Outcome:
+    """Open no more rounds, let everything arrive, and return what came out."""
+    virtual_s = run.rounds[-1].closed_at_s if run.rounds else run.simulation.now_s
+    settle(run)
+    server, journals = run.parts.server, run.parts.journals.values()
+    spent = [one.accounts.spent for one in run.parts.equipment.values()]
+    return Outcome(
+        job=run.fleet.job.name,
+        scheme=run.fleet.job.scheme,
+        learner=run.fleet.learner,
+        seed=run.fleet.job.seed,
+        workers=run.fleet.workers,
+        rounds=tuple(run.rounds),
+        participants=_participants(run),
+        ended=ended,
+        metric=run.problem.metric,
+        quality=run.problem.quality(server.model),
+        learned=sum(int(journal.setting("total_learned", "0")) for journal in journals),
+        evicted=sum(int(journal.setting("total_forgotten", "0")) for journal in journals),
+        quarantined=sum(len(journal.quarantined()) for journal in journals),
+        not_learned=sum(run.left.values()) + run.waiting(),
+        updates=sum(row.folded for row in server.workers.values()),
+        energy=fleet_energy(spent, run.wake_ups_of_everyone),
+        prediction_error=server.predictions.median_error,
+        virtual_s=virtual_s,
+        digest=server.model.digest(),
+        central_digest=_central_digest(run),
+    )
+
+
+def settle(run: FleetRun) -> None:
+    """Wait until every update has its receipt and was counted."""
+    server = run.parts.server
+    server.terms = replace(server.terms, rounds=run.ledger.last_round())
+    run.simulation.heal()
+    for _ in range(_MOST_REPEATS):
+        due_s = max(journal.next_send_s() or 0.0 for journal in run.parts.journals.values())
+        run.simulation.run(max(due_s, run.simulation.now_s + run.fleet.job.ttl_s))
+        if _settled(run):
+            return
+    raise AssertionError("an update is still under way although nothing is lost any more")
+
+
+def _settled(run: FleetRun) -> bool:
+    if run.ledger.open_round() is not None or run.ledger.pending():
+        return False
+    return not any(journal.outbox() for journal in run.parts.journals.values())
+
+
+def _participants(run: FleetRun) -> tuple[Participant, ...]:
+    found_out = selections(run.ledger)
+    found = []
+    for name, device in run.parts.devices.items():
+        spent = run.parts.equipment[name].accounts.spent
+        chosen = found_out.get(name, Selections())
+        journal = run.parts.journals[name]
+        found.append(
+            Participant(
+                name=name,
+                device=device.device,
+                selected=chosen.selected,
+                replied=chosen.replied,
+                learned=int(journal.setting("total_learned", "0")),
+                held=journal.count(State.LEARNED),
+                compute_j=spent.compute.total_j,
+                radio_j=spent.radio.total_j,
+                by_cause_j=spent.whole.by_cause_j,
+                battery=run.parts.equipment[name].device(run.simulation.now_s).battery,
+            )
+        )
+    return tuple(found)
+
+
+def _central_digest(run: FleetRun) -> str:
+    """Train one learner on everything that all workers hold as learned."""
+    records: list[Record] = []
+    for journal in run.parts.journals.values():
+        records += journal.records(State.LEARNED)
+    central = run.problem.make()
+    central.merge(material_for(run.problem.make).statistics(records)[0])
+    return central.digest()

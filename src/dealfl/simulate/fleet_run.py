@@ -1,0 +1,227 @@
+"""A fleet on its way: real server, real workers, real learners; only the clock is virtual."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from dealfl.errors import BadInput
+from dealfl.server import Ledger
+from dealfl.server.figures import round_figures
+from dealfl.simulate.building import build, drawer, network_of
+from dealfl.simulate.config import Fleet
+from dealfl.simulate.events import Arrives
+from dealfl.simulate.fleet_simulation import FleetSimulation
+from dealfl.simulate.outcome import Progress, Round
+from dealfl.simulate.problem import Problem
+from dealfl.simulate.run_state import RunState
+from dealfl.worker import State
+
+__all__ = ["FleetRun"]
+
+_STALLED_S = 2 * 86_400.0  # budgets begin anew every 24 hours: after two days nothing will come
+
+Report = Callable[[Progress], None]
+
+
+class FleetRun:
+    """One simulation, from its start or from where it was left, until it `ended`."""
+
+    def __init__(
+        self, fleet: Fleet, problem: Problem, ledger: Ledger, progress: Report | None = None
+    ) -> None:
+        self.fleet, self.problem, self.ledger = fleet, problem, ledger
+        self.parts = build(fleet, problem, ledger)
+        self.rounds: list[Round] = []
+        self.wake_ups_of_everyone = 0
+        self.fingerprint = _fingerprint(fleet, problem)
+        self._progress = progress or (lambda _: None)
+        self._opened_at_s = 0.0
+        self._streams = {
+            name: iter(stream)
+            for name, stream in zip(self.parts.workers, problem.streams, strict=True)
+        }
+        self.left = {
+            name: len(stream)
+            for name, stream in zip(self.parts.workers, problem.streams, strict=True)
+        }
+        self._taken = dict.fromkeys(self.parts.workers, 0)
+        self.simulation = FleetSimulation(
+            self.parts.server,
+            self.parts.workers.values(),
+            network_of(fleet),
+            dropout_share=fleet.faults.dropout_share,
+            seed=fleet.job.seed,
+            opened=self._round_opened,
+            published=self._model_published,
+        )
+        self.simulation.on(Arrives, self._arrives)
+        draw = drawer(fleet)
+        self._times = {name: fleet.arrival.times(draw(f"arrival/{name}")) for name in self.left}
+        for place, name in enumerate(self.parts.workers):
+            self.simulation.follow(name, fleet.availability.awake(place, draw(f"awake/{name}")))
+
+    def begin(self) -> None:
+        """Give every worker what it has at the start."""
+        for name in self.parts.workers:
+            self._arrive(name, round(self.fleet.arrival.initial_share * self.left[name]))
+            self._expect(name)
+
+    # -- new examples ---------------------------------------------------------------------------
+
+    def _arrive(self, name: str, count: int) -> None:
+        rows = list(islice(self._streams[name], count))
+        self.left[name] -= len(rows)
+        if rows:
+            self.parts.workers[name].ingest(rows)
+            self.simulation.wake(name, self.simulation.now_s)
+
+    def _expect(self, name: str) -> None:
+        if self.simulation.healed or not self.left[name]:
+            return
+        self._taken[name] += 1
+        for moment_s, count in islice(self._times[name], 1):
+            self.simulation.at(moment_s, Arrives(name, count))
+
+    def _arrives(self, event: Arrives) -> None:
+        if not self.simulation.healed:
+            self._arrive(event.name, event.count)
+            self._expect(event.name)
+
+    # -- rounds ---------------------------------------------------------------------------------
+
+    def _round_opened(self) -> None:
+        self._opened_at_s = self.simulation.now_s
+        able = (row.fits and row.waiting > 0 for row in self.parts.server.workers.values())
+        self.wake_ups_of_everyone += sum(able)
+        if self.fleet.arrival.each_round and not self.simulation.healed:
+            for name in self.parts.workers:
+                self._arrive(name, self.fleet.arrival.each_round)
+        self.report()
+
+    def _model_published(self) -> None:
+        closed = self.ledger.rounds()
+        if len(closed) == len(self.rounds) or self.simulation.healed:
+            return
+        number, reason, duration_s, _ = closed[-1]
+        asked = number % self.fleet.job.evaluate_every == 0
+        quality = self.problem.quality(self.parts.server.model) if asked else None
+        spent = [one.accounts.spent for one in self.parts.equipment.values()]
+        figures = round_figures(self.ledger, number)
+        self.rounds.append(
+            Round(
+                number=number,
+                reason=reason,
+                duration_s=duration_s,
+                closed_at_s=self.simulation.now_s,
+                quality=quality,
+                able=figures.able,
+                selected=figures.selected,
+                replied=figures.replied,
+                learned=figures.learned,
+                evicted=figures.evicted,
+                compute_j=sum(one.compute.total_j for one in spent),
+                radio_j=sum(one.radio.total_j for one in spent),
+            )
+        )
+        self.report()
+
+    def report(self) -> None:
+        """Say how far it has come."""
+        known = [one.quality for one in self.rounds if one.quality is not None]
+        spent = [one.accounts.spent for one in self.parts.equipment.values()]
+        rows = self.parts.server.workers.values()
+        self._progress(
+            Progress(
+                rounds=len(self.rounds),
+                of_rounds=self.fleet.job.rounds,
+                virtual_s=self.simulation.now_s,
+                quality=known[-1] if known else None,
+                workers=self.fleet.workers,
+                asleep=len(self.simulation.asleep),
+                selected=sum(row.training for row in rows),
+                learned=sum(one.learned for one in self.rounds),
+                evicted=sum(one.evicted for one in self.rounds),
+                compute_j=sum(one.compute.total_j for one in spent),
+                radio_j=sum(one.radio.total_j for one in spent),
+                last=self.rounds[-1] if self.rounds else None,
+            )
+        )
+
+    # -- until the end --------------------------------------------------------------------------
+
+    def ended(self) -> str:
+        """Return why it is over, or nothing if it is not."""
+        now_s, job = self.simulation.now_s, self.fleet.job
+        if self.parts.server.finished:
+            return "all rounds" if len(self.rounds) >= job.rounds else "converged"
+        if self._nothing_left():
+            return "no examples left"
+        if now_s - self._opened_at_s > _STALLED_S + job.ttl_s:
+            return "nobody could be woken any more"
+        return "longest_h is over" if now_s >= job.longest_h * 3600.0 else ""
+
+    def advance(self) -> None:
+        """Let as much virtual time pass as a round may take."""
+        self.simulation.run(self.simulation.now_s + self.fleet.job.ttl_s)
+
+    def _nothing_left(self) -> bool:
+        if any(self.left.values()) or self.ledger.open_round() is not None:
+            return False
+        return not self.waiting()
+
+    def waiting(self) -> int:
+        """Return how many examples wait to be learned."""
+        return sum(journal.count(State.WAITING) for journal in self.parts.journals.values())
+
+    # -- going on later -------------------------------------------------------------------------
+
+    def state(self) -> RunState:
+        """Return where it stands, between two events."""
+        return RunState(
+            fleet=self.fingerprint,
+            simulation=self.simulation.fleet_state(),
+            ledger=self.ledger.content(),
+            journals={name: one.content() for name, one in self.parts.journals.items()},
+            equipment={name: one.state() for name, one in self.parts.equipment.items()},
+            rounds=self.rounds,
+            left=self.left,
+            arrivals=self._taken,
+            opened_at_s=self._opened_at_s,
+            wake_ups_of_everyone=self.wake_ups_of_everyone,
+        )
+
+    def restore(self, state: RunState) -> None:
+        """Go on from where another run of the same fleet stood."""
+        if state.fleet != self.fingerprint:
+            raise BadInput(
+                "job or data were changed since the run was interrupted; undo the change, or "
+                "begin anew"
+            )
+        self.ledger.replace_content(state.ledger)
+        for name, journal in self.parts.journals.items():
+            journal.replace_content(state.journals[name])
+            self.parts.equipment[name].restore(state.equipment[name])
+            _skip(self._streams[name], self.left[name] - state.left[name])
+            _skip(self._times[name], state.arrivals[name])
+        self.parts.server.reload()
+        self.simulation.restore_fleet(state.simulation)
+        self.rounds, self.left, self._taken = list(state.rounds), state.left, state.arrivals
+        self._opened_at_s = state.opened_at_s
+        self.wake_ups_of_everyone = state.wake_ups_of_everyone
+
+
+def _fingerprint(fleet: Fleet, problem: Problem) -> str:
+    """Return what tells one run from another: the job, and the data it is about."""
+    hashed = hashlib.sha256(fleet.fingerprint.encode())
+    for stream in problem.streams:
+        for owner, body in stream:
+            hashed.update(owner.encode())
+            hashed.update(body)
+    return hashed.hexdigest()
+
+
+def _skip(things: Iterator[object], count: int) -> None:
+    for _ in islice(things, count):
+        pass

@@ -1,0 +1,71 @@
+"""A simulation written down: everything that is needed to go on, in one file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from pathlib import Path
+
+import msgspec
+
+from dealfl.errors import BadBytes, BadInput
+from dealfl.power import Spent
+from dealfl.simulate.fleet_simulation import FleetState
+from dealfl.simulate.outcome import Round
+
+__all__ = ["EquipmentState", "RunState", "read_state", "write_state"]
+
+_MAGIC = b"DEALRUN\x01"
+_MOST_BYTES = 1 << 31
+
+
+class EquipmentState(msgspec.Struct, frozen=True):
+    """What a worker's device has spent, what is left, and where its draws stand."""
+
+    spent: Spent
+    battery: tuple[float, float, float]
+    draws: tuple[int, tuple[int, ...], float | None]
+
+
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a simulation stands between two events."""
+
+    fleet: str  # fingerprint of what is simulated
+    simulation: FleetState
+    ledger: bytes
+    journals: dict[str, bytes]
+    equipment: dict[str, EquipmentState]
+    rounds: list[Round]
+    left: dict[str, int]
+    arrivals: dict[str, int]
+    opened_at_s: float
+    wake_ups_of_everyone: int
+
+
+def write_state(state: RunState, path: Path) -> None:
+    """Replace a file by this state; a crash leaves the old one or the new one."""
+    body = zlib.compress(msgspec.msgpack.encode(state), 1)
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        file.write(_MAGIC + hashlib.sha256(body).digest() + body)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def read_state(path: Path) -> RunState:
+    """Return the state in a file."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{path} can not be read ({error.strerror}); begin anew") from error
+    start = len(_MAGIC) + 32
+    body = content[start:]
+    if content[: len(_MAGIC)] != _MAGIC or hashlib.sha256(body).digest() != content[8:start]:
+        raise BadBytes(f"{path} is damaged or of another version; remove it and begin anew")
+    plain = zlib.decompressobj().decompress(body, _MOST_BYTES)
+    try:
+        return msgspec.msgpack.decode(plain, type=RunState)
+    except msgspec.MsgspecError as error:
+        raise BadBytes(f"{path} can not be used ({error}); remove it and begin anew") from error

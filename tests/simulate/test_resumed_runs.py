@@ -1,0 +1,113 @@
+"""A run that was written down and read again ends as one that never stopped, bit for bit."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dealfl.errors import BadBytes, BadInput
+from dealfl.simulate import Outcome, run_fleet
+from dealfl.simulate.closing import closed
+from dealfl.simulate.fleet import resumable_run
+from dealfl.simulate.fleet_run import FleetRun
+from dealfl.simulate.run_state import read_state, write_state
+from tests.simulate.fleets import fleet
+from tests.simulate.test_phone_fleets import phone_fleet
+
+CHAOS = {
+    "job.rounds": 8,
+    "faults.loss": 0.2,
+    "faults.repetition": 0.1,
+    "faults.dropout_share": 0.2,
+    "faults.straggler_share": 0.3,
+    "faults.longest_delay_s": 5,
+}
+COMING_AND_GOING = {
+    "availability": {"kind": "markov", "up_s": 300, "down_s": 100},
+    "arrival": {"pattern": "poisson", "examples_per_hour": 200},
+}
+
+
+def stopped_after(run: FleetRun, events: int) -> FleetRun:
+    """Let so many events happen, and then be interrupted."""
+    simulation = run.simulation
+    take = simulation._actions.copy()
+    left = [events]
+
+    def counted(action: Any) -> Any:
+        def act(event: Any) -> None:
+            action(event)
+            left[0] -= 1
+            simulation.interrupted = left[0] <= 0
+
+        return act
+
+    for kind, action in take.items():
+        simulation.on(kind, counted(action))
+    while not run.ended() and not simulation.interrupted:
+        run.advance()
+    return run
+
+
+def same(first: Outcome, second: Outcome) -> bool:
+    """Compare all but how well the server predicted since its start, which is another one."""
+    return replace(first, prediction_error=None) == replace(second, prediction_error=None)
+
+
+def finished(run: FleetRun) -> Outcome:
+    while not run.ended():
+        run.advance()
+    return closed(run, run.ended())
+
+
+@pytest.mark.parametrize("selector", ["uniform", "fair_ucb", "thompson", "discounted", "oort"])
+def test_interrupted_again_and_again_it_ends_the_same(tmp_path: Path, selector: str) -> None:
+    made = fleet(CHAOS | {"job.selector": selector}, sections=COMING_AND_GOING)
+    whole = run_fleet(made)
+    assert whole.exact
+    run = resumable_run(made)
+    for stop in (1, 7, 40, 133, 250):
+        write_state(stopped_after(run, stop).state(), tmp_path / "state")
+        run = resumable_run(made, read_state(tmp_path / "state"))
+    assert same(finished(run), whole)
+
+
+def test_phones_go_on_with_what_they_spent_and_have_left(tmp_path: Path) -> None:
+    made = phone_fleet({"job.rounds": 6, "faults.straggler_share": 0.3})
+    whole = run_fleet(made)
+    assert whole.energy.whole_j > 0
+    run = stopped_after(resumable_run(made), 60)
+    write_state(run.state(), tmp_path / "state")
+    assert same(finished(resumable_run(made, read_state(tmp_path / "state"))), whole)
+
+
+def test_another_job_or_other_data_can_not_go_on(tmp_path: Path) -> None:
+    run = stopped_after(resumable_run(fleet()), 20)
+    for other in (fleet({"job.forget_fraction": "0.5"}), fleet({"data.rows": 50})):
+        with pytest.raises(BadInput, match="changed since the run was interrupted"):
+            resumable_run(other, run.state())
+
+
+@pytest.mark.parametrize("place", [0, 9, 45, -1])
+def test_a_damaged_state_is_found_out(tmp_path: Path, place: int) -> None:
+    path = tmp_path / "state"
+    write_state(stopped_after(resumable_run(fleet()), 20).state(), path)
+    damaged = bytearray(path.read_bytes())
+    damaged[place] ^= 1
+    path.write_bytes(bytes(damaged))
+    with pytest.raises(BadBytes, match="begin anew"):
+        read_state(path)
+    with pytest.raises(BadInput, match="begin anew"):
+        read_state(tmp_path / "nothing")
+
+
+def test_a_state_that_can_not_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    state = stopped_after(resumable_run(fleet()), 20).state()
+    write_state(state, path)
+    before = path.read_bytes()
+    (tmp_path / "state.part").mkdir()
+    with pytest.raises(OSError):
+        write_state(state, path)
+    assert path.read_bytes() == before

@@ -85,6 +85,13 @@ def test_other_delimiters_line_ends_and_encodings_give_the_same_examples(
     assert simulated(one).digest == simulated(other).digest
 
 
+def test_a_mark_at_the_start_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+    text = iris().replace("length,width,label", "label,width,length")
+    rows = [",".join(reversed(line.split(","))) for line in text.splitlines()[1:]]
+    data = write(tmp_path, "bom.csv", "\n".join(["label,width,length", *rows]), "utf-8-sig")
+    assert tomllib.loads(begun(data).read_text())["source"]["target"] == "label"
+
+
 def test_decimal_commas_are_read(tmp_path: Path) -> None:
     text = houses(delimiter=";").replace(".", ",")
     job = begun(write(tmp_path, "german.csv", text), "--target", "price")

@@ -50,6 +50,17 @@ loss = 0
 repetition = 0
 shortest_delay_s = 0
 longest_delay_s = 0
+
+[rewards]
+speed = 1.0
+volume = 1.0
+energy = 1.0
+half_time = 0.05
+half_data = 20.0
+half_energy_j = 0.3
+
+[selection]
+seed = 1
 """
 
 TABLE = """\
@@ -232,6 +243,26 @@ def test_every_key_that_is_misspelt_is_told_with_its_line_and_the_nearest_one(
     assert f"job.toml, line {number}: " in told
     assert repr(shown) in told or f"[{shown}]" in told
     assert f"did you mean {meant!r}?" in told
+
+
+def test_a_misspelt_key_that_chooses_is_told_even_after_those_that_depend_on_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _files(tmp_path)
+    wrong = '[availability]\nup_s = 1\ndown_s = 1\nkindd = "markov"\n'
+    text = '[job]\ndataset = "digits"\n[[devices]]\ncount = 2\n' + wrong
+    assert main(["simulate", str(write(tmp_path, "job.toml", text))]) == 2
+    assert "line 8: no key 'kindd' in availability; did you mean 'kind'?" in capsys.readouterr().err
+
+
+def test_a_column_whose_name_must_be_quoted_is_told_with_its_own_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _files(tmp_path)
+    text = _fleet("table").replace("rooms = {", '"rooms (in all)" = {')
+    number = text[: text.index('"rooms (in all)"')].count("\n") + 1
+    assert main(["simulate", str(write(tmp_path, "job.toml", text))]) == 2
+    assert f"line {number}: no column 'rooms (in all)' in houses.csv" in capsys.readouterr().err
 
 
 def test_the_page_lists_every_key_as_the_sections_have_them() -> None:

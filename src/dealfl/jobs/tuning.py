@@ -12,7 +12,7 @@ from dealfl.jobs.lists import numbers, yes_no
 from dealfl.jobs.settings import Kind, nearest, number, read_value, text, whole
 from dealfl.learners import LEARNERS
 
-__all__ = ["learner_keys", "read_tuning"]
+__all__ = ["kind_of", "learner_keys", "read_tuning"]
 
 _NOT_KEYS = ("self", "n_features", "n_items", "classes", "item_order", "storage")
 
@@ -26,13 +26,14 @@ def learner_keys(learner: str) -> dict[str, tuple[Kind, object]]:
     """
     parameters = inspect.signature(LEARNERS[learner].__init__).parameters
     return {
-        name: (_kind(parameter), parameter.default)
+        name: (kind_of(parameter), parameter.default)
         for name, parameter in parameters.items()
         if name not in _NOT_KEYS
     }
 
 
-def _kind(parameter: inspect.Parameter) -> Kind:
+def kind_of(parameter: inspect.Parameter) -> Kind:
+    """Return what a parameter takes, by its annotation and default."""
     if "ArrayLike" in str(parameter.annotation):
         return numbers()
     for kind, takes in ((bool, yes_no()), (int, whole(0)), (float, number(0.0))):

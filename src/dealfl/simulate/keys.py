@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
@@ -14,8 +15,10 @@ from dealfl.jobs.rewards import Rewards
 from dealfl.jobs.settings import Kind, settings_of
 from dealfl.jobs.source import SOURCES
 from dealfl.jobs.toml_text import toml_value
-from dealfl.jobs.tuning import learner_keys
+from dealfl.jobs.tuning import kind_of, learner_keys
 from dealfl.learners import LEARNERS
+from dealfl.server.selection import SELECTORS
+from dealfl.server.selection import settings_of as selector_keys
 from dealfl.simulate.arrivals import ARRIVALS
 from dealfl.simulate.availability import AVAILABILITIES
 from dealfl.simulate.config import Faults
@@ -49,6 +52,14 @@ def _parts() -> Iterator[str]:
     yield from _variants("[availability]", "kind", AVAILABILITIES)
     yield from _section("[faults]", Faults)
     yield from _section("[rewards]", Rewards)
+    for name in SELECTORS:
+        if keys := _selector_keys(name):
+            yield from _table(f"[selection] for {name}", SELECTORS[name], keys)
+
+
+def _selector_keys(name: str) -> dict[str, tuple[Kind, object]]:
+    parameters = inspect.signature(SELECTORS[name]).parameters
+    return {key: (kind_of(parameters[key]), parameters[key].default) for key in selector_keys(name)}
 
 
 def _variants(section: str, tag: str, variants: Mapping[str, type]) -> Iterator[str]:
@@ -64,7 +75,7 @@ def _section(title: str, section: type) -> Iterator[str]:
 
 
 def _table(
-    title: str, section: type, keys: Keys, says: Mapping[str, str] = MappingProxyType({})
+    title: str, section: object, keys: Keys, says: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[str]:
     first = (section.__doc__ or "").partition("\n")[0]
     yield f"### {title}\n\n{first}\n"

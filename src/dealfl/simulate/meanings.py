@@ -13,6 +13,7 @@ MEANINGS: Mapping[str, str] = {
     "forget_fraction": "how much of the old is evicted at each training, θ in the paper",
     "rounds": "after so many rounds it ends",
     "workers_per_round": "how many workers a round asks",
+    "least_workers": "a round does not open for fewer",
     "over_select": "times as many are asked, for those that will not answer",
     "ttl_s": "a round's time to live",
     "selector": "who chooses the workers of a round",
@@ -95,6 +96,13 @@ MEANINGS: Mapping[str, str] = {
     "half_time": "the share of the time to live after which speed counts half; 0: 1 − t/TTL",
     "half_data": "so many examples count half",
     "half_energy_j": "so much energy counts half",
+    # [selection]
+    "selection.seed": "of what the selector draws; left out, the job's",
+    "fairness": "the least share of rounds that each worker takes part in",
+    "eta": "how much rewards count beside fairness",
+    "weight_cap": "more examples waiting than that do not count",
+    "discount": "how much of the past counts after each round",
+    "exploration": "how much the little tried are preferred",
     # [[devices]]
     "count": "how many of them",
     "phone": "a phone of `dealfl devices`, or the path of a phone's TOML file",

@@ -43,7 +43,7 @@ def trained(row: WorkerRow, slowness: float = 1.0, draw: random.Random | None = 
     return said(
         learned=row.waiting,
         operations=operations,
-        elapsed_s=spent.whole.elapsed_s * max(noise, 0.5),
+        elapsed_s=spent.compute.elapsed_s * max(noise, 0.5),
         energy_j=spent.whole.total_j,
     )
 

@@ -12,12 +12,12 @@ TTL_S = 60.0
 DELIVERY_S = 0.5  # an assignment and an update on their way
 PLAIN = RewardWeights()
 
-# operations for an example, bytes of a model, bytes of an update
+# operations for an example, bytes of a model and of an update, as the example fleets have them
 JOBS = {
-    "tikhonov_classifier": (35_511, 200_000, 150_000),  # digits, 256 ReLU features
-    "personalized_pagerank": (100, 300_000, 10_000),  # movielens, an interaction of a history
-    "naive_bayes": (112, 1_000, 500),  # mushrooms
-    "neighbors": (51_840, 200_000, 5_000),  # covtype
+    "tikhonov_classifier": (35_778, 143_324, 107_546),  # digits, 256 ReLU features
+    "personalized_pagerank": (38, 909_459, 42_231),  # movielens, an interaction of a history
+    "naive_bayes": (113, 1_496, 1_176),  # mushrooms
+    "neighbors": (51_857, 44_912, 6_432),  # covtype
 }
 
 

@@ -84,10 +84,25 @@ def test_a_phone_meter_adds_up_what_it_says() -> None:
     meter.start()
     costs = [meter.cost(done) for _ in range(3)]
     assert sum(cost.energy_j for cost in costs) == pytest.approx(meter.spent.whole.total_j)
-    assert sum(cost.elapsed_s for cost in costs) == pytest.approx(meter.spent.whole.elapsed_s)
+    assert sum(cost.elapsed_s for cost in costs) == pytest.approx(meter.spent.compute.elapsed_s)
+    assert sum(cost.transfer_s for cost in costs) == pytest.approx(meter.spent.radio.elapsed_s)
+    assert costs[0].transfer_s > 0.0
     assert meter.spent.wake_ups == 3
     assert meter.spent.scratch_j > 3 * meter.spent.fastest_compute_j
     assert {cost.source for cost in costs} == {"modelled"}
+
+
+def test_an_update_leaves_when_it_was_trained_and_sent_and_says_how_long_training_took() -> None:
+    class Slow(FixedMeter):
+        def cost(self, done: Done) -> Cost:
+            return Cost(2.0, 1.0, transfer_s=3.0)
+
+    one = welcomed(meter=Slow())
+    one.ingest(rows(1))
+    assert not updates(one.handle([assignment(1)], 0.0).messages)
+    assert not updates(one.handle([], 4.9).messages)
+    (sent,) = updates(one.handle([], 5.0).messages)
+    assert sent.elapsed_s == 2.0
 
 
 # -- measured -----------------------------------------------------------------------------------

@@ -92,15 +92,15 @@ def present(estimate: TimeEstimate) -> TrainingTime:
     return TrainingTime(missed * law.seconds_per_operation, missed * law.overhead_s)
 
 
-def mean(before: float, new: float, at_least: float = 0.0) -> float:
-    """Return a running mean that no single figure can more than double, or lift by `at_least`.
+def mean(before: float, new: float, weight: float = _NEW, at_least: float = 0.0) -> float:
+    """Return a running mean that takes no figure for more than twice itself and `at_least`.
 
     >>> mean(10.0, 11.0), mean(10.0, 1e18), mean(0.0, 7.0)
     (10.2, 12.0, 7.0)
     """
     if not before and not at_least:
         return new
-    return before + _NEW * (min(new, _WILDEST * before + at_least) - before)
+    return before + weight * (min(new, _WILDEST * before + at_least) - before)
 
 
 def _improved(estimate: TimeEstimate, cycles: float, figure: float) -> TimeEstimate:

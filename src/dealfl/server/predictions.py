@@ -7,6 +7,7 @@ missed lately moves it further: models grow, and so does the time to fetch them.
 from __future__ import annotations
 
 import json
+import math
 from collections import deque
 from dataclasses import dataclass, replace
 from statistics import median
@@ -31,6 +32,7 @@ _BOUNDS = {
     "evicted": 1e9,
 }
 _ALIKE = LearnerCycles(Cycles(1.0), Cycles(1.0))  # a learner that was not measured
+_NEW_SHARE = 0.05
 _LITTLE = 0.01  # of those held: so much more may be evicted than before
 _ERRORS = 200
 
@@ -55,7 +57,7 @@ class Outlook:
 
     def of(self, waiting: int, held: int) -> Prediction:
         """Return what learning so many examples will take, and evicting some of those held."""
-        evicted = self.evicted_share * held
+        evicted = math.floor(self.evicted_share * held + 0.5)
         work = _cycles(self.cycles, self.operations_per_example, waiting, evicted)
         energy = self.energy
         energy_j = energy.seconds_per_operation * work + energy.overhead_s if energy else 0.0
@@ -91,6 +93,7 @@ class Predictions:
         self._errors: deque[float] = deque(maxlen=_ERRORS)
         self._operations_per_example = 0.0
         self._evicted_share = 0.0
+        self._evictions = 0  # how often there was something to evict
         self._state: bytes | None = None
 
     # -- what to expect -------------------------------------------------------------------------
@@ -144,7 +147,9 @@ class Predictions:
         self._operations_per_example = mean(self._operations_per_example, per_example)
         if row.held > 0:
             share = min(update.evicted / row.held, 1.0)
-            self._evicted_share = mean(self._evicted_share, share, at_least=_LITTLE)
+            self._evictions += 1
+            weight = max(1.0 / self._evictions, _NEW_SHARE)
+            self._evicted_share = mean(self._evicted_share, share, weight, at_least=_LITTLE)
         work = _cycles(self._cycles, per_example, update.learned, update.evicted)
         kind = self._kinds.pop(row.device, None) or profiled(row.device, self._learner)
         kind = kind or first(work, update.elapsed_s)
@@ -171,6 +176,7 @@ class Predictions:
                 "learner": self._learner,
                 "operations_per_example": self._operations_per_example,
                 "evicted_share": self._evicted_share,
+                "evictions": self._evictions,
                 "kinds": {name: kind.as_dict() for name, kind in self._kinds.items()},
             }
             self._state = json.dumps(content).encode()
@@ -184,14 +190,14 @@ class Predictions:
             if content.get("version") != _VERSION or content.get("learner") != self._learner:
                 return
             kinds = {name: Kind.from_dict(table) for name, table in content["kinds"].items()}
-            rate, share = (
+            rate, share, evictions = (
                 require_number(name, content[name], least=0.0)
-                for name in ("operations_per_example", "evicted_share")
+                for name in ("operations_per_example", "evicted_share", "evictions")
             )
         except (BadInput, ValueError, KeyError, TypeError, AttributeError):
             return
         self._kinds, self._operations_per_example = kinds, rate
-        self._evicted_share, self._state = share, state
+        self._evicted_share, self._evictions, self._state = share, int(evictions), state
 
 
 def _plausible(update: Update) -> bool:
@@ -202,6 +208,6 @@ def _plausible(update: Update) -> bool:
 
 
 def _cycles(cycles: LearnerCycles, per_example: float, learned: float, evicted: float) -> float:
-    """Return the cycles of learning and evicting; those of the calls themselves are overhead."""
-    learning = cycles.learn.per_operation * learned
-    return per_example * (learning + cycles.forget.per_operation * evicted)
+    """Return the cycles of learning and evicting; those of the call to learn are overhead."""
+    learning = cycles.learn.per_operation * per_example * learned
+    return learning + cycles.forget.of(per_example * evicted)

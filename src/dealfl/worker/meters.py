@@ -36,7 +36,8 @@ class PhoneMeter:
         """Return what was done costs this phone."""
         spent = self._spending.of(_training(done))
         self.spent = self.spent + spent
-        return Cost(spent.whole.elapsed_s, spent.whole.total_j)
+        transfer_s = spent.radio.elapsed_s
+        return Cost(spent.compute.elapsed_s, spent.whole.total_j, transfer_s=transfer_s)
 
 
 def _training(done: Done) -> Training:

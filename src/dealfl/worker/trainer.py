@@ -45,11 +45,16 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a training cost; the energy is measured or modelled, as `source` says."""
+    """What a training cost; the energy is measured or modelled, as `source` says.
+
+    `elapsed_s` is the training alone. `transfer_s` is the time over the air where that is
+    modelled; where it is real, it passes by itself.
+    """
 
     elapsed_s: float
     energy_j: float
     source: str = "modelled"
+    transfer_s: float = 0.0
 
 
 class Meter(Protocol):
@@ -123,7 +128,7 @@ class Trainer:
     ) -> float:
         """Put an update and what it cost into the outbox; return when it leaves."""
         cost = self._meter.cost(done)
-        due_s = now_s + cost.elapsed_s
+        due_s = now_s + cost.elapsed_s + cost.transfer_s
         self._outbox.post(
             change.delta,
             due_s,

@@ -5,16 +5,31 @@ import sys
 from collections.abc import Sequence
 
 from dealfl import __version__
-from dealfl.cli import datasets, devices, job, run, simulate
+from dealfl.cli import (
+    backup,
+    datasets,
+    devices,
+    job,
+    metrics,
+    model,
+    run,
+    simulate,
+    status,
+    workers,
+)
 from dealfl.errors import BadInput, DealError
 
 __all__ = ["main", "parser"]
+
+_COMMANDS = (run, simulate, job, status, workers, model, backup, metrics, datasets, devices)
 
 _EPILOG = """\
 examples:
   dealfl run                       learn, forget and prove it, on handwritten digits
   dealfl simulate fleet.toml       a fleet of phones under a virtual clock
   dealfl job init houses.csv       a job for your own data
+  dealfl status                    how the latest run is doing
+  dealfl model info runs/digits    what a run has learned
   dealfl datasets                  the datasets there are, and where they were found
   dealfl devices show nexus        what a cycle costs on a phone, clock by clock
 """
@@ -30,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"dealfl {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", title="commands", required=True)
-    for command in (run, simulate, job, datasets, devices):
+    for command in _COMMANDS:
         command.add_parser(commands)
     return top
 

@@ -159,6 +159,16 @@ class NaiveBayes(RowLearner):
             self._model = priors, np.log(weights) - np.log(weights.sum(axis=1, keepdims=True))
         return self._model
 
+    @property
+    def log_priors(self) -> Floats:
+        """The logarithm of each class's share; −∞ for a class without examples."""
+        return self._logarithms()[0].copy()
+
+    @property
+    def log_probabilities(self) -> Floats:
+        """The logarithm of each feature's share in a class, one row a class."""
+        return self._logarithms()[1].copy()
+
     def _joint(self, X: object) -> Floats:
         matrix = as_matrix(X, self._features)
         priors, features = self._logarithms()

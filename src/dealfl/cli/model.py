@@ -1,0 +1,180 @@
+"""`dealfl model`: what a model is, taking it elsewhere, and predicting with it."""
+
+import argparse
+import csv
+import dataclasses
+import io
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dealfl.cli.tables import add_json, print_problems, print_table
+
+__all__ = ["add_parser"]
+
+_EPILOG = """\
+examples:
+  dealfl model info runs/digits                        what the run has learned
+  dealfl model export runs/digits --out digits.deal    a file that dealfl.learners.load opens
+  dealfl model export runs/digits --arrays digits.npz  arrays that numpy opens
+  dealfl model predict runs/digits new.csv             a prediction for each row
+  dealfl model predict films.deal histories.csv --top 5    five items for each owner
+
+MODEL is a saved model, a run folder or a ledger. Columns are matched by the names of the job, which
+an exported model carries along; without a job they are taken in the order of the features.
+"""
+_LISTED = 8
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the command `model`."""
+    parser = subparsers.add_parser(
+        "model",
+        help="show, export and use a model",
+        description="Show what a model is, export it, or predict with it.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(metavar="ACTION", title="actions", required=True)
+    info = actions.add_parser("info", help="learner, settings, digest and sizes")
+    export = actions.add_parser("export", help="write it to a file, or to numpy arrays")
+    predict = actions.add_parser("predict", help="predictions for a CSV")
+    for action, run in ((info, _info), (export, _export), (predict, _predict)):
+        action.epilog, action.formatter_class = _EPILOG, argparse.RawDescriptionHelpFormatter
+        action.add_argument(
+            "model", metavar="MODEL", help="a saved model, a run folder or a ledger"
+        )
+        action.add_argument("--job", metavar="JOB.toml", help="the job, if it is not found there")
+        add_json(action)
+        action.set_defaults(run=run)
+    export.add_argument("--out", metavar="MODEL.deal", help="a model that learners.load opens")
+    export.add_argument("--arrays", metavar="ARRAYS.npz", help="arrays that numpy.load opens")
+    predict.add_argument("data", metavar="DATA.csv", help="rows, or lines of owner and item")
+    predict.add_argument("--out", metavar="FILE.csv", help="where to write (the output)")
+    predict.add_argument("--top", type=int, metavar="K", help="so many items for an owner (10)")
+    for action in (export, predict):
+        action.add_argument("--force", action="store_true", help="write over a file that is there")
+
+
+def _info(arguments: argparse.Namespace) -> int:
+    from dealfl.service.models import opened
+
+    info = opened(arguments.model, arguments.job).info()
+    if arguments.json:
+        print(json.dumps(info))
+        return 0
+    settings = info.pop("settings")
+    rows = [(key.replace("_", " "), _shown(value)) for key, value in info.items()]
+    print_table([*rows, *((f"  {key}", _shown(value)) for key, value in settings.items())])
+    return 0
+
+
+def _shown(value: Any) -> str:  # noqa: ANN401
+    if value is None:
+        return "not known"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_shown(one)}" for key, one in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value[:_LISTED])) + (", …" if len(value) > _LISTED else "")
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from dealfl.errors import BadInput
+    from dealfl.service.arrays import save_arrays
+    from dealfl.service.models import export, opened
+
+    if not arguments.out and not arguments.arrays:
+        raise BadInput("nothing to write; give --out MODEL.deal, --arrays ARRAYS.npz, or both")
+    model = opened(arguments.model, arguments.job)
+    written: dict[str, Any] = {"digest": model.learner.digest()}
+    if arguments.out:
+        export(model, Path(arguments.out), force=arguments.force)
+        written["model"] = arguments.out
+    if arguments.arrays:
+        written["arrays"] = arguments.arrays
+        written["names"] = save_arrays(model, Path(arguments.arrays), force=arguments.force)
+    if arguments.json:
+        print(json.dumps(written))
+    else:
+        print_table([(key, _shown(value)) for key, value in written.items()])
+    return 0
+
+
+# -- predictions --------------------------------------------------------------------------------
+
+
+def _predict(arguments: argparse.Namespace) -> int:
+    from dealfl.errors import BadInput
+    from dealfl.learners import PersonalizedPageRank
+    from dealfl.service.models import opened, require_free
+
+    if arguments.top is not None and arguments.top < 1:
+        raise BadInput(f"--top {arguments.top}: give a number from 1 on")
+    if arguments.out:
+        require_free(Path(arguments.out), force=arguments.force)
+    model = opened(arguments.model, arguments.job)
+    recommends = isinstance(model.learner, PersonalizedPageRank)
+    if arguments.top is not None and not recommends:
+        raise BadInput(f"--top is for items; a {model.learner.name} predicts one value for a row")
+    return (_recommend_items if recommends else _predict_rows)(arguments, model)
+
+
+def _predict_rows(arguments: argparse.Namespace, model: Any) -> int:  # noqa: ANN401
+    from dealfl.service.predicting import predict
+
+    found = list(predict(model, Path(arguments.data)))
+    problems = [one.problem for one in found if one.problem is not None]
+    rows = [{"line": one.line, "prediction": one.value} for one in found]
+    _write(arguments, rows, problems, ("line", "prediction"))
+    return int(len(problems) == len(found))
+
+
+def _recommend_items(arguments: argparse.Namespace, model: Any) -> int:  # noqa: ANN401
+    from dealfl.service.predicting import recommend
+
+    found, problems, count = recommend(model, Path(arguments.data), arguments.top or 10)
+    rows = [dataclasses.asdict(one) for one in found]
+    _write(arguments, rows, problems, ("owner", "rank", "item", "score"))
+    return int(len(problems) == count)
+
+
+def _write(
+    arguments: argparse.Namespace,
+    rows: list[dict[str, Any]],
+    problems: Sequence[Any],
+    columns: Sequence[str],
+) -> None:
+    text = io.StringIO(newline="")
+    table = csv.DictWriter(text, columns, lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    if arguments.out:
+        _replace(Path(arguments.out), text.getvalue())
+    if arguments.json:
+        told = [dataclasses.asdict(problem) for problem in problems]
+        kept = {"out": arguments.out} if arguments.out else {"predictions": rows}
+        print(json.dumps({**kept, "rows": len(rows), "problems": told}))
+        return
+    if arguments.out:
+        print(f"{arguments.out}: {len(rows):,} rows")
+    else:
+        print(text.getvalue(), end="")
+    print_problems([f"{arguments.data}, {problem}" for problem in problems])
+    sys.stdout.flush()
+
+
+def _replace(out: Path, text: str) -> None:
+    """Write a file as a whole or not at all."""
+    from dealfl.errors import BadInput
+
+    draft = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8", newline="")
+        draft.replace(out)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise BadInput(f"{out} can not be written: {error.strerror}; give another --out") from error

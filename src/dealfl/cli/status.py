@@ -1,0 +1,126 @@
+"""`dealfl status`: how a run is doing, once or again and again."""
+
+import argparse
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from dealfl.cli.tables import add_json, print_table, short_number
+
+if TYPE_CHECKING:
+    from dealfl.service.status import RunStatus
+
+__all__ = ["add_parser"]
+
+_EPILOG = """\
+examples:
+  dealfl status                      the latest run in runs/
+  dealfl status runs/digits          the run in a folder
+  dealfl status ledger.db --watch    again every 2 seconds, until Ctrl-C
+  dealfl status runs/digits --json   one JSON object
+
+It reads the ledger only, also while a server writes, and is never in its way.
+"""
+
+_CLEAR = "\x1b[H\x1b[2J"
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the command `status`."""
+    parser = subparsers.add_parser(
+        "status",
+        help="show how a run is doing",
+        description="Show rounds, workers, updates, model and energy of a run, from its ledger.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "run_folder", nargs="?", default="", metavar="RUN",
+        help="a run folder or a ledger file (the latest in runs/)",
+    )  # fmt: skip
+    parser.add_argument("--watch", action="store_true", help="show it again every few seconds")
+    parser.add_argument(
+        "--every", type=float, default=2.0, metavar="SECONDS", help="how often to look (2)"
+    )
+    add_json(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from dealfl.errors import BadInput
+    from dealfl.service.folders import RunFolder
+    from dealfl.service.status import run_status
+
+    if not 0.1 <= arguments.every <= 86_400:
+        raise BadInput(f"--every {arguments.every:g}: give seconds from 0.1 to 86400")
+    run = RunFolder.at(arguments.run_folder)
+    try:
+        while True:
+            status = run_status(run)
+            if arguments.json:
+                print(json.dumps(status.as_dict()), flush=True)
+            else:
+                _print(status, clear=arguments.watch and sys.stdout.isatty())
+            if not arguments.watch:
+                return 0
+            time.sleep(arguments.every)
+    except KeyboardInterrupt:
+        if not arguments.watch:
+            raise
+        return 0  # that is how watching ends
+
+
+def _print(status: "RunStatus", clear: bool) -> None:
+    if clear:
+        print(_CLEAR, end="")
+    print(f"{status.job or 'run'} ({status.ledger})")
+    print_table([(f"  {name}", value) for name, value in _rows(status)])
+    sys.stdout.flush()
+
+
+def _rows(status: "RunStatus") -> list[tuple[str, str]]:
+    states = ", ".join(f"{count} {state}" for state, count in status.workers.items() if count)
+    flagged = f"; {status.flagged} flagged" if status.flagged else ""
+    pace = f"{short_number(status.updates_per_s)} updates/s, "
+    pace += f"{short_number(status.examples_per_s)} examples/s"
+    return [
+        ("rounds", _rounds(status)),
+        ("open round", _open_round(status)),
+        ("workers", (states or "none yet") + flagged),
+        ("updates", f"{status.updates_counted:,} counted, {status.updates_waiting:,} waiting"),
+        ("examples", f"{status.examples_learned:,} learned, {status.examples_evicted:,} evicted"),
+        ("model", _model(status)),
+        ("erasures", f"{status.erasures} asked for, {status.erasures_pending} pending"),
+        ("energy", f"{status.energy_j:,.1f} J, {status.energy_source}"),
+        ("reward", f"{short_number(status.mean_reward)} on average"),
+        ("pace", pace),
+    ]
+
+
+def _rounds(status: "RunStatus") -> str:
+    asked = "" if status.rounds_asked is None else f" of {status.rounds_asked}"
+    reasons = ", ".join(f"{count} {reason}" for reason, count in status.rounds_by_reason.items())
+    last = f"; the last by {status.last_reason}" if status.last_reason else ""
+    converged = "; converged" if status.converged else ""
+    return (
+        f"{status.rounds_closed}{asked} closed"
+        + (f" ({reasons})" if reasons else "")
+        + last
+        + converged
+    )
+
+
+def _open_round(status: "RunStatus") -> str:
+    one = status.open_round
+    if one is None:
+        return "none"
+    left = max(one.deadline_s - status.now_s, 0.0)
+    return f"{one.number}: {one.replied} of {one.selected} replied, {left:.0f} s left"
+
+
+def _model(status: "RunStatus") -> str:
+    if not status.version:
+        return "none published yet"
+    digest = status.published_digest[:16]
+    return f"version {status.version} after round {status.version_round}, {digest}…"

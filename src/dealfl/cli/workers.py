@@ -1,0 +1,145 @@
+"""`dealfl workers`: who takes part, how each is doing, and how a lost one is taken out."""
+
+import argparse
+import dataclasses
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from dealfl.cli.tables import add_json, ago, print_table, short_number
+
+if TYPE_CHECKING:
+    from dealfl.service.status import WorkerStatus
+
+__all__ = ["add_parser"]
+
+_EPILOG = """\
+examples:
+  dealfl workers list                      the workers of the latest run in runs/
+  dealfl workers show w07 runs/digits      one of them, with its rounds
+  dealfl workers remove w07 runs/digits    take a lost phone's part out of the model
+
+Removing takes out all that the worker has said, in one transaction, and is for a server that stands
+still. If the phone comes back, it begins a new life and says again what it holds.
+"""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the command `workers`."""
+    parser = subparsers.add_parser(
+        "workers",
+        help="list, show and remove the workers of a run",
+        description="List the workers of a run, show one of them, or take one out of the model.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(metavar="ACTION", title="actions", required=True)
+    every = actions.add_parser("list", help="all workers, with what they do and cost")
+    show = actions.add_parser("show", help="one worker and its rounds")
+    remove = actions.add_parser("remove", help="take a worker's part out of the model")
+    for action in (show, remove):
+        action.add_argument("name", metavar="NAME", help="the worker's name")
+    remove.add_argument("--yes", action="store_true", help="do not ask")
+    for action, run in ((every, _list), (show, _show), (remove, _remove)):
+        action.add_argument(
+            "run_folder", nargs="?", default="", metavar="RUN",
+            help="a run folder or a ledger file (the latest in runs/)",
+        )  # fmt: skip
+        add_json(action)
+        action.set_defaults(run=run)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from dealfl.service.folders import RunFolder
+    from dealfl.service.status import run_status, worker_states
+
+    run = RunFolder.at(arguments.run_folder)
+    workers, now_s = worker_states(run), run_status(run).now_s
+    if arguments.json:
+        plain = [dataclasses.asdict(worker) for worker in workers]
+        print(json.dumps({"now_s": now_s, "workers": plain}))
+        return 0
+    header = (
+        "NAME", "STATE", "DEVICE", "BATTERY", "LIFE", "COUNTED", "WAITING", "HEARD", "SELECTED",
+        "REWARD", "ENERGY", "FLAG",
+    )  # fmt: skip
+    print_table([header, *(_row(worker, now_s) for worker in workers)])
+    return 0
+
+
+def _row(worker: "WorkerStatus", now_s: float) -> tuple[str, ...]:
+    heard = "-" if worker.heard_s is None else f"{ago(now_s - worker.heard_s)} ago"
+    return (
+        worker.name,
+        worker.state,
+        worker.device or "-",
+        f"{worker.battery:.0%}" + (" charging" if worker.charging else ""),
+        str(worker.incarnation),
+        str(worker.folded),
+        str(worker.updates_waiting),
+        heard,
+        str(worker.selected),
+        short_number(worker.mean_reward),
+        f"{worker.energy_j:,.1f} J",
+        worker.flag if worker.fits else f"{worker.flag} does not fit the job".strip(),
+    )
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from dealfl.errors import unknown_name
+    from dealfl.service.folders import RunFolder
+    from dealfl.service.status import worker_rounds, worker_states
+
+    run = RunFolder.at(arguments.run_folder)
+    workers = {worker.name: worker for worker in worker_states(run)}
+    if arguments.name not in workers:
+        raise unknown_name("worker", arguments.name, workers)
+    plain = dataclasses.asdict(workers[arguments.name])
+    rounds = worker_rounds(run, arguments.name)
+    if arguments.json:
+        print(json.dumps({**plain, "rounds": rounds}))
+        return 0
+    print_table([(key.replace("_", " "), _shown(value)) for key, value in plain.items()])
+    if rounds:
+        print()
+        print_table([tuple(key.upper() for key in rounds[0]), *(_cells(one) for one in rounds)])
+    return 0
+
+
+def _cells(one: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(_shown(value) for value in one.values())
+
+
+def _shown(value: object) -> str:
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return short_number(value) if isinstance(value, float) else str(value)
+
+
+def _remove(arguments: argparse.Namespace) -> int:
+    from dealfl.service.folders import RunFolder
+    from dealfl.service.removing import remove_worker
+
+    run = RunFolder.at(arguments.run_folder)
+    if not arguments.yes:
+        _require_consent(arguments.name, str(run.ledger))
+    removed = remove_worker(run, arguments.name)
+    if arguments.json:
+        print(json.dumps(dataclasses.asdict(removed)))
+        return 0
+    print(f"{removed.worker} is removed: {removed.updates} updates of it do not count any more.")
+    print(f"  digest before  {removed.digest_before}\n  digest after   {removed.digest_after}")
+    return 0
+
+
+def _require_consent(worker: str, ledger: str) -> None:
+    from dealfl.errors import BadInput
+
+    if not sys.stdin.isatty():
+        raise BadInput(f"removing {worker!r} from {ledger} can not be undone; give --yes to do it")
+    print(f"Take all that {worker!r} has said out of {ledger}? This can not be undone.")
+    print("Type yes to go on: ", end="", flush=True)
+    if sys.stdin.readline().strip() != "yes":
+        raise BadInput("nothing was changed")

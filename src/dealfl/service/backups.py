@@ -1,0 +1,209 @@
+"""Copies of ledgers and journals: made while others write, put back as a whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from dealfl.database import Database
+from dealfl.errors import BadBytes, BadInput
+from dealfl.server import Ledger
+from dealfl.service.folders import JOB
+from dealfl.service.reading import require_alone
+from dealfl.worker import Journal
+
+__all__ = ["MANIFEST", "Copied", "back_up", "restore"]
+
+MANIFEST = "backup.json"
+_KINDS: dict[str, type[Database]] = {"ledger": Ledger, "journal": Journal}
+_TELLING = {"ledger": "rounds", "journal": "outbox"}  # a table that only this kind has
+_BESIDE = ("-wal", "-shm", "-journal")
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A database that was copied."""
+
+    file: str
+    kind: str
+    version: int
+    size_bytes: int
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    kind: str
+    version: int
+    sha256: str
+
+
+def back_up(source: Path, to: Path) -> list[Copied]:
+    """Copy the databases of a folder, or one alone, into a new folder, with their checksums."""
+    found = _databases(source)
+    if to.exists() and (not to.is_dir() or any(to.iterdir())):
+        raise BadInput(f"{to} is there already; give the name of a new folder")
+    to.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(dir=to.parent, prefix=f".{to.name}."))
+    try:
+        copies = [_copied(path, draft) for path in found]
+        entries = {
+            copy.file: _Entry(copy.kind, copy.version, _sha256(draft / copy.file))
+            for copy in copies
+        }
+        job = found[0].parent / JOB
+        if source.is_dir() and job.is_file():
+            shutil.copy(job, draft / JOB)
+        (draft / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(entries)))
+        draft.replace(to)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    return copies
+
+
+def _databases(source: Path) -> list[Path]:
+    if source.is_dir():
+        found = [path for path in sorted(source.glob("*.db")) if kind_of(path)]
+        if not found:
+            raise BadInput(f"there is no ledger and no journal in the folder {source}")
+        return found
+    if not source.is_file():
+        raise BadInput(f"there is no file {source}; name a run folder, a ledger or a journal")
+    if not kind_of(source):
+        raise BadInput(f"{source} is neither a ledger nor a journal")
+    return [source]
+
+
+def kind_of(path: Path) -> str:
+    """Return whether a file is a ledger or a journal; '' for anything else."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+    except sqlite3.DatabaseError:
+        return ""
+    return next((kind for kind, table in _TELLING.items() if table in tables), "")
+
+
+def _copied(path: Path, folder: Path) -> Copied:
+    kind = kind_of(path)
+    with closing(_KINDS[kind](path)) as database:
+        database.backup(folder / path.name)
+        version = database.version
+    return Copied(path.name, kind, version, (folder / path.name).stat().st_size)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# -- the way back -------------------------------------------------------------------------------
+
+
+def restore(backup: Path, to: Path, *, force: bool = False) -> list[Copied]:
+    """Put the databases of a backup back; each is checked before anything is replaced."""
+    pairs = _targets(backup, to)
+    for _, target in pairs:
+        _require_replaceable(target, force)
+    drafts: list[tuple[Path, Path, Copied]] = []
+    try:
+        for path, target in pairs:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            draft = target.with_name(f".{target.name}.{os.getpid()}.part")
+            drafts.append((draft, target, _checked_copy(path, draft, target.name)))
+        for draft, target, _ in drafts:
+            _replace(draft, target)
+    finally:
+        for draft, _, _ in drafts:
+            _without(draft)
+    job = backup / JOB
+    if job.is_file() and to.is_dir() and not (to / JOB).exists():
+        shutil.copy(job, to / JOB)
+    return [copied for _, _, copied in drafts]
+
+
+def _targets(backup: Path, to: Path) -> list[tuple[Path, Path]]:
+    if not backup.exists():
+        raise BadInput(f"there is no backup {backup}; name a folder that dealfl backup made")
+    if not backup.is_dir():
+        _require_kind(backup)
+        return [(backup, to / backup.name if to.is_dir() else to)]
+    _verify(backup)
+    found = _databases(backup)
+    is_file = to.is_file() or (to.suffix == ".db" and not to.is_dir())
+    if is_file and len(found) > 1:
+        raise BadInput(f"{to} is one file, and {backup} holds {len(found)}; name a folder")
+    return [(path, to if is_file else to / path.name) for path in found]
+
+
+def _require_kind(path: Path) -> None:
+    if not kind_of(path):
+        raise BadBytes(f"{path} is damaged, or neither a ledger nor a journal; try another backup")
+
+
+def _verify(backup: Path) -> None:
+    """Hold the files of a backup against the checksums made with it."""
+    manifest = backup / MANIFEST
+    if not manifest.is_file():
+        raise BadInput(f"{backup} has no {MANIFEST}; name a folder that dealfl backup made")
+    try:
+        entries = msgspec.json.decode(manifest.read_bytes(), type=dict[str, _Entry])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadBytes(f"{manifest} can not be read: {error}; try another backup") from None
+    for name, entry in entries.items():
+        file = backup / Path(name).name
+        if not file.is_file() or _sha256(file) != entry.sha256:
+            raise BadBytes(f"{file} is not as it was backed up; try another backup")
+
+
+def _require_replaceable(target: Path, force: bool) -> None:
+    if not target.exists():
+        return
+    if not force:
+        raise BadInput(f"{target} is there already; give --force to replace it")
+    try:
+        require_alone(target)
+    except BadBytes:
+        return  # what is damaged may be replaced
+
+
+def _checked_copy(path: Path, draft: Path, name: str) -> Copied:
+    kind = kind_of(path)
+    _without(draft)
+    shutil.copy(path, draft)
+    try:
+        with closing(_KINDS[kind](draft)) as database:  # sound, and of no newer version
+            version = database.version
+    except (BadInput, KeyError):
+        _without(draft)
+        raise
+    return Copied(name, kind, version, draft.stat().st_size)
+
+
+def _replace(draft: Path, target: Path) -> None:
+    _synchronize(draft)
+    for suffix in _BESIDE:  # the log of the old file must not be read into the new one
+        Path(f"{target}{suffix}").unlink(missing_ok=True)
+    draft.replace(target)
+    _synchronize(target.parent)
+
+
+def _synchronize(path: Path) -> None:
+    """Wait until a file or folder is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _without(draft: Path) -> None:
+    for suffix in ("", *_BESIDE):
+        Path(f"{draft}{suffix}").unlink(missing_ok=True)

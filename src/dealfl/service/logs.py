@@ -1,0 +1,136 @@
+"""Logs as lines of JSON: what happened, in which job and round, at which worker, and figures.
+
+Nothing of anybody's examples gets in: of a message only its fixed words are written, of what is
+put into it only numbers, and of an error only its kind and place. Each record is one line, whatever
+is in it, so nobody can forge another one.
+
+    configure(Path("runs/digits/log.jsonl"))
+    log("round closed", job="digits", round=3, reason="majority", updates=7)
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import sys
+from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any
+
+from dealfl.errors import BadInput
+
+__all__ = ["LOG", "JsonLines", "configure", "log"]
+
+LOG = logging.getLogger("dealfl")
+LEVELS = ("debug", "info", "warning", "error")
+
+_PLACES = ("job", "round", "worker", "reason")
+_LARGEST_BYTES = 10_000_000
+_KEPT = 5
+_LONGEST = 200
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record as one line of JSON.
+
+    >>> record = logging.LogRecord("dealfl", logging.INFO, "", 0, "a\\nb", (), None)
+    >>> print(JsonLines().format(record).partition('"level"')[2])
+    : "info", "event": "a\\nb"}
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line."""
+        moment = datetime.fromtimestamp(record.created, UTC)
+        line: dict[str, Any] = {
+            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "event": str(record.msg)[:_LONGEST],
+        }
+        for name in _PLACES:
+            value = getattr(record, f"deal_{name}", None)
+            if value is not None:
+                line[name] = value if isinstance(value, int) else str(value)[:_LONGEST]
+        figures = {**_numbers(record.args), **getattr(record, "deal_figures", {})}
+        if figures:
+            line["figures"] = {key: _plain(value) for key, value in figures.items()}
+        if record.exc_info and record.exc_info[0] is not None:
+            line["error"] = _kind(record.exc_info)
+        return json.dumps(line)
+
+
+def _numbers(args: object) -> dict[str, object]:
+    """Return the numbers among what a message was given; texts may be somebody's."""
+    given = args if isinstance(args, tuple) else ()
+    return {f"value{place}": one for place, one in enumerate(given, 1) if _is_number(one)}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
+
+
+def _plain(value: object) -> object:
+    """Return a number that JSON can write."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if _is_number(value) else None
+
+
+def _kind(error: Any) -> dict[str, object]:  # noqa: ANN401 - what logging calls exc_info
+    kind, _, trace = error
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    found: dict[str, object] = {"kind": kind.__name__}
+    if trace is not None:
+        found["file"] = Path(trace.tb_frame.f_code.co_filename).name
+        found["line"] = trace.tb_lineno
+    return found
+
+
+def log(
+    event: str,
+    *,
+    job: str | None = None,
+    round: int | None = None,  # noqa: A002 - it is what a round is called everywhere
+    worker: str | None = None,
+    reason: str | None = None,
+    level: str = "info",
+    **figures: float,
+) -> None:
+    """Write an event of fixed words, where it happened, and its figures."""
+    places = {"deal_job": job, "deal_round": round, "deal_worker": worker, "deal_reason": reason}
+    LOG.log(logging.getLevelName(level.upper()), event, extra={**places, "deal_figures": figures})
+
+
+def configure(
+    path: Path | None = None,
+    level: str = "info",
+    *,
+    largest_bytes: int = _LARGEST_BYTES,
+    kept: int = _KEPT,
+) -> logging.Handler:
+    """Send the logs of this package to a file that rotates, or to the error output.
+
+    Calling it again replaces what was configured before.
+    """
+    if level not in LEVELS:
+        raise BadInput(f"no level of logs called {level!r}; known: {', '.join(LEVELS)}")
+    handler = _handler(path, largest_bytes, kept)
+    handler.setFormatter(JsonLines())
+    for old in [one for one in LOG.handlers if isinstance(one.formatter, JsonLines)]:
+        LOG.removeHandler(old)
+        old.close()
+    LOG.addHandler(handler)
+    LOG.setLevel(level.upper())
+    LOG.propagate = False  # or each record would be told twice
+    return handler
+
+
+def _handler(path: Path | None, largest_bytes: int, kept: int) -> logging.Handler:
+    if path is None:
+        return logging.StreamHandler(sys.stderr)
+    try:
+        return RotatingFileHandler(path, maxBytes=largest_bytes, backupCount=kept, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{path} can not be written: {error.strerror}; name another file") from error

@@ -1,0 +1,87 @@
+"""Taking a lost phone's part out of the model of a run whose server stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from dealfl.errors import BadInput, unknown_name
+from dealfl.server import Ledger, Server, Terms
+from dealfl.server.selection import Candidate
+from dealfl.service.folders import RunFolder
+from dealfl.service.reading import require_alone
+from dealfl.service.rebuilding import learner_for
+from dealfl.service.status import run_status
+from dealfl.statistics import Statistics
+
+__all__ = ["Removal", "remove_worker"]
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What a removal changed."""
+
+    worker: str
+    updates: int
+    digest_before: str
+    digest_after: str
+    incarnation: int
+
+
+class _Unchanged:
+    """A selector that selects nobody and keeps the state of the one that will go on."""
+
+    def __init__(self) -> None:
+        self._state = b""
+
+    def select(
+        self,
+        round_number: int,  # noqa: ARG002
+        candidates: Sequence[Candidate],  # noqa: ARG002
+        count: int,  # noqa: ARG002
+    ) -> list[str]:
+        """Select nobody: there is no server to hear them."""
+        return []
+
+    def earned(self, round_number: int, worker: str, reward: float) -> None:
+        """Learn nothing."""
+
+    def gone(self, worker: str) -> None:
+        """Leave it to the selector of the run, which will not see the worker any more."""
+
+    def state(self) -> bytes:
+        """Return what was found."""
+        return self._state
+
+    def restore(self, state: bytes) -> None:
+        """Keep what is found."""
+        self._state = state
+
+
+def remove_worker(run: RunFolder, worker: str) -> Removal:
+    """Take all that a worker has said out of the model, in one transaction."""
+    status = run_status(run)
+    require_alone(run.ledger)  # a server has the model in memory, and would write it back
+    with closing(Ledger(run.ledger)) as ledger:
+        known = ledger.workers()
+        if worker not in known:
+            raise unknown_name("worker", worker, known)
+        total = ledger.total()
+        if total is None:
+            raise BadInput(f"{run.ledger} has no model yet: there is nothing of {worker!r} in it")
+        empty = learner_for(Statistics.from_bytes(total).schema, run.document())
+        kind: Any = type(empty)
+        # as many rounds as there were: none is opened, since nobody would hear of it
+        terms = Terms(rounds=ledger.last_round(), release_batch=2**31)
+        server = Server(status.job, partial(kind, **empty.settings), ledger, terms, _Unchanged())
+        before = server.model.digest()
+        server.remove(worker, status.now_s)
+        removed = Removal(
+            worker, known[worker].folded, before, server.model.digest(),
+            server.workers[worker].incarnation,
+        )  # fmt: skip
+        ledger.compact()
+    return removed

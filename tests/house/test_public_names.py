@@ -10,6 +10,8 @@ import pytest
 import dealfl.errors
 import dealfl.features
 import dealfl.learners
+import dealfl.memory
+import dealfl.power
 import dealfl.statistics
 from dealfl.cli import main, parser
 
@@ -22,6 +24,26 @@ def test_the_public_names_of_learners() -> None:
         "Tikhonov", "TikhonovClassifier", "Work", "load",
     ]  # fmt: skip
     assert sorted(dealfl.statistics.__all__) == ["ArraySpec", "Schema", "Statistics"]
+
+
+def test_the_public_names_of_power() -> None:
+    assert sorted(dealfl.power.__all__) == [
+        "BaseLoad", "CYCLES", "Clock", "Cluster", "CpufreqClock", "Cycles", "DeviceRound", "END",
+        "Energy", "EnergyModel", "Evidence", "FORGET", "FrequencyControl", "GOVERNORS", "Governor",
+        "LEARN", "LearnerCycles", "NoClock", "OperatingPoint", "PHONES", "Phase", "Phone",
+        "PhoneSpending", "Quality", "Setting", "SimulatedClock", "Spent", "TimeEstimate",
+        "Training", "TrainingTime", "at_point", "charge_per_cycle_c", "cpufreq_clock",
+        "critical_point", "cycles_of", "efficient_frontier", "governor", "load_phone", "phone",
+        "saving", "speed_band", "under_control", "under_governor",
+    ]  # fmt: skip
+
+
+def test_the_public_names_of_memory() -> None:
+    assert sorted(dealfl.memory.__all__) == [
+        "Arc", "BudgetedThetaLru", "Frames", "Lru", "PagedArray", "PagedCells", "PagedStorage",
+        "Policy", "Swaps", "ThetaLru", "Touch", "belady", "count_swaps", "keep_freed_memory",
+        "major_faults", "paged",
+    ]  # fmt: skip
 
 
 def test_errors_are_what_callers_of_the_standard_library_expect() -> None:

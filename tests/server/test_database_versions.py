@@ -88,7 +88,10 @@ def test_a_newer_file_is_refused_and_left_alone(tmp_path: Path, kind: type[Datab
 
 def test_a_migration_that_fails_leaves_the_old_version(tmp_path: Path) -> None:
     class Broken(Ledger):
-        migrations = (*Ledger.migrations, "CREATE TABLE extra (x); SELECT nonsense FROM nowhere")
+        migrations = (
+            *Ledger.migrations,
+            "CREATE TABLE extra (x); SELECT nonsense FROM nowhere",
+        )
 
     path = tmp_path / "l.db"
     Ledger(path).close()

@@ -184,3 +184,19 @@ def test_odd_figures_do_no_harm(message: Any) -> None:
     sums = ledger.sum_of("honest")
     assert sums is not None
     assert Statistics.from_bytes(sums) == examples(2)
+
+
+def test_an_old_message_of_a_lost_journal_does_not_lock_its_worker_out() -> None:
+    """The first announcement, from a journal lost since, comes after that of the second."""
+    one = server(heard_within_s=90.0)
+    one.handle([announce(incarnation=0, journal="second")], 0.0)
+    one.handle([announce(incarnation=0, journal="first")], 1.0)
+    soon = one.handle([announce(incarnation=1, journal="second")], 2.0)
+    assert "Welcome" not in kinds(soon.messages), "the first may be the one that is alive"
+    later = one.handle([announce(incarnation=1, journal="second")], 62.0)
+    (welcome,) = [m for m in later.messages if isinstance(m, Welcome)]
+    assert welcome.journal == "second"
+    one.handle([announce(incarnation=welcome.incarnation, journal="second")], 63.0)
+    assert one.workers["w"].journal == "second"
+    one.handle([announce(incarnation=1, journal="first")], 64.0)
+    assert one.workers["w"].journal == "second", "the first is too late"

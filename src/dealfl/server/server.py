@@ -164,19 +164,21 @@ class Server:
         return row
 
     def _announced(self, message: Announce, now_s: float) -> list[Message]:
-        row = self._workers.get(message.worker)
+        row, heard_s = self._workers.get(message.worker), now_s
         if row is None:
             row = WorkerRow(message.worker, incarnation=1, journal=message.journal)
         elif message.journal != row.journal:
-            if message.incarnation:
+            if message.incarnation and self._is_alive(row, now_s):
                 self._put(replace(row, flag="two journals under one name"))
                 return []  # the one that joined last is the worker
             row = replace(self._new_life(row, "lost its journal"), journal=message.journal)
+            # it may be an old message: whoever sent it has to be heard of again before long
+            heard_s -= self.terms.heard_within_s * 2 / 3
         elif self._is_ahead(message, row):
             incarnation = max(row.incarnation, message.incarnation)
             row = self._new_life(replace(row, incarnation=incarnation), "ledger restored")
         fits = message.schema_digest == self._books.schema_digest and message.protocol == PROTOCOL
-        row = self._put(announced(row, message, fits, now_s))
+        row = self._put(announced(row, message, fits, heard_s))
         replies: list[Message] = []
         if message.incarnation != row.incarnation:
             replies.append(self._welcome(row))
@@ -184,6 +186,9 @@ class Server:
             order = Erase(job=self.job, worker=row.name, request=request, owners=owners)
             replies.append(order)
         return replies
+
+    def _is_alive(self, row: WorkerRow, now_s: float) -> bool:
+        return now_s - row.heard_s < self.terms.heard_within_s
 
     def _is_ahead(self, message: Announce, row: WorkerRow) -> bool:
         """Whether a worker has receipts that this ledger, come back from a backup, knows not of."""

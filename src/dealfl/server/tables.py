@@ -51,7 +51,7 @@ ALTER TABLE answers ADD COLUMN incarnation INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE answers ADD COLUMN sequence INTEGER NOT NULL DEFAULT 0;
 """
 
-MIGRATIONS = (_FIRST, _SECOND)
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Which clock frequency costs least, what control saves against each governor, what a step costs.
 
-Everything about phones is modelled from their profiles; only the cost of a step is measured.
+And what whole trainings cost, radio included, and how well a server foresees their time. Everything
+about phones is modelled from their profiles; only the cost of a step is measured.
 """
 
 import os
@@ -24,8 +25,11 @@ from dealfl.power import (
     FrequencyControl,
     Phase,
     Phone,
+    PhoneSpending,
+    Training,
     at_point,
     critical_point,
+    cycles_of,
     efficient_frontier,
     governor,
     saving,
@@ -33,6 +37,7 @@ from dealfl.power import (
     under_control,
     under_governor,
 )
+from dealfl.simulate import Document, fleet_of, run_fleet
 
 BASE_LOADS = (BaseLoad.AWAKE, BaseLoad.WIFI, BaseLoad.SCREEN)
 EXPECTED = {  # the cheapest operating point in kHz, and % saved against the fastest
@@ -44,6 +49,19 @@ EXPECTED = {  # the cheapest operating point in kHz, and % saved against the fas
 }
 TOLERANCE_POINTS = 0.5
 STEP_LIMIT_US = 5.0
+FORESEEN = 0.10  # median relative error of a training's time
+LEARNERS = ("naive_bayes", "tikhonov_classifier", "neighbors")
+FLEET = """
+[job]
+dataset = "digits"
+learner = "{learner}"
+rounds = {rounds}
+workers_per_round = 6
+[arrival]
+pattern = "each_round"
+initial_share = 0.3
+examples_per_round = 2
+"""
 WORK = {
     "steady": [Phase(+1, 25e6)] * 8 + [Phase(-1, 25e6)] * 8,
     "with waits of 2 ms": [Phase(+1, 25e6, 0.002)] * 8 + [Phase(-1, 25e6, 0.002)] * 8,
@@ -111,6 +129,40 @@ def worst_ratio(phone: Phone, base: BaseLoad, sequences: int) -> float:
     return worst
 
 
+def worst_training(phone: Phone, base: BaseLoad, trainings: int) -> tuple[float, float]:
+    """Return the largest charge of whole trainings against the fastest clock, and latency."""
+    rng = random.Random(11)
+    worst = latency = 0.0
+    for _ in range(trainings):
+        spending = PhoneSpending(phone, cycles_of(rng.choice(LEARNERS)), base)
+        training = Training(
+            learned_operations=int(10 ** rng.uniform(0, 9)) * rng.choice((0, 1)),
+            forgotten_operations=int(10 ** rng.uniform(0, 9)) * rng.choice((0, 1)),
+            fetched_bytes=rng.choice((0, 10**5)),
+            sent_bytes=rng.choice((10**3, 10**6)),
+        )
+        spent = spending.of(training)
+        worst = max(worst, spent.whole.charge_uah / spent.fastest.charge_uah)
+        latency = max(latency, spent.added_latency)
+    return worst, latency
+
+
+def foreseen(learner: str, rounds: int) -> dict[str, Any]:
+    """Let the five phones learn; return what it cost and how well the server foresaw the time."""
+    devices = "".join(f'[[devices]]\ncount = 3\nphone = "{name}"\n' for name in PHONES)
+    text = FLEET.format(learner=learner, rounds=rounds) + devices
+    outcome = run_fleet(fleet_of(Document.parse(text, "fleet")))
+    energy = outcome.energy
+    return {
+        "learner": learner,
+        "rounds": len(outcome.rounds),
+        "compute J (modelled)": energy.compute_j,
+        "radio J (modelled)": energy.radio_j,
+        "wake-ups": energy.wake_ups,
+        "median error of time": outcome.prediction_error,
+    }
+
+
 def step_cost_us(step: Callable[[int], object], count: int) -> float:
     """Return the best of five means: what others on the machine do is not what a step costs."""
     means = []
@@ -162,6 +214,8 @@ def run(quick: bool) -> Report:
             report.rows += compared(phone, base, work, rounds=2 if quick else 20)
     with progress("random signals"):
         _never_dearer(report, sequences=20 if quick else 400)
+    with progress("whole trainings"):
+        _trainings(report, count=50 if quick else 1000, rounds=15 if quick else 40)
     with progress("step costs"):
         _steps(report, count=20_000 if quick else 200_000)
     report.rows += [small_round(phone) for phone in PHONES.values()]
@@ -189,6 +243,28 @@ def _never_dearer(report: Report, sequences: int) -> None:
             "charge ≤ that of the fastest clock",
             f"{worst:.4f} of it at worst",
             worst <= 1.0 + 1e-12,
+        )
+
+
+def _trainings(report: Report, count: int, rounds: int) -> None:
+    for phone in PHONES.values():
+        found = [worst_training(phone, base, count) for base in BASE_LOADS]
+        worst, latency = (max(figures) for figures in zip(*found, strict=True))
+        report.check(
+            f"{count} whole trainings on {phone.name} a base load, radio included",
+            "charge ≤ that of the fastest clock",
+            f"{worst:.4f} of it at worst; latency up to +{latency:.0%}",
+            worst <= 1.0 + 1e-12,
+        )
+    for learner in LEARNERS:
+        row = foreseen(learner, rounds)
+        report.rows.append(row)
+        error = row["median error of time"]
+        report.check(
+            f"training times of {learner} as a server foresees them, {rounds} simulated rounds",
+            f"median error ≤ {FORESEEN:.0%}",
+            f"{error:.1%}",
+            error <= FORESEEN,
         )
 
 

@@ -3,9 +3,38 @@
 import random
 from pathlib import Path
 
+import pytest
+
 from dealfl.cli import main
-from dealfl.jobs import Document
+from dealfl.errors import BadInput
+from dealfl.jobs import Document, Plan, Reading
 from dealfl.simulate import Outcome, fleet_of, run_fleet
+
+JOB = """\
+[job]
+rounds = 2
+[source]
+file = "data.csv"
+target = "y"
+target_bound = 8
+owner = "who"
+time = "when"
+[source.columns]
+a = { low = 0, high = 4 }
+b = { low = -1, high = 1, missing = 0.5 }
+colour = { words = ["red", "blue"] }
+day = { low = 0, high = 32, date = true }
+[[devices]]
+count = 2
+[data]
+partition = "by_owner"
+"""
+DATA = """\
+who,when,a,b,colour,day,y
+ann,3,1,0.25,red,1970-01-02,1
+bob,2,2,,blue,1970-01-03,2
+ann,2020-01-01,3,-1,red,1970-01-04,-8
+"""
 
 
 def write(folder: Path, name: str, text: str, encoding: str = "utf-8") -> Path:
@@ -58,3 +87,22 @@ def begun(data: Path, *words: str) -> Path:
 def simulated(job: Path, rounds: int = 3) -> Outcome:
     """Run the fleet of a job file for a few rounds."""
     return run_fleet(fleet_of(Document.read(job).replaced("job.rounds", rounds)))
+
+
+def plan(folder: Path, data: str = DATA, job: str = JOB) -> Plan:
+    """Return the plan of a job for data that is written first."""
+    write(folder, "data.csv", data)
+    return fleet_of(Document.parse(job, "job.toml", folder)).plan
+
+
+def reading(folder: Path, data: str = DATA, job: str = JOB) -> Reading:
+    """Return what such a job reads."""
+    return plan(folder, data, job).subject.read()
+
+
+def refused(folder: Path, old: str, new: str, job: str = JOB, data: str = DATA) -> str:
+    """Return how a job is refused after one change."""
+    assert old in job
+    with pytest.raises(BadInput) as refusal:
+        plan(folder, data, job.replace(old, new, 1))
+    return str(refusal.value)

@@ -73,6 +73,25 @@ def test_they_agree_also_over_many_blocks_and_ascending_scores(levels: int) -> N
             assert slow.tolist() == fast.tolist() == best_of(scores, count).tolist()
 
 
+@needs_numba
+@pytest.mark.parametrize("discount", [1.0, 0.999])
+def test_scores_that_differ_in_their_last_bits_are_ranked_alike(discount: float) -> None:
+    """All scores are 0.7 on paper: only how each operation rounds makes them differ."""
+    arms = Arms(np.full(5000, 0.001), eta=1.0, discount=discount, exploration=0.001)
+    draw = np.random.default_rng(8)
+    arms.count = draw.integers(2, 9, 5000).astype(np.float64)
+    arms.since = draw.integers(1, 99, 5000).astype(np.int32)
+    arms._spread(np.arange(5000))
+    arms.mean, weight = np.zeros(5000), np.ones(5000)
+    arms.mean = 0.7 - arms.scores(100, weight)
+    eligible = np.ones(5000, np.bool_)
+    assert 2 < len(np.unique(arms.scores(100, weight))) < 50
+    for count in (10, 500, 2500):
+        expected = by_sorting(arms, eligible, weight, count)
+        assert arms.choose(100, eligible, weight, count, compiled=True).tolist() == expected
+        assert arms.choose(100, eligible, weight, count, compiled=False).tolist() == expected
+
+
 def test_aged_estimates_are_those_of_counting_down_each_round() -> None:
     arms = Arms(np.zeros(2), eta=1.0, discount=0.9)
     arms.pick(1, np.array([0]))

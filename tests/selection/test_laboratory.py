@@ -37,14 +37,17 @@ def setting(name: str, *policies: Policy, rounds: int = 20_000) -> Laboratory:
 
 UCB = {eta: Policy(kind="fair_ucb", eta=eta) for eta in (1.0, 10.0, math.inf)}
 
+THOMPSON = Policy(kind="thompson", eta=10.0)
+
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, Result]:
-    return {name: run_laboratory(setting(name, *UCB.values()), SEEDS) for name in ("three", "six")}
+    policies = (*UCB.values(), THOMPSON)
+    return {name: run_laboratory(setting(name, *policies), SEEDS) for name in ("three", "six")}
 
 
-def course(result: Result, eta: float) -> Course:
-    return next(one for one in result.courses if one.policy.eta == eta)
+def course(result: Result, eta: float, kind: str = "fair_ucb") -> Course:
+    return next(one for one in result.courses if (one.policy.eta, one.policy.kind) == (eta, kind))
 
 
 @pytest.mark.parametrize(("name", "reward"), [("three", 1.0380), ("six", 1.7728)])
@@ -56,14 +59,21 @@ def test_the_optimum_is_the_published_one(name: str, reward: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "eta", "reference"),
-    [("three", 1.0, 0.0286), ("three", 10.0, 0.0029), ("six", 1.0, 0.0687), ("six", 10.0, 0.0089)],
+    ("name", "kind", "eta", "reference"),
+    [
+        ("three", "fair_ucb", 1.0, 0.0286),
+        ("three", "fair_ucb", 10.0, 0.0029),
+        ("three", "thompson", 10.0, 0.0027),
+        ("six", "fair_ucb", 1.0, 0.0687),
+        ("six", "fair_ucb", 10.0, 0.0089),
+        ("six", "thompson", 10.0, 0.0080),
+    ],
 )
 def test_the_regret_is_the_published_one(
-    results: dict[str, Result], name: str, eta: float, reference: float
+    results: dict[str, Result], name: str, kind: str, eta: float, reference: float
 ) -> None:
     """The reference is a mean of 48 seeds itself, so that both have an error."""
-    regret = course(results[name], eta).regret[:, -1]
+    regret = course(results[name], eta, kind).regret[:, -1]
     error = regret.std(ddof=1) * math.sqrt(1 / SEEDS + 1 / REFERENCE_SEEDS)
     assert abs(regret.mean() - reference) < 3 * error
     assert error < 0.001, "the test must be able to fail"

@@ -19,6 +19,7 @@ from dealfl.server.selection import (
     ThompsonSampling,
     selector,
 )
+from dealfl.server.selection.thompson import drawn
 
 NAMES = [f"worker {number}" for number in range(8)]
 BANDITS: list[type[Bandit]] = [FairUpperConfidence, ThompsonSampling, Discounted, OortLike]
@@ -213,21 +214,45 @@ def test_a_removed_worker_leaves_nothing_behind_and_the_others_as_they_were() ->
     assert {name: mean_and_tries(one, name) for name in one._names} == before
 
 
+def test_a_drained_battery_is_noticed_soon_only_where_estimates_age() -> None:
+    """The first one earns most for 600 rounds, then least."""
+    found = {}
+    for one in (Discounted(discount=0.98), FairUpperConfidence()):
+        wrong = 0
+        for number in range(1, 801):
+            [name] = one.select(number, candidates(["a", "b"]), 1)
+            one.earned(number, name, 0.6 if name == "b" else 0.9 if number <= 600 else 0.1)
+            wrong += name == "a" and number > 600
+        found[type(one)] = wrong
+    assert 3 * found[Discounted] < found[FairUpperConfidence], found
+
+
+def test_drawn_rewards_have_the_mean_that_was_observed() -> None:
+    mean, count = np.full(20_000, 0.3), np.full(20_000, 50.0)
+    sample = drawn(1, 7, mean, count)
+    assert sample.mean() == pytest.approx(16 / 52, abs=0.002)
+    assert sample.std() == pytest.approx(math.sqrt(16 * 36 / 52**2 / 53), rel=0.05)
+    assert (drawn(1, 8, mean, count) != sample).all()
+
+
 # -- promises -----------------------------------------------------------------------------------
 
 
 def test_too_many_promises_are_reported_and_the_modest_get_theirs() -> None:
     one = FairUpperConfidence(fairness={"a": 0.9, "b": 0.9, "c": 0.1}, eta=10.0)
     times: Counter[str] = Counter()
+    early = 0
     for number in range(1, 4001):
         [name] = one.select(number, candidates(["a", "b", "c"]), 1)
         one.earned(number, name, {"a": 0.9, "b": 0.8, "c": 0.1}[name])
         times[name] += number > 1000
+        early += name == "c" and 100 < number <= 300
     found = one.over_promised()
     assert found is not None
     assert found.workers == ("a", "b", "c")
     assert found.promised == pytest.approx(1.9)
     assert found.possible == pytest.approx(1.0)
+    assert early >= 0.09 * 200, "from the first review on: what others were owed is cut, too"
     assert times["c"] >= 0.099 * 3000, "what was promised to c can be kept"
     assert min(times["a"], times["b"]) >= 0.42 * 3000, "the others share what is left"
     assert set(one.behind()) <= {"a", "b", "c"}

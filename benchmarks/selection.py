@@ -9,23 +9,14 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import json
 import math
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from choosing import MILLION, PER_ROUND, choices, memory, rounds, server_side
 from reporting import Report, main, progress
 
-from dealfl.server.selection import Candidate, FairUpperConfidence
-from dealfl.server.selection.arms import Arms
-from dealfl.server.selection.compiled import compiled_draw
-from dealfl.server.selection.counters import round_keys, uniforms
 from dealfl.simulate.laboratory import (
     Course,
     Laboratory,
@@ -47,9 +38,6 @@ REGRETS = {
 }
 REFERENCE_SEEDS = 48
 MISSED = {"three": 0.10, "six": 0.21}
-MILLION, PER_ROUND, ETA, AWAKE = 1_000_000, 1_000, 10.0, 0.7
-FIRST = 1_000  # the round in the middle of a run from which on time is taken
-WORKER_BYTES = 80
 POLICIES = (
     Policy(kind="fair_ucb", eta=1.0),
     Policy(kind="fair_ucb", eta=10.0),
@@ -58,8 +46,6 @@ POLICIES = (
     Policy(kind="thompson", eta=10.0),
     Policy(kind="known", eta=10.0),
 )
-
-Floats = NDArray[np.float64]
 
 
 # -- how good -----------------------------------------------------------------------------------
@@ -112,7 +98,8 @@ def _published(report: Report, name: str, course: Course, result: Result) -> Non
     report.check(
         f"{name}: regret a round, eta {eta:g}, {result.seeds} seeds",
         f"{reference:.4f} of {REFERENCE_SEEDS} seeds, within 3 standard errors of the difference",
-        f"{regret.mean():.5f} ± {own:.5f}, {distance:.1f} standard errors away",
+        f"{regret.mean():.5f} ± {own:.5f}, {distance:.1f} of them away "
+        f"({abs(regret.mean() - reference) / own:.1f} of its own standard errors)",
         distance <= 3,
     )
     worst = course.shortfall.max()
@@ -162,214 +149,11 @@ def wrong(report: Report, jobs: int) -> None:
         }
         report.rows.append(found_row)
     report.check(
-        "wrong picks hurt the 95th percentile only",
-        "measured, with a verdict",
+        "verdict on the claim that wrong picks hurt the 95th percentile only",
+        "a verdict",
         verdict(found),
         True,
     )
-
-
-# -- how fast -----------------------------------------------------------------------------------
-
-
-def grown(size: int) -> tuple[Arms, Floats, NDArray[np.bool_]]:
-    """Return arms in the middle of a run, their weights, and who is awake."""
-    draw = np.random.default_rng(1)
-    arms = Arms(np.full(size, 1e-3), eta=ETA)
-    for start in range(0, size, MILLION):
-        part = slice(start, start + MILLION)
-        number = len(arms.rate[part])
-        arms.rate[part] = draw.random(number) * 2e-3
-        arms.deficit[part] = draw.random(number)
-        arms.since[part] = draw.integers(1, FIRST, number)
-        arms.count[part] = draw.integers(1, 20, number)
-        arms.mean[part] = draw.random(number)
-        arms.spread[part] = np.sqrt(1.5 / arms.count[part])
-    awake = np.concatenate([draw.random(min(size, MILLION)) < AWAKE] * -(-size // MILLION))
-    return arms, np.ones(size), awake[:size]
-
-
-def best_ms(calls: list[Callable[[], Any]], repeats: int) -> list[float]:
-    """Return the shortest time of each call; they take turns, so that all meet the same noise."""
-    times = np.full(len(calls), np.inf)
-    for _ in range(repeats):
-        for place, call in enumerate(calls):
-            start = time.perf_counter()
-            call()
-            times[place] = min(times[place], time.perf_counter() - start)
-    return [float(one) for one in times * 1e3]
-
-
-def choices(report: Report, size: int, per_round: int, repeats: int) -> None:
-    """Compare one choice with reading the same bytes once."""
-    arms, weight, awake = grown(size)
-    columns = arms.columns(weight)
-    read = sum(column.nbytes for column in columns) + awake.nbytes
-    flat = np.random.default_rng(2).random(read // 8)
-
-    def chosen(compiled: bool) -> NDArray[np.int64]:
-        return arms.choose(FIRST, awake, weight, per_round, compiled)
-
-    assert (chosen(True) == chosen(False)).all(), "both ways choose the same"
-    sum_ms, fast_ms, slow_ms = best_ms(
-        [flat.sum, lambda: chosen(True), lambda: chosen(False)], repeats
-    )
-    report.rows.append(
-        {
-            "workers": size,
-            "a round": per_round,
-            "bytes read a worker": read / size,
-            "np.sum ms": sum_ms,
-            "numba ms": fast_ms,
-            "numpy ms": slow_ms,
-        }
-    )
-    if (size, per_round) == (MILLION, PER_ROUND):
-        for how, asked, ms in (("numba", 3, fast_ms), ("numpy alone", 25, slow_ms)):
-            report.check(
-                f"a choice of {per_round:,} among {size:,} workers, {how}",
-                f"≤ {asked} times np.sum over the same bytes",
-                f"{ms / sum_ms:.1f} times ({ms:.2f} ms : {sum_ms:.2f} ms)", ms <= asked * sum_ms,
-            )  # fmt: skip
-
-
-class Plain:
-    """The plain way: every array is walked several times, every round."""
-
-    def __init__(self, arms: Arms, means: Floats) -> None:
-        self._draw, self._means, self._rate = np.random.default_rng(3), means, arms.rate.copy()
-        self._queue, self._tries = arms.queues(FIRST), arms.count.copy()
-        self._gained = arms.mean * arms.count
-
-    def play(self, number: int) -> None:
-        awake = self._draw.random(len(self._means)) < AWAKE
-        tries = np.maximum(self._tries, 1.0)
-        bound = np.minimum(self._gained / tries + np.sqrt(1.5 * math.log(number) / tries), 1.0)
-        bound[self._tries == 0] = 1.0
-        scores = np.where(awake, self._queue + ETA * bound, -1.0)
-        chosen = np.argpartition(scores, -PER_ROUND)[-PER_ROUND:]
-        self._queue += self._rate
-        self._queue[chosen] -= 1.0
-        np.maximum(self._queue, 0.0, out=self._queue)
-        self._tries[chosen] += 1
-        self._gained[chosen] += self._draw.random(PER_ROUND) < self._means[chosen]
-
-
-class Lazy:
-    """The way of this package: one pass to draw, one to choose, and nothing else for all."""
-
-    def __init__(self, arms: Arms, means: Floats, compiled: bool = True) -> None:
-        size = len(means)
-        self.arms, self._means, self._compiled = arms, means, compiled
-        self._weight, self._awake = np.ones(size), np.zeros(size, np.bool_)
-        self._limits = np.full(size, int(AWAKE * 2**32), np.uint32)
-
-    @property
-    def nbytes(self) -> int:
-        columns = (self._weight, self._awake, self._limits, self._means)
-        return self.arms.nbytes + sum(column.nbytes for column in columns)
-
-    def play(self, number: int) -> None:
-        first, second = round_keys(3, number)
-        compiled_draw()(np.uint64(first), np.uint64(second), self._limits, self._awake)
-        places = self.arms.choose(
-            number, self._awake, self._weight, PER_ROUND, compiled=self._compiled
-        )
-        self.arms.pick(number, places)
-        lots = uniforms(round_keys(3, number, 1), places.astype(np.uint64))
-        self.arms.learn(places, (lots < self._means[places]).astype(np.float64))
-
-
-def rounds(report: Report, number: int) -> None:
-    """Compare whole rounds, from the middle of a run on: draw who wakes, choose, reward, update."""
-    means = np.random.default_rng(4).random(MILLION)
-    players: dict[str, Plain | Lazy] = {
-        "plain numpy": Plain(grown(MILLION)[0], means),
-        "this package, numba": Lazy(grown(MILLION)[0], means),
-        "this package, choice by numpy": Lazy(grown(MILLION)[0], means, compiled=False),
-    }
-    spent = dict.fromkeys(players, 0.0)
-    for one in range(FIRST, FIRST + number + 1):
-        for name, player in players.items():
-            start = time.perf_counter()
-            player.play(one)
-            spent[name] += (time.perf_counter() - start) * (one > FIRST)  # the first compiles
-    for name, spent_s in spent.items():
-        report.rows.append(
-            {"whole rounds": name, "workers": MILLION, "rounds a second": number / spent_s}
-        )
-    faster = spent["plain numpy"] / spent["this package, numba"]
-    report.check(
-        f"whole rounds of {MILLION:,} workers", "≥ 3 times as fast as plain numpy",
-        f"{faster:.1f} times", faster >= 3,
-    )  # fmt: skip
-
-
-def memory(report: Report, size: int) -> None:
-    """Measure the memory of so many workers in a process of its own."""
-    command = [sys.executable, __file__, "--memory", str(size)]
-    found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-    report.rows.append(found)
-    measured = max(found["bytes a worker, arrays"], found["bytes a worker, peak of the process"])
-    report.check(
-        f"memory of {size:,} workers, with their means and who is awake",
-        f"≤ {WORKER_BYTES} bytes a worker", f"{measured:.1f}", measured <= WORKER_BYTES,
-    )  # fmt: skip
-
-
-def _status_bytes(key: str) -> int:
-    with open("/proc/self/status") as file:  # noqa: PTH123
-        return next(int(line.split()[1]) for line in file if line.startswith(key)) * 1024
-
-
-def _memory(size: int) -> None:
-    warm = Lazy(grown(2 * PER_ROUND)[0], np.ones(2 * PER_ROUND))
-    warm.play(FIRST)
-    with open("/proc/self/clear_refs", "w") as file:  # noqa: PTH123
-        file.write("5")  # the peak begins anew: compiling had one of its own
-    before = _status_bytes("VmRSS")
-    lazy = Lazy(grown(size)[0], np.full(size, 0.5))
-    start = time.perf_counter()
-    for number in range(FIRST, FIRST + 5):
-        lazy.play(number)
-    elapsed_s = (time.perf_counter() - start) / 5
-    found = {
-        "workers": size,
-        "bytes a worker, arrays": lazy.nbytes / size,
-        "bytes a worker, peak of the process": (_status_bytes("VmHWM") - before) / size,
-        "ms a whole round": elapsed_s * 1e3,
-    }
-    print(json.dumps(found))
-
-
-def server_side(report: Report, workers: int) -> None:
-    """Measure what the server's own calls cost."""
-    one = FairUpperConfidence(fairness=1e-3)
-    candidates = [Candidate(f"worker {number:05d}", 50.0) for number in range(workers)]
-    chosen = one.select(1, candidates, 100)
-    select_ms, state_ms = [], []
-    for number in range(2, 12):
-        for name in chosen:
-            one.earned(number - 1, name, 0.5)
-        start = time.perf_counter()
-        chosen = one.select(number, candidates, 100)
-        middle = time.perf_counter()
-        one.state()
-        state_ms.append((time.perf_counter() - middle) * 1e3)
-        select_ms.append((middle - start) * 1e3)
-    size = len(one.state())
-    report.rows.append(
-        {
-            "candidates": workers,
-            "select ms": min(select_ms),
-            "state ms": min(state_ms),
-            "state bytes a worker": size / workers,
-        }
-    )
-    report.check(
-        f"state of {workers:,} workers after a change", "≤ 3 ms", f"{min(state_ms):.2f} ms",
-        min(state_ms) <= 3,
-    )  # fmt: skip
 
 
 def run(quick: bool) -> Report:
@@ -397,7 +181,4 @@ def run(quick: bool) -> Report:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--memory"]:
-        _memory(int(sys.argv[2]))
-    else:
-        main(run, __doc__ or "")
+    main(run, __doc__ or "")

@@ -131,6 +131,7 @@ def _remove(arguments: argparse.Namespace) -> int:
         return 0
     print(f"{removed.worker} is removed: {removed.updates} updates of it do not count any more.")
     print(f"  digest before  {removed.digest_before}\n  digest after   {removed.digest_after}")
+    print("The next version that the server publishes is without it.")
     return 0
 
 

@@ -9,11 +9,13 @@ from functools import partial
 from typing import Any
 
 from dealfl.errors import BadInput, unknown_name
+from dealfl.jobs import Document
+from dealfl.jobs.selection import selection_of
 from dealfl.server import Ledger, Server, Terms
-from dealfl.server.selection import Candidate
+from dealfl.server.selection import Candidate, Selector, selector
 from dealfl.service.folders import RunFolder
 from dealfl.service.reading import require_alone
-from dealfl.service.rebuilding import learner_for
+from dealfl.service.rebuilding import job_of, learner_for
 from dealfl.service.status import run_status
 from dealfl.statistics import Statistics
 
@@ -32,7 +34,7 @@ class Removal:
 
 
 class _Unchanged:
-    """A selector that selects nobody and keeps the state of the one that will go on."""
+    """A selector that selects nobody and keeps the state of another, which it can not read."""
 
     def __init__(self) -> None:
         self._state = b""
@@ -50,7 +52,7 @@ class _Unchanged:
         """Learn nothing."""
 
     def gone(self, worker: str) -> None:
-        """Leave it to the selector of the run, which will not see the worker any more."""
+        """Leave it in the state: nobody here can read that."""
 
     def state(self) -> bytes:
         """Return what was found."""
@@ -59,6 +61,17 @@ class _Unchanged:
     def restore(self, state: bytes) -> None:
         """Keep what is found."""
         self._state = state
+
+
+def _selector(document: Document | None) -> Selector:
+    """Return the selector of the job, which has to drop the worker, too."""
+    if document is None:
+        return _Unchanged()
+    try:
+        job = job_of(document)
+        return selector(job.selector, selection_of(document, job))
+    except BadInput:  # a job of another program
+        return _Unchanged()
 
 
 def remove_worker(run: RunFolder, worker: str) -> Removal:
@@ -72,11 +85,14 @@ def remove_worker(run: RunFolder, worker: str) -> Removal:
         total = ledger.total()
         if total is None:
             raise BadInput(f"{run.ledger} has no model yet: there is nothing of {worker!r} in it")
-        empty = learner_for(Statistics.from_bytes(total).schema, run.document())
+        document = run.document()
+        empty = learner_for(Statistics.from_bytes(total).schema, document)
         kind: Any = type(empty)
         # as many rounds as there were: none is opened, since nobody would hear of it
         terms = Terms(rounds=ledger.last_round(), release_batch=2**31)
-        server = Server(status.job, partial(kind, **empty.settings), ledger, terms, _Unchanged())
+        server = Server(
+            status.job, partial(kind, **empty.settings), ledger, terms, _selector(document)
+        )
         before = server.model.digest()
         server.remove(worker, status.now_s)
         removed = Removal(

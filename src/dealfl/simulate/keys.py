@@ -43,7 +43,7 @@ def _parts() -> Iterator[str]:
     yield from _section("A text in [source.columns]", WordColumn)
     for name in MAPS:
         yield from _table(f'[features] with map = "{name}"', MAPS[name], map_keys(name))
-    for name in LEARNERS:
+    for name in LEARNERS.usable():
         if keys := learner_keys(name):
             yield from _table(f"[learner] for {name}", LEARNERS[name], keys)
     yield from _section("[[devices]]", Devices)
@@ -52,7 +52,7 @@ def _parts() -> Iterator[str]:
     yield from _variants("[availability]", "kind", AVAILABILITIES)
     yield from _section("[faults]", Faults)
     yield from _section("[rewards]", Rewards)
-    for name in SELECTORS:
+    for name in SELECTORS.usable():
         if keys := _selector_keys(name):
             yield from _table(f"[selection] for {name}", SELECTORS[name], keys)
 

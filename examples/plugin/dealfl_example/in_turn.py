@@ -1,0 +1,43 @@
+"""Everybody in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dealfl.server.selection import Candidate
+
+__all__ = ["InTurn"]
+
+
+class InTurn:
+    """Wakes those who waited longest; ties by name.
+
+    >>> turn = InTurn()
+    >>> [turn.select(number, [Candidate("a"), Candidate("b")], 1) for number in (1, 2, 3)]
+    [['a'], ['b'], ['a']]
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[str, int] = {}
+
+    def select(self, round_number: int, candidates: Sequence[Candidate], count: int) -> list[str]:
+        """Return those who were selected least recently."""
+        names = sorted((self._last.get(one.name, 0), one.name) for one in candidates)[:count]
+        self._last.update({name: round_number for _, name in names})
+        return [name for _, name in names]
+
+    def earned(self, round_number: int, worker: str, reward: float) -> None:
+        """Learn nothing."""
+
+    def gone(self, worker: str) -> None:
+        """Drop a worker."""
+        self._last.pop(worker, None)
+
+    def state(self) -> bytes:
+        """Return who was selected when."""
+        return "\n".join(f"{last} {name}" for name, last in sorted(self._last.items())).encode()
+
+    def restore(self, state: bytes) -> None:
+        """Go on from there."""
+        pairs = (line.split(" ", 1) for line in state.decode().splitlines())
+        self._last = {name: int(last) for last, name in pairs}

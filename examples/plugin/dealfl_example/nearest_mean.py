@@ -1,0 +1,142 @@
+"""Nearest mean: a row belongs to the class whose mean it is closest to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dealfl.cells import Proposal, Storage
+from dealfl.datasets import Dataset
+from dealfl.errors import Impossible, NotLearned
+from dealfl.fixedpoint import FixedPoint
+from dealfl.integers import Entries, Integers
+from dealfl.learners.base import RowLearner, SparseVector, Work
+from dealfl.learners.inputs import Labels, as_matrix, dense_blocks
+from dealfl.power import Cycles, LearnerCycles
+from dealfl.schema import ArraySpec, Schema, Setting
+from dealfl.statistics import Statistics
+
+__all__ = ["NearestMean"]
+
+_BITS = 16
+_BLOCK_ROWS = 4096
+
+
+class NearestMean(RowLearner):
+    """Its statistics are the number of rows of each class, and their sums.
+
+    >>> model = NearestMean(n_features=1, classes=["low", "high"], feature_bound=8.0)
+    >>> delta = model.learn([[1.0], [6.0]], ["low", "high"])
+    >>> model.predict([[5.0]]).tolist()
+    ['high']
+    """
+
+    name = "nearest_mean"
+    tasks = ("classification",)  # what it is for, and below how it suits a dataset
+    cycles = LearnerCycles(Cycles(4.0, 2000.0), Cycles(4.0, 2000.0))  # what it costs on a phone
+
+    def __init__(
+        self,
+        n_features: int,
+        classes: ArrayLike,
+        feature_bound: float | ArrayLike = 1.0,
+        *,
+        storage: Storage | None = None,
+    ) -> None:
+        self._labels = Labels(classes)
+        self._grid = FixedPoint.of(n_features, feature_bound, _BITS)
+        shape: dict[str, Setting] = {
+            "n_features": n_features,
+            "classes": self._labels.values.tolist(),
+        }
+        arrays = (
+            ArraySpec("counts", len(self._labels)),
+            ArraySpec("sums", len(self._labels) * n_features),
+        )
+        super().__init__(Schema(self.name, shape | self._grid.settings(), arrays), storage)
+
+    @classmethod
+    def settings_for(cls, dataset: Dataset) -> dict[str, Any]:
+        """Return the arguments of a learner for a dataset."""
+        domain = dataset.domain_for(cls.name)
+        return {
+            "n_features": domain.n_features,
+            "classes": dataset.classes,
+            "feature_bound": domain.magnitude,
+        }
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The arguments that make an empty learner like this one."""
+        return {
+            "n_features": len(self._grid.bound),
+            "classes": self._labels.values.tolist(),
+            "feature_bound": self._grid.bound.tolist(),
+        }
+
+    def _change(self, X: object, y: object, sign: int) -> Statistics:
+        matrix = as_matrix(X, len(self._grid.bound))
+        codes = self._labels.encode(y, matrix.shape[0])
+        sums = np.zeros((len(self._labels), len(self._grid.bound)), dtype=np.int64)
+        for first, block in dense_blocks(matrix, _BLOCK_ROWS):
+            np.add.at(sums, codes[first : first + len(block)], self._grid.quantise(block, first))
+        counts = np.bincount(codes, minlength=len(self._labels))
+        arrays = {
+            "counts": Entries.of_dense(Integers(sign * counts)),
+            "sums": Entries.of_dense(Integers(sign * sums.ravel())),
+        }
+        delta = self._apply(Statistics(self.schema, arrays), forgetting=sign < 0)
+        size = matrix.shape[0] * matrix.shape[1]
+        self._work = Work(size + len(codes), 8 * size)
+        return delta
+
+    def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
+        counts = self._state.after("counts", proposals).low
+        sums = self._state.after("sums", proposals).low.reshape(len(counts), -1)
+        if not self._possible(counts, sums):
+            raise NotLearned("forgetting examples that were never learned")
+
+    def check(self) -> None:
+        """Raise `Impossible` if no set of examples can have these statistics."""
+        if not self._possible(*self._tables()):
+            raise Impossible("sums that so many examples can not have")
+
+    def _tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        counts = self._state.whole("counts").low
+        return counts, self._state.whole("sums").low.reshape(len(counts), -1)
+
+    def _possible(self, counts: NDArray[np.int64], sums: NDArray[np.int64]) -> bool:
+        most = counts[:, None] * self._grid.limits
+        return bool(np.all(counts >= 0) and np.all(np.abs(sums) <= most))
+
+    def _means(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        counts, sums = self._tables()
+        held = np.flatnonzero(counts > 0)
+        return held, sums[held] / self._grid.scale / counts[held, None]
+
+    def predict(self, X: object) -> NDArray[Any]:
+        """Return the class of each row; of equally close ones, the first."""
+        held, means = self._means()
+        if not len(held):
+            raise NotLearned("no example has been learned; there is no class to predict")
+        matrix = as_matrix(X, len(self._grid.bound))
+        found = [
+            np.argmin(np.sum((block[:, None, :] - means) ** 2, axis=2), axis=1)
+            for _, block in dense_blocks(matrix, _BLOCK_ROWS)
+        ]
+        return self._labels.decode(held[np.concatenate(found)] if found else held[:0])
+
+    def score(self, X: object, y: object) -> float:
+        """Return the share of rows whose class is predicted."""
+        return self._labels.share_right(self.predict(X), y)
+
+    def _forget_model(self) -> None:
+        """There is nothing to drop: means are made when they are asked for."""
+
+    def _derived(self) -> SparseVector:
+        held, means = self._means()
+        places = held[:, None] * means.shape[1] + np.arange(means.shape[1])
+        return places.ravel(), means.ravel()

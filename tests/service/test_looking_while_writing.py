@@ -1,0 +1,66 @@
+"""Looking at a ledger that another process writes to, and changing nothing behind its back."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dealfl.cli import main
+from dealfl.errors import BadInput
+from dealfl.service.backups import back_up, restore
+from dealfl.service.folders import RunFolder
+from dealfl.service.models import opened
+from dealfl.service.reading import require_alone
+from dealfl.service.removing import remove_worker
+from dealfl.service.status import run_status
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Iterator[Path]:
+    """Return a run whose server is writing."""
+    words = [sys.executable, "-m", "tests.service.writing", str(tmp_path / "ledger.db")]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "begun\n"
+        yield tmp_path
+        assert writer.poll() is None, "looking on must not stop the writer"
+        writer.kill()
+
+
+def test_the_status_is_always_of_one_moment(written: Path) -> None:
+    run, seen = RunFolder.at(written), 0
+    while seen < 30:
+        status = run_status(run)
+        assert status.rounds_closed >= seen
+        # a round is closed and published, and its updates are counted, in one transaction
+        assert status.version == status.rounds_closed
+        assert status.published_digest == status.round_digest
+        assert status.updates_counted + status.updates_waiting >= 2 * status.rounds_closed
+        assert status.examples_learned == status.updates_counted + status.updates_waiting
+        seen = status.rounds_closed
+
+
+def test_a_model_is_read_and_copied_meanwhile(written: Path, tmp_path: Path) -> None:
+    run = RunFolder.at(written)
+    while not run_status(run).rounds_closed:
+        pass
+    assert opened(written).learner.statistics["counts"].to_dict()[0] >= 2
+    back_up(written, tmp_path / "copy")
+    assert run_status(RunFolder.at(tmp_path / "copy")).rounds_closed >= 1
+
+
+def test_nothing_is_changed_behind_a_server(
+    written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(BadInput, match="in use by another process; stop that first"):
+        remove_worker(RunFolder.at(written), "anna")
+    assert main(["workers", "remove", "anna", str(written), "--yes"]) == 2
+    assert "in use by another process" in capsys.readouterr().err
+    back_up(written, tmp_path / "copy")
+    with pytest.raises(BadInput, match="in use by another process"):
+        restore(tmp_path / "copy", written, force=True)
+    require_alone(tmp_path / "copy" / "ledger.db")

@@ -1,0 +1,192 @@
+"""What `dealfl status` and `dealfl workers` say of a run, against the ledger's own account."""
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dealfl.cli import main
+from dealfl.errors import BadBytes, BadInput
+from dealfl.messages import Erased
+from dealfl.server import Ledger
+from dealfl.service.folders import RunFolder
+from dealfl.service.status import run_status, worker_rounds, worker_states
+from tests.federation.parts import announce, joined, update
+from tests.service.runs import make_run
+
+ROOT = Path(__file__).parents[2]
+Captured = pytest.CaptureFixture[str]
+
+
+def test_the_status_is_what_the_simulation_counted(tmp_path: Path) -> None:
+    outcome = make_run(tmp_path)
+    status = run_status(RunFolder.at(tmp_path))
+    assert status.rounds_closed == len(outcome.rounds) == status.rounds_asked == 8
+    assert status.rounds_by_reason == {
+        "majority": outcome.by_majority,
+        "time to live": outcome.by_ttl,
+    }
+    assert status.last_reason == outcome.rounds[-1].reason
+    assert status.updates_counted == outcome.updates
+    assert status.updates_waiting == 0
+    assert status.examples_learned == outcome.learned
+    assert status.energy_j == pytest.approx(outcome.energy_j)
+    assert status.energy_source == "modelled"
+    assert status.published_digest == status.round_digest == outcome.digest
+    assert sum(status.workers.values()) == outcome.workers
+    assert status.open_round is None
+
+
+def test_an_open_round_and_states_of_workers_are_told(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    server = joined("anna", "bob", "carl", ledger=ledger)
+    server.handle([update(1, name="bob", round=1, learned=1)], 5.0)
+    status = run_status(RunFolder.at(tmp_path / "ledger.db"))
+    assert status.open_round is not None
+    assert (status.open_round.selected, status.open_round.replied) == (3, 1)
+    assert status.workers == {"awake": 1, "training": 2, "asleep": 0, "removed": 0}
+    assert status.updates_waiting == 1
+    assert status.version == 0
+    assert status.energy_source == "not stated"
+    server.handle([announce("carl")], 1000.0)
+    assert run_status(RunFolder.at(tmp_path)).workers["asleep"] == 2
+    ledger.close()
+
+
+def test_whoever_is_flagged_or_removed_is_told(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    server = joined("anna", "bob", ledger=ledger)
+    server.handle([update(1, name="bob", incarnation=7)], 1.0)
+    server.remove("anna", 2.0)
+    status = run_status(RunFolder.at(tmp_path))
+    assert (status.flagged, status.workers["removed"]) == (2, 1)
+    by_name = {one.name: one for one in worker_states(RunFolder.at(tmp_path))}
+    assert by_name["bob"].flag == "incarnation 7; it is 1 now"
+    assert by_name["anna"].heard_s is None
+    ledger.close()
+
+
+def test_an_erasure_is_pending_until_a_version_shows_it(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    server = joined("anna", ledger=ledger)
+    server.handle([update(1, count=2, name="anna", round=1)], 1.0)
+    server.erase("request", [b"owner"], 2.0)
+    status = run_status(RunFolder.at(tmp_path))
+    assert (status.erasures, status.erasures_pending) == (1, 1)
+    answer = Erased(job="job", worker="anna", incarnation=1, request="request", examples=0)
+    server.handle([answer, announce("anna")], 3.0)
+    server.handle([update(2, name="anna", round=2)], 4.0)
+    status = run_status(RunFolder.at(tmp_path))
+    assert (status.erasures, status.erasures_pending) == (1, 0)
+    ledger.close()
+
+
+def test_a_worker_is_shown_with_its_rounds(digits_run: Path) -> None:
+    run = RunFolder.at(digits_run)
+    for worker in worker_states(run):
+        rounds = worker_rounds(run, worker.name)
+        assert len(rounds) == worker.selected
+        assert sum(one["energy_j"] for one in rounds) == pytest.approx(worker.energy_j)
+        if rounds:
+            mean = sum(one["reward"] for one in rounds) / len(rounds)
+            assert worker.mean_reward == pytest.approx(mean)
+
+
+def test_a_ledger_by_the_clock_on_the_wall_is_told_by_it(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    now_s = time.time()
+    joined("anna", ledger=ledger).handle([announce("bob", 0)], now_s - 1000.0)
+    ledger.close()
+    states = {one.name: one.state for one in worker_states(RunFolder.at(tmp_path))}
+    assert states["bob"] == "asleep"  # the server may have stopped: nobody is heard any more
+
+
+# -- commands -----------------------------------------------------------------------------------
+
+
+def test_status_without_a_name_takes_the_latest_run(
+    digits_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["status"]) == 2
+    assert "there is no run in runs/; name a run folder" in capsys.readouterr().err
+    shutil.copytree(digits_run, tmp_path / "runs" / "digits")
+    assert main(["status"]) == 0
+    told = capsys.readouterr().out
+    assert "8 of 8 closed (" in told
+    assert "J, modelled" in told
+
+
+def test_status_prints_one_json_object(digits_run: Path, capsys: Captured) -> None:
+    assert main(["status", str(digits_run), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == run_status(RunFolder.at(digits_run)).as_dict()
+    assert found["version"] == 8
+
+
+def test_workers_are_listed_and_shown(digits_run: Path, capsys: Captured) -> None:
+    assert main(["workers", "list", str(digits_run)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:4] == ["NAME", "STATE", "DEVICE", "BATTERY"]
+    assert [line.split()[0] for line in lines[1:]] == [f"w{n:02}" for n in range(1, 16)]
+    assert main(["workers", "show", "w13", str(digits_run), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["device"] == "slow phone"
+    assert main(["workers", "show", "nobody", str(digits_run)]) == 2
+    assert "no worker called 'nobody'; known: w01" in capsys.readouterr().err
+
+
+def test_watching_ends_cleanly(digits_run: Path) -> None:
+    words = [sys.executable, "-m", "dealfl.cli", "status", str(digits_run)]
+    words += ["--watch", "--every", "0.1", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as seen:
+        assert seen.stdout is not None
+        first, second = (json.loads(seen.stdout.readline()) for _ in range(2))
+        assert first == second
+        seen.send_signal(2)
+        _, problems = seen.communicate(timeout=20)
+    assert (seen.returncode, problems) == (0, "")
+
+
+@pytest.mark.parametrize("every", ["0", "nan", "-1"])
+def test_a_pause_that_is_none_is_refused(every: str, digits_run: Path, capsys: Captured) -> None:
+    assert main(["status", str(digits_run), "--watch", f"--every={every}"]) == 2
+    assert "--every" in capsys.readouterr().err
+
+
+# -- files that are no ledgers ------------------------------------------------------------------
+
+
+def test_what_is_no_ledger_is_told(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"no ledger\.db in the folder"):
+        RunFolder.at(tmp_path)
+    with pytest.raises(BadInput, match="there is no file"):
+        RunFolder.at(tmp_path / "nothing.db")
+    (tmp_path / "ledger.db").write_bytes(b"SQLite format 3\x00 and then nonsense" * 100)
+    with pytest.raises(BadBytes, match="can not be read"):
+        run_status(RunFolder.at(tmp_path))
+    other = sqlite3.connect(tmp_path / "other.db")
+    other.execute("CREATE TABLE workers (name)")
+    other.close()
+    with pytest.raises(BadInput, match="is no ledger"):
+        run_status(RunFolder.at(tmp_path / "other.db"))
+
+
+@pytest.mark.parametrize(("version", "advice"), [(1, "brings it up to date"), (99, "a newer one")])
+def test_a_ledger_of_another_version_is_not_touched(
+    version: int, advice: str, digits_run: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "ledger.db"
+    shutil.copy(digits_run / "ledger.db", path)
+    db = sqlite3.connect(path)
+    db.execute(f"PRAGMA user_version = {version}")
+    db.close()
+    with pytest.raises(BadInput, match=advice):
+        run_status(RunFolder.at(path))
+    db = sqlite3.connect(path)
+    assert db.execute("PRAGMA user_version").fetchone() == (version,)
+    db.close()

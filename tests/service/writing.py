@@ -1,0 +1,21 @@
+"""A server that writes to a ledger without a pause: `python -m tests.service.writing LEDGER`."""
+
+import sys
+
+from dealfl.server import Ledger
+from tests.federation.parts import announce, joined, update
+
+NAMES = ("anna", "bob", "carl")
+
+
+def main(path: str) -> None:
+    server = joined(*NAMES, ledger=Ledger(path))
+    print("begun", flush=True)
+    for number in range(1, 1_000_000):
+        now_s = float(number)
+        server.handle([update(number, name=name, round=number) for name in NAMES], now_s)
+        server.handle([announce(name) for name in NAMES], now_s + 0.5)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,6 +1,8 @@
 """Both ways of choosing agree bit for bit, and random numbers by place are sound."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -90,6 +92,18 @@ def test_scores_that_differ_in_their_last_bits_are_ranked_alike(discount: float)
         expected = by_sorting(arms, eligible, weight, count)
         assert arms.choose(100, eligible, weight, count, compiled=True).tolist() == expected
         assert arms.choose(100, eligible, weight, count, compiled=False).tolist() == expected
+
+
+def test_without_numba_a_hundred_thousand_arms_are_chosen_from_by_numpy() -> None:
+    code = (
+        "import sys; sys.modules['numba'] = None\n"
+        "import numpy as np\n"
+        "from dealfl.server.selection.arms import Arms\n"
+        "arms = Arms(np.zeros(100_000), eta=1.0)\n"
+        "print(arms.choose(1, np.ones(100_000, bool), np.ones(100_000), 3).tolist())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "[0, 1, 2]\n"
 
 
 def test_aged_estimates_are_those_of_counting_down_each_round() -> None:

@@ -282,6 +282,18 @@ def test_a_queue_that_goes_on_growing_shows_what_availability_does_not() -> None
     assert min(one.behind().values()) > 0.05
 
 
+def test_a_restart_continues_also_where_promises_were_cut() -> None:
+    promises = {"worker 1": 0.05, "*": 0.9}
+    whole = play(FairUpperConfidence(fairness=promises), range(1, 330))
+    for stop in (99, 100, 101, 102, 199, 205, 320):
+        first = FairUpperConfidence(fairness=promises)
+        second = FairUpperConfidence(fairness=promises)
+        begun = play(first, range(1, stop))
+        second.restore(first.state())
+        assert begun + play(second, range(stop, 330)) == whole
+    assert second.over_promised() is not None
+
+
 # -- settings -----------------------------------------------------------------------------------
 
 

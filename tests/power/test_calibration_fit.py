@@ -25,6 +25,7 @@ from dealfl.report.calibration import (
     clock_hz,
     fitted,
 )
+from dealfl.worker.material import material_for
 
 LAW = TrainingTime(seconds_per_operation=2e-9, overhead_s=1e-3)
 TRIED = Effort(sizes=9, repeats=5)
@@ -65,7 +66,7 @@ def fit_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     def fit(time_of: Callable[[int, int], float], **settings: Any) -> Any:
         clock = Clock()
         fake = {"fake": lambda: Learner(clock, time_of)}
-        monkeypatch.setattr("dealfl.report.calibration.LEARNERS", fake)
+        monkeypatch.setattr("dealfl.report.subjects.LEARNERS", fake)
         subject = Subject("fake", {}, lambda generator, count: ([None] * count,), 10, 2000)
         return fitted(subject, TRIED, clock=clock, **settings)
 
@@ -81,15 +82,26 @@ def test_a_learner_that_obeys_the_law_is_fitted_exactly(fit_of: Callable[..., An
 
 
 def test_forgetting_has_a_law_of_its_own(fit_of: Callable[..., Any]) -> None:
-    fit = fit_of(lambda operations, before: LAW.predicted_s(operations), forgets=True)
-    assert fit.forgets
+    fit = fit_of(lambda operations, before: LAW.predicted_s(operations), action="forget")
+    assert fit.action == "forget"
     assert fit.time.seconds_per_operation == pytest.approx(3 * 2e-9)
     assert fit.time.overhead_s == pytest.approx(3e-3)
     assert fit.worst_error < 1e-9
 
 
+def test_a_worker_is_timed_with_the_records_of_a_journal() -> None:
+    for subject in SUBJECTS:
+        generator = np.random.default_rng(1)
+        batch = subject.batch(generator, subject.fewest)
+        model = subject.made()
+        model.learn(*batch)
+        statistics, work = material_for(subject.made).statistics(calibration._records(batch))
+        assert statistics == model.statistics
+        assert work.operations == model.last_work.operations
+
+
 def test_what_forgetting_is_like_is_shown_and_asked_of_nobody(fit_of: Callable[..., Any]) -> None:
-    bad = fit_of(lambda operations, before: 1e-12 * operations**2, forgets=True)
+    bad = fit_of(lambda operations, before: 1e-12 * operations**2, action="forget")
     found = Calibration((bad,), None, memory_kept=False)
     assert found.holds
     assert found.as_dict()["learners"] == {}
@@ -197,8 +209,8 @@ def test_progress_names_each_learner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibration, "fitted", lambda subject, effort, **given: subject)
     lines: list[str] = []
     found = calibrated(QUICK, progress=lines.append)
-    assert [fit.learner for fit in found.fits[::2]] == [subject.learner for subject in SUBJECTS]
-    assert found.fits[::2] == found.fits[1::2]  # learning, and then forgetting
+    assert [fit.learner for fit in found.fits[::3]] == [subject.learner for subject in SUBJECTS]
+    assert found.fits[::3] == found.fits[1::3] == found.fits[2::3]  # learn, forget, train
     assert lines[0] == "1/5 tikhonov"
     assert len(lines) == len(SUBJECTS)
 

@@ -162,4 +162,7 @@ def test_cycles_were_measured_of_every_learner() -> None:
         cycles_of("neighbors").learn.per_operation
     )
     assert Cycles(3.0, 100.0).of(0) == 0.0
+    worker = cycles_of("neighbors").of_worker
+    assert worker.learn == worker.forget == cycles_of("neighbors").train
+    assert PLAIN.of_worker.forget == PLAIN.learn
     assert Cycles.fitted(TrainingTime(2e-9, 1e-3), 2.5e9) == Cycles(2.0, 2.5e6)

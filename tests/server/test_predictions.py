@@ -37,7 +37,7 @@ def trained(row: WorkerRow, slowness: float = 1.0, draw: random.Random | None = 
     phone = PHONES[row.device]
     operations = row.waiting * PER_EXAMPLE
     spent = PhoneSpending(
-        replace(phone, cycle_factor=phone.cycle_factor * slowness), cycles_of(LEARNER)
+        replace(phone, cycle_factor=phone.cycle_factor * slowness), cycles_of(LEARNER).of_worker
     ).of(Training(learned_operations=operations, sent_bytes=20_000))
     noise = draw.gauss(1.0, 0.1) if draw else 1.0
     return said(

@@ -29,7 +29,7 @@ def parts(phone: str, learner: str, examples: int) -> tuple[float, float, float]
         fetched_bytes=fetched,
         sent_bytes=sent,
     )
-    spent = PhoneSpending(PHONES[phone], cycles_of(learner)).of(training).whole
+    spent = PhoneSpending(PHONES[phone], cycles_of(learner).of_worker).of(training).whole
     elapsed_s = DELIVERY_S + spent.elapsed_s
     return reward_parts(
         PLAIN, elapsed_s=elapsed_s, ttl_s=TTL_S, learned=examples, energy_j=spent.total_j

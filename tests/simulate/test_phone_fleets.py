@@ -161,10 +161,15 @@ def test_phones_with_low_batteries_decline_and_rounds_end() -> None:
 
 
 def test_a_drained_battery_ends_training() -> None:
-    drained = {"battery": 0.151, "idle_w": 1.0}
-    outcome = run_fleet(phone_fleet({"job.rounds": 50, "job.longest_h": 2.0}, **drained))
-    fresh = run_fleet(phone_fleet({"job.rounds": 50, "job.longest_h": 2.0}))
-    assert 0 < outcome.learned < fresh.learned
+    coming = {"arrival": {"pattern": "poisson", "examples_per_hour": 20}}
+
+    def learned(**changes: Any) -> int:
+        sections = phones(**changes) | coming
+        return run_fleet(
+            fleet_of(document({"job.rounds": 1000, "job.longest_h": 1.0}, sections))
+        ).learned
+
+    assert 0 < learned(battery=0.16, idle_w=1.0) < learned()
 
 
 # -- figures by hand ----------------------------------------------------------------------------

@@ -79,8 +79,9 @@ def add_calibrate(actions: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "calibrate",
         help="time the learners on this machine and fit the law of training time",
         description=(
-            "Time every learner on this machine as it learns and as it forgets, over two decades "
-            "of work, fit T = A·F + B to each, and try the law on sizes that were not fitted."
+            "Time every learner on this machine as it learns and forgets, and a worker that trains "
+            "with it, over two decades of work; fit T = A·F + B to each, and try the law on sizes "
+            "that were not fitted."
         ),
         epilog=_CALIBRATE_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -229,7 +230,7 @@ def _row(fit: "Fit", *, known: bool) -> str:
     cycles = f"{fit.time.seconds_per_operation * REFERENCE_HZ:.3g}" if known else "?"
     overhead = f"{fit.time.overhead_s * 1e3:.2f} ms"
     errors = f"{fit.median_error:>8.1%}{fit.worst_error:>8.1%}"
-    name = f"{fit.learner}{' forget' if fit.forgets else ''}"
+    name = fit.learner if fit.action == "learn" else f"{fit.learner} {fit.action}"
     return f"{name:29}{span:>18}{cycles:>11}{overhead:>11}{errors}"
 
 

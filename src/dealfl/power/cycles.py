@@ -43,10 +43,17 @@ class Cycles:
 
 @dataclass(frozen=True, slots=True)
 class LearnerCycles:
-    """What learning and what forgetting take."""
+    """What learning and forgetting take a model, and training a worker without one in memory."""
 
     learn: Cycles
     forget: Cycles
+    train: Cycles | None = None
+
+    @property
+    def of_worker(self) -> "LearnerCycles":
+        """What a worker takes: it computes what to take back just as what to add."""
+        train = self.train or self.learn
+        return LearnerCycles(train, train, train)
 
 
 def _read(table: Table) -> LearnerCycles:
@@ -56,7 +63,7 @@ def _read(table: Table) -> LearnerCycles:
             of_key.number("per_operation", 0.0, _MOST), of_key.number("per_call", 0.0, _MOST)
         )
 
-    return LearnerCycles(cycles("learn"), cycles("forget"))
+    return LearnerCycles(cycles("learn"), cycles("forget"), cycles("train"))
 
 
 def _shipped() -> Mapping[str, LearnerCycles]:

@@ -1,27 +1,27 @@
 """How long the real learners take on this machine: timed, fitted, and tested on other sizes.
 
 Learning is timed on a model that holds little, forgetting on one that holds as much as is ever
-timed: what a model holds is what it must look through to forget.
+timed: what a model holds is what it must look through to forget. A worker holds no model while it
+trains: it reads records and computes what they add or take back, which is timed as well.
 """
 
 import json
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 
 from dealfl.errors import BadInput
-from dealfl.learners import LEARNERS
 from dealfl.power.identification import TimedTraining, identified, relative_errors
 from dealfl.power.training_time import REFERENCE_HZ, TrainingTime
+from dealfl.report.subjects import SUBJECTS, Batch, Subject
+from dealfl.worker import Histories, Record, Rows
+from dealfl.worker.material import material_for
 
 __all__ = [
     "ASKED_ERROR", "FULL", "QUICK", "SUBJECTS", "Calibration", "Effort", "Fit", "Point", "Subject",
@@ -29,30 +29,6 @@ __all__ = [
 ]  # fmt: skip
 
 ASKED_ERROR = 0.10  # median relative error on sizes that were not fitted
-
-_FEATURES = 64
-_CLASSES = list(range(10))
-_HIGHEST = 16
-_ITEMS = 1000
-_MEDIAN_HISTORY = 30
-
-Batch = tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A learner to be timed on batches that span two decades, and more at both ends."""
-
-    learner: str
-    settings: Mapping[str, object]
-    batch: Callable[[np.random.Generator, int], Batch]
-    fewest: int
-    most: int
-
-    def made(self) -> Any:  # noqa: ANN401 - any learner
-        """Return an empty learner."""
-        made: Any = LEARNERS[self.learner]
-        return made(**self.settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +56,12 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The law of one learner's time to learn, or to forget, and how well it does."""
+    """The law of one learner's time to learn, to forget, or of a worker's to train with it."""
 
     learner: str
     time: TrainingTime
     points: tuple[Point, ...]
-    forgets: bool = False
+    action: str = "learn"
 
     @property
     def median_error(self) -> float:
@@ -125,7 +101,7 @@ class Calibration:
         Nothing is asked of forgetting: mending an index is not affine in the operations of the
         statistics, and its residuals say by how much.
         """
-        return all(fit.median_error <= ASKED_ERROR for fit in self.fits if not fit.forgets)
+        return all(fit.median_error <= ASKED_ERROR for fit in self.fits if fit.action == "learn")
 
     def as_dict(self) -> dict[str, object]:
         """Return all of it for a JSON file."""
@@ -135,9 +111,13 @@ class Calibration:
             "machine": f"{platform.machine()} {platform.system()}, {os.cpu_count()} processors",
             "frequency_hz": self.frequency_hz,
             "memory_kept": self.memory_kept,
-            "learners": {fit.learner: fit.as_dict() for fit in self.fits if not fit.forgets},
-            "forgetting": {fit.learner: fit.as_dict() for fit in self.fits if fit.forgets},
+            "learners": self._of("learn"),
+            "forgetting": self._of("forget"),
+            "training": self._of("train"),
         }
+
+    def _of(self, action: str) -> dict[str, object]:
+        return {fit.learner: fit.as_dict() for fit in self.fits if fit.action == action}
 
     def save(self, path: str | Path) -> None:
         """Write a profile that `dealfl.power.training_time.read_times` reads, or nothing at all."""
@@ -163,8 +143,7 @@ def calibrated(
     for number, subject in enumerate(SUBJECTS, 1):
         progress(f"{number}/{len(SUBJECTS)} {subject.learner}")
         fits += [
-            fitted(subject, effort, forgets=forgets, frequency_hz=frequency_hz)
-            for forgets in (False, True)
+            fitted(subject, effort, action=action, frequency_hz=frequency_hz) for action in _CALLS
         ]
     return Calibration(tuple(fits), frequency_hz, memory_kept)
 
@@ -173,18 +152,17 @@ def fitted(
     subject: Subject,
     effort: Effort,
     *,
-    forgets: bool = False,
+    action: str = "learn",
     frequency_hz: float | None = None,
     clock: Callable[[], float] = time.process_time,
 ) -> Fit:
-    """Time a learner as it learns, or as it forgets; fit every other size, and try the rest.
+    """Time a learner as it learns or forgets, or a worker; fit every other size, try the rest.
 
     The clock counts the processor's time: what else runs here stretches long trainings only.
     """
     clock_hz = frequency_hz or REFERENCE_HZ
     sizes = np.geomspace(subject.fewest, subject.most, effort.sizes).round().astype(int).tolist()
-    made = _forgetting if forgets else _learning
-    call = made(subject, sizes, clock)
+    call = _CALLS[action](subject, sizes, clock)
     timed = [
         TimedTraining(operations, elapsed_s, frequency_hz=clock_hz)
         for operations, elapsed_s in _medians(call, len(sizes), effort.repeats)
@@ -195,7 +173,7 @@ def fitted(
         Point(size, int(one.operations), one.elapsed_s, error, held_out=bool(place % 2))
         for place, (size, one, error) in enumerate(zip(sizes, timed, errors, strict=True))
     )
-    return Fit(subject.learner, law, points, forgets)
+    return Fit(subject.learner, law, points, action)
 
 
 Call = Callable[[int], tuple[int, float]]  # of one of the sizes: operations, and the time
@@ -232,6 +210,33 @@ def _forgetting(subject: Subject, sizes: Sequence[int], clock: Callable[[], floa
     return forget
 
 
+def _training(subject: Subject, sizes: Sequence[int], clock: Callable[[], float]) -> Call:
+    generator = np.random.default_rng(0)
+    batches = [_records(subject.batch(generator, size)) for size in sizes]
+    material = material_for(subject.made)
+
+    def train(place: int) -> tuple[int, float]:
+        start = clock()
+        _, work = material.statistics(batches[place])
+        return work.operations, clock() - start
+
+    return train
+
+
+def _records(batch: Batch) -> list[Record]:
+    """Return a batch as a worker's journal has it; each history is of another owner."""
+    if len(batch) == 1:
+        histories = batch[0].tocoo()
+        pairs = zip(histories.row.tolist(), histories.col.tolist(), strict=True)
+        rows = [(b"%d" % owner, Histories.encode(item)) for owner, item in pairs]
+    else:
+        rows = [(b"", Rows.encode(*pair)) for pair in zip(*batch, strict=True)]
+    return [Record(number, *row) for number, row in enumerate(rows)]
+
+
+_CALLS = {"learn": _learning, "forget": _forgetting, "train": _training}
+
+
 def _medians(call: Call, sizes: int, repeats: int) -> list[tuple[int, float]]:
     """Return operations and median time of each size.
 
@@ -259,41 +264,3 @@ def clock_hz(cpuinfo: str | Path = "/proc/cpuinfo") -> float | None:
         return max((float(mhz) for mhz in stated), default=0.0) * 1e6 or None
     except ValueError:
         return None
-
-
-def _rows(generator: np.random.Generator, count: int) -> NDArray[np.float64]:
-    return generator.integers(0, _HIGHEST + 1, (count, _FEATURES)).astype(np.float64)
-
-
-def _regression(generator: np.random.Generator, count: int) -> Batch:
-    rows = _rows(generator, count)
-    return rows, rows.mean(axis=1)
-
-
-def _classification(generator: np.random.Generator, count: int) -> Batch:
-    return _rows(generator, count), generator.integers(0, len(_CLASSES), count)
-
-
-def _histories(generator: np.random.Generator, count: int) -> Batch:
-    """Return histories of log-normal length, of items whose popularity falls by Zipf's law."""
-    lengths = generator.lognormal(np.log(_MEDIAN_HISTORY), 0.5, count).clip(2, 300).astype(int)
-    popularity = 1.0 / np.arange(1, _ITEMS + 1)
-    popularity /= popularity.sum()
-    items = [generator.choice(_ITEMS, n, replace=False, p=popularity) for n in lengths.tolist()]
-    ends = np.concatenate([[0], np.cumsum(lengths)])
-    ones = np.ones(ends[-1])
-    histories = sparse.csr_matrix((ones, np.concatenate(items), ends), shape=(count, _ITEMS))
-    histories.sort_indices()
-    return (histories,)
-
-
-_OF_ROWS = {"n_features": _FEATURES, "feature_bound": float(_HIGHEST)}
-_OF_CLASSES = _OF_ROWS | {"classes": _CLASSES}
-_CENTRED = _OF_CLASSES | {"offset": _HIGHEST / 2}
-SUBJECTS = (
-    Subject("tikhonov", _OF_ROWS | {"target_bound": float(_HIGHEST)}, _regression, 50, 10_000),
-    Subject("tikhonov_classifier", _OF_CLASSES, _classification, 50, 10_000),
-    Subject("naive_bayes", _OF_CLASSES, _classification, 100, 20_000),
-    Subject("neighbors", _CENTRED, _classification, 10, 2_000),
-    Subject("personalized_pagerank", {"n_items": _ITEMS}, _histories, 2, 400),
-)

@@ -63,7 +63,7 @@ def profiled(device: str, learner: str) -> Kind | None:
     """Return what the profile of a phone says of a learner that was measured."""
     if device not in PHONES or learner not in CYCLES:
         return None
-    cycles: LearnerCycles = CYCLES[learner]
+    cycles: LearnerCycles = CYCLES[learner].of_worker
     spending = PhoneSpending(PHONES[device], cycles)
     few, many = (spending.of(Training(learned_operations=count)) for count in (1, _MANY_OPERATIONS))
     apart = cycles.learn.per_operation * (_MANY_OPERATIONS - 1)

@@ -83,7 +83,7 @@ class Predictions:
 
     def __init__(self, learner: str) -> None:
         self._learner = learner
-        self._cycles = CYCLES.get(learner, _ALIKE)
+        self._cycles = CYCLES.get(learner, _ALIKE).of_worker
         self._clear()
 
     def _clear(self) -> None:

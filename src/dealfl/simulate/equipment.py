@@ -57,5 +57,5 @@ def equipped(
 
 def _accounts(group: Devices, learner: str) -> Accounting:
     if group.profile is not None:
-        return PhoneMeter(PhoneSpending(group.profile, cycles_of(learner)))
+        return PhoneMeter(PhoneSpending(group.profile, cycles_of(learner).of_worker))
     return SpeedMeter(group.operations_per_s, group.joules_per_operation, group.wake_j)

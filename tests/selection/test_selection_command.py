@@ -47,7 +47,7 @@ def test_a_page_needs_no_network(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_without_plotly_the_remedy_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
     assert main(["simulate", "selection", *SHORT, "--page", str(tmp_path / "page.html")]) == 1
     assert "pip install 'dealfl[report]'" in capsys.readouterr().err
 

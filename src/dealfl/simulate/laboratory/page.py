@@ -2,97 +2,91 @@
 
 from __future__ import annotations
 
-import html
-from importlib import import_module
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dealfl.errors import DealError
+from dealfl.pages import COLOURS, Plot, escaped, page, plot_section, told, write_html
 from dealfl.simulate.laboratory.experiment import Course, Result, bound
 
 __all__ = ["write_page"]
 
-_COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f")
+Trace = dict[str, Any]
 
 
 def write_page(result: Result, table: str, path: Path) -> None:
     """Write the regret over time, the fractions against what was promised, and the table."""
-    try:
-        graphs: Any = import_module("plotly.graph_objects")
-    except ImportError as error:
-        raise DealError(
-            "plots need plotly; install it with: pip install 'dealfl[report]'"
-        ) from error
-    regret = _regret(graphs, result).to_html(full_html=False, include_plotlyjs="inline")
-    fractions = _fractions(graphs, result).to_html(full_html=False, include_plotlyjs=False)
-    name = html.escape(result.setting.plan.name)
-    text = (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title></head>'
-        f'<body style="font-family: sans-serif; max-width: 70em; margin: auto"><h1>{name}</h1>'
-        f"{regret}{fractions}<pre>{html.escape(table)}</pre></body></html>\n"
+    name = result.setting.plan.name
+    body = (
+        f"<h1>{escaped(name)}</h1>\n{plot_section(_regret(result))}"
+        f"{plot_section(_fractions(result))}<pre>{escaped(table)}</pre>\n"
     )
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise DealError(f"{path} can not be written: {error.strerror}") from error
+    write_html(page(name, body), path)
 
 
-def _regret(graphs: Any, result: Result) -> Any:  # noqa: ANN401
-    figure = graphs.Figure()
-    for course, colour in zip(result.courses, _COLOURS * len(result.courses), strict=False):
+def _regret(result: Result) -> Plot:
+    traces: list[Trace] = []
+    for course, colour in zip(result.courses, cycle(COLOURS), strict=False):
         mean = course.regret.mean(axis=0)
-        figure.add_scatter(
-            x=result.points, y=mean, name=course.policy.label, mode="lines",
-            line={"color": colour},
-        )  # fmt: skip
-        _band(figure, result, course, mean, colour)
+        traces.append(_line(result, mean, course.policy.label, {"color": colour}))
+        traces += _band(result, course, mean, colour)
         if course.within(result.setting, result.points) is not None:
             allowed = bound(result.setting, course.policy.eta, result.points.astype(np.float64))
-            figure.add_scatter(
-                x=result.points, y=allowed, name=f"theory, {course.policy.label}", mode="lines",
-                line={"color": colour, "dash": "dot"}, visible="legendonly",
-            )  # fmt: skip
-    figure.update_layout(
+            line = {"color": colour, "dash": "dot"}
+            theory = _line(result, allowed, f"theory, {course.policy.label}", line)
+            traces.append(theory | {"visible": "legendonly"})
+    return Plot(
         title=f"Regret a round so far, with 95 % intervals over {result.seeds} seeds",
-        xaxis={"title": "round", "type": "log"},
-        yaxis={"title": "regret a round"},
+        words="What was lost against the best possible choices. Bounds of theory are drawn when "
+        "chosen in the legend.",
+        traces=traces,
+        layout={
+            "xaxis": {"title": {"text": "round"}, "type": "log"},
+            "yaxis": {"title": {"text": "regret a round"}},
+        },
+        height=460,
     )
-    return figure
 
 
-def _band(figure: Any, result: Result, course: Course, mean: Any, colour: str) -> None:  # noqa: ANN401
+def _line(result: Result, values: NDArray[np.float64], name: str, line: Trace) -> Trace:
+    points, heights = result.points.tolist(), values.tolist()
+    return {"x": points, "y": heights, "name": told(name), "mode": "lines", "line": line}
+
+
+def _band(result: Result, course: Course, mean: NDArray[np.float64], colour: str) -> list[Trace]:
     if result.seeds < 2:
-        return
+        return []
     half = 1.96 * course.regret.std(axis=0, ddof=1) / np.sqrt(result.seeds)
-    figure.add_scatter(
-        x=np.concatenate([result.points, result.points[::-1]]),
-        y=np.concatenate([mean + half, (mean - half)[::-1]]),
-        fill="toself", fillcolor=colour, opacity=0.2, line={"width": 0}, hoverinfo="skip",
-        showlegend=False,
-    )  # fmt: skip
+    there_and_back = np.concatenate([result.points, result.points[::-1]])
+    edges = np.concatenate([mean + half, (mean - half)[::-1]])
+    area = {"fill": "toself", "fillcolor": colour, "opacity": 0.2, "line": {"width": 0}}
+    place = {"x": there_and_back.tolist(), "y": edges.tolist(), "mode": "lines"}
+    return [place | area | {"hoverinfo": "skip", "showlegend": False}]
 
 
-def _fractions(graphs: Any, result: Result) -> Any:  # noqa: ANN401
-    figure = graphs.Figure()
+def _fractions(result: Result) -> Plot:
     workers = [f"worker {place}" for place in range(1, result.setting.workers + 1)]
-    for course, colour in zip(result.courses, _COLOURS * len(result.courses), strict=False):
-        figure.add_bar(
-            x=workers, y=course.fractions.mean(axis=0), name=course.policy.label,
-            marker={"color": colour},
-        )  # fmt: skip
+    traces: list[Trace] = [
+        {
+            "type": "bar", "x": workers, "y": course.fractions.mean(axis=0).tolist(),
+            "name": told(course.policy.label), "marker": {"color": colour},
+        }
+        for course, colour in zip(result.courses, cycle(COLOURS), strict=False)
+    ]  # fmt: skip
     for values, name, symbol in (
         (result.setting.fairness, "promised", "line-ew-open"),
         (result.optimum.fractions, "optimum", "diamond-open"),
     ):
-        figure.add_scatter(
-            x=workers, y=values, name=name, mode="markers",
-            marker={"symbol": symbol, "size": 14, "color": "black", "line": {"width": 2}},
-        )  # fmt: skip
-    figure.update_layout(
+        marker = {"symbol": symbol, "size": 14, "color": COLOURS[-1], "line": {"width": 2}}
+        place = {"x": workers, "y": np.asarray(values).tolist(), "mode": "markers"}
+        traces.append(place | {"name": name, "marker": marker})
+    return Plot(
         title="How often each worker was chosen, and what it was promised",
-        yaxis={"title": "fraction of rounds"},
-        barmode="group",
+        words="A bar below its promise is a worker that was chosen too seldom.",
+        traces=traces,
+        layout={"yaxis": {"title": {"text": "fraction of rounds"}}, "barmode": "group"},
+        height=460,
     )
-    return figure

@@ -135,6 +135,15 @@ def test_the_players_are_the_selectors() -> None:
     assert (picks / 80).tolist() == result.courses[0].fractions[0].tolist()
 
 
+def test_utility_alone_gains_more_than_chance_and_keeps_no_promise() -> None:
+    policies = (Policy(kind="oort"), Policy(kind="uniform"))
+    oort, uniform = run_laboratory(setting("six", *policies, rounds=3_000), 8).courses
+    assert oort.regret[:, -1].max() < uniform.regret[:, -1].min()
+    assert oort.shortfall.mean() > 0.1
+    picks = [one.fractions.sum(axis=1).round(9).tolist() for one in (oort, uniform)]
+    assert picks[0] == picks[1], "neither leaves a place empty while somebody is awake"
+
+
 # -- worlds -------------------------------------------------------------------------------------
 
 

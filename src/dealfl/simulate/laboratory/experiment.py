@@ -121,7 +121,7 @@ class _Game:
 
     def play(self, number: int, awake: Masks, rewards: Floats, means: Floats) -> None:
         """Play one round."""
-        scores = np.where(awake, self._player.scores(number, means), -1.0)
+        scores = np.where(awake, self._player.scores(number, means, awake), -1.0)
         chosen = _best_of_rows(scores, self._setting.plan.per_round)
         self._player.learn(number, chosen, rewards)
         self._gained += chosen @ (self._setting.weight * means)

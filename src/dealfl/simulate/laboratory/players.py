@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dealfl.server.selection.arms import Arms
 from dealfl.server.selection.counters import round_keys, uniforms
+from dealfl.server.selection.oort import Utilities
 from dealfl.server.selection.thompson import drawn
 from dealfl.simulate.laboratory.setting import Laboratory, Policy
 
@@ -23,8 +24,8 @@ _CHOICE = 5
 class Player(Protocol):
     """Chooses in every seed's round, and learns what the chosen earned."""
 
-    def scores(self, round_number: int, means: Floats) -> Floats:
-        """Return the worth of choosing each worker, a row a seed; nothing is below 0."""
+    def scores(self, round_number: int, means: Floats, awake: Masks) -> Floats:
+        """Return the worth of choosing each worker, a row a seed; below 0 it is not chosen."""
 
     def learn(self, round_number: int, chosen: Masks, rewards: Floats) -> None:
         """Take in the rewards of the chosen."""
@@ -45,7 +46,7 @@ class _Queued:
         self._shape = (seeds, setting.workers)
         self._seed = setting.plan.seed
 
-    def scores(self, round_number: int, means: Floats) -> Floats:  # noqa: ARG002
+    def scores(self, round_number: int, means: Floats, awake: Masks) -> Floats:  # noqa: ARG002
         return self._arms.scores(round_number, self._weight).reshape(self._shape)
 
     def learn(self, round_number: int, chosen: Masks, rewards: Floats) -> None:
@@ -55,7 +56,7 @@ class _Queued:
 
 
 class _Sampled(_Queued):
-    def scores(self, round_number: int, means: Floats) -> Floats:  # noqa: ARG002
+    def scores(self, round_number: int, means: Floats, awake: Masks) -> Floats:  # noqa: ARG002
         sample = drawn(self._seed, round_number, self._arms.mean, self._arms.count)
         return self._arms.sampled_scores(round_number, self._weight, sample).reshape(self._shape)
 
@@ -63,10 +64,23 @@ class _Sampled(_Queued):
 class _Known(_Queued):
     """Knows the mean rewards: what is lost then is lost to the queues alone."""
 
-    def scores(self, round_number: int, means: Floats) -> Floats:
+    def scores(self, round_number: int, means: Floats, awake: Masks) -> Floats:  # noqa: ARG002
         everywhere = np.tile(means, self._shape[0])
         scores = self._arms.sampled_scores(round_number, self._weight, everywhere)
         return scores.reshape(self._shape)
+
+
+class _Useful(_Queued):
+    """Chooses by utility: whoever is chosen is worth 1, all others are worth less than nothing."""
+
+    def __init__(self, setting: Laboratory, policy: Policy, seeds: int) -> None:
+        super().__init__(setting, policy, seeds)
+        self._count = setting.plan.per_round
+
+    def scores(self, round_number: int, means: Floats, awake: Masks) -> Floats:  # noqa: ARG002
+        workers = self._shape[1]
+        utilities = Utilities.of(self._arms, self._seed, round_number, self._weight, workers)
+        return np.where(utilities.chosen(awake, self._count), 1.0, -1.0)
 
 
 class _Uniform:
@@ -74,7 +88,7 @@ class _Uniform:
         self._places = np.arange(seeds * setting.workers, dtype=np.uint64)
         self._shape, self._seed = (seeds, setting.workers), setting.plan.seed
 
-    def scores(self, round_number: int, means: Floats) -> Floats:  # noqa: ARG002
+    def scores(self, round_number: int, means: Floats, awake: Masks) -> Floats:  # noqa: ARG002
         keys = round_keys(self._seed, round_number, _CHOICE)
         return uniforms(keys, self._places).reshape(self._shape)
 
@@ -87,6 +101,7 @@ _PLAYERS: dict[str, type[_Queued] | type[_Uniform]] = {
     "discounted": _Queued,
     "thompson": _Sampled,
     "known": _Known,
+    "oort": _Useful,
     "uniform": _Uniform,
 }
 

@@ -32,7 +32,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-POLICIES = ("fair_ucb", "thompson", "discounted", "uniform", "known")
+POLICIES = ("fair_ucb", "thompson", "discounted", "oort", "uniform", "known")
 
 
 def _numbers(least: float, most: float, above: bool = False) -> Kind:
@@ -124,7 +124,7 @@ class Policy:
     @property
     def label(self) -> str:
         """The policy's name with what makes it different from others of its kind."""
-        if self.kind == "uniform":
+        if self.kind in ("uniform", "oort"):
             return self.kind
         extra = f", discount {self.discount:g}" if self.kind == "discounted" else ""
         return f"{self.kind}, eta {self.eta:g}{extra}"

@@ -10,7 +10,8 @@ NAMES = ("anna", "bob", "carl")
 
 def main(path: str) -> None:
     server = joined(*NAMES, ledger=Ledger(path))
-    print("begun", flush=True)
+    sys.stdout.write("begun\n")
+    sys.stdout.flush()
     for number in range(1, 1_000_000):
         now_s = float(number)
         server.handle([update(number, name=name, round=number) for name in NAMES], now_s)

@@ -73,7 +73,8 @@ def test_the_data_of_the_job_is_not_needed(houses_run: Path, tmp_path: Path) -> 
     (tmp_path / "moved" / "houses.csv").unlink()
     model = opened(tmp_path / "moved")
     assert model.learner.digest() == opened(houses_run).learner.digest()
-    assert model.learner.settings["penalty"] == 0.25
+    assert model.learner.settings == opened(houses_run).learner.settings
+    assert model.learner.settings["intercept"] is True
 
 
 def test_a_ledger_alone_is_enough(any_run: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from dealfl.jobs.subject import Reading, Subject
 from dealfl.jobs.tuning import read_tuning
 from dealfl.learners import LEARNERS, Learner
 
-__all__ = ["Plan", "plan_of"]
+__all__ = ["Plan", "plan_for", "plan_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,11 @@ class Plan:
 
 def plan_of(document: Document, job: Job) -> Plan:
     """Return the plan of a job file; BadInput names key, line and what would do."""
-    subject = subject_of(document, job)
+    return plan_for(document, job, subject_of(document, job))
+
+
+def plan_for(document: Document, job: Job, subject: Subject) -> Plan:
+    """Return the plan of a job file for a subject that is known already."""
     learner = job.learner or subject.learners[0]
     if learner not in subject.learners:
         known = ", ".join(subject.learners)

@@ -13,20 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.datasets import Dataset
 from dealfl.errors import BadInput
-from dealfl.features import FeatureMap, feature_map
-from dealfl.jobs import Document, Quarantined, Reading, Subject
+from dealfl.features import FeatureMap
+from dealfl.jobs import Document, Quarantined
 from dealfl.jobs.cells import number_of
 from dealfl.jobs.columns import Bounded, Cells, Column, read_column
 from dealfl.jobs.csv_source import CsvSource
-from dealfl.jobs.mapping import read_features
 from dealfl.jobs.settings import read_variant
 from dealfl.jobs.source import SOURCES
-from dealfl.jobs.subject import catalogued_subject
 from dealfl.jobs.tables import Chunk, Layout, chunks
 from dealfl.learners import Learner
-from dealfl.service.rebuilding import job_of
+from dealfl.service.rebuilding import plan_without_data
 
 __all__ = ["Block", "Inputs", "inputs_of", "placed"]
 
@@ -131,47 +128,27 @@ def _few(names: Sequence[str]) -> str:
 
 def inputs_of(learner: Learner, document: Document | None) -> Inputs:
     """Return what a model takes, as its job says; without one, as many numbers as features."""
-    count: Any = learner.settings.get("n_features", 0)
     if document is None:
+        count: Any = learner.settings.get("n_features", 0)
         return _numbers([(-_MOST, _MOST)] * count, None)
-    source = (
-        read_variant(document, SOURCES, "source", "format", "csv")
-        if "source" in document.tables
-        else None
-    )
-    if isinstance(source, CsvSource):
-        return _from_table(document, source)
-    subject = _described(document, source)
-    domain = subject.dataset.domain
-    assert domain is not None, f"{subject.name} has no domain"
-    made = read_features(document, subject) or _declared(subject.dataset, learner.name)
-    return _numbers(list(zip(domain.low, domain.high, strict=True)), made)
+    made = plan_without_data(document)
+    if made.learner != learner.name:
+        raise BadInput(
+            f"{document.name} is for a {made.learner}, and the model is a {learner.name}"
+        )
+    if "source" in document.tables:
+        source = read_variant(document, SOURCES, "source", "format", "csv")
+        if isinstance(source, CsvSource):
+            return _from_table(document, source, made.feature_map)
+    domain = made.subject.dataset.domain
+    assert domain is not None, f"{made.subject.name} has no domain"
+    return _numbers(list(zip(domain.low, domain.high, strict=True)), made.feature_map)
 
 
-def _from_table(document: Document, source: CsvSource) -> Inputs:
+def _from_table(document: Document, source: CsvSource, made: FeatureMap | None) -> Inputs:
     columns = tuple((n, read_column(document, n, t)) for n, t in source.columns.items())
-    source = dataclasses.replace(source, features=columns)
-    made = read_features(document, _subject(source.described(Path(source.file))))
     layout = Layout(source.delimiter, source.header, source.skip_lines, source.encoding)
     return Inputs(columns, True, layout, Cells(source.decimal_comma), made)
-
-
-def _described(document: Document, source: Any) -> Subject:  # noqa: ANN401
-    if source is None:
-        return catalogued_subject(job_of(document).dataset)
-    return _subject(source.described(Path(source.file)))
-
-
-def _subject(dataset: Dataset) -> Subject:
-    def nothing() -> Reading:
-        raise BadInput(f"{dataset.name} is only described here, not read")
-
-    return Subject(dataset.name, dataset, nothing)
-
-
-def _declared(dataset: Dataset, learner: str) -> FeatureMap | None:
-    table, domain = dataset.feature_map(learner), dataset.domain
-    return None if table is None or domain is None else feature_map(table, domain.n_features)
 
 
 def _numbers(limits: list[tuple[float, float]], made: FeatureMap | None) -> Inputs:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from decimal import Decimal
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from dealfl.errors import BadInput, Incompatible, unknown_name
-from dealfl.jobs import Document, Job, plan_of
-from dealfl.jobs.settings import read_section
+from dealfl.jobs import Document, Job, Plan, Reading, Subject
+from dealfl.jobs.columns import read_column
+from dealfl.jobs.csv_source import CsvSource
+from dealfl.jobs.plan import plan_for
+from dealfl.jobs.settings import read_section, read_variant
+from dealfl.jobs.source import SOURCES, subject_of
 from dealfl.learners import LEARNERS, Learner
 from dealfl.schema import Schema
 
-__all__ = ["job_of", "learner_for", "learner_of"]
+__all__ = ["job_of", "learner_for", "learner_of", "plan_without_data"]
 
 
 def job_of(document: Document) -> Job:
@@ -21,41 +26,41 @@ def job_of(document: Document) -> Job:
     return read_section(document, Job, "job", document.tables.get("job", {}))
 
 
+def plan_without_data(document: Document) -> Plan:
+    """Return the plan of a job whose data may lie elsewhere by now: it can not be read."""
+    job = job_of(document)
+    if "source" not in document.tables:
+        return plan_for(document, job, subject_of(document, job))
+    source = read_variant(document, SOURCES, "source", "format", "csv")
+    if isinstance(source, CsvSource):
+        columns = tuple((n, read_column(document, n, t)) for n, t in source.columns.items())
+        source = replace(source, features=columns)
+    dataset = source.described(Path(source.file))
+    return plan_for(document, job, Subject(dataset.name, dataset, partial(_unread, dataset.name)))
+
+
+def _unread(name: str) -> Reading:
+    raise BadInput(f"{name} is only described here, not read")
+
+
 def learner_for(schema: Schema, document: Document | None) -> Learner:
-    """Return an empty learner for statistics of that schema, with the penalties of the job."""
+    """Return an empty learner for statistics of that schema, with all settings of the job."""
     if document is None:
         return learner_of(schema)
-    try:
-        made = plan_of(document, job_of(document)).make()
-    except BadInput:  # its data may lie elsewhere by now, and is not needed here
-        return learner_of(schema, _chosen(document))
-    if not made.schema.same(schema):
-        raise Incompatible(
-            f"{document.name} is not the job of this model: {_first_difference(made, schema)}"
-        )
-    return made
-
-
-def _first_difference(made: Learner, schema: Schema) -> str:
+    made = plan_without_data(document).make()
     try:
         made.schema.require_same(schema)
     except Incompatible as error:
-        return str(error)
-    return "their schemas differ"
+        raise Incompatible(f"{document.name} is not the job of this model: {error}") from None
+    return made
 
 
-def _chosen(document: Document) -> dict[str, Any]:
-    given = document.tables.get("learner", {})
-    found = given if isinstance(given, Mapping) else {}
-    return {key: float(v) if isinstance(v, Decimal) else v for key, v in found.items()}
-
-
-def learner_of(schema: Schema, chosen: Mapping[str, Any] | None = None) -> Learner:
-    """Return an empty learner whose statistics have that schema; what does not shape is `chosen`.
+def learner_of(schema: Schema) -> Learner:
+    """Return an empty learner whose statistics have that schema; what does not shape is default.
 
     >>> from dealfl.learners import Tikhonov
-    >>> learner_of(Tikhonov(3, feature_bound=[1.0, 2.0, 90.0]).schema, {"penalty": 0.5})
-    Tikhonov(n_features=3, penalty=0.5, target_bound=1.0, fraction_bits=30, solver='auto', \
+    >>> learner_of(Tikhonov(3, feature_bound=[1.0, 2.0, 90.0]).schema)
+    Tikhonov(n_features=3, penalty=1.0, target_bound=1.0, fraction_bits=30, solver='auto', \
 intercept=False, clip=False)
     """
     if schema.learner not in LEARNERS:
@@ -63,8 +68,7 @@ intercept=False, clip=False)
     kind: Any = LEARNERS[schema.learner]
     shaping = _arguments(schema)
     known = inspect.signature(kind.__init__).parameters
-    others = {key: value for key, value in (chosen or {}).items() if key not in shaping}
-    given = {key: value for key, value in {**others, **shaping}.items() if key in known}
+    given = {key: value for key, value in shaping.items() if key in known}
     try:
         made: Learner = kind(**given)
     except TypeError as error:

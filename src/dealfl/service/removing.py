@@ -67,11 +67,8 @@ def _selector(document: Document | None) -> Selector:
     """Return the selector of the job, which has to drop the worker, too."""
     if document is None:
         return _Unchanged()
-    try:
-        job = job_of(document)
-        return selector(job.selector, selection_of(document, job))
-    except BadInput:  # a job of another program
-        return _Unchanged()
+    job = job_of(document)
+    return selector(job.selector, selection_of(document, job))
 
 
 def remove_worker(run: RunFolder, worker: str) -> Removal:

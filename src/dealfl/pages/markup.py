@@ -15,14 +15,17 @@ __all__ = ["COLOURS", "Cell", "Plot", "details", "escaped", "plot_section", "tab
 COLOURS = ("#3b82c4", "#d9701a", "#2a9a68", "#a964c9", "#d1495b", "#a88a00", "#7a8594")
 
 _LAYOUT = {
-    "margin": {"l": 56, "r": 16, "t": 12, "b": 48},
+    "margin": {"l": 56, "r": 16, "t": 8, "b": 40},
     "paper_bgcolor": "rgba(0,0,0,0)",
     "plot_bgcolor": "rgba(0,0,0,0)",
     "hovermode": "closest",
     "dragmode": False,  # a finger that scrolls the page must not zoom
-    "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"},
+    "legend": {
+        "orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom",
+        "traceorder": "normal",
+    },
     "colorway": COLOURS,
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

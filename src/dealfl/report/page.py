@@ -1,0 +1,175 @@
+"""One HTML file that tells what came out of a job, to people who do not know the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from dealfl.pages import Cell, Plot, details, escaped, page, plot_section, table, write_html
+from dealfl.report.phone_plots import phone_plots
+from dealfl.report.plots import cost_plots, round_plots
+from dealfl.report.result import Result
+from dealfl.report.words import (
+    counted,
+    duration,
+    joules,
+    less,
+    quality_text,
+    radio_sentence,
+    scheme_name,
+    terms,
+    verdict,
+)
+from dealfl.simulate import Outcome
+from dealfl.simulate.outcome import Participant
+
+__all__ = ["write_page"]
+
+_MOST_PARTICIPANTS = 1000
+_BASELINE = "original"
+
+
+def write_page(result: Result, path: str | Path) -> None:
+    """Write the page; it needs no network and is replaced as a whole."""
+    body = "".join(
+        [
+            _head(result),
+            _section("Round by round", round_plots(result)),
+            _section("What it cost", cost_plots(result)),
+            _section("Which phones worked", phone_plots(result)),
+            "<h2>All schemes</h2>\n",
+            _schemes(result),
+            "<h2>Details</h2>\n",
+            _participants(result.main),
+            _settings(result),
+            _terms(result),
+        ]
+    )
+    write_html(page(result.job, body), path)
+
+
+def _section(title: str, plots: Iterable[Plot]) -> str:
+    drawn = "".join(plot_section(plot) for plot in plots)
+    return f'<h2>{escaped(title)}</h2>\n<div class="plots">\n{drawn}</div>\n'
+
+
+# -- the top ------------------------------------------------------------------------------------
+
+
+def _head(result: Result) -> str:
+    main = result.main
+    others = ", ".join(scheme_name(one.scheme) for one in result.outcomes[1:])
+    beside = f"The same phones and data were also run with {others}. " if others else ""
+    about = (
+        f"{beside}{counted(len(main.rounds), 'round')}, {duration(main.virtual_s)} in all; "
+        f"ended: {main.ended}. Learner {main.learner}, seed {main.seed}. "
+        "Energy is modelled, not measured; time is virtual."
+    )
+    return (
+        f"<h1>{escaped(result.job)}</h1>\n"
+        f'<p class="verdict">{escaped(verdict(main))}</p>\n'
+        f'<p class="quiet">{escaped(about)}</p>\n'
+        f'<div class="figures">\n{"".join(_figures(result))}</div>\n'
+        f"<p>{escaped(radio_sentence(main))}</p>\n"
+    )
+
+
+def _figures(result: Result) -> list[str]:
+    main, beside = result.main, result.against(_BASELINE)
+    if beside is None and len(result.outcomes) > 1:
+        beside = result.comparisons()[0]
+    against = "nothing to compare with" if beside is None else f"than {scheme_name(beside.scheme)}"
+    compute = less(None if beside is None else beside.compute_saved)
+    whole = less(None if beside is None else beside.whole_saved)
+    digest = ("equal", "good") if main.exact else ("NOT EQUAL", "bad")
+    tested = "on examples no phone has" if main.quality is not None else "not measured"
+    return [
+        _figure(main.metric, quality_text(main.quality), tested),
+        _figure("energy for computing", compute, against, tag="modelled"),
+        _figure("energy of whole devices", whole, against, tag="modelled"),
+        _figure(
+            "digest against central training", digest[0], f"{main.digest[:16]}…", kind=digest[1]
+        ),
+    ]
+
+
+def _figure(name: str, value: str, words: str, *, tag: str = "", kind: str = "") -> str:
+    label = f' <span class="tag">{escaped(tag)}</span>' if tag else ""
+    return (
+        f'<div class="box figure"><span class="quiet">{escaped(name)}</span>{label}'
+        f'<strong class="{kind}">{escaped(value)}</strong>'
+        f'<span class="quiet">{escaped(words)}</span></div>\n'
+    )
+
+
+# -- tables -------------------------------------------------------------------------------------
+
+
+def _schemes(result: Result) -> str:
+    head = [
+        "scheme", result.main.metric, "examples learned", "forgotten", "wake-ups", "computing",
+        "radio and waking", "whole devices (band)", "virtual time", "rounds", "digest",
+    ]  # fmt: skip
+    rows = [_scheme(one) for one in result.outcomes]
+    return table("All schemes on the same phones and data; energy is modelled", head, rows)
+
+
+def _scheme(outcome: Outcome) -> list[object]:
+    energy = outcome.energy
+    low_j, high_j = energy.band_j
+    return [
+        scheme_name(outcome.scheme),
+        quality_text(outcome.quality),
+        f"{outcome.learned:,}",
+        f"{outcome.evicted:,}",
+        f"{energy.wake_ups:,}",
+        joules(energy.compute_j),
+        joules(energy.radio_j),
+        f"{joules(energy.whole_j)} ({joules(low_j)} to {joules(high_j)})",
+        duration(outcome.virtual_s),
+        f"{len(outcome.rounds):,}",
+        "equal" if outcome.exact else "NOT EQUAL",
+    ]
+
+
+def _participants(main: Outcome) -> str:
+    everyone = sorted(main.participants, key=lambda one: -(one.compute_j + one.radio_j))
+    shown = everyone[:_MOST_PARTICIPANTS]
+    if len(shown) == len(everyone):
+        shown = list(main.participants)  # in their own order, if nobody has to be left out
+    head = [
+        "phone", "kind", "asked", "replied", "examples learned", "still held", "computing",
+        "radio and waking", "battery left",
+    ]  # fmt: skip
+    whom = "" if len(shown) == len(everyone) else f", the {len(shown):,} that spent the most"
+    caption = f"What each phone did under {scheme_name(main.scheme)}{whom}; energy is modelled"
+    rows = table(caption, head, [_participant(one) for one in shown], sortable=True)
+    return details(f"Every phone: {counted(len(everyone), 'phone')}", rows)
+
+
+def _participant(one: Participant) -> list[object]:
+    return [
+        one.name,
+        one.device,
+        one.selected,
+        one.replied,
+        one.learned,
+        one.held,
+        Cell(joules(one.compute_j), one.compute_j),
+        Cell(joules(one.radio_j), one.radio_j),
+        Cell(f"{one.battery:.1%}", one.battery),
+    ]
+
+
+def _settings(result: Result) -> str:
+    if not result.settings:
+        return ""
+    return details("The job's settings", f'<pre tabindex="0">{escaped(result.settings)}</pre>\n')
+
+
+def _terms(result: Result) -> str:
+    listed = "".join(
+        f"<dt>{escaped(word)}</dt><dd>{escaped(meaning)}</dd>\n"
+        for word, meaning in terms(result.outcomes).items()
+    )
+    return f"<h2>What the words mean</h2>\n<dl>\n{listed}</dl>\n"

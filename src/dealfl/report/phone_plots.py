@@ -1,0 +1,110 @@
+"""The plots of a result by kind of phone: who was woken, what that cost, what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dealfl.pages import COLOURS, Plot, told
+from dealfl.report.kinds import Kind, kinds
+from dealfl.report.result import Result
+from dealfl.report.words import energy_scale, labels, radio_sentence, scheme_name
+
+__all__ = ["phone_plots"]
+
+Trace = dict[str, Any]
+
+_NOBODY = "No phones took part."
+
+
+def phone_plots(result: Result) -> list[Plot]:
+    """Return what the phones did: wake-ups under all schemes, the rest under the main one."""
+    found = kinds(result.main.participants)
+    return [_wake_ups(result), _selected(result), _energy(result, found), _battery(result, found)]
+
+
+def _named(found: Sequence[Kind]) -> list[str]:
+    return [told(name) for name in labels(kind.device for kind in found).values()]
+
+
+def _bar(x: Sequence[str], y: Sequence[float], name: str, place: int, form: str) -> Trace:
+    return {
+        "type": "bar",
+        "x": list(x),
+        "y": list(y),
+        "name": told(name),
+        "marker": {"color": COLOURS[place % len(COLOURS)]},
+        "hovertemplate": f"%{{x}}: %{{y:{form}}}",
+    }
+
+
+def _wake_ups(result: Result) -> Plot:
+    names = [told(name) for name in labels(scheme_name(o.scheme) for o in result.outcomes).values()]
+    everyone = [one.energy.wake_ups_of_everyone for one in result.outcomes]
+    woken = [one.energy.wake_ups for one in result.outcomes]
+    traces = [
+        _bar(names, everyone, "if all with something new were woken", 6, ","),
+        _bar(names, woken, "woken", 0, ","),
+    ]
+    return Plot(
+        title="Wake-ups in all",
+        words="How often a phone was woken for the job, all phones and rounds together.",
+        traces=traces if any(everyone) or any(woken) else [],
+        layout={"yaxis": {"title": {"text": "wake-ups"}}, "barmode": "group"},
+        nothing="No phone was woken.",
+    )
+
+
+def _selected(result: Result) -> Plot:
+    traces = []
+    for place, outcome in enumerate(result.outcomes):
+        found = kinds(outcome.participants)
+        if found:
+            times = [kind.selected for kind in found]
+            name = labels([scheme_name(outcome.scheme)]).popitem()[1]
+            traces.append(_bar(_named(found), times, name, place, ".2f"))
+    return Plot(
+        title="How often a phone of each kind was asked",
+        words="Mean over all phones of a kind.",
+        traces=traces,
+        layout={"yaxis": {"title": {"text": "times asked"}}, "barmode": "group"},
+        nothing=_NOBODY,
+    )
+
+
+def _energy(result: Result, found: Sequence[Kind]) -> Plot:
+    largest_j = max((kind.compute_j + kind.radio_j for kind in found), default=0.0)
+    scale_j, unit = energy_scale(largest_j)
+    names, form = _named(found), ".3s"
+    compute = [kind.compute_j / scale_j for kind in found]
+    radio = [kind.radio_j / scale_j for kind in found]
+    traces = [
+        _bar(names, compute, "computing", 0, form),
+        _bar(names, radio, "radio and waking", 1, form),
+    ]
+    return Plot(
+        title=f"Energy of a phone of each kind (modelled, {scheme_name(result.main.scheme)})",
+        words=f"Mean over all phones of a kind, for the whole job. {radio_sentence(result.main)}",
+        traces=traces if found else [],
+        layout={"yaxis": {"title": {"text": f"{unit} a phone"}}, "barmode": "stack"},
+        nothing=_NOBODY,
+    )
+
+
+def _battery(result: Result, found: Sequence[Kind]) -> Plot:
+    left = [100.0 * kind.battery for kind in found]
+    bar = _bar(_named(found), left, "battery left", 2, ".1f")
+    bar["error_y"] = {
+        "type": "data",
+        "symmetric": False,
+        "array": [100.0 * (kind.most_battery - kind.battery) for kind in found],
+        "arrayminus": [100.0 * (kind.battery - kind.least_battery) for kind in found],
+        "color": COLOURS[6],
+    }
+    return Plot(
+        title=f"Battery left at the end (modelled, {scheme_name(result.main.scheme)})",
+        words="Mean over all phones of a kind; the line spans the emptiest and the fullest.",
+        traces=[bar] if found else [],
+        layout={"yaxis": {"title": {"text": "% of full"}, "range": [0, 105]}},
+        nothing=_NOBODY,
+    )

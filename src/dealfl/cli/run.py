@@ -1,19 +1,28 @@
-"""`dealfl run`: learners learn handwritten digits, forget some of them, and prove it."""
+"""`dealfl run`: the main job, with a live view, a summary and a page to look at."""
 
 import argparse
 import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dealfl.report.forgetting import Outcome
+    from dealfl.jobs import Document
+    from dealfl.report.result import Result
 
 __all__ = ["add_parser"]
 
 _EPILOG = """\
 examples:
-  dealfl run                   forget 100 of 1,397 digits, one at a time
-  dealfl run --forget 500      forget more of them
-  dealfl run --json            the same as one JSON object
+  dealfl run                            45 phones learn handwritten digits, and forget some
+  dealfl run job.toml                   your own job; `dealfl job init data.csv` writes one
+  dealfl run job.toml --set job.rounds=50
+  dealfl run --resume                   go on with the run that was stopped by Ctrl-C
+  dealfl run job.toml --from model.deal go on from a model that was exported
+  dealfl run --json                     the result as one JSON object
 """
 
 
@@ -21,62 +30,134 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Register the command `run`."""
     parser = subparsers.add_parser(
         "run",
-        help="learn, forget and prove it, on handwritten digits",
+        help="the main job: server and fleet in one process, with a report",
         description=(
-            "Let three learners learn handwritten digits, forget some one at a time, and compare "
-            "their digests with those of training from scratch on what is left."
+            "Run a job: a server and a fleet of workers in one process, under a virtual clock. "
+            "The fleet then runs under the other schemes, too, to compare. Everything is left in "
+            "one folder, with a page to look at."
         ),
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--forget", type=int, default=100, metavar="N", help="how many (100)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the split (0)")
+    parser.add_argument("job", nargs="?", type=Path, help="a job file (45 phones on digits)")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to (runs/NAME)")
+    parser.add_argument(
+        "--set", action="append", default=[], dest="values", metavar="KEY=VALUE",
+        help="another value for a key of the job; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--resume", action="store_true", help="go on with a run that was stopped")
+    parser.add_argument("--fresh", action="store_true", help="begin anew where one was stopped")
+    parser.add_argument("--from", type=Path, dest="start_from", metavar="MODEL",
+                        help="go on from an exported model or another run")  # fmt: skip
+    parser.add_argument("--alone", action="store_true", help="no other schemes to compare with")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from dealfl.report.forgetting import LEARNERS_SHOWN, run, split_digits
+    from dealfl.cli.live import view_for
+    from dealfl.report.kept_run import KeptRun
+    from dealfl.report.main_job import Interrupted, MainJob
+    from dealfl.report.page import write_page
+    from dealfl.service.logs import configure
 
-    digits = split_digits(arguments.seed, arguments.forget)
-    if not arguments.json:
-        print(
-            f"{digits.learned:,} handwritten digits to learn, {digits.forgotten} of them to forget"
-            f" again one at a time, {digits.tested} others to test with.\n"
-        )
-    outcomes = []
-    for learner in LEARNERS_SHOWN:
-        outcome = run(digits, learner)
-        outcomes.append(outcome)
-        if not arguments.json:
-            print(_told(outcome), flush=True)
+    document, text = _document(arguments)
+    name = _name(document)
+    folder = arguments.out or Path("runs") / name
+    kept = KeptRun(folder)
+    job = MainJob(document, kept, compare=not arguments.alone, start_from=arguments.start_from)
+    _prepare(kept, arguments, text)
+    configure(folder / "log.jsonl")
+    try:
+        with _stopped_by_signals(job.stop), view_for(sys.stderr, name) as view:
+            result = job.run(view)
+            page = job.finish(result, write_page)
+    except Interrupted:
+        print(f"dealfl: stopped; {_command(arguments)} --resume goes on", file=sys.stderr)
+        return 130
     if arguments.json:
-        print(json.dumps({"outcomes": [outcome.as_dict() for outcome in outcomes]}, indent=2))
+        print(json.dumps(result.as_dict() | {"folder": str(folder)}, indent=2))
     else:
-        print(_verdict(outcomes))
-    return 0 if all(outcome.exact for outcome in outcomes) else 1
+        print(_summary(result, page))
+    return 0 if result.exact else 1
 
 
-def _told(outcome: "Outcome") -> str:
-    sign = "=" if outcome.forgotten_digest == outcome.scratch_digest else "≠"
-    back = "=" if outcome.relearned_digest == outcome.learned_digest else "≠"
-    speed = outcome.retrain_s / outcome.forget_one_s
-    return f"""\
-{outcome.learner}
-  learned       {outcome.learned_digest[:16]}…  accuracy {outcome.accuracy:.4f}
-  forgot        {outcome.forgotten_digest[:16]}…  accuracy {outcome.accuracy_after:.4f}, \
-{outcome.forget_one_s * 1e3:.2f} ms each
-  from scratch {sign}{outcome.scratch_digest[:16]}…  training anew takes \
-{outcome.retrain_s * 1e3:.1f} ms, {speed:.0f}× as long as forgetting one
-  learned back {back}{outcome.relearned_digest[:16]}…
-"""
+def _document(arguments: argparse.Namespace) -> "tuple[Document, str]":
+    from importlib import resources
+
+    from dealfl.cli.simulate import read_values
+    from dealfl.jobs import Document
+
+    if arguments.job is None:
+        text = resources.files("dealfl.report").joinpath("digits.toml").read_text("utf-8")
+        document = Document.parse(text, "digits.toml")
+    else:
+        document = Document.read(arguments.job)
+        text = arguments.job.read_text("utf-8")
+    for key, value in read_values(arguments.values).items():
+        document = document.replaced(key, value)
+    return document, text
 
 
-def _verdict(outcomes: "list[Outcome]") -> str:
-    if all(outcome.exact for outcome in outcomes):
-        return (
-            "Every digest after forgetting is, bit for bit, that of a model which never saw the\n"
-            "forgotten digits; learning them again gives the first digest back."
+def _name(document: "Document") -> str:
+    """Return the job's name, as a folder can be called."""
+    from dealfl.errors import BadInput
+    from dealfl.simulate import fleet_of
+
+    name = fleet_of(document).job.name
+    if name in (".", "..") or "/" in name or "\\" in name or not name.isprintable():
+        raise BadInput(f"job.name is {name!r}; a folder can not be called so: give --out FOLDER")
+    return name
+
+
+def _prepare(kept: object, arguments: argparse.Namespace, text: str) -> None:
+    from dealfl.errors import BadInput
+    from dealfl.report.kept_run import KeptRun
+
+    assert isinstance(kept, KeptRun)
+    if arguments.resume and arguments.fresh:
+        raise BadInput("--resume goes on and --fresh begins anew; give one of them")
+    if arguments.resume:
+        if not kept.unfinished:
+            raise BadInput(f"{kept.folder} holds no run that was stopped; leave out --resume")
+        return
+    if kept.unfinished and not arguments.fresh:
+        raise BadInput(
+            f"{kept.folder} holds a run that was stopped; --resume goes on with it, "
+            "--fresh begins anew, --out FOLDER leaves it alone"
         )
-    names = ", ".join(outcome.learner for outcome in outcomes if not outcome.exact)
-    return f"NOT EXACT: {names}. This is a bug; please report it with the seed."
+    kept.begin(text)
+
+
+@contextmanager
+def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM stop the job where it can go on; a second one ends it at once."""
+
+    def handler(number: int, _: object) -> None:
+        stop()
+        signal.signal(number, signal.default_int_handler)
+
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _command(arguments: argparse.Namespace) -> str:
+    words = ["dealfl run"]
+    words += [str(arguments.job)] if arguments.job else []
+    words += [f"--out {arguments.out}"] if arguments.out else []
+    words += [f"--set {value}" for value in arguments.values]
+    words += [f"--from {arguments.start_from}"] if arguments.start_from else []
+    return " ".join(words + (["--alone"] if arguments.alone else []))
+
+
+# -- the summary --------------------------------------------------------------------------------
+
+
+def _summary(result: "Result", page: Path) -> str:
+    from dealfl.report.summary import summary
+
+    return f"{summary(result)}\n\nReport: {page}"

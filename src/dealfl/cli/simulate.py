@@ -68,7 +68,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.fleet == "selection":
         line = _ProgressLine(sys.stderr, time.monotonic)
-        return selection.run(arguments, _values, line.tell, line.clear)
+        return selection.run(arguments, read_values, line.tell, line.clear)
     return _run_fleet(arguments)
 
 
@@ -81,7 +81,7 @@ def _run_fleet(arguments: argparse.Namespace) -> int:
             "a second name, --page and --wrong-choices go with `dealfl simulate selection` only"
         )
     document = Document.read(arguments.fleet)
-    for key, value in _values(arguments.values).items():
+    for key, value in read_values(arguments.values).items():
         document = document.replaced(key, value)
     vary = {}
     for word in arguments.vary:
@@ -98,7 +98,8 @@ def _run_fleet(arguments: argparse.Namespace) -> int:
     return int(not all(outcome.exact for one in settings for outcome in one.outcomes))
 
 
-def _values(words: Sequence[str]) -> dict[str, object]:
+def read_values(words: Sequence[str]) -> dict[str, object]:
+    """Return the values of `--set KEY=VALUE`."""
     pairs = [_pair("--set", word) for word in words]
     return {key: _value(value) for key, value in pairs}
 

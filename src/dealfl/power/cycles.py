@@ -36,6 +36,15 @@ class Cycles:
         """Return the cycles that a law of time says, fitted at a clock."""
         return cls(time.seconds_per_operation * REFERENCE_HZ, time.overhead_s * frequency_hz)
 
+    def share_of_operations(self, operations: float) -> float:
+        """Return which part of the cycles is for operations; the rest is for the call.
+
+        >>> Cycles(per_operation=2.0, per_call=1000.0).share_of_operations(500)
+        0.5
+        """
+        cycles = self.of(operations)
+        return self.per_operation * operations / cycles if cycles else 0.0
+
     def of(self, operations: float) -> float:
         """Return the cycles of so many operations; none take none."""
         return self.per_operation * operations + self.per_call if operations else 0.0

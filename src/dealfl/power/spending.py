@@ -42,11 +42,13 @@ class Training:
 class Spent:
     """What trainings cost; sums of them are sums of this.
 
-    `fastest` is the whole cost of the same work at the fastest clock, `scratch_j` what computing
-    on everything held would have cost there, each time.
+    `operating` is the part of `compute` that goes with the operations; the rest is what each call
+    takes, however little it does. `fastest` is the whole cost of the same work at the fastest
+    clock, `scratch_j` what computing on everything held would have cost there, each time.
     """
 
     compute: Energy = _NOTHING
+    operating: Energy = _NOTHING
     radio: Energy = _NOTHING
     fastest: Energy = _NOTHING
     fastest_compute_j: float = 0.0
@@ -79,6 +81,16 @@ class _Part:
 
     cycles: float
     point: OperatingPoint
+    share: float = 1.0  # of these cycles, for operations
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """Learning or forgetting: the worker's signal, the cycles, and their share for operations."""
+
+    signal: int
+    cycles: float
+    share: float
 
 
 class PhoneSpending:
@@ -109,13 +121,16 @@ class PhoneSpending:
         """Return what a training costs, with the clock stepped by what the worker does."""
         model, fastest = self._model, self.phone.fastest
         phases = self._phases(training)
-        cycles = sum(count for _, count in phases)
+        cycles = sum(phase.cycles for phase in phases)
         pages = (training.pages_in, training.pages_out)
-        compute = self._computed(self._controlled(phases, training.wakes), *pages)
+        parts = self._controlled(phases, training.wakes)
+        compute = self._computed(parts, *pages)
+        operating = [_Part(part.cycles * part.share, part.point) for part in parts]
         plain = self._computed([_Part(cycles, fastest)] if cycles else [], *pages)
         scratch = self._scaled(self._cycles.learn.of(training.scratch_operations))
         return Spent(
             compute=compute,
+            operating=self._computed(operating, 0, 0),
             radio=self._radio(training, compute.elapsed_s),
             fastest=plain + self._radio(training, plain.elapsed_s),
             fastest_compute_j=plain.total_j,
@@ -125,33 +140,38 @@ class PhoneSpending:
             wake_ups=int(training.wakes),
         )
 
-    def _phases(self, training: Training) -> list[tuple[int, float]]:
-        learned = self._cycles.learn.of(training.learned_operations)
-        forgotten = self._cycles.forget.of(training.forgotten_operations)
-        both = ((LEARN, self._scaled(learned)), (FORGET, self._scaled(forgotten)))
-        return [(signal, cycles) for signal, cycles in both if cycles]
+    def _phases(self, training: Training) -> list[_Phase]:
+        both = (
+            (LEARN, self._cycles.learn, training.learned_operations),
+            (FORGET, self._cycles.forget, training.forgotten_operations),
+        )
+        return [
+            _Phase(signal, self._scaled(law.of(done)), law.share_of_operations(done))
+            for signal, law, done in both
+            if law.of(done)
+        ]
 
     def _scaled(self, cycles: float) -> float:
         return self._model.cycles(cycles, 1.0)
 
-    def _controlled(self, phases: Sequence[tuple[int, float]], wakes: bool) -> list[_Part]:
+    def _controlled(self, phases: Sequence[_Phase], wakes: bool) -> list[_Part]:
         """Return where the clock stands for each stretch of work."""
         control, parts = self._control, []
         tail_s = self.phone.wifi.tail_s if wakes and not self._base.wifi else 0.0
         control.load(self._base.with_wifi if tail_s else self._base)
-        for signal, phase_cycles in phases:
-            left, point = phase_cycles, self._signalled(signal)
+        for phase in phases:
+            left, point = phase.cycles, self._signalled(phase.signal)
             if tail_s > 0.0:
                 within = min(left, tail_s * point.frequency_hz)
-                parts.append(_Part(within, point))
+                parts.append(_Part(within, point, phase.share))
                 left -= within
                 tail_s -= within / point.frequency_hz
                 if left > 0.0:
                     tail_s = 0.0
                     control.load(self._base)
-                    point = self._signalled(signal)
+                    point = self._signalled(phase.signal)
             if left > 0.0:
-                parts.append(_Part(left, point))
+                parts.append(_Part(left, point, phase.share))
         control.load(self._base)
         control.signal(END)
         return parts

@@ -81,6 +81,7 @@ def _participants(run: FleetRun) -> tuple[Participant, ...]:
                 learned=int(journal.setting("total_learned", "0")),
                 held=journal.count(State.LEARNED),
                 compute_j=spent.compute.total_j,
+                operating_j=spent.operating.total_j,
                 radio_j=spent.radio.total_j,
                 by_cause_j=spent.whole.by_cause_j,
                 battery=run.parts.equipment[name].device(run.simulation.now_s).battery,
@@ -90,10 +91,12 @@ def _participants(run: FleetRun) -> tuple[Participant, ...]:
 
 
 def _central_digest(run: FleetRun) -> str:
-    """Train one learner on everything that all workers hold as learned."""
+    """Train one learner on everything that all workers hold as learned, and on the base."""
     records: list[Record] = []
     for journal in run.parts.journals.values():
         records += journal.records(State.LEARNED)
     central = run.problem.make()
+    if run.base is not None:
+        central.merge(run.base)
     central.merge(material_for(run.problem.make).statistics(records)[0])
     return central.digest()

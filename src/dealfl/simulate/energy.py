@@ -28,10 +28,15 @@ class Savings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetEnergy:
-    """What all devices of a fleet spent together; every figure is modelled."""
+    """What all devices of a fleet spent together; every figure is modelled.
+
+    `operating_j` is the part of computing that goes with the operations; the rest is what each
+    call takes, however little it does.
+    """
 
     by_cause_j: dict[str, float]
     compute_j: float
+    operating_j: float
     radio_j: float
     charge_uah: float
     operations: int
@@ -61,6 +66,7 @@ class FleetEnergy:
             "whole_j": self.whole_j,
             "band_j": list(self.band_j),
             "compute_j": self.compute_j,
+            "operating_j": self.operating_j,
             "radio_j": self.radio_j,
             "by_cause_j": dict(self.by_cause_j),
             "charge_uah": self.charge_uah,
@@ -85,6 +91,7 @@ class FleetEnergy:
         return [
             ("energy, modelled", f"{_joules(self.whole_j)} ({_joules(low)} to {_joules(high)})"),
             ("  computing alone", _joules(self.compute_j)),
+            ("    for operations", _joules(self.operating_j)),
             ("  radio and waking", _joules(self.radio_j)),
             ("  by cause", ", ".join(causes) or "none"),
             ("wake-ups", f"{self.wake_ups:,} of {self.wake_ups_of_everyone:,}"),
@@ -106,6 +113,7 @@ def fleet_energy(spendings: Iterable[Spent], wake_ups_of_everyone: int) -> Fleet
     return FleetEnergy(
         by_cause_j=whole.by_cause_j,
         compute_j=spent.compute.total_j,
+        operating_j=spent.operating.total_j,
         radio_j=radio_j,
         charge_uah=whole.charge_uah,
         operations=spent.operations,

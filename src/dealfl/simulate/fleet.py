@@ -12,6 +12,7 @@ from dealfl.simulate.fleet_run import FleetRun
 from dealfl.simulate.outcome import Outcome, Progress
 from dealfl.simulate.problem import problem_of
 from dealfl.simulate.run_state import RunState
+from dealfl.statistics import Statistics
 
 __all__ = ["resumable_run", "run_fleet"]
 
@@ -25,23 +26,28 @@ def run_fleet(
 
     `progress` is called whenever a round was opened or closed, or a time to live has passed.
     """
-    books = Ledger(ledger)
+    run = FleetRun(fleet, problem_of(fleet, fleet.job.seed), Ledger(ledger), progress)
     try:
-        run = FleetRun(fleet, problem_of(fleet, fleet.job.seed), books, progress)
         run.begin()
         while not run.ended():
             run.advance()
             run.report()
         return closed(run, run.ended())
     finally:
-        books.close()
+        run.close()
 
 
 def resumable_run(
-    fleet: Fleet, state: RunState | None = None, progress: Report | None = None
+    fleet: Fleet,
+    state: RunState | None = None,
+    progress: Report | None = None,
+    base: Statistics | None = None,
 ) -> FleetRun:
-    """Return a run that stands at its start, or where the state was taken."""
-    run = FleetRun(fleet, problem_of(fleet, fleet.job.seed), Ledger(), progress)
+    """Return a run that stands at its start, or where the state was taken.
+
+    `base` are the statistics of a model that the fleet goes on from.
+    """
+    run = FleetRun(fleet, problem_of(fleet, fleet.job.seed), Ledger(), progress, base)
     if state is None:
         run.begin()
     else:

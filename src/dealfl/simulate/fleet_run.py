@@ -16,6 +16,7 @@ from dealfl.simulate.fleet_simulation import FleetSimulation
 from dealfl.simulate.outcome import Progress, Round
 from dealfl.simulate.problem import Problem
 from dealfl.simulate.run_state import RunState
+from dealfl.statistics import Statistics
 from dealfl.worker import State
 
 __all__ = ["FleetRun"]
@@ -29,9 +30,14 @@ class FleetRun:
     """One simulation, from its start or from where it was left, until it `ended`."""
 
     def __init__(
-        self, fleet: Fleet, problem: Problem, ledger: Ledger, progress: Report | None = None
+        self,
+        fleet: Fleet,
+        problem: Problem,
+        ledger: Ledger,
+        progress: Report | None = None,
+        base: Statistics | None = None,
     ) -> None:
-        self.fleet, self.problem, self.ledger = fleet, problem, ledger
+        self.fleet, self.problem, self.ledger, self.base = fleet, problem, ledger, base
         self.parts = build(fleet, problem, ledger)
         self.rounds: list[Round] = []
         self.wake_ups_of_everyone = 0
@@ -63,7 +69,11 @@ class FleetRun:
             self.simulation.follow(name, fleet.availability.awake(place, draw(f"awake/{name}")))
 
     def begin(self) -> None:
-        """Give every worker what it has at the start."""
+        """Give the server the model to go on from, and every worker what it has at the start."""
+        if self.base is not None:
+            with self.ledger.transaction():
+                self.ledger.put_total(self.base.to_bytes())
+            self.parts.server.reload()
         for name in self.parts.workers:
             self._arrive(name, round(self.fleet.arrival.initial_share * self.left[name]))
             self._expect(name)
@@ -122,6 +132,7 @@ class FleetRun:
                 learned=figures.learned,
                 evicted=figures.evicted,
                 compute_j=sum(one.compute.total_j for one in spent),
+                operating_j=sum(one.operating.total_j for one in spent),
                 radio_j=sum(one.radio.total_j for one in spent),
             )
         )
@@ -144,6 +155,7 @@ class FleetRun:
                 learned=sum(one.learned for one in self.rounds),
                 evicted=sum(one.evicted for one in self.rounds),
                 compute_j=sum(one.compute.total_j for one in spent),
+                operating_j=sum(one.operating.total_j for one in spent),
                 radio_j=sum(one.radio.total_j for one in spent),
                 last=self.rounds[-1] if self.rounds else None,
             )
@@ -174,6 +186,12 @@ class FleetRun:
     def waiting(self) -> int:
         """Return how many examples wait to be learned."""
         return sum(journal.count(State.WAITING) for journal in self.parts.journals.values())
+
+    def close(self) -> None:
+        """Close ledger and journals."""
+        self.ledger.close()
+        for journal in self.parts.journals.values():
+            journal.close()
 
     # -- going on later -------------------------------------------------------------------------
 

@@ -44,6 +44,7 @@ class SpeedMeter:
         scratch = done.learned.operations * done.held / done.examples if done.examples else 0.0
         self.spent = self.spent + Spent(
             compute=compute,
+            operating=compute,
             radio=radio,
             fastest=compute + radio,
             fastest_compute_j=compute.total_j,

@@ -15,7 +15,9 @@ __all__ = ["Outcome", "Participant", "Progress", "Round"]
 class Round:
     """A closed round; `quality` is that of the model after it, where it was asked for.
 
-    `able` could have been selected. Energy is that of all devices since the start, modelled.
+    `able` could have been selected. `operating_j` is the part of `compute_j` that goes with the
+    operations, the rest is what each call takes. Energy is that of all devices since the start,
+    modelled.
     """
 
     number: int
@@ -29,6 +31,7 @@ class Round:
     learned: int
     evicted: int
     compute_j: float
+    operating_j: float
     radio_j: float
 
 
@@ -43,6 +46,7 @@ class Participant:
     learned: int
     held: int
     compute_j: float
+    operating_j: float
     radio_j: float
     by_cause_j: dict[str, float]
     battery: float
@@ -62,6 +66,7 @@ class Progress:
     learned: int
     evicted: int
     compute_j: float
+    operating_j: float
     radio_j: float
     last: Round | None
 

@@ -12,6 +12,7 @@ import pytest
 from dealfl.cli import main
 from dealfl.datasets import CATALOG
 from dealfl.errors import BadInput
+from dealfl.jobs import Document, Job, plan_of
 from dealfl.learners import LEARNERS, NaiveBayes
 from dealfl.plugins import GROUPS, Registry, plugins
 from dealfl.power import PHONES, phone
@@ -139,6 +140,9 @@ def test_commands_go_on_beside_a_broken_package(
     assert main(["devices", "show", "odd"]) == 2
     assert "of the package broken" in capsys.readouterr().err
     assert "oddest" not in CATALOG["digits"].learners
+    job = Document.parse('[job]\ndataset = "digits"\nlearner = "oddest"', "job.toml")
+    with pytest.raises(BadInput, match="learner 'oddest' of the package faulty"):
+        plan_of(job, Job(dataset="digits", learner="oddest"))
 
 
 def test_help_searches_for_nothing() -> None:

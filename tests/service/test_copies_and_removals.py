@@ -245,7 +245,10 @@ def test_a_removed_phone_s_part_is_gone(run: Path, capsys: Captured) -> None:
     ledger = Ledger(run / "ledger.db")
     part = Statistics.from_bytes(ledger.sum_of("w01") or b"")
     ledger.close()
+    assert part.to_bytes()[200:400] in (run / "ledger.db").read_bytes()
     assert main(["workers", "remove", "w01", str(run), "--yes", "--json"]) == 0
+    assert not list(run.glob("ledger.db-*")), "what was deleted is in no log"
+    assert part.to_bytes()[200:400] not in (run / "ledger.db").read_bytes()
     removed = json.loads(capsys.readouterr().out)
     assert removed["digest_before"] == before.digest()
     after = opened(run).learner
@@ -254,7 +257,6 @@ def test_a_removed_phone_s_part_is_gone(run: Path, capsys: Captured) -> None:
     states = {one.name: one for one in worker_states(RunFolder.at(run))}
     assert (states["w01"].state, states["w01"].flag) == ("removed", "removed")
     assert states["w01"].incarnation == removed["incarnation"] == 2
-    assert part.to_bytes() not in (run / "ledger.db").read_bytes()
 
 
 def test_a_removal_opens_no_round_and_keeps_the_selector(tmp_path: Path) -> None:

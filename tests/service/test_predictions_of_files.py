@@ -143,6 +143,25 @@ def test_items_without_a_job_are_numbers(tmp_path: Path) -> None:
     assert rows == 5
 
 
+def test_the_items_of_another_job_are_refused(films_run: Path, tmp_path: Path) -> None:
+    export(opened(films_run), tmp_path / "m.deal")
+    text = (films_run / "job.toml").read_text().replace(', "fargo"', "")
+    (tmp_path / "other.toml").write_text(text)
+    data = tmp_path / "people.csv"
+    data.write_text("who,film,stars\nann,alien,5\n")
+    with pytest.raises(BadInput, match=r"other\.toml has 5 items, and the model 6"):
+        recommend(opened(tmp_path / "m.deal", tmp_path / "other.toml"), data, 3)
+
+
+def test_the_columns_of_another_job_are_refused(
+    houses_run: Path, digits_run: Path, tmp_path: Path
+) -> None:
+    export(opened(houses_run), tmp_path / "m.deal")
+    model = opened(tmp_path / "m.deal", digits_run / "job.toml")
+    with pytest.raises(BadInput, match="is for a naive_bayes, and the model is a tikhonov"):
+        list(predict(model, tmp_path / "m.deal"))
+
+
 def test_top_is_for_items_only(
     digits_run: Path, films_run: Path, tmp_path: Path, capsys: Captured
 ) -> None:

@@ -48,6 +48,7 @@ def plan_for(document: Document, job: Job, subject: Subject) -> Plan:
     """Return the plan of a job file for a subject that is known already."""
     learner = job.learner or subject.learners[0]
     if learner not in subject.learners:
+        LEARNERS.get(learner)  # of a package that is broken, that is the thing to say
         known = ", ".join(subject.learners)
         raise document.error(
             "job.learner", f"job.learner is {learner!r}; {subject.name} takes: {known}"

@@ -94,6 +94,12 @@ class _Meetings:
         if document is not None and "source" in document.tables:
             source = read_variant(document, SOURCES, "source", "format", "csv")
             if isinstance(source, RatingsSource):
+                items = len(source.items) or source.last_item - source.first_item + 1
+                if items != n_items:
+                    raise BadInput(
+                        f"{document.name} has {items} items, and the model {n_items}; "
+                        "give the job of this model"
+                    )
                 return cls(source, named=True)
         plain = RatingsSource(file="", owner="owner", item="item", last_item=n_items - 1)
         return cls(plain, named=False)

@@ -92,9 +92,7 @@ def remove_worker(run: RunFolder, worker: str) -> Removal:
         )
         before = server.model.digest()
         server.remove(worker, status.now_s)
-        removed = Removal(
+        return Removal(
             worker, known[worker].folded, before, server.model.digest(),
             server.workers[worker].incarnation,
         )  # fmt: skip
-        ledger.compact()
-    return removed

@@ -21,7 +21,7 @@ from dealfl.service.removing import remove_worker
 from dealfl.service.status import run_status, worker_states
 from dealfl.statistics import Statistics
 from dealfl.worker import Journal, State, Worker
-from tests.federation.parts import KEY, FixedMeter, bayes, examples, joined, row, update
+from tests.federation.parts import KEY, FixedMeter, announce, bayes, examples, joined, row, update
 from tests.service.runs import make_run
 from tests.simulate import fleets
 
@@ -274,6 +274,24 @@ def test_a_removal_opens_no_round_and_keeps_the_selector(tmp_path: Path) -> None
     (tmp_path / "job.toml").unlink()
     remove_worker(RunFolder.at(tmp_path), known[1])
     assert selector_state(tmp_path) == dropped, "without a job its state can not be read"
+
+
+def test_a_removal_leaves_an_open_round_to_the_server(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    server = joined("anna", "bob", "carl", ledger=ledger)
+    server.handle([update(1, name=name, round=1) for name in ("anna", "bob")], 1.5e9)
+    server.handle([announce(name) for name in ("anna", "bob")], 1.5e9 + 1)
+    server.handle([update(2, name="bob", count=3, round=2)], 1.5e9 + 2)
+    ledger.close()
+    before = run_status(RunFolder.at(tmp_path))
+    assert before.open_round is not None
+    removed = remove_worker(RunFolder.at(tmp_path), "anna")
+    after = run_status(RunFolder.at(tmp_path))
+    assert after.open_round == before.open_round
+    assert after.updates_waiting == 1, "what waits is counted when the round closes"
+    model = bayes()
+    model.merge(examples(1))
+    assert removed.digest_after == model.digest()
 
 
 def selector_state(folder: Path) -> bytes:

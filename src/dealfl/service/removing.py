@@ -16,7 +16,7 @@ from dealfl.server.selection import Candidate, Selector, selector
 from dealfl.service.folders import RunFolder
 from dealfl.service.reading import require_alone
 from dealfl.service.rebuilding import job_of, learner_for
-from dealfl.service.status import run_status
+from dealfl.service.status import RunStatus, run_status
 from dealfl.statistics import Statistics
 
 __all__ = ["Removal", "remove_worker"]
@@ -71,6 +71,11 @@ def _selector(document: Document | None) -> Selector:
     return selector(job.selector, selection_of(document, job))
 
 
+def _now_s(status: RunStatus) -> float:
+    """Return a time at which an open round stays open: closing it is the server's business."""
+    return status.now_s if status.open_round is None else status.open_round.opened_s
+
+
 def remove_worker(run: RunFolder, worker: str) -> Removal:
     """Take all that a worker has said out of the model, in one transaction."""
     status = run_status(run)
@@ -91,7 +96,7 @@ def remove_worker(run: RunFolder, worker: str) -> Removal:
             status.job, partial(kind, **empty.settings), ledger, terms, _selector(document)
         )
         before = server.model.digest()
-        server.remove(worker, status.now_s)
+        server.remove(worker, _now_s(status))
         return Removal(
             worker, known[worker].folded, before, server.model.digest(),
             server.workers[worker].incarnation,

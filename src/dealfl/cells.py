@@ -173,7 +173,7 @@ class State:
         """Write what was proposed."""
         for name, proposal in proposals.items():
             self._cells[name].put(proposal.indices, proposal.values)
-            self._stale[name].update(np.unique(proposal.indices // BLOCK).tolist())
+            self._stale[name].update(_blocks(proposal.indices))
 
     def snapshot(self) -> Statistics:
         """Return the present statistics; later changes do not reach them."""
@@ -194,3 +194,10 @@ class State:
             hashes.update(block_hashes(entries))
         stale.clear()
         return array_digest(hashes)
+
+
+def _blocks(indices: Int64s) -> list[int]:
+    """Return the blocks of ascending indices, each once."""
+    blocks = indices // BLOCK
+    found: list[int] = blocks[np.diff(blocks, prepend=-1) != 0].tolist()
+    return found

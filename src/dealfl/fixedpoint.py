@@ -6,7 +6,6 @@ multiplication is exact, so the same value gives the same integer on every machi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from dealfl.errors import BadInput, OutOfBounds
 from dealfl.schema import Setting
 
-__all__ = ["FixedPoint", "exponent_of", "require_finite"]
+__all__ = ["FixedPoint", "exponents_of", "require_finite"]
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -27,14 +26,15 @@ Locate = Callable[[Int64s], tuple[int, int]]  # from a place in an array to its 
 _SMALLEST_BOUND = 2.0**-200  # beyond it scales and their squares leave the range of floats
 
 
-def exponent_of(bound: float) -> int:
-    """Return the smallest e with bound ≤ 2^e.
+def exponents_of(bounds: Floats) -> Int64s:
+    """Return for each bound the smallest e with bound ≤ 2^e.
 
-    >>> [exponent_of(bound) for bound in (1.0, 16.0, 17.0, 0.3)]
+    >>> exponents_of(np.array([1.0, 16.0, 17.0, 0.3])).tolist()
     [0, 4, 5, -1]
     """
-    mantissa, exponent = math.frexp(bound)
-    return exponent - 1 if mantissa == 0.5 else exponent
+    mantissas, exponents = np.frexp(bounds)
+    powers: Int64s = exponents - (mantissas == 0.5).astype(np.int64)
+    return powers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +72,7 @@ class FixedPoint:
         if not np.all(usable):
             worst = float(bounds[~usable][0])
             raise BadInput(f"{what}_bound must be above zero and of sane size, not {worst!r}")
-        exponents = np.array([exponent_of(float(b)) for b in bounds], dtype=np.int64)
+        exponents = exponents_of(bounds)
         if shared:
             exponents[:] = exponents.max(initial=np.iinfo(np.int64).min)
         return cls(bounds, offsets + 0.0, exponents, fraction_bits, signed, what)

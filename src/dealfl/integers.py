@@ -185,7 +185,9 @@ def _checked_negative(values: Int64s) -> Int64s:
 
 def _checked_sum(first: Int64s, second: Int64s) -> Int64s:
     total = first + second
-    if np.any(((first ^ total) & (second ^ total)) < 0):
+    overflow = first ^ total  # negative where both signs differ from that of the sum
+    overflow &= second ^ total
+    if overflow.min(initial=0) < 0:
         raise OutOfBounds("a sum of statistics does not fit its width")
     return total
 

@@ -56,11 +56,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def _run(arguments: argparse.Namespace) -> int:
     from dealfl.cli.live import view_for
+    from dealfl.memory import keep_freed_memory
     from dealfl.report.kept_run import KeptRun
     from dealfl.report.main_job import Interrupted, MainJob
     from dealfl.report.page import write_page
     from dealfl.service.logs import configure
 
+    keep_freed_memory()
     document, text = _document(arguments)
     name = _name(document)
     folder = arguments.out or Path("runs") / name

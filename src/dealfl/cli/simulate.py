@@ -74,8 +74,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _run_fleet(arguments: argparse.Namespace) -> int:
     from dealfl.errors import BadInput
+    from dealfl.memory import keep_freed_memory
     from dealfl.simulate import Document, sweep
 
+    keep_freed_memory()
     if arguments.setting or arguments.page or arguments.wrong_choices:
         raise BadInput(
             "a second name, --page and --wrong-choices go with `dealfl simulate selection` only"

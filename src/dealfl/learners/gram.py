@@ -33,6 +33,13 @@ def triangle(size: int) -> tuple[Int64s, Int64s]:
     return rows.astype(np.int64), columns.astype(np.int64)
 
 
+@lru_cache(maxsize=64)
+def _flat_triangle(size: int) -> Int64s:
+    """Return the place in a whole matrix of each place in its packed lower triangle."""
+    rows, columns = triangle(size)
+    return rows * size + columns
+
+
 def packed(row: int, column: int) -> int:
     """Return the place of (row, column) in a packed lower triangle.
 
@@ -55,11 +62,10 @@ def exact_gram(rows: Int64s, bits: int, *, wide: bool) -> Integers:
     >>> exact_gram(np.array([[1, 2], [3, 4]]), bits=8, wide=False).tolist()
     [10, 14, 20]
     """
-    if len(rows) <= _FEW_ROWS:
-        left, right = triangle(rows.shape[1])
-        return _widened((rows[:, left] * rows[:, right]).sum(axis=0), wide)
     if bits <= _ONE_PRODUCT_BITS:
         return _widened(_product(rows.astype(np.float64)), wide)
+    if len(rows) <= _FEW_ROWS:
+        return _widened((rows.T @ rows).ravel()[_flat_triangle(rows.shape[1])], wide)
     high = (rows + (1 << (_LIMB_BITS - 1))) >> _LIMB_BITS
     low = rows - (high << _LIMB_BITS)
     upper, lower = _product(high.astype(np.float64)), _product(low.astype(np.float64))
@@ -68,9 +74,9 @@ def exact_gram(rows: Int64s, bits: int, *, wide: bool) -> Integers:
 
 
 def _product(rows: NDArray[np.float64]) -> Int64s:
-    whole = blas.dsyrk(1.0, rows.T, lower=1)
-    left, right = triangle(rows.shape[1])
-    return whole[left, right].astype(np.int64)
+    # what is lower for BLAS, column by column, is upper row by row: both are the same matrix
+    whole = blas.dsyrk(1.0, rows.T, lower=0)
+    return whole.T.ravel()[_flat_triangle(rows.shape[1])].astype(np.int64)
 
 
 def _widened(values: Int64s, wide: bool) -> Integers:

@@ -93,14 +93,17 @@ class NormalEquations(RowLearner):
     def _moments(self, X: Matrix, targets: Int64s) -> tuple[Integers, Int64s]:
         """Return the moments of a batch and its last block of rows, as integers."""
         bits = self._grid.fraction_bits
-        total = Integers.zeros(self._columns * (self._columns + 1) // 2, self._wide)
+        total: Integers | None = None
         rows = np.empty((0, self._columns), dtype=np.int64)
         for first, block in dense_blocks(X, block_rows(self._columns, bits)):
             rows = np.empty((len(block), self._columns), dtype=np.int64)
             rows[:, 0] = 1
             rows[:, 1 : 1 + self._features] = self._grid.quantise(block, first, clip=self._clip)
             rows[:, 1 + self._features :] = targets[first : first + len(block)]
-            total = total + exact_gram(rows, bits, wide=self._wide)
+            moments = exact_gram(rows, bits, wide=self._wide)
+            total = moments if total is None else total + moments
+        if total is None:
+            total = Integers.zeros(self._columns * (self._columns + 1) // 2, self._wide)
         return total, rows
 
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:

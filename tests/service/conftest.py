@@ -1,5 +1,6 @@
 """Runs that several tests look at; who changes one copies it first."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -27,4 +28,14 @@ def films_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "films"
     write_ratings(folder)
     assert make_run(folder, FILMS).exact
+    return folder
+
+
+@pytest.fixture
+def run(digits_run: Path, tmp_path: Path) -> Path:
+    """Return a copy of a run, to be changed."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in ("job.toml", "ledger.db"):
+        shutil.copy(digits_run / name, folder / name)
     return folder

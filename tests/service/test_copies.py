@@ -1,16 +1,15 @@
-"""Backups that come back whole, lives that begin anew after one, and phones taken out."""
+"""Backups that come back whole, and lives that begin anew after one."""
 
 import json
 import shutil
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from dealfl.cli import main
-from dealfl.errors import BadBytes, BadInput, UnknownName
+from dealfl.errors import BadBytes, BadInput
 from dealfl.messages import Message
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone
@@ -18,23 +17,11 @@ from dealfl.service.backups import MANIFEST, back_up, restore
 from dealfl.service.folders import RunFolder
 from dealfl.service.models import opened
 from dealfl.service.removing import remove_worker
-from dealfl.service.status import run_status, worker_states
 from dealfl.statistics import Statistics
 from dealfl.worker import Journal, State, Worker
-from tests.federation.parts import KEY, FixedMeter, announce, bayes, examples, joined, row, update
-from tests.service.runs import make_run
-from tests.simulate import fleets
+from tests.federation.parts import KEY, FixedMeter, bayes, examples, row
 
 Captured = pytest.CaptureFixture[str]
-
-
-@pytest.fixture
-def run(digits_run: Path, tmp_path: Path) -> Path:
-    folder = tmp_path / "run"
-    folder.mkdir()
-    for name in ("job.toml", "ledger.db"):
-        shutil.copy(digits_run / name, folder / name)
-    return folder
 
 
 # -- copies -------------------------------------------------------------------------------------
@@ -235,124 +222,3 @@ def _digest(workers: dict[str, Worker]) -> str:
         held = worker._journal.count(State.LEARNED)
         model.merge(examples(held))
     return model.digest()
-
-
-# -- removals -----------------------------------------------------------------------------------
-
-
-def test_a_removed_phone_s_part_is_gone(run: Path, capsys: Captured) -> None:
-    before = opened(run).learner
-    ledger = Ledger(run / "ledger.db")
-    part = Statistics.from_bytes(ledger.sum_of("w01") or b"")
-    ledger.close()
-    assert part.to_bytes()[200:400] in (run / "ledger.db").read_bytes()
-    assert main(["workers", "remove", "w01", str(run), "--yes", "--json"]) == 0
-    assert not list(run.glob("ledger.db-*")), "what was deleted is in no log"
-    assert part.to_bytes()[200:400] not in (run / "ledger.db").read_bytes()
-    removed = json.loads(capsys.readouterr().out)
-    assert removed["digest_before"] == before.digest()
-    after = opened(run).learner
-    assert after.statistics == before.statistics - part
-    assert removed["digest_after"] == after.digest() != before.digest()
-    states = {one.name: one for one in worker_states(RunFolder.at(run))}
-    assert (states["w01"].state, states["w01"].flag) == ("removed", "removed")
-    assert states["w01"].incarnation == removed["incarnation"] == 2
-
-
-def test_a_removal_opens_no_round_and_keeps_the_selector(tmp_path: Path) -> None:
-    text = fleets.TEXT.replace("rounds = 8", 'rounds = 3\nselector = "fair_ucb"')
-    make_run(tmp_path, text)
-    (tmp_path / "job.toml").write_text(text.replace("rounds = 3", "rounds = 30"))
-    kept = selector_state(tmp_path)
-    known = [f"w{number:02}" for number in range(1, 16) if b"w%02d" % number in kept]
-    remove_worker(RunFolder.at(tmp_path), known[0])
-    status = run_status(RunFolder.at(tmp_path))
-    assert (status.rounds_closed, status.open_round) == (3, None)
-    dropped = selector_state(tmp_path)
-    assert known[0].encode() not in dropped
-    assert known[1].encode() in dropped
-    (tmp_path / "job.toml").unlink()
-    remove_worker(RunFolder.at(tmp_path), known[1])
-    assert selector_state(tmp_path) == dropped, "without a job its state can not be read"
-
-
-def test_a_removal_leaves_an_open_round_to_the_server(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "ledger.db")
-    server = joined("anna", "bob", "carl", ledger=ledger)
-    server.handle([update(1, name=name, round=1) for name in ("anna", "bob")], 1.5e9)
-    server.handle([announce(name) for name in ("anna", "bob")], 1.5e9 + 1)
-    server.handle([update(2, name="bob", count=3, round=2)], 1.5e9 + 2)
-    ledger.close()
-    before = run_status(RunFolder.at(tmp_path))
-    assert before.open_round is not None
-    removed = remove_worker(RunFolder.at(tmp_path), "anna")
-    after = run_status(RunFolder.at(tmp_path))
-    assert after.open_round == before.open_round
-    assert after.updates_waiting == 1, "what waits is counted when the round closes"
-    model = bayes()
-    model.merge(examples(1))
-    assert removed.digest_after == model.digest()
-
-
-def selector_state(folder: Path) -> bytes:
-    ledger = Ledger(folder / "ledger.db")
-    state = ledger.setting("selector")
-    ledger.close()
-    return state
-
-
-def test_a_removal_has_to_be_meant(
-    run: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = opened(run).info()["digest"]
-    words = ["workers", "remove", "w01", str(run)]
-    monkeypatch.setattr("sys.stdin", Answers("", terminal=False))
-    assert main(words) == 2
-    assert "can not be undone; give --yes" in capsys.readouterr().err
-    monkeypatch.setattr("sys.stdin", Answers("no\n"))
-    assert main(words) == 2
-    assert "nothing was changed" in capsys.readouterr().err
-    assert opened(run).info()["digest"] == before
-    monkeypatch.setattr("sys.stdin", Answers("yes\n"))
-    assert main(words) == 0
-    assert opened(run).info()["digest"] != before
-
-
-class Answers:
-    """Somebody at a terminal."""
-
-    def __init__(self, line: str, terminal: bool = True) -> None:
-        self._line, self._terminal = line, terminal
-
-    def isatty(self) -> bool:
-        return self._terminal
-
-    def readline(self) -> str:
-        return self._line
-
-
-def test_an_unknown_phone_is_not_removed(run: Path) -> None:
-    with pytest.raises(UnknownName, match="no worker called 'w99'; known: w01"):
-        remove_worker(RunFolder.at(run), "w99")
-
-
-def test_a_failed_removal_changes_nothing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = opened(run).info()["digest"]
-
-    def fails(*_: Any) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr("dealfl.server.ledger.Ledger.drop_updates", fails)
-    with pytest.raises(OSError, match="disk full"):
-        remove_worker(RunFolder.at(run), "w01")
-    monkeypatch.undo()
-    assert opened(run).info()["digest"] == before
-    assert worker_states(RunFolder.at(run))[0].incarnation == 1
-
-
-def test_nothing_is_removed_from_a_run_without_a_model(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "ledger.db")
-    joined("anna", ledger=ledger).handle([update(1, name="anna", incarnation=9)], 1.0)
-    ledger.close()
-    with pytest.raises(BadInput, match="has no model yet: there is nothing of 'anna' in it"):
-        remove_worker(RunFolder.at(tmp_path), "anna")

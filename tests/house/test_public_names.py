@@ -89,37 +89,6 @@ def test_learners_need_the_core_dependencies_only() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_run_proves_that_digits_are_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "--forget", "5", "--json"]) == 0
-    outcomes = json.loads(capsys.readouterr().out)["outcomes"]
-    assert [outcome["exact"] for outcome in outcomes] == [True, True, True]
-    assert all(outcome["learned_digest"] != outcome["forgotten_digest"] for outcome in outcomes)
-    assert outcomes[0]["accuracy"] >= 0.97
-
-
-def test_run_tells_a_person_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "--forget", "3"]) == 0
-    told = capsys.readouterr().out
-    assert "1,397 handwritten digits to learn, 3 of them to forget" in told
-    assert "bit for bit" in told
-
-
-def test_a_difference_is_not_hidden(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("dealfl.learners.NaiveBayes.digest", lambda self: repr(id(self)))
-    assert main(["run", "--forget", "3"]) == 1
-    assert "NOT EXACT: naive_bayes" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("words", [["run", "--forget", "0"], ["run", "--seed", "-1"]])
-def test_bad_input_is_told_with_exit_code_2(
-    words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words) == 2
-    assert capsys.readouterr().err.startswith(f"dealfl: {words[1]} must be from")
-
-
 def test_nothing_asked_for_is_told_with_exit_code_2() -> None:
     with pytest.raises(SystemExit) as stopped:
         main([])

@@ -89,6 +89,7 @@ def _document(arguments: argparse.Namespace) -> "tuple[Document, str]":
 
     from dealfl.cli.simulate import read_values
     from dealfl.jobs import Document
+    from dealfl.jobs.toml_text import toml_document
 
     if arguments.job is None:
         text = resources.files("dealfl.report").joinpath("digits.toml").read_text("utf-8")
@@ -96,9 +97,10 @@ def _document(arguments: argparse.Namespace) -> "tuple[Document, str]":
     else:
         document = Document.read(arguments.job)
         text = arguments.job.read_text("utf-8")
-    for key, value in read_values(arguments.values).items():
+    values = read_values(arguments.values)
+    for key, value in values.items():
         document = document.replaced(key, value)
-    return document, text
+    return document, toml_document(document.tables) if values else text
 
 
 def _name(document: "Document") -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
 
-__all__ = ["toml_key", "toml_value"]
+__all__ = ["toml_document", "toml_key", "toml_value"]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _WIDTH = 90
@@ -33,7 +35,7 @@ def toml_value(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, Sequence):
         return _list([toml_value(part) for part in value])
-    return repr(value)
+    return str(value) if isinstance(value, Decimal) else repr(value)
 
 
 def _list(parts: list[str]) -> str:
@@ -47,3 +49,30 @@ def _list(parts: list[str]) -> str:
             current = ""
         current += f"{part}, "
     return "[\n  " + "\n  ".join([*lines, current.rstrip()]) + "\n]"
+
+
+def toml_document(tables: Mapping[str, Any], prefix: str = "") -> str:
+    """Return tables as a whole document: values first, then the tables inside.
+
+    >>> print(toml_document({"job": {"rounds": 3}, "devices": [{"count": 1}]}), end="")
+    [job]
+    rounds = 3
+    <BLANKLINE>
+    [[devices]]
+    count = 1
+    """
+    values = {name: value for name, value in tables.items() if not _is_table(value)}
+    lines = [f"{toml_key(name)} = {toml_value(value)}" for name, value in values.items()]
+    parts = ["\n".join(lines) + "\n"] if lines else []
+    for name, value in tables.items():
+        key = f"{prefix}{toml_key(name)}"
+        if isinstance(value, Mapping):
+            parts.append(f"[{key}]\n{toml_document(value, f'{key}.')}")
+        elif _is_table(value):
+            parts += [f"[[{key}]]\n{toml_document(one, f'{key}.')}" for one in value]
+    return "\n".join(parts)
+
+
+def _is_table(value: object) -> bool:
+    listed = isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
+    return isinstance(value, Mapping) or listed

@@ -16,7 +16,8 @@ from dealfl.simulate.run_state import RunState, read_state, write_state
 __all__ = ["KeptRun"]
 
 _OUTCOMES, _STATE = "outcomes", "state"
-_RESULTS = (LEDGER, "result.json", "report.html", "log.jsonl")
+_LOGS = (f"{LEDGER}-wal", f"{LEDGER}-shm")  # who looked at the ledger may have left them
+_RESULTS = (LEDGER, *_LOGS, "result.json", "report.html", "log.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,12 @@ class KeptRun:
 
     def _state(self, scheme: str) -> Path:
         return self.folder / f"{_STATE}-{scheme}"
+
+    def put_ledger(self, content: bytes) -> None:
+        """Replace the ledger; no log of the one before may be taken for its own."""
+        for name in _LOGS:
+            (self.folder / name).unlink(missing_ok=True)
+        self.write(LEDGER, content)
 
     def write(self, name: str, content: bytes) -> Path:
         """Replace a file as a whole, or not at all."""

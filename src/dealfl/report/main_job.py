@@ -11,7 +11,6 @@ from typing import Protocol
 from dealfl.errors import DealError
 from dealfl.report.kept_run import KeptRun
 from dealfl.report.result import Result
-from dealfl.service.folders import LEDGER
 from dealfl.service.logs import log
 from dealfl.service.models import statistics_from
 from dealfl.simulate import Document, Fleet, Outcome, Progress, fleet_of
@@ -121,12 +120,12 @@ class MainJob:
         scheme = run.fleet.job.scheme
         self._kept.put_state(scheme, run.state())
         if scheme == self.schemes[0]:
-            self._kept.write(LEDGER, run.ledger.content())
+            self._kept.put_ledger(run.ledger.content())
 
     def _closed(self, run: FleetRun) -> Outcome:
         outcome = closed(run, run.ended())
         if outcome.scheme == self.schemes[0]:
-            self._kept.write(LEDGER, run.ledger.content())
+            self._kept.put_ledger(run.ledger.content())
         run.close()
         log("scheme ended", job=self.name, reason=outcome.ended, rounds=len(outcome.rounds))
         return outcome

@@ -79,13 +79,14 @@ def _figures(result: Result) -> list[str]:
     if beside is None and len(result.outcomes) > 1:
         beside = result.comparisons()[0]
     against = "nothing to compare with" if beside is None else f"than {scheme_name(beside.scheme)}"
+    operating = "" if beside is None else f"; operations alone {less(beside.operating_saved)}"
     compute = less(None if beside is None else beside.compute_saved)
     whole = less(None if beside is None else beside.whole_saved)
     digest = ("equal", "good") if main.exact else ("NOT EQUAL", "bad")
     tested = "on examples no phone has" if main.quality is not None else "not measured"
     return [
         _figure(main.metric, quality_text(main.quality), tested),
-        _figure("energy for computing", compute, against, tag="modelled"),
+        _figure("energy for computing", compute, against + operating, tag="modelled"),
         _figure("energy of whole devices", whole, against, tag="modelled"),
         _figure(
             "digest against central training", digest[0], f"{main.digest[:16]}…", kind=digest[1]
@@ -107,8 +108,9 @@ def _figure(name: str, value: str, words: str, *, tag: str = "", kind: str = "")
 
 def _schemes(result: Result) -> str:
     head = [
-        "scheme", result.main.metric, "examples learned", "forgotten", "wake-ups", "computing",
-        "radio and waking", "whole devices (band)", "virtual time", "rounds", "digest",
+        "scheme", result.main.metric, "examples learned", "forgotten", "wake-ups",
+        "operations alone", "computing", "radio and waking", "whole devices (band)",
+        "virtual time", "rounds", "digest",
     ]  # fmt: skip
     rows = [_scheme(one) for one in result.outcomes]
     return table("All schemes on the same phones and data; energy is modelled", head, rows)
@@ -123,6 +125,7 @@ def _scheme(outcome: Outcome) -> list[object]:
         f"{outcome.learned:,}",
         f"{outcome.evicted:,}",
         f"{energy.wake_ups:,}",
+        joules(energy.operating_j),
         joules(energy.compute_j),
         joules(energy.radio_j),
         f"{joules(energy.whole_j)} ({joules(low_j)} to {joules(high_j)})",

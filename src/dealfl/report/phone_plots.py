@@ -14,8 +14,6 @@ __all__ = ["phone_plots"]
 
 Trace = dict[str, Any]
 
-_NOBODY = "No phones took part."
-
 
 def phone_plots(result: Result) -> list[Plot]:
     """Return what the phones did: wake-ups under all schemes, the rest under the main one."""
@@ -57,18 +55,19 @@ def _wake_ups(result: Result) -> Plot:
 
 def _selected(result: Result) -> Plot:
     traces = []
+    names = labels(scheme_name(one.scheme) for one in result.outcomes)
     for place, outcome in enumerate(result.outcomes):
         found = kinds(outcome.participants)
-        if found:
-            times = [kind.selected for kind in found]
-            name = labels([scheme_name(outcome.scheme)]).popitem()[1]
+        times = [kind.selected for kind in found]
+        if any(times):
+            name = names[scheme_name(outcome.scheme)]
             traces.append(_bar(_named(found), times, name, place, ".2f"))
     return Plot(
         title="How often a phone of each kind was asked",
         words="Mean over all phones of a kind.",
         traces=traces,
         layout={"yaxis": {"title": {"text": "times asked"}}, "barmode": "group"},
-        nothing=_NOBODY,
+        nothing="No phone was asked.",
     )
 
 
@@ -85,9 +84,9 @@ def _energy(result: Result, found: Sequence[Kind]) -> Plot:
     return Plot(
         title=f"Energy of a phone of each kind (modelled, {scheme_name(result.main.scheme)})",
         words=f"Mean over all phones of a kind, for the whole job. {radio_sentence(result.main)}",
-        traces=traces if found else [],
+        traces=traces if largest_j else [],
         layout={"yaxis": {"title": {"text": f"{unit} a phone"}}, "barmode": "stack"},
-        nothing=_NOBODY,
+        nothing="No energy was spent.",
     )
 
 
@@ -106,5 +105,5 @@ def _battery(result: Result, found: Sequence[Kind]) -> Plot:
         words="Mean over all phones of a kind; the line spans the emptiest and the fullest.",
         traces=[bar] if found else [],
         layout={"yaxis": {"title": {"text": "% of full"}, "range": [0, 105]}},
-        nothing=_NOBODY,
+        nothing="No phone took part.",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -64,16 +65,16 @@ def cost_plots(result: Result) -> list[Plot]:
 
 def _lines(result: Result, value: Callable[[Round], float | None], form: str) -> list[Trace]:
     traces = []
+    names = labels(scheme_name(one.scheme) for one in result.outcomes)
     for place, outcome in enumerate(result.outcomes):
-        known = [(one.number, value(one)) for one in outcome.rounds]
-        points = _thinned([point for point in known if point[1] is not None])
+        points = _thinned(_known(outcome.rounds, value))
         if points:
             style = {"color": _colour(place), "dash": _DASHES[place % len(_DASHES)], "width": 2}
             traces.append(
                 {
                     "x": [number for number, _ in points],
                     "y": [height for _, height in points],
-                    "name": told(labels([scheme_name(outcome.scheme)]).popitem()[1]),
+                    "name": told(names[scheme_name(outcome.scheme)]),
                     "mode": "lines" if len(points) > 1 else "markers",
                     "line": style,
                     "marker": {"color": style["color"], "size": 9},
@@ -81,6 +82,13 @@ def _lines(result: Result, value: Callable[[Round], float | None], form: str) ->
                 }
             )
     return traces
+
+
+def _known(
+    rounds: Sequence[Round], value: Callable[[Round], float | None]
+) -> list[tuple[int, float]]:
+    found = ((one.number, value(one)) for one in rounds)
+    return [(n, height) for n, height in found if height is not None and math.isfinite(height)]
 
 
 def _thinned(points: Sequence[Any]) -> list[Any]:
@@ -107,7 +115,7 @@ def _quality(result: Result) -> Plot:
         words=f"{metric[:1].upper()}{metric[1:]} after each round, on examples that no phone has. "
         f"In the end: {reached}.",
         traces=_lines(result, lambda one: one.quality, ".3f"),
-        layout={"xaxis": _ROUND, "yaxis": {"title": _axis(told(metric))}},
+        layout={"xaxis": _ROUND, "yaxis": {"title": _axis(told(labels([metric])[metric]))}},
         nothing="The quality was not measured after any round.",
     )
 
@@ -191,7 +199,7 @@ def _closings(rounds: Sequence[Round], place: int, reason: str) -> Trace:
     return {
         "x": [one.number for one in closed],
         "y": [max(one.duration_s, _SHORTEST_S) for one in closed],
-        "name": told(_REASONS.get(reason, reason)),
+        "name": told(labels([_REASONS.get(reason, reason)]).popitem()[1]),
         "mode": "markers",
         "marker": {"color": _colour(place), "symbol": _SYMBOLS[place % len(_SYMBOLS)], "size": 8},
         "showlegend": True,

@@ -36,6 +36,8 @@ _TERMS = {
     "Computing alone, whole device": "Computing is the processor's work for learning and "
     "forgetting. The whole device adds waking up and the radio, with the time it stays on "
     "after the last byte.",
+    "Operations alone": "The part of computing that grows with the work. The rest is what every "
+    "call takes, however little it does.",
     "Band": "How fast a phone computes is known to a factor of about three. The band tells the "
     "whole energy if phones were three times as fast, or three times as slow, as assumed.",
     "Virtual": "Time as the simulated phones would have spent it, not the time this run took.",

@@ -1,0 +1,239 @@
+"""`dealfl run`: stopped at any moment and resumed, run twice, with typos, in foreign places."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dealfl.cli import main
+
+JOB = """
+[job]
+name = "tiny"
+dataset = "digits"
+learner = "naive_bayes"
+rounds = 12
+workers_per_round = 3
+forget_fraction = "0.1"
+selector = "fair_ucb"
+
+[[devices]]
+count = 3
+phone = "honor"
+
+[[devices]]
+count = 3
+phone = "nexus"
+
+[data]
+rows = 200
+
+[arrival]
+pattern = "poisson"
+initial_share = 0.3
+examples_per_hour = 60
+
+[availability]
+kind = "markov"
+up_s = 600
+down_s = 200
+
+[faults]
+loss = 0.1
+dropout_share = 0.1
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "job.toml"
+    path.write_text(JOB, encoding="utf-8")
+    return path
+
+
+def result(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    return found
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {scheme: one["digest"] for scheme, one in result(folder)["outcomes"].items()}
+
+
+def test_a_job_leaves_everything_in_one_folder(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(job)]) == 0
+    folder = Path("runs/tiny")
+    assert sorted(file.name for file in folder.iterdir()) == [
+        "job.toml", "ledger.db", "log.jsonl", "report.html", "result.json",
+    ]  # fmt: skip
+    told = capsys.readouterr().out
+    assert "deal" in told
+    assert "original" in told
+    assert "bit for bit" in told
+    assert str(folder / "report.html") in told
+    found = result(folder)
+    assert found["exact"]
+    assert list(found["outcomes"]) == ["deal", "original", "newfl", "incremental"]
+    assert main(["status", str(folder)]) == 0
+    assert main(["model", "info", str(folder)]) == 0
+    assert found["outcomes"]["deal"]["digest"][:12] in capsys.readouterr().out
+
+
+def test_a_second_run_replaces_the_first_and_is_the_same(job: Path) -> None:
+    assert main(["run", str(job), "--alone"]) == 0
+    first = result(Path("runs/tiny"))
+    assert main(["run", str(job), "--alone"]) == 0
+    assert result(Path("runs/tiny")) == first
+
+
+def test_json_is_one_object(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(job), "--alone", "--json", "--out", "there"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["folder"] == "there"
+    assert told["outcomes"]["deal"]["exact"]
+
+
+def test_a_set_value_is_in_the_job_that_is_kept(job: Path) -> None:
+    assert main(["run", str(job), "--alone", "--set", "job.rounds=3"]) == 0
+    assert len(result(Path("runs/tiny"))["outcomes"]["deal"]["rounds"]) == 3
+    assert "rounds = 3" in Path("runs/tiny/job.toml").read_text(encoding="utf-8")
+
+
+def test_a_job_goes_on_from_a_model(job: Path) -> None:
+    assert main(["run", str(job), "--alone"]) == 0
+    assert main(["model", "export", "runs/tiny", "--out", "tiny.deal"]) == 0
+    assert main(["run", str(job), "--alone", "--from", "tiny.deal", "--out", "next"]) == 0
+    first = result(Path("runs/tiny"))["outcomes"]["deal"]
+    second = result(Path("next"))["outcomes"]["deal"]
+    assert second["exact"]
+    assert second["digest"] != first["digest"], "it knows everything twice now"
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["nothing.toml"], "nothing.toml can not be read"),
+        (["job.toml", "--resume"], "holds no run that was stopped"),
+        (["job.toml", "--resume", "--fresh"], "give one of them"),
+        (["job.toml", "--set", "job.ronds=3"], "did you mean 'rounds'"),
+        (["job.toml", "--set", "job.name='a/b'"], "a folder can not be called so"),
+        (["job.toml", "--from", "nothing.deal"], "nothing.deal"),
+        (["job.toml", "--out", "job.toml/x"], "can not be written"),
+    ],
+)
+def test_what_can_not_be_done_is_told_with_exit_code_2(
+    job: Path, words: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", *words]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_a_difference_is_not_hidden(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("dealfl.simulate.closing._central_digest", lambda run: "another")
+    assert main(["run", str(job), "--alone"]) == 1
+    assert "NOT EXACT: deal" in capsys.readouterr().out
+
+
+# -- stopped and resumed ------------------------------------------------------------------------
+
+
+def started(folder: Path, *words: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "dealfl", "run", "job.toml", *words]
+    return subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finished(folder: Path, *words: str) -> int:
+    process = started(folder, *words)
+    process.communicate(timeout=120)
+    return process.returncode
+
+
+def stopped(folder: Path, words: tuple[str, ...], after_s: float, number: int) -> tuple[int, str]:
+    """Start it, send a signal after a while, and return its exit code and what it said."""
+    process = started(folder, *words)
+    time.sleep(after_s)
+    process.send_signal(number)
+    _, told = process.communicate(timeout=120)
+    return process.returncode, told
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_stopped_at_any_moment_it_ends_as_if_it_had_not_been(job: Path, number: int) -> None:
+    began_s = time.monotonic()
+    assert finished(job.parent, "--out", "whole") == 0
+    took_s = time.monotonic() - began_s
+    draw = random.Random(number)
+    stops = 0
+    words: tuple[str, ...] = ("--fresh",)
+    for _ in range(6):
+        code, told = stopped(job.parent, words, draw.uniform(0.2, 0.8) * took_s, number)
+        if code == 0:
+            break
+        assert code in (130, -number), told
+        stops += 1
+        # killed before the first state was kept, there is nothing to go on from
+        words = ("--resume",) if _kept(job.parent / "runs/tiny") else ("--fresh",)
+    else:
+        assert finished(job.parent, *words) == 0
+    assert stops > 0
+    assert digests(job.parent / "runs/tiny") == digests(job.parent / "whole")
+    assert result(job.parent / "runs/tiny")["exact"]
+
+
+def _kept(folder: Path) -> bool:
+    return folder.exists() and any(
+        file.name == "outcomes" or file.name.startswith("state-")
+        for file in folder.iterdir()
+        if not file.name.endswith(".part")
+    )
+
+
+def test_where_a_run_was_stopped_it_is_not_begun_anew_by_accident(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("runs/tiny").mkdir(parents=True)
+    Path("runs/tiny/state-deal").write_bytes(b"nonsense")
+    assert main(["run", str(job)]) == 2
+    told = capsys.readouterr().err
+    assert "--resume goes on with it, --fresh begins anew" in told
+    assert main(["run", str(job), "--resume"]) == 2
+    assert "damaged" in capsys.readouterr().err
+    assert main(["run", str(job), "--fresh", "--alone"]) == 0
+
+
+def test_a_changed_job_does_not_go_on(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from dealfl.jobs import Document
+    from dealfl.simulate import fleet_of
+    from dealfl.simulate.fleet import resumable_run
+    from dealfl.simulate.run_state import write_state
+
+    run = resumable_run(fleet_of(Document.read(job)))
+    run.advance()
+    Path("runs/tiny").mkdir(parents=True)
+    write_state(run.state(), Path("runs/tiny/state-deal"))
+    job.write_text(JOB.replace("rounds = 12", "rounds = 13"), encoding="utf-8")
+    assert main(["run", str(job), "--resume"]) == 2
+    assert "changed since the run was interrupted" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_is_told(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("runs").mkdir(mode=0o500)
+    assert main(["run", str(job)]) == 2
+    assert "give another with --out" in capsys.readouterr().err

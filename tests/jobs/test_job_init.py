@@ -28,7 +28,7 @@ def test_a_table_with_numbers_words_dates_and_owners_becomes_a_job_that_runs(
     }
     assert tables["data"]["partition"] == "by_owner"
     assert "not a feature: id, it numbers the rows" in told
-    assert f"dealfl simulate {job}" in told
+    assert f"  dealfl run {job}" in told
     outcome = simulated(job)
     assert outcome.exact
     assert outcome.learned > 20
@@ -126,6 +126,7 @@ def test_columns_that_are_no_features_are_told_with_the_reason(
     assert set(told["left_out"]) == {"row", "same", "empty", "huge", "note"}
     assert "divide it" in told["left_out"]["huge"]
     assert "every row" in told["left_out"]["same"]
+    assert told["next"] == f"dealfl run {job}"
     columns = tomllib.loads(job.read_text())["source"]["columns"]
     assert columns["yes"] == {"words": ["False", "True"]}
     assert simulated(job).exact

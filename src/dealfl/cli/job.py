@@ -242,7 +242,7 @@ def _told(begun: "Start", reading: "Reading", out: Path) -> str:
     what = "histories" if begun.format == "ratings" else "examples"
     count, aside = len(reading.examples), len(reading.quarantine)
     found = f"{total:,} rows give {count:,} {what} for {begun.learner}; {aside:,} are quarantined."
-    lines += ["", found, f"Wrote {out}. Look it over, then run:", f"  dealfl simulate {out}"]
+    lines += ["", found, f"Wrote {out}. Look it over, then run:", f"  dealfl run {out}"]
     return "\n".join(lines)
 
 
@@ -268,5 +268,5 @@ def _plain(begun: "Start", reading: "Reading", out: Path) -> dict[str, Any]:
         "examples": len(reading.examples),
         "quarantined": len(reading.quarantine),
         "quarantined_by_column": reading.quarantine.by_column,
-        "next": f"dealfl simulate {out}",
+        "next": f"dealfl run {out}",
     }

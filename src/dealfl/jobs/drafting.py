@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dealfl.jobs.columns import Bounded, WordColumn
 from dealfl.jobs.proposal import TableProposal
+from dealfl.jobs.sources.columns import Bounded, WordColumn
 from dealfl.jobs.toml_text import toml_key, toml_value
 
 __all__ = ["Sizes", "feature_lines", "job_text", "table_lines"]
@@ -59,6 +59,7 @@ def job_text(
             *features,
             "[[devices]]",
             f"count = {sizes.workers}",
+            'phone = "nexus"             # what it takes is modelled; `dealfl devices` lists others',
             "",
             "[data]",
             f"partition = {partition}",

@@ -8,8 +8,8 @@ import pytest
 
 from dealfl.errors import BadInput
 from dealfl.jobs import Document
-from dealfl.jobs.tables import Chunk
-from dealfl.jobs.watching import watched
+from dealfl.jobs.sources.tables import Chunk
+from dealfl.jobs.sources.watching import watched
 from dealfl.learners import Tikhonov
 from dealfl.simulate import fleet_of, run_fleet
 from dealfl.simulate.problem import problem_of

@@ -3,7 +3,7 @@
 from dealfl.jobs.document import Document
 from dealfl.jobs.job import Job
 from dealfl.jobs.plan import Plan, plan_of
-from dealfl.jobs.quarantine import Quarantine, Quarantined
+from dealfl.jobs.sources.quarantine import Quarantine, Quarantined
 from dealfl.jobs.subject import Reading, Subject
 
 __all__ = ["Document", "Job", "Plan", "Quarantine", "Quarantined", "Reading", "Subject", "plan_of"]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dealfl.datasets import CATALOG, Dataset, Examples, Task, load
-from dealfl.jobs.owners import OwnerNames
-from dealfl.jobs.quarantine import Quarantine
+from dealfl.jobs.sources.owners import OwnerNames
+from dealfl.jobs.sources.quarantine import Quarantine
 
 __all__ = ["Reading", "Subject", "catalogued_subject"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.jobs import Document
-from dealfl.jobs.columns import WordColumn, read_column
+from dealfl.jobs.sources.columns import WordColumn, read_column
 from dealfl.learners import Learner
 from dealfl.learners.pairs import items_of
 from dealfl.service.models import Model, require_free

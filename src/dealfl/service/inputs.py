@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from dealfl.errors import BadInput
 from dealfl.features import FeatureMap
 from dealfl.jobs import Document, Quarantined
-from dealfl.jobs.cells import number_of
-from dealfl.jobs.columns import Bounded, Cells, Column, read_column
-from dealfl.jobs.csv_source import CsvSource
 from dealfl.jobs.settings import read_variant
-from dealfl.jobs.source import SOURCES
-from dealfl.jobs.tables import Chunk, Layout, chunks
+from dealfl.jobs.sources.cells import number_of
+from dealfl.jobs.sources.columns import Bounded, Cells, Column, read_column
+from dealfl.jobs.sources.csv_source import CsvSource
+from dealfl.jobs.sources.source import SOURCES
+from dealfl.jobs.sources.tables import Chunk, Layout, chunks
 from dealfl.learners import Learner
 from dealfl.service.rebuilding import plan_without_data
 

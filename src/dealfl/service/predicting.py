@@ -12,12 +12,12 @@ import numpy as np
 
 from dealfl.errors import BadInput
 from dealfl.jobs import Document, Quarantined
-from dealfl.jobs.columns import Bounded, Cells, Vocabulary
-from dealfl.jobs.ratings_source import RatingsSource
 from dealfl.jobs.settings import read_variant
-from dealfl.jobs.sifting import Reader, read_texts
-from dealfl.jobs.source import SOURCES
-from dealfl.jobs.tables import Chunk, Layout
+from dealfl.jobs.sources.columns import Bounded, Cells, Vocabulary
+from dealfl.jobs.sources.ratings_source import RatingsSource
+from dealfl.jobs.sources.sifting import Reader, read_texts
+from dealfl.jobs.sources.source import SOURCES
+from dealfl.jobs.sources.tables import Chunk, Layout
 from dealfl.learners import PersonalizedPageRank
 from dealfl.service.inputs import inputs_of, placed
 from dealfl.service.models import Model

@@ -10,11 +10,11 @@ from typing import Any
 
 from dealfl.errors import BadInput, Incompatible, unknown_name
 from dealfl.jobs import Document, Job, Plan, Reading, Subject
-from dealfl.jobs.columns import read_column
-from dealfl.jobs.csv_source import CsvSource
 from dealfl.jobs.plan import plan_for
 from dealfl.jobs.settings import read_section, read_variant
-from dealfl.jobs.source import SOURCES, subject_of
+from dealfl.jobs.sources.columns import read_column
+from dealfl.jobs.sources.csv_source import CsvSource
+from dealfl.jobs.sources.source import SOURCES, subject_of
 from dealfl.learners import LEARNERS, Learner
 from dealfl.schema import Schema
 

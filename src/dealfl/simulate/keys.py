@@ -9,11 +9,11 @@ from types import MappingProxyType
 
 from dealfl.features import MAPS
 from dealfl.jobs import Job
-from dealfl.jobs.columns import Bounded, WordColumn
 from dealfl.jobs.mapping import map_keys
 from dealfl.jobs.rewards import Rewards
 from dealfl.jobs.settings import Kind, settings_of
-from dealfl.jobs.source import SOURCES
+from dealfl.jobs.sources.columns import Bounded, WordColumn
+from dealfl.jobs.sources.source import SOURCES
 from dealfl.jobs.toml_text import toml_value
 from dealfl.jobs.tuning import kind_of, learner_keys
 from dealfl.learners import LEARNERS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dealfl.errors import BadInput
-from dealfl.jobs.roles import Roles
-from dealfl.jobs.survey import Found
+from dealfl.jobs.proposals.roles import Roles
+from dealfl.jobs.proposals.survey import Found
 from dealfl.jobs.toml_text import toml_value
 
 __all__ = ["ratings_lines"]

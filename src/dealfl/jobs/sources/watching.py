@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from dealfl.jobs.tables import Chunk
+from dealfl.jobs.sources.tables import Chunk
 
 __all__ = ["LOG", "watched"]
 

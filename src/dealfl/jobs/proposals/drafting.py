@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dealfl.jobs.proposal import TableProposal
+from dealfl.jobs.proposals.proposal import TableProposal
 from dealfl.jobs.sources.columns import Bounded, WordColumn
 from dealfl.jobs.toml_text import toml_key, toml_value
 
@@ -59,7 +59,7 @@ def job_text(
             *features,
             "[[devices]]",
             f"count = {sizes.workers}",
-            'phone = "nexus"             # what it takes is modelled; `dealfl devices` lists others',
+            'phone = "nexus"            # what it takes is modelled; `dealfl devices` lists others',
             "",
             "[data]",
             f"partition = {partition}",

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.errors import BadInput
-from dealfl.jobs.cells import is_missing, moment_of
-from dealfl.jobs.columns import Cells
-from dealfl.jobs.quarantine import Quarantine, Quarantined
-from dealfl.jobs.tables import Chunk, Layout, chunks, names_of
-from dealfl.jobs.watching import LOG, watched
+from dealfl.jobs.sources.cells import is_missing, moment_of
+from dealfl.jobs.sources.columns import Cells
+from dealfl.jobs.sources.quarantine import Quarantine, Quarantined
+from dealfl.jobs.sources.tables import Chunk, Layout, chunks, names_of
+from dealfl.jobs.sources.watching import LOG, watched
 
 __all__ = ["Reader", "Sieve", "ranked", "read_moments", "read_texts"]
 

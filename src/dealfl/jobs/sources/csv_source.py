@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.datasets import Dataset, Domain, Examples
-from dealfl.jobs.columns import Bounded, Cells, Vocabulary, WordColumn, read_column
 from dealfl.jobs.document import Document
-from dealfl.jobs.files import DELIMITER, ENCODING, FILE, HEADER, SKIP_LINES, require_columns
 from dealfl.jobs.lists import labels, table, yes_no
-from dealfl.jobs.owners import OwnerNames
-from dealfl.jobs.quarantine import Quarantine
 from dealfl.jobs.settings import number, setting, text
-from dealfl.jobs.sifting import Reader, Sieve, ranked, read_moments, read_texts
+from dealfl.jobs.sources.columns import Bounded, Cells, Vocabulary, WordColumn, read_column
+from dealfl.jobs.sources.files import DELIMITER, ENCODING, FILE, HEADER, SKIP_LINES, require_columns
+from dealfl.jobs.sources.owners import OwnerNames
+from dealfl.jobs.sources.quarantine import Quarantine
+from dealfl.jobs.sources.sifting import Reader, Sieve, ranked, read_moments, read_texts
+from dealfl.jobs.sources.tables import Layout
+from dealfl.jobs.sources.targets import CLASSES, TARGET_BOUND, require_one_target, supervised
 from dealfl.jobs.subject import Reading
-from dealfl.jobs.tables import Layout
-from dealfl.jobs.targets import CLASSES, TARGET_BOUND, require_one_target, supervised
 
 __all__ = ["CsvSource"]
 

@@ -11,9 +11,9 @@ from itertools import islice
 from pathlib import Path
 
 from dealfl.errors import BadInput
-from dealfl.jobs.cells import is_missing, number_of
-from dealfl.jobs.libsvm_source import pairs_of
-from dealfl.jobs.tables import Layout, lines_of, opened
+from dealfl.jobs.sources.cells import is_missing, number_of
+from dealfl.jobs.sources.libsvm_source import pairs_of
+from dealfl.jobs.sources.tables import Layout, lines_of, opened
 
 __all__ = ["Sniffed", "sniff"]
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dealfl.errors import BadInput
-from dealfl.jobs.columns import Bounded, WordColumn
 from dealfl.jobs.lists import Label
-from dealfl.jobs.roles import Roles
-from dealfl.jobs.survey import Found
+from dealfl.jobs.proposals.roles import Roles
+from dealfl.jobs.proposals.survey import Found
+from dealfl.jobs.sources.columns import Bounded, WordColumn
 
 __all__ = ["TableProposal", "bound_of", "limits_of", "propose_table"]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.jobs.cells import day_of, is_missing
-from dealfl.jobs.columns import Cells
-from dealfl.jobs.tables import Layout, chunks, names_of
-from dealfl.jobs.watching import watched
+from dealfl.jobs.sources.cells import day_of, is_missing
+from dealfl.jobs.sources.columns import Cells
+from dealfl.jobs.sources.tables import Layout, chunks, names_of
+from dealfl.jobs.sources.watching import watched
 
 __all__ = ["Found", "survey"]
 

@@ -14,16 +14,16 @@ from scipy import sparse
 
 from dealfl.datasets import Dataset, Domain, Examples
 from dealfl.errors import BadInput
-from dealfl.jobs.cells import number_of
 from dealfl.jobs.document import Document
-from dealfl.jobs.files import ENCODING, FILE
 from dealfl.jobs.lists import labels, numbers
-from dealfl.jobs.quarantine import Quarantine, Quarantined
 from dealfl.jobs.settings import number, setting, whole
+from dealfl.jobs.sources.cells import number_of
+from dealfl.jobs.sources.files import ENCODING, FILE
+from dealfl.jobs.sources.quarantine import Quarantine, Quarantined
+from dealfl.jobs.sources.tables import Chunk, lines_of
+from dealfl.jobs.sources.targets import CLASSES, TARGET_BOUND, require_one_target, supervised
+from dealfl.jobs.sources.watching import LOG, watched
 from dealfl.jobs.subject import Reading
-from dealfl.jobs.tables import Chunk, lines_of
-from dealfl.jobs.targets import CLASSES, TARGET_BOUND, require_one_target, supervised
-from dealfl.jobs.watching import LOG, watched
 
 __all__ = ["LibsvmSource", "libsvm_chunks", "pairs_of"]
 

@@ -6,13 +6,13 @@ import math
 from pathlib import Path
 
 from dealfl.errors import BadInput
-from dealfl.jobs.columns import Cells
-from dealfl.jobs.libsvm_source import libsvm_chunks, pairs_of
-from dealfl.jobs.proposal import limits_of, propose_table
-from dealfl.jobs.roles import Roles
-from dealfl.jobs.survey import Found
+from dealfl.jobs.proposals.proposal import limits_of, propose_table
+from dealfl.jobs.proposals.roles import Roles
+from dealfl.jobs.proposals.survey import Found
+from dealfl.jobs.sources.columns import Cells
+from dealfl.jobs.sources.libsvm_source import libsvm_chunks, pairs_of
+from dealfl.jobs.sources.watching import watched
 from dealfl.jobs.toml_text import toml_value
-from dealfl.jobs.watching import watched
 
 __all__ = ["libsvm_lines", "survey_libsvm"]
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dealfl.errors import BadInput
-from dealfl.jobs.columns import Cells
-from dealfl.jobs.drafting import Sizes, feature_lines, job_text, table_lines
-from dealfl.jobs.libsvm_proposal import libsvm_lines, survey_libsvm
-from dealfl.jobs.proposal import propose_table
-from dealfl.jobs.ratings_proposal import ratings_lines
-from dealfl.jobs.roles import Roles, guessed, looks_like_ratings, require_known
-from dealfl.jobs.sniffing import Sniffed, sniff
-from dealfl.jobs.survey import Found, survey
+from dealfl.jobs.proposals.drafting import Sizes, feature_lines, job_text, table_lines
+from dealfl.jobs.proposals.libsvm_proposal import libsvm_lines, survey_libsvm
+from dealfl.jobs.proposals.proposal import propose_table
+from dealfl.jobs.proposals.ratings_proposal import ratings_lines
+from dealfl.jobs.proposals.roles import Roles, guessed, looks_like_ratings, require_known
+from dealfl.jobs.proposals.sniffing import Sniffed, sniff
+from dealfl.jobs.proposals.survey import Found, survey
+from dealfl.jobs.sources.columns import Cells
 from dealfl.jobs.toml_text import toml_value
 
 __all__ = ["Ask", "Start", "Wishes", "start"]

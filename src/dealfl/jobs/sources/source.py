@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from functools import partial
 
 from dealfl.datasets import CATALOG
-from dealfl.jobs.csv_source import CsvSource
 from dealfl.jobs.document import Document
 from dealfl.jobs.job import Job
-from dealfl.jobs.libsvm_source import LibsvmSource
-from dealfl.jobs.ratings_source import RatingsSource
 from dealfl.jobs.settings import one_of, read_variant
+from dealfl.jobs.sources.csv_source import CsvSource
+from dealfl.jobs.sources.libsvm_source import LibsvmSource
+from dealfl.jobs.sources.ratings_source import RatingsSource
 from dealfl.jobs.subject import Subject, catalogued_subject
 
 __all__ = ["SOURCES", "Source", "subject_of"]

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from dealfl.datasets import Dataset, Examples, Task
 from dealfl.datasets.ratings import Interactions
 from dealfl.errors import BadInput
-from dealfl.jobs.columns import Bounded, Cells, Vocabulary
 from dealfl.jobs.document import Document
-from dealfl.jobs.files import DELIMITER, ENCODING, FILE, HEADER, SKIP_LINES, require_columns
 from dealfl.jobs.lists import any_number, labels, yes_no
-from dealfl.jobs.owners import OwnerNames
-from dealfl.jobs.quarantine import Quarantine
 from dealfl.jobs.settings import setting, text, whole
-from dealfl.jobs.sifting import Reader, Sieve, ranked, read_moments, read_texts
+from dealfl.jobs.sources.columns import Bounded, Cells, Vocabulary
+from dealfl.jobs.sources.files import DELIMITER, ENCODING, FILE, HEADER, SKIP_LINES, require_columns
+from dealfl.jobs.sources.owners import OwnerNames
+from dealfl.jobs.sources.quarantine import Quarantine
+from dealfl.jobs.sources.sifting import Reader, Sieve, ranked, read_moments, read_texts
+from dealfl.jobs.sources.tables import Layout
 from dealfl.jobs.subject import Reading
-from dealfl.jobs.tables import Layout
 
 __all__ = ["RatingsSource"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dealfl.errors import BadInput
+from dealfl.jobs.proposals.survey import Found
 from dealfl.jobs.settings import nearest
-from dealfl.jobs.survey import Found
 
 __all__ = ["Roles", "guessed", "looks_like_ratings", "require_known"]
 

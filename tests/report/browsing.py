@@ -1,0 +1,69 @@
+"""Pages as a browser shows them: what was drawn, asked for, complained of."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize
+
+FINDINGS = (Path(__file__).parent / "findings.js").read_text(encoding="utf-8")
+
+
+class Opened:
+    """A page in a browser, and what happened on it since it was opened."""
+
+    def __init__(self, page: Page, path: Path) -> None:
+        self.page, self.path = page, path
+        self.problems: list[str] = []
+        self.requests: list[str] = []
+        page.on("console", self._said)
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.goto(path.as_uri())
+        self.settle()
+
+    def _said(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.problems.append(message.text)
+
+    def at(self, width: int) -> "Opened":
+        """Make the window that wide."""
+        if self.page.viewport_size != {"width": width, "height": 900}:
+            self.page.set_viewport_size({"width": width, "height": 900})
+            self.settle()
+        return self
+
+    def settle(self) -> None:
+        """Wait until everything is drawn: plots are drawn and resized between two frames."""
+        self.page.wait_for_timeout(500)
+
+    def find(self, what: str, *arguments: object) -> Any:
+        """Call one of the functions of findings.js."""
+        call = f"(arguments) => {{ {FINDINGS}\n return {what}(...arguments); }}"
+        return self.page.evaluate(call, list(arguments))
+
+
+class Browsing:
+    """Opens pages, each once in a colour scheme: a browser takes seconds to read plotly."""
+
+    def __init__(self, browser: Browser, folder: Path) -> None:
+        self._browser, self._folder = browser, folder
+        self._opened: dict[tuple[str, str], Opened] = {}
+
+    def open(
+        self, name: str, write: Callable[[Path], None], scheme: Literal["light", "dark"] = "light"
+    ) -> Opened:
+        """Return the page of that name; it is written and opened if it was not before."""
+        if (name, scheme) not in self._opened:
+            path = self._folder / f"{name}.html"
+            if not path.exists():
+                write(path)
+            window: ViewportSize = {"width": 400, "height": 900}
+            page = self._browser.new_page(viewport=window, color_scheme=scheme)
+            self._opened[name, scheme] = Opened(page, path)
+        return self._opened[name, scheme]
+
+    def close(self) -> None:
+        """Close all pages."""
+        for opened in self._opened.values():
+            opened.page.close()

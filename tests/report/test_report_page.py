@@ -1,0 +1,173 @@
+"""The page of a result in a real browser: all drawn, nothing asked of a network, readable."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from dealfl.report.page import write_page
+from dealfl.report.result import Result
+from dealfl.report.words import less
+from tests.report.browsing import Browsing, Opened
+from tests.report.results import EVIL, by_hand, crowd, hostile, nobody_came, nothing_happened
+
+MAKERS: dict[str, Callable[[Result], Result]] = {
+    "real": lambda result: result,
+    "alone": lambda result: Result("alone", result.outcomes[:1]),
+    "by hand": lambda result: by_hand(),
+    "nothing": nothing_happened,
+    "nobody": nobody_came,
+    "crowd": crowd,
+    "hostile": hostile,
+}
+PLOTS = 12
+
+Open = Callable[..., Opened]
+
+
+@pytest.fixture
+def opened(browsing: Browsing, result: Result) -> Open:
+    """Opens a page at 400 pixels, as on a phone."""
+
+    def open_(name: str, scheme: Literal["light", "dark"] = "light") -> Opened:
+        made = MAKERS[name](result)
+        return browsing.open(name, lambda path: write_page(made, path), scheme)
+
+    return open_
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("name", MAKERS)
+def test_every_plot_is_drawn_and_readable(opened: Open, name: str, width: int) -> None:
+    page = opened(name).at(width)
+    assert page.find("undrawn") == []
+    assert page.find("unreadable") == []
+    assert page.find("wide") == []
+    assert page.find("small", 12) == []
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_nothing_is_asked_of_a_network_and_nothing_goes_wrong(opened: Open, name: str) -> None:
+    page = opened(name)
+    assert page.requests == [page.path.as_uri()]
+    assert page.problems == []
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_plot_without_data_says_so(opened: Open, name: str) -> None:
+    page = opened(name)
+    told = page.page.locator(".nothing").all_inner_texts()
+    assert all(told)
+    assert len(page.find("titles")) + len(told) == PLOTS
+    assert (name in ("nothing", "nobody", "by hand")) == bool(told)
+
+
+def test_where_nothing_happened_no_empty_frame_is_drawn(opened: Open) -> None:
+    assert opened("nothing").find("titles") == ["Battery left at the end (modelled, DEAL)"]
+    assert opened("nobody").find("titles") == []
+
+
+def test_all_schemes_and_causes_are_in_the_legends(opened: Open) -> None:
+    names = set(opened("real").page.locator(".legendtext").all_text_contents())
+    assert {"DEAL", "Original", "NewFL", "Incremental"} <= names
+    assert {"processor", "being awake", "radio sending", "radio staying on"} <= names
+
+
+def test_a_table_scrolls_inside_its_box(opened: Open) -> None:
+    inside = "box => [box.scrollWidth, box.clientWidth]"
+    content, shown = opened("real").at(400).page.locator(".scroll").first.evaluate(inside)
+    assert content > shown
+
+
+def test_text_stands_out_in_light_and_dark(opened: Open) -> None:
+    light, dark = opened("real"), opened("real", "dark")
+    assert dark.find("lightness") < 0.05 < 0.8 < light.find("lightness")
+    for page in (light, dark):
+        assert page.find("faint", 4.5) == []
+        assert page.find("undrawn") == []
+
+
+def test_colours_follow_the_reader_and_print_is_on_white(opened: Open) -> None:
+    page = opened("alone")
+    page.page.emulate_media(color_scheme="dark")
+    page.settle()
+    assert page.find("lightness") < 0.05
+    assert page.find("faint", 4.5) == []
+    page.page.emulate_media(media="print", color_scheme="dark")
+    page.settle()
+    assert page.find("lightness") == 1.0
+    assert page.find("faint", 4.5) == []
+    page.page.emulate_media(media="screen", color_scheme="light")
+    page.settle()
+    assert page.problems == []
+
+
+def test_the_figures_are_those_of_the_result(opened: Open, result: Result) -> None:
+    page, main, beside = opened("real").page, result.main, result.against("original")
+    assert beside is not None
+    text = page.inner_text("main")
+    said = f"DEAL learned {main.learned:,} examples on 45 phones, forgot {main.evicted:,}, accuracy"
+    assert said in text
+    assert "equals that of central training, bit for bit" in text
+    assert f"{100 * main.energy.radio_j / main.energy.whole_j:.0f} % of what the devices" in text
+    figures = page.locator(".figure").all_inner_texts()
+    assert f"{main.quality:.3f}" in figures[0]
+    assert less(beside.compute_saved) in figures[1]
+    assert less(beside.whole_saved) in figures[2]
+    assert "modelled" in figures[1]
+    assert "modelled" in figures[2]
+    rows = page.locator("table.plain tbody tr").all_inner_texts()
+    assert [row.split()[0] for row in rows] == ["DEAL", "Original", "NewFL", "Incremental"]
+    assert all(row.split()[-1] == "equal" for row in rows)
+
+
+def test_hostile_names_are_only_text(opened: Open) -> None:
+    page = opened("hostile").page
+    assert page.evaluate("window.owned === undefined")
+    assert page.title() == " ".join(EVIL.split())
+    assert page.locator("h1").inner_text() == EVIL
+    assert page.locator("img, a, iframe, main b").count() == 0
+    assert page.locator("pre").text_content() == EVIL
+    assert "NOT EQUAL" in page.inner_text(".figures")
+
+
+def test_phones_are_sorted_by_what_is_asked_for(opened: Open) -> None:
+    page = opened("alone").page
+    page.locator("summary", has_text="Every phone").click()
+    asked = page.get_by_role("button", name="asked")
+    asked.click()
+    up = _column(page, 2)
+    asked.click()
+    down = _column(page, 2)
+    assert up == sorted(up)
+    assert down == sorted(down, reverse=True)
+    assert up != down
+    assert page.locator("th[aria-sort=descending]").count() == 1
+    page.get_by_role("button", name="radio and waking").click()
+    energies = page.locator("table.sortable td:nth-child(8)").evaluate_all(
+        "cells => cells.map(cell => Number(cell.dataset.value))"
+    )
+    assert energies == sorted(energies)
+
+
+def _column(page: Any, place: int) -> list[int]:
+    cells = page.locator(f"table.sortable td:nth-child({place + 1})").all_inner_texts()
+    return [int(cell) for cell in cells]
+
+
+def test_a_crowd_is_told_by_kind_and_the_page_stays_small(opened: Open) -> None:
+    page = opened("crowd")
+    assert page.path.stat().st_size < 6_000_000
+    assert page.page.locator("table.sortable tbody tr").count() == 1000
+    assert "the 1,000 that spent the most" in (page.page.text_content("caption >> nth=1") or "")
+    assert "other kinds" in page.page.locator(".xtick").all_text_contents()
+
+
+def test_pictures_for_people(opened: Open, pictures: Path | None) -> None:
+    if pictures is None:
+        return
+    for name in MAKERS:
+        for width in (1280, 400):
+            path = pictures / f"{name}-{width}.png"
+            opened(name).at(width).page.screenshot(path=path, full_page=True)

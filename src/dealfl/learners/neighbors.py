@@ -8,14 +8,13 @@ which is all that leaves a worker.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dealfl.cells import Proposal, Storage
-from dealfl.errors import BadBytes, BadInput, Impossible, NotLearned
+from dealfl.errors import BadInput, Impossible, NotLearned
 from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Entries, Integers
 from dealfl.learners import files
@@ -23,14 +22,13 @@ from dealfl.learners.base import Learner, SparseVector, Work
 from dealfl.learners.forest import PrefixForest
 from dealfl.learners.inputs import (
     Labels,
-    as_array,
     as_matrix,
-    as_vector,
     dense_blocks,
     require_integer,
 )
 from dealfl.learners.signatures import Signatures
-from dealfl.learners.slab import Slab
+from dealfl.learners.slab import Slab, as_ids
+from dealfl.learners.votes import commonest_nearest, winners
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.statistics import Statistics
 
@@ -42,7 +40,6 @@ Int64s = NDArray[np.int64]
 _MAX_FEATURES = 1 << 15
 _MAX_BITS = 24
 _BLOCK_ROWS = 2048
-_CLEAR_GAP = 1e-9  # between float votes: below it they are compared as fractions
 
 
 class Neighbors(Learner):
@@ -134,7 +131,7 @@ class Neighbors(Learner):
         """Add examples, under ids of the caller's or the smallest free ones."""
         vectors = self._quantised(X, clip=self._clip)
         codes = self._labels.encode(y, len(vectors))
-        numbers = self._slab.new_ids(len(vectors)) if ids is None else _as_ids(ids, len(vectors))
+        numbers = self._slab.new_ids(len(vectors)) if ids is None else as_ids(ids, len(vectors))
         self._slab.require_new(numbers)
         keys = self._signatures.of(vectors)
         delta = self._apply(self._delta(keys, codes, +1), forgetting=False)
@@ -177,7 +174,7 @@ class Neighbors(Learner):
         return Statistics(self.schema, arrays)
 
     def _slots_of_ids(self, ids: object) -> Int64s:
-        numbers = _as_ids(ids, None)
+        numbers = as_ids(ids, None)
         if len(np.unique(numbers)) != len(numbers):
             raise BadInput("an id is given twice; each example can be forgotten once")
         return self._slab.slots(numbers)
@@ -241,11 +238,11 @@ class Neighbors(Learner):
         Examples tied at the k-th distance share the places left, so that the answer depends on
         the examples alone, not on their ids or the order in which they came.
         """
-        winners = [
-            _commonest_nearest(squares, self._slab.codes[slots], self._k)
+        found = [
+            commonest_nearest(squares, self._slab.codes[slots], self._k)
             for slots, squares in self._candidates(X, self._k)
         ]
-        return self._labels.decode(np.array(winners, dtype=np.int64))
+        return self._labels.decode(np.array(found, dtype=np.int64))
 
     def _candidates(self, X: object, k: int) -> Iterator[tuple[Int64s, Int64s]]:
         """Yield for each row the slots worth a look and their exact squared distances."""
@@ -272,24 +269,8 @@ class Neighbors(Learner):
         places = buckets[:, :, None] * classes + np.arange(classes)
         votes = self._state.cells("votes").at(places.ravel()).low.reshape(places.shape)
         self._work = Work(self._cost(len(votes)).operations + votes.size, 8 * votes.size)
-        return self._labels.decode(self._winners(votes))
-
-    def _winners(self, votes: Int64s) -> Int64s:
-        """Return the winning class of each row of votes[row, table, class]; exact."""
-        totals = votes.sum(axis=2, keepdims=True)
-        shares = np.divide(votes, totals, out=np.zeros(votes.shape), where=totals > 0).sum(axis=1)
-        winners = np.argmax(shares, axis=1)
-        best = shares.max(axis=1, keepdims=True)
-        for row in np.flatnonzero(np.sum(shares >= best - _CLEAR_GAP, axis=1) > 1):
-            exact = [_mean_share(votes[row, :, code], totals[row, :, 0])
-                     for code in range(votes.shape[2])]  # fmt: skip
-            winners[row] = exact.index(max(exact))
-        return self._or_commonest(winners, best[:, 0])
-
-    def _or_commonest(self, winners: Int64s, best: Floats) -> Int64s:
-        """Where every bucket is empty, the commonest class of all is the best guess."""
         commonest = int(np.argmax(self._state.whole("counts").low))
-        return np.where(best > 0, winners, commonest)
+        return self._labels.decode(winners(votes, commonest))
 
     def score(self, X: object, y: object) -> float:
         """Return the share of rows whose class `predict` finds."""
@@ -311,44 +292,9 @@ class Neighbors(Learner):
     # -- files ----------------------------------------------------------------------------------
 
     def _sections(self) -> dict[str, bytes]:
-        slots = self._slab.held()
-        return super()._sections() | {
-            "ids": self._slab.ids[slots].astype("<i8").tobytes(),
-            "codes": self._slab.codes[slots].astype("<i4").tobytes(),
-            "vectors": self._slab.vectors[slots].astype("<i4").tobytes(),
-        }
+        return super()._sections() | self._slab.sections()
 
     def _restore(self, saved: files.SavedLearner) -> None:
         super()._restore(saved)
-        parts = [saved.section(name) for name in ("ids", "codes", "vectors")]
-        count = len(parts[0]) // 8
-        if [len(part) for part in parts] != [8 * count, 4 * count, 4 * count * self._features]:
-            raise BadBytes("the examples of the saved learner do not fit together")
-        ids = np.frombuffer(parts[0], dtype="<i8").astype(np.int64)
-        codes = np.frombuffer(parts[1], dtype="<i4").astype(np.int64)
-        vectors = np.frombuffer(parts[2], dtype="<i4").astype(np.int32)
-        vectors = vectors.reshape(len(ids), self._features)
-        self._forest.add(self._slab.add(ids, vectors, codes), self._signatures.of(vectors))
-
-
-def _commonest_nearest(squares: Int64s, codes: NDArray[np.int32], k: int) -> int:
-    """Return the commonest class among the k nearest; ties at the end share the places left."""
-    classes = int(codes.max()) + 1
-    limit = np.partition(squares, k - 1)[k - 1] if len(squares) > k else squares.max()
-    nearer = np.bincount(codes[squares < limit], minlength=classes)
-    tied = np.bincount(codes[squares == limit], minlength=classes)
-    places_left = min(k, len(squares)) - nearer.sum()
-    return int(np.argmax(nearer * tied.sum() + places_left * tied))
-
-
-def _as_ids(ids: object, rows: int | None) -> Int64s:
-    numbers = as_array(ids, "ids")
-    numbers = as_vector(numbers, numbers.size if rows is None else rows, "ids")
-    if len(numbers) and numbers.dtype.kind not in "iu":
-        raise BadInput(f"ids hold {numbers.dtype} values; an id is a whole number")
-    return numbers.astype(np.int64)
-
-
-def _mean_share(votes: Int64s, totals: Int64s) -> Fraction:
-    pairs = zip(votes.tolist(), totals.tolist(), strict=True)
-    return sum((Fraction(vote, total) for vote, total in pairs if total), Fraction())
+        slots = self._slab.read(*(saved.section(name) for name in ("ids", "codes", "vectors")))
+        self._forest.add(slots, self._signatures.of(self._slab.vectors[slots]))

@@ -16,6 +16,7 @@ from dealfl.cells import DENSE_LIMIT, Cells, Proposal, Storage, in_memory
 from dealfl.errors import BadInput, Impossible, NotLearned
 from dealfl.integers import Entries, Integers
 from dealfl.learners.base import Learner, SparseVector, Work
+from dealfl.learners.histories import as_histories, as_order, pairs_of, require_items
 from dealfl.learners.inputs import as_array, require_integer
 from dealfl.learners.pairs import ReorderedPairs, items_of, pair_count, pair_number
 from dealfl.learners.ranking import Ranked, top_ratios, top_sums
@@ -49,7 +50,7 @@ class PersonalizedPageRank(Learner):
         self, n_items: int, item_order: ArrayLike | None = None, *, storage: Storage | None = None
     ) -> None:
         self._items = require_integer(n_items, "n_items", 1, _MAX_ITEMS)
-        self._item_order = _as_order(item_order, self._items)
+        self._item_order = as_order(item_order, self._items)
         arrays = (
             ArraySpec("items", self._items, 32),
             ArraySpec("pairs", pair_count(self._items), 32),
@@ -88,9 +89,9 @@ class PersonalizedPageRank(Learner):
         return self._change(histories, -1)
 
     def _change(self, histories: object, sign: int) -> Statistics:
-        matrix = _as_histories(histories, self._items)
+        matrix = as_histories(histories, self._items)
         items = np.bincount(matrix.indices, minlength=self._items).astype(np.int64)
-        numbers, counts = _pairs_of(matrix)
+        numbers, counts = pairs_of(matrix)
         arrays = {
             "items": Entries.of_dense(Integers(sign * items)),
             "pairs": Entries(numbers, Integers(sign * counts)),
@@ -209,7 +210,7 @@ class PersonalizedPageRank(Learner):
 
     def _as_history(self, history: object) -> Int64s:
         if sparse.issparse(history):
-            matrix = _as_histories(history, self._items)
+            matrix = as_histories(history, self._items)
             if matrix.shape[0] != 1:
                 raise BadInput(f"a history is one row, not {matrix.shape[0]}")
             return np.sort(matrix.indices).astype(np.int64)
@@ -219,7 +220,7 @@ class PersonalizedPageRank(Learner):
                 f"a history is a list of item numbers or one row of a csr, not {history!r}"
             )
         seen = np.sort(items.astype(np.int64))
-        _require_items(seen, self._items)
+        require_items(seen, self._items)
         if np.any(seen[1:] == seen[:-1]):
             raise BadInput(f"item {seen[:-1][seen[1:] == seen[:-1]][0]} is twice in the history")
         return seen
@@ -243,68 +244,3 @@ def _ratios(rows: list[tuple[Int64s, Int64s, Int64s]], item: int) -> list[tuple[
         if place < len(others) and others[place] == item:
             found.append((int(counts[place]), int(unions[place])))
     return found
-
-
-def _pairs_of(histories: sparse.csr_array) -> tuple[Int64s, Int64s]:
-    """Return the numbers of all pairs in some history, ascending, and in how many they are."""
-    if histories.shape[0] == 1:
-        items = np.sort(histories.indices).astype(np.int64)
-        second, first = np.triu_indices(len(items), 1)
-        numbers = np.sort(pair_number(items[first], items[second]))
-        return numbers, np.ones(len(numbers), dtype=np.int64)
-    ones = sparse.csr_array(
-        (np.ones(histories.nnz, dtype=np.int64), histories.indices, histories.indptr),
-        shape=histories.shape,
-    )
-    together = sparse.tril(ones.T @ ones, -1).tocoo()
-    numbers = pair_number(together.row.astype(np.int64), together.col.astype(np.int64))
-    order = np.argsort(numbers)
-    return numbers[order], together.data[order].astype(np.int64)
-
-
-def _as_order(item_order: ArrayLike | None, items: int) -> Int64s | None:
-    if item_order is None:
-        return None
-    order = np.asarray(item_order)
-    if order.shape != (items,) or not np.array_equal(np.sort(order), np.arange(items)):
-        raise BadInput(f"item_order must list each of the {items} items once")
-    return order.astype(np.int64)
-
-
-def _as_histories(histories: object, items: int) -> sparse.csr_array:
-    if not sparse.issparse(histories):
-        dense = as_array(histories, "histories")
-        if dense.ndim != 2 or dense.dtype.kind not in "biuf":
-            raise BadInput("histories are a table of 0 and 1 (csr or array), one row a history")
-        histories = dense
-    matrix: sparse.csr_array = sparse.csr_array(histories)  # type: ignore[arg-type]
-    if np.any(matrix.data == 0):
-        matrix = matrix.copy()
-        matrix.eliminate_zeros()
-    if matrix.ndim != 2 or matrix.shape[1] != items:
-        raise BadInput(f"histories have shape {matrix.shape}; the model has n_items={items}")
-    _require_items(matrix.indices, items)
-    _require_sets(matrix)
-    return matrix
-
-
-def _require_items(numbers: NDArray[np.integer], items: int) -> None:
-    wrong = np.flatnonzero((numbers < 0) | (numbers >= items))
-    if len(wrong):
-        raise BadInput(f"item {numbers[wrong[0]]} is out of range; items are 0 to {items - 1}")
-
-
-def _require_sets(matrix: sparse.csr_array) -> None:
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    wrong = np.flatnonzero(matrix.data != 1)
-    if len(wrong):
-        place = wrong[0]
-        raise BadInput(
-            f"history {rows[place]} has {matrix.data[place]} for item {matrix.indices[place]}; "
-            "a history is a set: 1 for each of its items and nothing else"
-        )
-    order = np.lexsort((matrix.indices, rows))
-    items, owners = matrix.indices[order], rows[order]
-    twice = np.flatnonzero((items[1:] == items[:-1]) & (owners[1:] == owners[:-1]))
-    if len(twice):
-        raise BadInput(f"history {owners[twice[0]]} has item {items[twice[0]]} twice")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.errors import BadInput, NotLearned
+from dealfl.errors import BadBytes, BadInput, NotLearned
+from dealfl.learners.inputs import as_array, as_vector
 
-__all__ = ["Slab"]
+__all__ = ["Slab", "as_ids"]
 
 Int64s = NDArray[np.int64]
 Vectors = NDArray[np.int32]
@@ -85,3 +86,34 @@ class Slab:
     def held(self) -> Int64s:
         """Return the slots in use, by ascending id."""
         return np.array([self._slot_of[i] for i in sorted(self._slot_of)], dtype=np.int64)
+
+    # -- files ----------------------------------------------------------------------------------
+
+    def sections(self) -> dict[str, bytes]:
+        """Return the examples held, for a file."""
+        slots = self.held()
+        return {
+            "ids": self.ids[slots].astype("<i8").tobytes(),
+            "codes": self.codes[slots].astype("<i4").tobytes(),
+            "vectors": self.vectors[slots].astype("<i4").tobytes(),
+        }
+
+    def read(self, ids: bytes, codes: bytes, vectors: bytes) -> Int64s:
+        """Add the examples of a file; return their slots."""
+        count, columns = len(ids) // 8, self.vectors.shape[1]
+        if [len(ids), len(codes), len(vectors)] != [8 * count, 4 * count, 4 * count * columns]:
+            raise BadBytes("the examples of the saved learner do not fit together")
+        return self.add(
+            np.frombuffer(ids, dtype="<i8").astype(np.int64),
+            np.frombuffer(vectors, dtype="<i4").astype(np.int32).reshape(count, columns),
+            np.frombuffer(codes, dtype="<i4").astype(np.int64),
+        )
+
+
+def as_ids(ids: object, rows: int | None) -> Int64s:
+    """Return ids as whole numbers, one for each row where their number is known."""
+    numbers = as_array(ids, "ids")
+    numbers = as_vector(numbers, numbers.size if rows is None else rows, "ids")
+    if len(numbers) and numbers.dtype.kind not in "iu":
+        raise BadInput(f"ids hold {numbers.dtype} values; an id is a whole number")
+    return numbers.astype(np.int64)

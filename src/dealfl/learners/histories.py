@@ -1,0 +1,83 @@
+"""Histories as learners take them: sets of items, one row each, and the pairs in them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from dealfl.errors import BadInput
+from dealfl.learners.inputs import as_array
+from dealfl.learners.pairs import pair_number
+
+__all__ = ["as_histories", "as_order", "pairs_of", "require_items"]
+
+Int64s = NDArray[np.int64]
+
+
+def pairs_of(histories: sparse.csr_array) -> tuple[Int64s, Int64s]:
+    """Return the numbers of all pairs in some history, ascending, and in how many they are."""
+    if histories.shape[0] == 1:
+        items = np.sort(histories.indices).astype(np.int64)
+        second, first = np.triu_indices(len(items), 1)
+        numbers = np.sort(pair_number(items[first], items[second]))
+        return numbers, np.ones(len(numbers), dtype=np.int64)
+    ones = sparse.csr_array(
+        (np.ones(histories.nnz, dtype=np.int64), histories.indices, histories.indptr),
+        shape=histories.shape,
+    )
+    together = sparse.tril(ones.T @ ones, -1).tocoo()
+    numbers = pair_number(together.row.astype(np.int64), together.col.astype(np.int64))
+    order = np.argsort(numbers)
+    return numbers[order], together.data[order].astype(np.int64)
+
+
+def as_order(item_order: ArrayLike | None, items: int) -> Int64s | None:
+    """Return an order of all items as an array; BadInput if one is missing or there twice."""
+    if item_order is None:
+        return None
+    order = np.asarray(item_order)
+    if order.shape != (items,) or not np.array_equal(np.sort(order), np.arange(items)):
+        raise BadInput(f"item_order must list each of the {items} items once")
+    return order.astype(np.int64)
+
+
+def as_histories(histories: object, items: int) -> sparse.csr_array:
+    """Return histories as a csr of ones; BadInput names what is no set of items."""
+    if not sparse.issparse(histories):
+        dense = as_array(histories, "histories")
+        if dense.ndim != 2 or dense.dtype.kind not in "biuf":
+            raise BadInput("histories are a table of 0 and 1 (csr or array), one row a history")
+        histories = dense
+    matrix: sparse.csr_array = sparse.csr_array(histories)  # type: ignore[arg-type]
+    if np.any(matrix.data == 0):
+        matrix = matrix.copy()
+        matrix.eliminate_zeros()
+    if matrix.ndim != 2 or matrix.shape[1] != items:
+        raise BadInput(f"histories have shape {matrix.shape}; the model has n_items={items}")
+    require_items(matrix.indices, items)
+    _require_sets(matrix)
+    return matrix
+
+
+def require_items(numbers: NDArray[np.integer], items: int) -> None:
+    """Refuse numbers that are no items."""
+    wrong = np.flatnonzero((numbers < 0) | (numbers >= items))
+    if len(wrong):
+        raise BadInput(f"item {numbers[wrong[0]]} is out of range; items are 0 to {items - 1}")
+
+
+def _require_sets(matrix: sparse.csr_array) -> None:
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    wrong = np.flatnonzero(matrix.data != 1)
+    if len(wrong):
+        place = wrong[0]
+        raise BadInput(
+            f"history {rows[place]} has {matrix.data[place]} for item {matrix.indices[place]}; "
+            "a history is a set: 1 for each of its items and nothing else"
+        )
+    order = np.lexsort((matrix.indices, rows))
+    items, owners = matrix.indices[order], rows[order]
+    twice = np.flatnonzero((items[1:] == items[:-1]) & (owners[1:] == owners[:-1]))
+    if len(twice):
+        raise BadInput(f"history {owners[twice[0]]} has item {items[twice[0]]} twice")

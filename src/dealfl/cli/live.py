@@ -14,6 +14,7 @@ __all__ = ["LiveView", "PlainView", "view_for"]
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _TOLD_EVERY_S = 2.0
+_STILL_ALIVE_S = 8.0
 _SHOWN_EVERY_S = 0.1
 
 
@@ -34,6 +35,7 @@ class PlainView:
         self._stream, self._clock = stream, clock
         self._next_s = 0.0
         self._scheme = ""
+        self._told_round = -1
 
     def __enter__(self) -> PlainView:
         return self
@@ -44,12 +46,14 @@ class PlainView:
     def began(self, scheme: str, place: int, of: int) -> None:
         """Say whose turn it is."""
         self._scheme = f"{scheme} ({place} of {of})"
-        self._next_s = self._clock() + _TOLD_EVERY_S
+        self._next_s, self._told_round = self._clock() + _TOLD_EVERY_S, -1
 
     def went_on(self, progress: Progress) -> None:
-        """Say how far it is, if it is time to."""
-        if self._clock() >= self._next_s:
-            self._next_s = self._clock() + _TOLD_EVERY_S
+        """Say how far it is, if it is time to and there is something new, or after a while."""
+        now_s = self._clock()
+        new = progress.rounds != self._told_round or now_s >= self._next_s + _STILL_ALIVE_S
+        if now_s >= self._next_s and new:
+            self._next_s, self._told_round = now_s + _TOLD_EVERY_S, progress.rounds
             quality = "" if progress.quality is None else f", quality {progress.quality:.4f}"
             print(
                 f"{self._scheme}: round {progress.rounds} of {progress.of_rounds}{quality}, "

@@ -5,7 +5,21 @@ from __future__ import annotations
 from dealfl.report.result import Comparison, Result
 from dealfl.simulate import Outcome
 
-__all__ = ["summary"]
+__all__ = ["figure", "summary"]
+
+
+def figure(value: float, unit: str) -> str:
+    """Return a figure with three digits and a unit that suits it.
+
+    >>> figure(0.01234, "J"), figure(72.84, "J"), figure(5436.2, "s"), figure(0.0, "s")
+    ('12.3 mJ', '72.8 J', '5,436 s', '0 s')
+    """
+    if value == 0.0:
+        return f"0 {unit}"
+    for limit, scale, prefix in ((1e-3, 1e6, "µ"), (1.0, 1e3, "m")):
+        if abs(value) < limit:
+            return f"{value * scale:.3g} {prefix}{unit}"
+    return f"{value:.3g} {unit}" if abs(value) < 1000.0 else f"{value:,.0f} {unit}"
 
 
 def summary(result: Result) -> str:
@@ -37,14 +51,15 @@ def _table(result: Result) -> str:
 
 
 _ROWS = (
-    "operations, J (modelled)",
+    "operations, modelled",
     "  with call overhead",
-    "whole devices, J (modelled)",
+    "whole devices, modelled",
     "  of it radio",
     "wake-ups",
     "examples learned",
     "examples forgotten",
-    "time, s (virtual)",
+    "training, modelled",
+    "rounds, virtual time",
     "digest = central training",
 )
 
@@ -54,14 +69,15 @@ def _column(outcome: Outcome) -> list[str]:
     radio = f"{energy.radio_j / energy.whole_j:.0%}" if energy.whole_j else "–"
     return [
         "–" if outcome.quality is None else f"{outcome.quality:.4f}",
-        f"{energy.operating_j:,.3f}",
-        f"{energy.compute_j:,.3f}",
-        f"{energy.whole_j:,.2f}",
+        figure(energy.operating_j, "J"),
+        figure(energy.compute_j, "J"),
+        figure(energy.whole_j, "J"),
         radio,
         f"{energy.wake_ups:,}",
         f"{outcome.learned:,}",
         f"{outcome.evicted:,}",
-        f"{outcome.virtual_s:,.0f}",
+        figure(energy.compute_s, "s"),
+        figure(outcome.virtual_s, "s"),
         "yes" if outcome.exact else "NO",
     ]
 

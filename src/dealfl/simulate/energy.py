@@ -35,6 +35,7 @@ class FleetEnergy:
     """
 
     by_cause_j: dict[str, float]
+    compute_s: float
     compute_j: float
     operating_j: float
     radio_j: float
@@ -65,6 +66,7 @@ class FleetEnergy:
             "source": self.source,
             "whole_j": self.whole_j,
             "band_j": list(self.band_j),
+            "compute_s": self.compute_s,
             "compute_j": self.compute_j,
             "operating_j": self.operating_j,
             "radio_j": self.radio_j,
@@ -112,6 +114,7 @@ def fleet_energy(spendings: Iterable[Spent], wake_ups_of_everyone: int) -> Fleet
     radio_j = spent.radio.total_j
     return FleetEnergy(
         by_cause_j=whole.by_cause_j,
+        compute_s=spent.compute.elapsed_s,
         compute_j=spent.compute.total_j,
         operating_j=spent.operating.total_j,
         radio_j=radio_j,

@@ -1,0 +1,68 @@
+"""The live view: what a terminal shows, what a file gets, and that neither costs much."""
+
+import io
+from typing import Any
+
+from dealfl.cli.live import LiveView, PlainView, sparkline, view_for
+from dealfl.simulate import Progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def progress(rounds: int, **other: Any) -> Progress:
+    figures: dict[str, Any] = {
+        "rounds": rounds, "of_rounds": 30, "virtual_s": 60.0 * rounds, "quality": 0.5,
+        "workers": 45, "asleep": 5, "selected": 3, "learned": 10 * rounds, "evicted": rounds,
+        "compute_j": 0.25, "operating_j": 0.1, "radio_j": 2.0, "last": None,
+    }  # fmt: skip
+    return Progress(**(figures | other))
+
+
+def test_a_terminal_gets_a_panel_and_a_file_gets_lines() -> None:
+    assert isinstance(view_for(Terminal(), "job"), LiveView)
+    assert isinstance(view_for(io.StringIO(), "job"), PlainView)
+
+
+def test_the_panel_shows_rounds_workers_quality_energy_and_what_was_forgotten() -> None:
+    stream = Terminal()
+    with LiveView(stream, "digits") as view:
+        view.began("deal", 1, 4)
+        view.went_on(progress(7))
+    shown = stream.getvalue()
+    for words in ("digits", "deal (1 of 4)", "7 of 30", "40 awake, 3 of them selected, 5 asleep",
+                  "0.5000", "0.25 J computing, 2.0 J radio", "70 learned, 7 forgotten"):  # fmt: skip
+        assert words in shown
+
+
+def test_the_panel_is_drawn_ten_times_a_second_at_most() -> None:
+    stream, now_s = Terminal(), [0.0]
+    with LiveView(stream, "digits", clock=lambda: now_s[0]) as view:
+        view.began("deal", 1, 1)
+        drawn = stream.getvalue().count("digits")
+        for step in range(100):
+            now_s[0] = step / 1000
+            view.went_on(progress(step))
+    assert stream.getvalue().count("digits") <= drawn + 2
+
+
+def test_lines_come_every_two_seconds_and_not_twice_the_same() -> None:
+    stream, now_s = io.StringIO(), [0.0]
+    with PlainView(stream, clock=lambda: now_s[0]) as view:
+        view.began("deal", 1, 4)
+        for tenth in range(60):
+            now_s[0] = tenth / 10
+            view.went_on(progress(tenth // 30))
+    told = stream.getvalue().splitlines()
+    assert told == [
+        "deal (1 of 4): round 0 of 30, quality 0.5000, 2.2 J",
+        "deal (1 of 4): round 1 of 30, quality 0.5000, 2.2 J",
+    ]
+
+
+def test_a_sparkline_of_nothing_or_of_one_value_is_no_error() -> None:
+    assert sparkline([]) == ""
+    assert sparkline([0.3]) == "▁"
+    assert len(sparkline([0.1] * 100)) == 32

@@ -1,0 +1,54 @@
+"""Writes what the pages take from the code: `make docs`. The tests compare it with the pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dealfl.cli.reference import reference
+from dealfl.simulate.keys import described_keys
+from docs.protocol_parts import message_tables
+from docs.transcripts import erasure_transcript, round_transcript
+
+__all__ = ["FOLDER", "pages", "write"]
+
+FOLDER = Path(__file__).parent
+
+
+def pages() -> dict[Path, str]:
+    """Return every page that takes something from the code, as it should be."""
+    jobs, protocol = FOLDER / "jobs.md", FOLDER / "protocol.md"
+    before = jobs.read_text("utf-8").partition(_KEYS)[0]
+    text = protocol.read_text("utf-8")
+    for name, part in (
+        ("messages", message_tables()),
+        ("round", f"```text\n{round_transcript()}\n```"),
+        ("erasure", f"```text\n{erasure_transcript()}\n```"),
+    ):
+        text = _replaced(text, name, part)
+    return {
+        FOLDER / "cli.md": reference(),
+        jobs: before + _KEYS + described_keys(),
+        protocol: text,
+    }
+
+
+_KEYS = "<!-- from here on: dealfl job keys -->\n"
+
+
+def _replaced(text: str, name: str, part: str) -> str:
+    """Return a page with the part between two marks replaced."""
+    before, begin, rest = text.partition(f"<!-- begin {name}: made by `make docs` -->\n")
+    _, end, after = rest.partition(f"<!-- end {name} -->")
+    if not begin or not end:
+        raise ValueError(f"no marks `begin {name}` and `end {name}` in the page")
+    return f"{before}{begin}{part}\n{end}{after}"
+
+
+def write() -> None:
+    """Write all pages."""
+    for path, text in pages().items():
+        path.write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    write()

@@ -11,7 +11,10 @@ ifneq ($(wildcard ../shared/data/MANIFEST.json),)
 export DEALFL_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help setup run test check bench soak lock clean
+# How to become root where that takes no password.
+ROOT := $(shell test "$$(id -u)" = 0 || echo sudo -n)
+
+.PHONY: help setup run test browser check bench soak pictures lock clean
 
 help:            ## list what can be made
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
@@ -28,8 +31,14 @@ $(READY): constraints.txt pyproject.toml
 run: $(READY)    ## learn, forget and prove it
 	@$(BIN)/dealfl run
 
-test: $(READY)   ## all tests, doctests included
+test: $(READY) browser  ## all tests, doctests included
 	$(BIN)/python -m pytest -n 2
+
+browser:         ## chromium, in which the tests open the pages; installed where that is allowed
+	@command -v chromium >/dev/null || { echo "installing chromium for the tests of the pages"; \
+	  $(ROOT) apt-get update -qq && \
+	  $(ROOT) apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1 || \
+	  echo "NO CHROMIUM, AND IT COULD NOT BE INSTALLED: the tests of the pages are left out" >&2
 
 check: $(READY)  ## style, types, import order
 	$(BIN)/ruff check .
@@ -42,6 +51,9 @@ bench: $(READY)  ## every benchmark, written to docs/benchmarks.md
 
 soak: $(READY)   ## the long tests: 10,000 interleavings a learner
 	$(BIN)/python -m pytest -n 2 -m soak tests
+
+pictures: $(READY) browser  ## the pictures in docs/images, from a run of an example
+	$(BIN)/python docs/pictures.py
 
 lock: $(READY)   ## resolve the pinned versions anew
 	$(BIN)/python -m pip install --quiet uv

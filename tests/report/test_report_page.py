@@ -37,30 +37,22 @@ def opened(browsing: Browsing, result: Result) -> Open:
     return open_
 
 
-@pytest.mark.parametrize("width", [400, 1280])
+# One test a page, for a browser takes seconds to open it.
 @pytest.mark.parametrize("name", MAKERS)
-def test_every_plot_is_drawn_and_readable(opened: Open, name: str, width: int) -> None:
-    page = opened(name).at(width)
-    assert page.find("undrawn") == []
-    assert page.find("unreadable") == []
-    assert page.find("wide") == []
-    assert page.find("small", 12) == []
-
-
-@pytest.mark.parametrize("name", MAKERS)
-def test_nothing_is_asked_of_a_network_and_nothing_goes_wrong(opened: Open, name: str) -> None:
+def test_a_page_is_drawn_and_readable_and_asks_for_nothing(opened: Open, name: str) -> None:
     page = opened(name)
-    assert page.requests == [page.path.as_uri()]
-    assert page.problems == []
-
-
-@pytest.mark.parametrize("name", MAKERS)
-def test_a_plot_without_data_says_so(opened: Open, name: str) -> None:
-    page = opened(name)
+    for width in (400, 1280):
+        page.at(width)
+        assert page.find("undrawn") == []
+        assert page.find("unreadable") == []
+        assert page.find("wide") == []
+        assert page.find("small", 12) == []
     told = page.page.locator(".nothing").all_inner_texts()
     assert all(told)
     assert len(page.find("titles")) + len(told) == PLOTS
     assert (name in ("nothing", "nobody", "by hand")) == bool(told)
+    assert page.requests == [page.path.as_uri()]
+    assert page.problems == []
 
 
 def test_where_nothing_happened_no_empty_frame_is_drawn(opened: Open) -> None:

@@ -1,6 +1,6 @@
 "use strict";
 // Draws every plot in the colours of the page, again when these change, and sorts tables.
-const plots = Array.from(document.querySelectorAll(".plot"));
+const plots = Array.from(document.querySelectorAll("div.plot"));
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 function coloured(layout) {
@@ -16,9 +16,18 @@ function coloured(layout) {
 function draw() {
   for (const plot of plots) {
     const { data, layout } = JSON.parse(plot.nextElementSibling.textContent);
-    Plotly.react(plot, data, coloured(layout), { responsive: true, displayModeBar: false });
+    Plotly.newPlot(plot, data, coloured(layout), { displayModeBar: false });
   }
 }
+
+// Drawn anew for another width: a plot that is only resized leaves its legend where it was.
+let waiting, width = innerWidth;
+addEventListener("resize", () => {
+  if (innerWidth === width) return;
+  width = innerWidth;
+  clearTimeout(waiting);
+  waiting = setTimeout(draw, 100);
+});
 
 function value(row, column) {
   const cell = row.cells[column];

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dealfl.pages import Cell, Plot, details, escaped, page, plot_section, table, write_html
+from dealfl.report.cost_plots import cost_plots
 from dealfl.report.phone_plots import phone_plots
-from dealfl.report.plots import cost_plots, round_plots
 from dealfl.report.result import Result
+from dealfl.report.round_plots import round_plots
 from dealfl.report.words import (
     counted,
     duration,

@@ -44,7 +44,7 @@ def _regret(result: Result) -> Plot:
         "chosen in the legend.",
         traces=traces,
         layout={
-            "xaxis": {"title": {"text": "round"}, "type": "log"},
+            "xaxis": {"title": {"text": "round"}, "type": "log", "dtick": 1},
             "yaxis": {"title": {"text": "regret a round"}},
         },
         height=460,

@@ -1,0 +1,118 @@
+"""The plots of a result on energy: what all schemes spent, on what, and what was saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dealfl.pages import Plot, told
+from dealfl.report.result import Result
+from dealfl.report.traces import NO_ROUNDS, ROUND, axis, colour, lines
+from dealfl.report.words import energy_scale, joules, labels, radio_sentence, scheme_name
+from dealfl.simulate import Outcome, Round
+
+__all__ = ["cost_plots"]
+
+_CAUSES = {
+    "cpu": "processor",
+    "awake": "being awake",
+    "wifi_active": "radio sending",
+    "wifi_tail": "radio staying on",
+}
+
+
+def cost_plots(result: Result) -> list[Plot]:
+    """Return what all schemes spent, on what, and where the main one saved."""
+    return [
+        _cumulative(
+            result,
+            "Energy for computing alone (modelled)",
+            "What all phones together have spent on learning and forgetting so far.",
+            lambda one: one.compute_j,
+        ),
+        _cumulative(
+            result,
+            "Energy of whole devices (modelled)",
+            f"Computing, waking and the radio together, so far. {radio_sentence(result.main)}",
+            lambda one: one.compute_j + one.radio_j,
+        ),
+        _causes(result),
+        _savings(result.main),
+    ]
+
+
+def _cumulative(result: Result, title: str, words: str, value: Callable[[Round], float]) -> Plot:
+    largest_j = max((value(one) for made in result.outcomes for one in made.rounds), default=0.0)
+    scale_j, unit = energy_scale(largest_j)
+    return Plot(
+        title=title,
+        words=words,
+        traces=lines(result, lambda one: value(one) / scale_j, ".3s"),
+        layout={
+            "xaxis": ROUND,
+            "yaxis": {"title": axis(f"energy, {unit}"), "rangemode": "tozero"},
+        },
+        nothing=NO_ROUNDS,
+    )
+
+
+def _causes(result: Result) -> Plot:
+    scale_j, unit = energy_scale(max(one.energy.whole_j for one in result.outcomes))
+    found = dict.fromkeys(
+        cause for one in result.outcomes for cause, spent in one.energy.by_cause_j.items() if spent
+    )
+    names = labels(scheme_name(one.scheme) for one in result.outcomes)
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "y": [told(name) for name in names.values()],
+            "x": [one.energy.by_cause_j.get(cause, 0.0) / scale_j for one in result.outcomes],
+            "name": told(_CAUSES.get(cause, cause.replace("_", " "))),
+            "marker": {"color": colour(place)},
+            "hovertemplate": f"%{{y}}: %{{x:.3s}} {unit}",
+        }
+        for place, cause in enumerate(found)
+    ]
+    return Plot(
+        title="What the energy went into (modelled)",
+        words=f"All phones together, by scheme. {radio_sentence(result.main)}",
+        traces=traces,
+        layout={
+            "xaxis": {"title": axis(f"energy, {unit}")},
+            "yaxis": {"autorange": "reversed", "ticksuffix": " "},
+            "barmode": "stack",
+        },
+        nothing="No energy was spent.",
+    )
+
+
+def _savings(main: Outcome) -> Plot:
+    saved = main.energy.savings
+    parts = {
+        "fewer wake-ups": saved.fewer_wake_ups_j,
+        "less work": saved.less_work_j,
+        "slower clock": saved.dvfs_j,
+    }
+    scale_j, unit = energy_scale(max(abs(part_j) for part_j in parts.values()))
+    trace = {
+        "type": "bar",
+        "orientation": "h",
+        "y": list(parts),
+        "x": [part_j / scale_j for part_j in parts.values()],
+        "text": [joules(part_j) for part_j in parts.values()],
+        "textposition": "auto",
+        "marker": {"color": colour(2)},
+        "hoverinfo": "text",
+    }
+    return Plot(
+        title=f"Where {scheme_name(main.scheme)} saves energy (modelled)",
+        words="Fewer wake-ups: against waking every phone that has something new, each round. "
+        "Less work: against training on everything from scratch each time. "
+        "Slower clock: against the fastest clock for the same work.",
+        traces=[trace] if any(parts.values()) else [],
+        layout={
+            "xaxis": {"title": axis(f"{unit} saved")},
+            "yaxis": {"autorange": "reversed", "ticksuffix": " "},
+        },
+        nothing="Nothing was saved.",
+    )

@@ -1,0 +1,67 @@
+"""What several plots of a result share: lines of all schemes, colours, titles of axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dealfl.pages import COLOURS, told
+from dealfl.report.result import Result
+from dealfl.report.words import labels, scheme_name
+from dealfl.simulate import Round
+
+__all__ = ["NO_ROUNDS", "ROUND", "Trace", "axis", "colour", "lines", "thinned"]
+
+Trace = dict[str, Any]
+
+NO_ROUNDS = "No round was closed."
+ROUND = {"title": {"text": "round", "standoff": 6}}
+
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+_MOST_POINTS = 400
+
+
+def lines(result: Result, value: Callable[[Round], float | None], form: str) -> list[Trace]:
+    """Return a line for each scheme; rounds of which nothing is known are left out."""
+    traces = []
+    names = labels(scheme_name(one.scheme) for one in result.outcomes)
+    for place, outcome in enumerate(result.outcomes):
+        points = thinned(_known(outcome.rounds, value))
+        if points:
+            style = {"color": colour(place), "dash": _DASHES[place % len(_DASHES)], "width": 2}
+            traces.append(
+                {
+                    "x": [number for number, _ in points],
+                    "y": [height for _, height in points],
+                    "name": told(names[scheme_name(outcome.scheme)]),
+                    "mode": "lines" if len(points) > 1 else "markers",
+                    "line": style,
+                    "marker": {"color": style["color"], "size": 9},
+                    "hovertemplate": f"round %{{x}}: %{{y:{form}}}",
+                }
+            )
+    return traces
+
+
+def _known(
+    rounds: Sequence[Round], value: Callable[[Round], float | None]
+) -> list[tuple[int, float]]:
+    found = ((one.number, value(one)) for one in rounds)
+    return [(n, height) for n, height in found if height is not None and math.isfinite(height)]
+
+
+def thinned(points: Sequence[Any]) -> list[Any]:
+    """Return at most so many as a screen can show, the last one always."""
+    step = -(-len(points) // _MOST_POINTS) or 1
+    return list(points[::-step][::-1])
+
+
+def axis(text: str) -> dict[str, Any]:
+    """Return the title of an axis, near to it."""
+    return {"text": text, "standoff": 6}
+
+
+def colour(place: int) -> str:
+    """Return a colour for that place, the same in all plots."""
+    return COLOURS[place % len(COLOURS)]

@@ -1,0 +1,65 @@
+"""How a page gets on disk, what it needs for that, and what it does without a browser."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from dealfl.errors import DealError
+from dealfl.pages import Plot, escaped, page, plot_section, table, told, write_html
+from dealfl.report.page import write_page
+from dealfl.report.result import Result
+from tests.report.conftest import no_browser
+
+
+def test_without_plotly_the_extra_is_named_and_nothing_is_written(
+    tmp_path: Path, result: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(DealError, match=r"pip install 'dealfl\[report\]'"):
+        write_page(result, tmp_path / "report.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_page_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "page.html"
+    write_html("old", path)
+
+    def full(self: Path, text: str, encoding: str) -> int:
+        self.write_bytes(text[:1].encode())
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(DealError, match=r"page\.html can not be written: No space left"):
+        write_html("new", path)
+    assert [one.name for one in tmp_path.iterdir()] == ["page.html"]
+    assert path.read_bytes() == b"old"
+
+
+def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DealError, match=r"none/page\.html can not be written: No such file"):
+        write_html("", tmp_path / "none" / "page.html")
+
+
+def test_data_can_not_leave_its_place() -> None:
+    evil = "</script><script>&"
+    section = plot_section(Plot(evil, evil, [{"y": [1.0, float("nan")], "name": told(evil)}]))
+    assert section.count("<script") == 1
+    assert section.count("</script>") == 1
+    assert "[1.0, null]" in section
+    assert escaped(evil) in section
+    rows = table(evil, [evil], [[evil, evil]])
+    assert "<script" not in rows + page(evil, "").partition("</title>")[0]
+
+
+def test_a_page_forbids_itself_to_ask_a_network() -> None:
+    assert "default-src 'none'" in page("title", "body").partition("<body>")[0]
+
+
+def test_a_missing_browser_is_a_failure_in_ci_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="make browser"):
+        no_browser()
+    monkeypatch.delenv("CI")
+    with pytest.raises(pytest.skip.Exception, match="make browser"):
+        no_browser()

@@ -181,6 +181,20 @@ class Trainer:
         )
         self._post(change, body, done, due_s, None, len(evicted), 0)
 
+    def say_everything(self, now_s: float) -> None:
+        """Post the statistics of all that is held: in a new life the server knows nothing of it."""
+        held = self._journal.records(State.LEARNED)
+        if not held:
+            return
+        self._meter.start()
+        everything, work = self._material.statistics(held)
+        body = everything.to_bytes()
+        done = Done(
+            learned=work, examples=len(held), held=len(held), sent_bytes=len(body), wakes=False
+        )
+        change = Change(everything, work, Work(0, 0))
+        self._post(change, body, done, now_s, None, len(held), 0)
+
     def _affected(self, new: list[Record], evicted: list[Record]) -> list[Record]:
         """Return the learned records whose part in the statistics changes."""
         if self._scheme.training.needs_everything:

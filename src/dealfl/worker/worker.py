@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import msgspec
 from numpy.typing import NDArray
 
 from dealfl.errors import BadInput
@@ -33,26 +31,17 @@ from dealfl.messages import (
     owner_hash,
 )
 from dealfl.worker.device import LEAST_BATTERY, Device, DeviceNow, always
+from dealfl.worker.intake import Accepted, Intake
 from dealfl.worker.journal import Journal
 from dealfl.worker.local_model import LocalModel
 from dealfl.worker.material import material_for
 from dealfl.worker.outbox import Outbox
 from dealfl.worker.recovery import Recovery
-from dealfl.worker.tables import Record, State
+from dealfl.worker.tables import State
 from dealfl.worker.trainer import Meter, Trainer
 from dealfl.worker.training import scheme
 
 __all__ = ["Accepted", "Device", "Worker", "exact_fraction", "schema_digest"]
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """What became of new records."""
-
-    waiting: int
-    held_back: int
-    suppressed: int
-    quarantined: int
 
 
 class Worker:
@@ -94,6 +83,7 @@ class Worker:
         self._trainer = Trainer(
             journal, self._material, scheme(scheme_name), self._outbox, self._recovery, meter
         )
+        self._intake = Intake(journal, self._material, self._recovery)
         self._local = LocalModel(journal, self._material, make)
         self._schema_digest = schema_digest(make())
         self._actions: dict[type, Callable[[Any, float], None]] = {
@@ -110,30 +100,8 @@ class Worker:
 
     def ingest(self, rows: Sequence[tuple[str, bytes]]) -> Accepted:
         """Take in new records (owner, body); those of erased owners stay out."""
-        hashed = [(owner_hash(self._key, owner), body) for owner, body in rows]
         with self._journal.transaction():
-            welcome = [row for row in hashed if not self._journal.is_suppressed(row[0])]
-            ids = self._journal.add(welcome, State.WAITING)
-            records = [Record(i, *row) for i, row in zip(ids, welcome, strict=True)]
-            bad = self._unusable(records)
-            for record, reason in bad:
-                self._journal.quarantine(record.id, reason)
-            unusable = {record.id for record, _ in bad}
-            held_back = [i for i in ids if self._recovery.validates(i) and i not in unusable]
-            self._journal.move(held_back, State.VALIDATION)
-        waiting = len(welcome) - len(bad) - len(held_back)
-        return Accepted(waiting, len(held_back), len(rows) - len(welcome), len(bad))
-
-    def _unusable(self, records: Sequence[Record]) -> list[tuple[Record, str]]:
-        """Return the records that can not be learned, with the reasons."""
-        try:
-            self._material.statistics(records)
-        except (ValueError, TypeError, OverflowError, msgspec.MsgspecError) as error:
-            if len(records) == 1:
-                return [(records[0], str(error))]
-            middle = len(records) // 2
-            return self._unusable(records[:middle]) + self._unusable(records[middle:])
-        return []
+            return self._intake.take([(owner_hash(self._key, owner), body) for owner, body in rows])
 
     # -- messages -------------------------------------------------------------------------------
 
@@ -232,10 +200,7 @@ class Worker:
         if stale or message.journal != self._journal.mark:
             return
         self._outbox.restart(message.incarnation)
-        held = self._journal.records(State.LEARNED)
-        if held:
-            everything, work = self._material.statistics(held)
-            self._outbox.post(everything, now_s, learned=len(held), work=work)
+        self._trainer.say_everything(now_s)
 
     # -- training -------------------------------------------------------------------------------
 

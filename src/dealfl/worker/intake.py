@@ -1,0 +1,57 @@
+"""New records: those that can not be learned are put aside, and some are kept back to validate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from dealfl.worker.journal import Journal
+from dealfl.worker.material import Material
+from dealfl.worker.recovery import Recovery
+from dealfl.worker.tables import Record, State
+
+__all__ = ["Accepted", "Intake"]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What became of new records."""
+
+    waiting: int
+    held_back: int
+    suppressed: int
+    quarantined: int
+
+
+class Intake:
+    """Takes records in; every call is part of the caller's transaction."""
+
+    def __init__(self, journal: Journal, material: Material, recovery: Recovery) -> None:
+        self._journal, self._material, self._recovery = journal, material, recovery
+
+    def take(self, rows: Sequence[tuple[bytes, bytes]]) -> Accepted:
+        """Take in records (keyed hash of the owner, body); those of erased owners stay out."""
+        welcome = [row for row in rows if not self._journal.is_suppressed(row[0])]
+        ids = self._journal.add(welcome, State.WAITING)
+        records = [Record(i, *row) for i, row in zip(ids, welcome, strict=True)]
+        bad = self._unusable(records)
+        for record, reason in bad:
+            self._journal.quarantine(record.id, reason)
+        unusable = {record.id for record, _ in bad}
+        held_back = [i for i in ids if self._recovery.validates(i) and i not in unusable]
+        self._journal.move(held_back, State.VALIDATION)
+        waiting = len(welcome) - len(bad) - len(held_back)
+        return Accepted(waiting, len(held_back), len(rows) - len(welcome), len(bad))
+
+    def _unusable(self, records: Sequence[Record]) -> list[tuple[Record, str]]:
+        """Return the records that can not be learned, with the reasons."""
+        try:
+            self._material.statistics(records)
+        except (ValueError, TypeError, OverflowError, msgspec.MsgspecError) as error:
+            if len(records) == 1:
+                return [(records[0], str(error))]
+            middle = len(records) // 2
+            return self._unusable(records[:middle]) + self._unusable(records[middle:])
+        return []

@@ -35,10 +35,11 @@ test: $(READY) browser  ## all tests, doctests included
 	$(BIN)/python -m pytest -n 2
 
 browser:         ## chromium, in which the tests open the pages; installed where that is allowed
-	@command -v chromium >/dev/null || { echo "installing chromium for the tests of the pages"; \
+	@command -v chromium >/dev/null || { \
+	  echo "installing chromium, in which the tests open the pages" && { \
 	  $(ROOT) apt-get update -qq && \
-	  $(ROOT) apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1 || \
-	  echo "NO CHROMIUM, AND IT COULD NOT BE INSTALLED: the tests of the pages are left out" >&2
+	  $(ROOT) apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1; } || \
+	  echo "NO CHROMIUM, AND IT CAN NOT BE INSTALLED HERE: tests of the pages are left out" >&2
 
 check: $(READY)  ## style, types, import order
 	$(BIN)/ruff check .

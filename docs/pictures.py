@@ -19,7 +19,7 @@ from dealfl.simulate import Document, fleet_of, run_fleet
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples/fleets/digits.toml"
 SCHEMES = ("deal", "original", "newfl", "incremental")
-WIDTH, HEIGHT = 1280, 1290  # the first four plots
+WIDTH, HEIGHT = 1280, 1375  # down to the first four plots
 
 
 def write_example(path: Path) -> None:

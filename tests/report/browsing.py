@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize
 
@@ -44,24 +44,21 @@ class Opened:
 
 
 class Browsing:
-    """Opens pages, each once in a colour scheme: a browser takes seconds to read plotly."""
+    """Opens pages, each once: a browser takes seconds to read plotly."""
 
     def __init__(self, browser: Browser, folder: Path) -> None:
         self._browser, self._folder = browser, folder
-        self._opened: dict[tuple[str, str], Opened] = {}
+        self._opened: dict[str, Opened] = {}
 
-    def open(
-        self, name: str, write: Callable[[Path], None], scheme: Literal["light", "dark"] = "light"
-    ) -> Opened:
+    def open(self, name: str, write: Callable[[Path], None]) -> Opened:
         """Return the page of that name; it is written and opened if it was not before."""
-        if (name, scheme) not in self._opened:
+        if name not in self._opened:
             path = self._folder / f"{name}.html"
-            if not path.exists():
-                write(path)
+            write(path)
             window: ViewportSize = {"width": 400, "height": 900}
-            page = self._browser.new_page(viewport=window, color_scheme=scheme)
-            self._opened[name, scheme] = Opened(page, path)
-        return self._opened[name, scheme]
+            page = self._browser.new_page(viewport=window, color_scheme="light")
+            self._opened[name] = Opened(page, path)
+        return self._opened[name]
 
     def close(self) -> None:
         """Close all pages."""

@@ -30,6 +30,9 @@ EVIL = (
 )
 
 
+LINK = '<a href="//x">{}</a>'  # short enough to be in a plot as it is
+
+
 def real_result() -> Result:
     """Run phones of five kinds for a few rounds under each scheme."""
     path = ROOT / "examples/fleets/digits.toml"
@@ -89,11 +92,12 @@ def hostile(result: Result) -> Result:
     """Return names that want to be more than names, and a digest that is not that of training."""
 
     def renamed(one: Participant, place: int) -> Participant:
-        return replace(one, name=f"{place}{EVIL}", device=f"{EVIL}{place % 3}")
+        return replace(one, name=f"{place}{EVIL}", device=LINK.format(place % 3))
 
     def evil(outcome: Outcome, place: int) -> Outcome:
         return replace(
-            outcome, job=EVIL, scheme=f"{place}{EVIL}", learner=EVIL, ended=EVIL, metric=EVIL,
+            outcome, job=EVIL, scheme=f"{place}{EVIL}" if place else "<b>deal</b>", learner=EVIL,
+            ended=EVIL, metric=EVIL,
             participants=tuple(renamed(one, i) for i, one in enumerate(outcome.participants)),
             rounds=tuple(replace(one, reason=EVIL) for one in outcome.rounds),
             digest=EVIL,

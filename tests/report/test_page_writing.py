@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.errors import DealError
-from dealfl.pages import Plot, escaped, page, plot_section, table, told, write_html
+from dealfl.pages import Plot, escaped, page, plot_section, table, write_html
 from dealfl.report.page import write_page
 from dealfl.report.result import Result
 from tests.report.conftest import no_browser
@@ -43,7 +43,7 @@ def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
 
 def test_data_can_not_leave_its_place() -> None:
     evil = "</script><script>&"
-    section = plot_section(Plot(evil, evil, [{"y": [1.0, float("nan")], "name": told(evil)}]))
+    section = plot_section(Plot(evil, evil, [{"y": [1.0, float("nan")], "name": evil}]))
     assert section.count("<script") == 1
     assert section.count("</script>") == 1
     assert "[1.0, null]" in section

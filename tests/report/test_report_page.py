@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -10,7 +10,7 @@ from dealfl.report.page import write_page
 from dealfl.report.result import Result
 from dealfl.report.words import less
 from tests.report.browsing import Browsing, Opened
-from tests.report.results import EVIL, by_hand, crowd, hostile, nobody_came, nothing_happened
+from tests.report.results import EVIL, LINK, by_hand, crowd, hostile, nobody_came, nothing_happened
 
 MAKERS: dict[str, Callable[[Result], Result]] = {
     "real": lambda result: result,
@@ -23,16 +23,15 @@ MAKERS: dict[str, Callable[[Result], Result]] = {
 }
 PLOTS = 12
 
-Open = Callable[..., Opened]
+Open = Callable[[str], Opened]
 
 
 @pytest.fixture
 def opened(browsing: Browsing, result: Result) -> Open:
     """Opens a page at 400 pixels, as on a phone."""
 
-    def open_(name: str, scheme: Literal["light", "dark"] = "light") -> Opened:
-        made = MAKERS[name](result)
-        return browsing.open(name, lambda path: write_page(made, path), scheme)
+    def open_(name: str) -> Opened:
+        return browsing.open(name, lambda path: write_page(MAKERS[name](result), path))
 
     return open_
 
@@ -72,20 +71,15 @@ def test_a_table_scrolls_inside_its_box(opened: Open) -> None:
     assert content > shown
 
 
-def test_text_stands_out_in_light_and_dark(opened: Open) -> None:
-    light, dark = opened("real"), opened("real", "dark")
-    assert dark.find("lightness") < 0.05 < 0.8 < light.find("lightness")
-    for page in (light, dark):
-        assert page.find("faint", 4.5) == []
-        assert page.find("undrawn") == []
-
-
-def test_colours_follow_the_reader_and_print_is_on_white(opened: Open) -> None:
+def test_text_stands_out_in_light_and_dark_and_print_is_on_white(opened: Open) -> None:
     page = opened("alone")
+    assert page.find("lightness") > 0.8
+    assert page.find("faint", 4.5) == []
     page.page.emulate_media(color_scheme="dark")
     page.settle()
     assert page.find("lightness") < 0.05
     assert page.find("faint", 4.5) == []
+    assert page.find("undrawn") == []
     page.page.emulate_media(media="print", color_scheme="dark")
     page.settle()
     assert page.find("lightness") == 1.0
@@ -121,6 +115,8 @@ def test_hostile_names_are_only_text(opened: Open) -> None:
     assert page.locator("h1").inner_text() == EVIL
     assert page.locator("img, a, iframe, main b").count() == 0
     assert page.locator("pre").text_content() == EVIL
+    assert "<b>deal</b>" in page.locator(".legendtext").all_text_contents()
+    assert LINK.format(0) in page.locator(".xtick").all_text_contents()
     assert "NOT EQUAL" in page.inner_text(".figures")
 
 
@@ -154,6 +150,36 @@ def test_a_crowd_is_told_by_kind_and_the_page_stays_small(opened: Open) -> None:
     assert page.page.locator("table.sortable tbody tr").count() == 1000
     assert "the 1,000 that spent the most" in (page.page.text_content("caption >> nth=1") or "")
     assert "other kinds" in page.page.locator(".xtick").all_text_contents()
+
+
+WRONG = """\
+<p style="font-size: 9px">small</p><p style="color: #999">faint</p>
+<div style="width: 3000px">wide</div><img alt="" src="http://127.0.0.1:9/picture.png">
+<script>console.error("wrong"); setTimeout(() => { throw Error("thrown") })</script>
+</main>"""
+
+
+def test_what_is_wrong_with_a_page_is_found(browsing: Browsing, opened: Open) -> None:
+    text = opened("alone").path.read_text(encoding="utf-8")
+    lawless = text.replace("Content-Security-Policy", "None")
+    broken = lawless.replace("</main>", WRONG, 1).replace('"hovermode"', '"hovermood"', 1)
+    page = browsing.open("broken", lambda path: _write(path, broken))
+    assert page.requests[1:] == ["http://127.0.0.1:9/picture.png"]
+    assert {"wrong", "thrown"} <= set(page.problems)
+    assert any("hovermood" in wrong for wrong in page.find("undrawn"))
+    assert [page.find(what) != [] for what in ("wide", "unreadable")] == [True, False]
+    assert len(page.find("small", 12)) == 1
+    assert len(page.find("faint", 4.5)) == 1
+    page.page.evaluate("document.querySelectorAll('.mlayer > .trace')[3].remove()")
+    assert any("traces" in wrong for wrong in page.find("undrawn"))
+    page.page.evaluate(
+        "document.querySelector('.legend').setAttribute('transform', 'translate(80, 120)')"
+    )
+    assert page.find("unreadable") != []
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
 
 
 def test_pictures_for_people(opened: Open, pictures: Path | None) -> None:

@@ -107,13 +107,13 @@ def less(saved: float | None) -> str:
     """Return a fraction saved for people.
 
     >>> less(0.19), less(-0.013), less(None)
-    ('19 % less', '1.3 % more', '–')
+    ('19\\xa0% less', '1.3\\xa0% more', '–')
     """
     if saved is None:
         return NO_FIGURE
     size = 100.0 * abs(saved)
-    shown = f"{size:.0f}" if size >= 10.0 else f"{size:.1f}"
-    return f"{shown} % less" if saved >= 0.0 else f"{shown} % more"
+    shown = f"{size:.0f}" if size >= 10.0 else f"{size:.1f}"  # its unit stays on the same line
+    return f"{shown}\u00a0% {'less' if saved >= 0.0 else 'more'}"
 
 
 def verdict(main: Outcome) -> str:

@@ -16,6 +16,8 @@ function coloured(layout) {
 function draw() {
   for (const plot of plots) {
     const { data, layout } = JSON.parse(plot.nextElementSibling.textContent);
+    for (const trace of data)
+      if (trace.meta === "ink") trace.marker.color = colour("--text");  // stands out on any bar
     Plotly.newPlot(plot, data, coloured(layout), { displayModeBar: false });
   }
 }

@@ -76,13 +76,13 @@ def _fractions(result: Result) -> Plot:
         }
         for course, colour in zip(result.courses, cycle(COLOURS), strict=False)
     ]  # fmt: skip
-    for values, name, symbol in (
-        (result.setting.fairness, "promised", "line-ew-open"),
-        (result.optimum.fractions, "optimum", "diamond-open"),
+    for values, name, symbol, size in (
+        (result.setting.fairness, "promised", "line-ew-open", 30),
+        (result.optimum.fractions, "optimum", "diamond-open", 12),
     ):
-        marker = {"symbol": symbol, "size": 14, "color": COLOURS[-1], "line": {"width": 2}}
+        marker = {"symbol": symbol, "size": size, "line": {"width": 3}}
         place = {"x": workers, "y": np.asarray(values).tolist(), "mode": "markers"}
-        traces.append(place | {"name": name, "marker": marker})
+        traces.append(place | {"name": name, "marker": marker, "meta": "ink"})
     return Plot(
         title="How often each worker was chosen, and what it was promised",
         words="A bar below its promise is a worker that was chosen too seldom.",

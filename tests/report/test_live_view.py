@@ -33,7 +33,7 @@ def test_the_panel_shows_rounds_workers_quality_energy_and_what_was_forgotten() 
         view.went_on(progress(7))
     shown = stream.getvalue()
     for words in ("digits", "deal (1 of 4)", "7 of 30", "40 awake, 3 of them selected, 5 asleep",
-                  "0.5000", "0.25 J computing, 2.0 J radio", "70 learned, 7 forgotten"):  # fmt: skip
+                  "0.5000", "0.25 J computing, 2.0 J radio", "70 learned, 7 forgot"):  # fmt: skip
         assert words in shown
 
 

@@ -81,6 +81,7 @@ def test_a_job_leaves_everything_in_one_folder(
     assert "original" in told
     assert "bit for bit" in told
     assert str(folder / "report.html") in told
+    assert "forget_fraction = " in (folder / "report.html").read_text(encoding="utf-8")
     found = result(folder)
     assert found["exact"]
     assert list(found["outcomes"]) == ["deal", "original", "newfl", "incremental"]

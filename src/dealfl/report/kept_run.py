@@ -44,6 +44,11 @@ class KeptRun:
                 f"{self.folder} can not be written ({error.strerror}); give another with --out"
             ) from error
 
+    def job_text(self) -> str:
+        """Return the job as it is run."""
+        path = self.folder / JOB
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
     def end(self) -> None:
         """Remove what a run could go on from."""
         (self.folder / _OUTCOMES).unlink(missing_ok=True)

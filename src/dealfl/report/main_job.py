@@ -81,7 +81,8 @@ class MainJob:
                 self._kept.put_outcomes(done)
             watcher.ended(done[scheme])
             self._go_on_unless_stopped()
-        return Result(self.name, tuple(done[scheme] for scheme in self.schemes))
+        outcomes = tuple(done[scheme] for scheme in self.schemes)
+        return Result(self.name, outcomes, settings=self._kept.job_text())
 
     def finish(self, result: Result, write_page: Callable[[Result, Path], None]) -> Path:
         """Write result and page; return where the page is. There is no going on any more."""

@@ -201,11 +201,13 @@ def _told(setting: "Setting") -> str:
         title += f"; mean of {len(setting.outcomes)} seeds, ± half a 95 % confidence interval"
     rows = [(_NAMES.get(name, name), _figure(name, e)) for name, e in setting.estimates().items()]
     rows.append(("ended by", _ended(setting.outcomes)))
+    rows += _over_promised(setting.outcomes)
     return "\n".join([title, *_table(rows), _verdict(setting.outcomes)])
 
 
 _NAMES = {"energy_j": "energy, modelled", "virtual_s": "virtual time"}
 _WHOLE_FROM = 100.0
+_NAMED = 5
 
 
 def _figure(name: str, estimate: "Estimate") -> str:
@@ -236,6 +238,18 @@ _SHOWN: dict[str, Callable[[float], str]] = {
 
 def _ended(outcomes: "Sequence[Outcome]") -> str:
     return ", ".join(dict.fromkeys(outcome.ended for outcome in outcomes))
+
+
+def _over_promised(outcomes: "Sequence[Outcome]") -> list[tuple[str, str]]:
+    """Return a row for the first run in which workers were promised more than they can get."""
+    found = next((one.over_promised for one in outcomes if one.over_promised), None)
+    if found is None:
+        return []
+    names = ", ".join(found.workers[:_NAMED])
+    if len(found.workers) > _NAMED:
+        names += f" and {len(found.workers) - _NAMED} more"
+    words = f"{found.promised:.2f} picks a round, {found.possible:.2f} possible: {names}"
+    return [("over-promised", words)]
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> list[str]:

@@ -24,6 +24,7 @@ class Rewards:
     half_time: float = setting(number(0.0), _PLAIN.half_time)
     half_data: float = setting(number(0.0, above=True), _PLAIN.half_data)
     half_energy_j: float = setting(number(0.0, above=True), _PLAIN.half_energy_j)
+    half_example_j: float = setting(number(0.0), _PLAIN.half_example_j)
 
 
 def rewards_of(document: Document) -> RewardWeights:

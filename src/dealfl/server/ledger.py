@@ -10,11 +10,9 @@ from __future__ import annotations
 import hashlib
 from dataclasses import fields
 
-import msgspec
-
-from dealfl.database import Database
-from dealfl.errors import BadBytes, BadInput
-from dealfl.messages import Erased, Update
+from dealfl.errors import BadBytes
+from dealfl.messages import Update
+from dealfl.server.erasures import Erasures
 from dealfl.server.tables import MIGRATIONS, Pending, RoundRow, WorkerRow, worker_row
 
 __all__ = ["Ledger"]
@@ -23,7 +21,7 @@ _COLUMNS = ", ".join(field.name for field in fields(WorkerRow))
 _MARKS = ", ".join("?" for _ in fields(WorkerRow))
 
 
-class Ledger(Database):
+class Ledger(Erasures):
     """All that the server must not lose."""
 
     what = "ledger"
@@ -101,6 +99,13 @@ class Ledger(Database):
     def drop_updates(self, worker: str) -> None:
         """Forget all updates of a worker's life that is over."""
         self._db.execute("DELETE FROM updates WHERE worker = ?", (worker,))
+
+    def highest(self, worker: str, incarnation: int) -> int:
+        """Return the largest number of a worker's updates on record, 0 for none."""
+        query = (
+            "SELECT coalesce(max(sequence), 0) FROM updates WHERE worker = ? AND incarnation = ?"
+        )
+        return int(self._db.execute(query, (worker, incarnation)).fetchone()[0])
 
     # -- statistics -----------------------------------------------------------------------------
 
@@ -206,6 +211,22 @@ class Ledger(Database):
              reward, update.round, update.worker),
         )  # fmt: skip
 
+    def put_assumed(self, number: int, worker: str, energy_j: float) -> None:
+        """Note what was charged to a worker for a round in which nothing was heard of it."""
+        self._db.execute(
+            "UPDATE selections SET assumed_j = ? WHERE round = ? AND worker = ?",
+            (energy_j, number, worker),
+        )
+
+    def assumed_j(self, number: int, worker: str, since_s: float) -> float:
+        """Return what was charged so for a round that closed at that moment or later."""
+        row = self._db.execute(
+            "SELECT s.assumed_j FROM selections s JOIN rounds r ON r.number = s.round "
+            "WHERE s.round = ? AND s.worker = ? AND r.closed_s >= ?",
+            (number, worker, since_s),
+        ).fetchone()
+        return 0.0 if row is None else float(row[0])
+
     def rounds(self) -> list[tuple[int, str, float, str]]:
         """Return number, reason, duration and digest of each closed round."""
         rows = self._db.execute(
@@ -213,76 +234,6 @@ class Ledger(Database):
             "WHERE closed_s IS NOT NULL ORDER BY number"
         )
         return [(int(n), str(why), float(took), str(digest)) for n, why, took, digest in rows]
-
-    # -- erasures -------------------------------------------------------------------------------
-
-    def highest(self, worker: str, incarnation: int) -> int:
-        """Return the largest number of a worker's updates on record, 0 for none."""
-        query = (
-            "SELECT coalesce(max(sequence), 0) FROM updates WHERE worker = ? AND incarnation = ?"
-        )
-        return int(self._db.execute(query, (worker, incarnation)).fetchone()[0])
-
-    def put_erasure(self, request: str, owners: tuple[bytes, ...], asked_s: float) -> None:
-        """Put an erasure on record."""
-        if self.erasures().get(request, owners) != owners:
-            raise BadInput(f"an erasure called {request!r} of other owners is on record already")
-        row = (request, msgspec.msgpack.encode(owners), asked_s)
-        self._db.execute(
-            "INSERT OR IGNORE INTO erasures (request, owners, asked_s) VALUES (?, ?, ?)", row
-        )
-
-    def erasures(self) -> dict[str, tuple[bytes, ...]]:
-        """Return every erasure ever asked for."""
-        rows = self._db.execute("SELECT request, owners FROM erasures ORDER BY request")
-        decode = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
-        return {str(request): decode(owners) for request, owners in rows}
-
-    def unpublished_since_s(self) -> list[float]:
-        """Return when the erasures were asked for that no published version shows yet."""
-        query = "SELECT asked_s FROM erasures WHERE published = 0 ORDER BY asked_s"
-        return [float(row[0]) for row in self._db.execute(query)]
-
-    def unsettled(self) -> list[str]:
-        """Return the erasures that a worker has not answered, or whose answer still has to count.
-
-        An answer counts when all updates that the worker had posted by then are folded.
-        """
-        rows = self._db.execute(
-            "SELECT DISTINCT e.request FROM erasures e JOIN workers w LEFT JOIN answers a "
-            "ON a.request = e.request AND a.worker = w.name WHERE a.request IS NULL "
-            "OR (a.incarnation = w.incarnation AND a.sequence > w.folded) ORDER BY e.request"
-        )
-        return [str(request) for (request,) in rows]
-
-    def mark_erasures_published(self) -> None:
-        """Note that the version published now shows all erasures that are settled."""
-        pending = set(self.unsettled())
-        shown = [(request,) for request in self.erasures() if request not in pending]
-        self._db.executemany("UPDATE erasures SET published = 1 WHERE request = ?", shown)
-
-    def unanswered(self, worker: str) -> dict[str, tuple[bytes, ...]]:
-        """Return the erasures a worker has not answered yet."""
-        rows = self._db.execute(
-            "SELECT request, owners FROM erasures e WHERE NOT EXISTS (SELECT 1 FROM answers a "
-            "WHERE a.request = e.request AND a.worker = ?) ORDER BY request",
-            (worker,),
-        )
-        decode = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
-        return {str(request): decode(owners) for request, owners in rows}
-
-    def put_answer(self, answer: Erased) -> None:
-        """Note a worker's answer to an erasure."""
-        row = (answer.request, answer.worker, answer.examples, answer.incarnation, answer.sequence)
-        self._db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)", row)
-
-    def answers(self) -> dict[str, dict[str, int]]:
-        """Return how many examples each worker has erased, by request."""
-        found: dict[str, dict[str, int]] = {}
-        query = "SELECT request, worker, examples FROM answers"
-        for request, worker, examples in self._db.execute(query):
-            found.setdefault(request, {})[worker] = examples
-        return found
 
     # -- versions and settings ------------------------------------------------------------------
 

@@ -9,11 +9,11 @@ from dealfl.server.predictions import Predictions
 from dealfl.server.selection import Candidate
 from dealfl.server.tables import WorkerRow
 from dealfl.server.terms import Terms
+from dealfl.server.worth import worth
 
-__all__ = ["announced", "candidates", "declined", "spent"]
+__all__ = ["announced", "candidates", "corrected", "declined", "replied", "spent"]
 
 _DAY_S = 86_400.0
-_WEIGHT_CAP = 100  # examples; more than that make a worker no more attractive
 
 
 def announced(row: WorkerRow, message: Announce, fits: bool, now_s: float) -> WorkerRow:
@@ -30,7 +30,15 @@ def announced(row: WorkerRow, message: Announce, fits: bool, now_s: float) -> Wo
         training=message.training or (row.training and now_s < row.busy_until_s),
         fits=fits,
         heard_s=now_s,
+        # a clock that jumped back must not make examples wait for longer
+        waiting_since_s=min(row.waiting_since_s, now_s) if row.waiting else now_s,
     )
+
+
+def replied(row: WorkerRow, learned: int, now_s: float) -> WorkerRow:
+    """Return a worker's row after it trained: what is left has come in the meantime."""
+    left = max(row.waiting - learned, 0)
+    return replace(row, training=False, waiting=left, waiting_since_s=now_s)
 
 
 def spent(row: WorkerRow, energy_j: float, now_s: float) -> WorkerRow:
@@ -39,6 +47,11 @@ def spent(row: WorkerRow, energy_j: float, now_s: float) -> WorkerRow:
         row = replace(row, spent_j=0.0, spent_since_s=now_s)
     used_j = max(energy_j, 0.0)  # nobody gets charge back
     return replace(row, spent_j=row.spent_j + used_j, last_energy_j=used_j)
+
+
+def corrected(row: WorkerRow, assumed_j: float, energy_j: float, now_s: float) -> WorkerRow:
+    """Return a worker's row with what it spent in the place of what was assumed before."""
+    return spent(replace(row, spent_j=max(row.spent_j - assumed_j, 0.0)), energy_j, now_s)
 
 
 def declined(row: WorkerRow) -> WorkerRow:
@@ -55,19 +68,26 @@ def candidates(
     """Return everybody who could be woken now, by name, with what to expect of them."""
     found = []
     for name, row in sorted(workers.items()):
-        if not (_able(row) and _awake(row, terms, now_s)):
+        if not (_able(row, terms, now_s) and _awake(row, terms, now_s)):
             continue
         expected = predictions.of(row) if predictions else None
         elapsed_s = expected.elapsed_s if expected else None
         energy_j = expected.energy_j if expected and expected.energy_j else None
         if _affords(row, terms, now_s, row.last_energy_j if energy_j is None else energy_j):
-            weight = min(row.waiting, _WEIGHT_CAP)
-            found.append(Candidate(name, weight, elapsed_s, energy_j))
+            weight = worth(row, energy_j, terms.rewards.half_example_j)
+            overdue = _overdue(row, terms, now_s)
+            found.append(Candidate(name, weight, elapsed_s, energy_j, overdue))
     return found
 
 
-def _able(row: WorkerRow) -> bool:
-    return row.fits and row.waiting > 0
+def _able(row: WorkerRow, terms: Terms, now_s: float) -> bool:
+    if not row.fits or row.waiting < 1:
+        return False
+    return row.waiting >= terms.least_waiting or _overdue(row, terms, now_s)
+
+
+def _overdue(row: WorkerRow, terms: Terms, now_s: float) -> bool:
+    return now_s - row.waiting_since_s >= terms.longest_wait_s
 
 
 def _awake(row: WorkerRow, terms: Terms, now_s: float) -> bool:

@@ -33,7 +33,7 @@ from dealfl.server.ledger import Ledger
 from dealfl.server.membership import Membership
 from dealfl.server.predictions import Predictions
 from dealfl.server.rounds import Rounds
-from dealfl.server.selection import Selector, Uniform
+from dealfl.server.selection import OverPromise, Selector, Uniform
 from dealfl.server.tables import WorkerRow
 from dealfl.server.terms import Terms
 
@@ -101,6 +101,11 @@ class Server:
         return self._rounds.predictions
 
     @property
+    def over_promised(self) -> OverPromise | None:
+        """The workers that were promised more rounds than they can get, if any were."""
+        return self._rounds.over_promised
+
+    @property
     def workers(self) -> dict[str, WorkerRow]:
         """Everybody the server knows, by name."""
         return dict(self._members.rows)
@@ -118,8 +123,7 @@ class Server:
             self._rounds.save()
         if any(isinstance(reply, Published) for reply in replies):
             self._ledger.checkpoint()  # what was folded is deleted, and in no file any more
-        open_round = self._ledger.open_round()
-        return Step(tuple(replies), open_round.deadline_s if open_round else None)
+        return Step(tuple(replies), self._rounds.wake_at_s())
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -51,7 +51,12 @@ ALTER TABLE answers ADD COLUMN incarnation INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE answers ADD COLUMN sequence INTEGER NOT NULL DEFAULT 0;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND)
+_THIRD = """
+ALTER TABLE workers ADD COLUMN waiting_since_s REAL NOT NULL DEFAULT 0;
+ALTER TABLE selections ADD COLUMN assumed_j REAL NOT NULL DEFAULT 0;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,7 @@ class WorkerRow:
     spent_since_s: float = 0.0
     last_energy_j: float = 0.0
     flag: str = ""
+    waiting_since_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,9 @@ class Terms:
     rounds: int = 20
     workers_per_round: int = 10
     least_workers: int = 1  # a round does not open for fewer
+    least_waiting: int = 1  # a worker is not woken for fewer examples,
+    longest_wait_s: float = 86_400.0  # unless they have waited for so long
+    round_every_s: float = 0.0  # whom to wake is decided no more often
     over_select: float = 1.0
     ttl_s: float = 60.0
     heard_within_s: float = 180.0
@@ -29,9 +32,14 @@ class Terms:
 
     def __post_init__(self) -> None:
         """Refuse terms under which no round could ever close."""
-        least = min(self.workers_per_round, self.least_workers, self.patience)
+        least = min(self.workers_per_round, self.least_workers, self.patience, self.least_waiting)
         if least < 1 or self.rounds < 0:
-            raise BadInput("rounds, workers_per_round, least_workers and patience must be counts")
+            raise BadInput(
+                "rounds, workers_per_round, least_workers, least_waiting and patience must be "
+                "counts"
+            )
+        if not (self.longest_wait_s >= 0 and self.round_every_s >= 0):
+            raise BadInput("longest_wait_s and round_every_s must be from 0 on")
         if not (self.ttl_s > 0 and self.heard_within_s > 0 and self.over_select >= 1):
             raise BadInput("ttl_s and heard_within_s must be above 0, over_select at least 1")
 

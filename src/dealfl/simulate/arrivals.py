@@ -1,4 +1,7 @@
-"""When new examples reach a worker: some are there at the start, the others come one by one."""
+"""When new examples reach a worker: some are there at the start, the others come one by one.
+
+Workers may differ in how much they get: with a `spread` their rates are log-normal.
+"""
 
 from __future__ import annotations
 
@@ -65,11 +68,12 @@ class Steady:
     initial_share: float = setting(share(), 0.2)
     examples_per_hour: float = setting(number(0.0, above=True), 1.0)
     batch: int = setting(whole(1), 1)
+    spread: float = setting(number(0.0, most=5.0), 0.0)
     each_round = 0
 
     def times(self, draw: random.Random) -> Iterator[tuple[float, int]]:
         """Yield equal steps."""
-        gap_s = self.batch * _HOUR_S / self.examples_per_hour
+        gap_s = self.batch * _HOUR_S / _rate(self.examples_per_hour, self.spread, draw)
         now_s = draw.random() * gap_s
         while True:
             yield now_s, self.batch
@@ -83,15 +87,21 @@ class Poisson:
     initial_share: float = setting(share(), 0.2)
     examples_per_hour: float = setting(number(0.0, above=True), 1.0)
     batch: int = setting(whole(1), 1)
+    spread: float = setting(number(0.0, most=5.0), 0.0)
     each_round = 0
 
     def times(self, draw: random.Random) -> Iterator[tuple[float, int]]:
         """Yield exponential steps."""
-        gap_s = self.batch * _HOUR_S / self.examples_per_hour
+        gap_s = self.batch * _HOUR_S / _rate(self.examples_per_hour, self.spread, draw)
         now_s = 0.0
         while True:
             now_s += draw.expovariate(1.0 / gap_s)
             yield now_s, self.batch
+
+
+def _rate(mean: float, spread: float, draw: random.Random) -> float:
+    """Return a worker's own rate: a few get much, most get little, and the mean stays."""
+    return mean * draw.lognormvariate(-spread * spread / 2, spread) if spread else mean
 
 
 ARRIVALS: dict[str, type[AtOnce | EachRound | Poisson | Steady]] = {

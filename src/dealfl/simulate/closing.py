@@ -39,6 +39,7 @@ def closed(run: FleetRun, ended: str) -> Outcome:
         not_learned=sum(run.left.values()) + run.waiting(),
         updates=sum(row.folded for row in server.workers.values()),
         energy=fleet_energy(spent, run.wake_ups_of_everyone),
+        over_promised=server.over_promised,
         prediction_error=server.predictions.median_error,
         virtual_s=virtual_s,
         digest=server.model.digest(),

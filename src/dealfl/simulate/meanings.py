@@ -14,6 +14,9 @@ MEANINGS: Mapping[str, str] = {
     "rounds": "after so many rounds it ends",
     "workers_per_round": "how many workers a round asks",
     "least_workers": "a round does not open for fewer",
+    "least_waiting": "a worker is not woken for fewer examples, unless they waited too long",
+    "longest_wait_s": "after so long a worker is woken for any number of examples",
+    "round_every_s": "whom to wake is decided no more often; 0: whenever somebody could be woken",
     "over_select": "times as many are asked, for those that will not answer",
     "ttl_s": "a round's time to live",
     "selector": "who chooses the workers of a round",
@@ -71,6 +74,7 @@ MEANINGS: Mapping[str, str] = {
     "examples_per_round": "how many come to each worker when a round is opened",
     "examples_per_hour": "how many come to each worker in an hour",
     "batch": "how many come at once",
+    "spread": "how much workers differ: the spread of the logarithm of their rates; 0: not at all",
     # [availability]
     "probability": "of being awake in a slot",
     "slot_s": "how long a slot lasts",
@@ -96,11 +100,14 @@ MEANINGS: Mapping[str, str] = {
     "half_time": "the share of the time to live after which speed counts half; 0: 1 − t/TTL",
     "half_data": "so many examples count half",
     "half_energy_j": "so much energy counts half",
+    "half_example_j": "so much energy for an example counts half, here and in a worker's weight; "
+    "0: what counts is the energy of the whole training, here alone",
     # [selection]
     "selection.seed": "of what the selector draws; left out, the job's",
     "fairness": "the least share of rounds that each worker takes part in",
     "eta": "how much rewards count beside fairness",
     "weight_cap": "more examples waiting than that do not count",
+    "price": "whoever is worth a smaller share of the most is not woken, unless it is owed",
     "discount": "how much of the past counts after each round",
     "exploration": "how much the little tried are preferred",
     # [[devices]]

@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from dealfl.server.selection import OverPromise
 from dealfl.simulate.energy import FleetEnergy
 
 __all__ = ["Outcome", "Participant", "Progress", "Round"]
@@ -91,6 +92,7 @@ class Outcome:
     not_learned: int
     updates: int
     energy: FleetEnergy
+    over_promised: OverPromise | None  # workers whose promised share of rounds can not be kept
     prediction_error: float | None  # median, of the times that the server expected last
     virtual_s: float
     digest: str

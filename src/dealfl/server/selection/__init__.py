@@ -6,8 +6,8 @@ from typing import Any
 
 from dealfl.errors import BadInput, unknown_name
 from dealfl.plugins import Registry
-from dealfl.server.selection.bandit import Bandit, OverPromise
-from dealfl.server.selection.base import Candidate, Selector
+from dealfl.server.selection.bandit import Bandit
+from dealfl.server.selection.base import Candidate, OverPromise, Promising, Selector
 from dealfl.server.selection.discounted import Discounted
 from dealfl.server.selection.everyone import Everyone
 from dealfl.server.selection.fair_ucb import FairUpperConfidence
@@ -24,6 +24,7 @@ __all__ = [
     "FairUpperConfidence",
     "OortLike",
     "OverPromise",
+    "Promising",
     "Selector",
     "ThompsonSampling",
     "Uniform",

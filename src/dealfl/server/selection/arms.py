@@ -100,6 +100,10 @@ class Arms:
         scores: Floats = owed + self._eta * weight * sample
         return scores
 
+    def worth(self, share: float) -> float:
+        """Return the score of an arm that is owed nothing and earns this share of the most."""
+        return self._eta * share
+
     def queues(self, round_number: int) -> Floats:
         """Return what every arm is owed at the beginning of a round."""
         queues: Floats = self.deficit + self.rate * (round_number - self.since)

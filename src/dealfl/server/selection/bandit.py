@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,26 +11,18 @@ from numpy.typing import NDArray
 
 from dealfl.errors import BadInput
 from dealfl.server.selection.arms import AWAITED, MISSED, Arms
-from dealfl.server.selection.base import Candidate
+from dealfl.server.selection.base import Candidate, OverPromise
 from dealfl.server.selection.kernels import Floats, Places
 from dealfl.server.selection.promises import excess, kept_share
 from dealfl.server.selection.settings import Fairness, number
 from dealfl.server.selection.states import COLUMNS, Saved, packed, packed_names, unpacked
 
-__all__ = ["Bandit", "OverPromise"]
+__all__ = ["Bandit"]
 
 _REVIEW_EVERY = 100
 _SLACK = 0.98  # of what can be given: a queue at the very limit would still grow
+_NOBODY: Places = np.empty(0, np.int64)
 _ERRORS = 2.0  # standard errors that an availability is given the benefit of
-
-
-@dataclass(frozen=True, slots=True)
-class OverPromise:
-    """Workers that together were promised more picks a round than they can be given."""
-
-    workers: tuple[str, ...]
-    promised: float
-    possible: float
 
 
 class Bandit:
@@ -39,6 +30,7 @@ class Bandit:
 
     `fairness` is the least fraction of rounds, for all or by name ("*" for the others); `eta`
     weighs rewards against what is owed; weights are divided by `weight_cap`, and capped there.
+    Whoever is worth less than `price` is not woken before it is owed the difference, or overdue.
     """
 
     _round: int
@@ -62,12 +54,14 @@ class Bandit:
         fairness: float | Mapping[str, float] = 0.0,
         eta: float = 10.0,
         weight_cap: float = 100.0,
+        price: float = 0.0,
     ) -> None:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise BadInput(f"seed={seed!r}: give a whole number from 0 on")
         self._seed = seed
         self._fairness = Fairness.of(fairness)
         self._weight_cap = number("weight_cap", weight_cap, 0.0, 1e300, above=True)
+        self._price = number("price", price, 0.0, 1.0)
         self._arm_settings: dict[str, Any] = {"eta": number("eta", eta, 0.0, above=True)}
         self.restore(b"")
 
@@ -75,23 +69,31 @@ class Bandit:
 
     def select(self, round_number: int, candidates: Sequence[Candidate], count: int) -> list[str]:
         """Return at most `count` candidates, in the order in which they were met."""
-        if round_number <= self._round:
+        if round_number < self._round or (round_number == self._round and self._took_place()):
             raise BadInput(
                 f"round {round_number} comes after round {self._round}: rounds only go up"
             )
         if not candidates or count <= 0:
             return []
         places, weights = self._met(round_number, candidates)
-        self._state = None
-        self._arms.miss(self._awaited)
         eligible = np.zeros(len(self._arms), np.bool_)
         weight = np.zeros(len(self._arms))
         eligible[places], weight[places] = True, weights
+        self._state = None
+        self._arms.miss(self._awaited)
+        self._awaited = _NOBODY
         self._awake[places] += 1
         self._round, self._per_round = round_number, count
         if round_number - self._reviewed >= _REVIEW_EVERY:
             self._review(round_number)
+        if self._price:
+            worthy = self._arms.scores(round_number, weight) >= self._arms.worth(self._price)
+            worthy[places] |= [candidate.overdue for candidate in candidates]
+            eligible &= worthy
         chosen = self._choose(round_number, eligible, weight, count)
+        if not len(chosen):
+            self._awake[places] -= 1  # nobody was worth it: the round does not take place
+            return []
         self._arms.pick(round_number, chosen)
         self._served[chosen] += 1
         self._awaited = chosen
@@ -147,8 +149,10 @@ class Bandit:
         independently, and in doubt as more often: what is reported is sure.
         """
         promised = self._promised()
-        found = excess(promised, self._availability(), self._per_round)
-        if found is None or self._round < _REVIEW_EVERY:
+        early = self._round < _REVIEW_EVERY  # then only what fails for workers that never sleep
+        awake = np.ones(len(promised)) if early else self._availability()
+        found = excess(promised, awake, self._per_round)
+        if found is None:
             return None
         workers = tuple(self._names[place] for place in found.places if promised[place] > 0)
         return OverPromise(workers, found.promised, found.possible)
@@ -195,6 +199,9 @@ class Bandit:
         self, round_number: int, eligible: NDArray[np.bool_], weight: Floats, count: int
     ) -> Places:
         return self._arms.choose(round_number, eligible, weight, count)
+
+    def _took_place(self) -> bool:
+        return bool((self._arms.picked == self._round).any())
 
     def _met(self, round_number: int, candidates: Sequence[Candidate]) -> tuple[Places, Floats]:
         """Return where the candidates stand and their weights; meet those not seen before."""

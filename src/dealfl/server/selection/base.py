@@ -4,22 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-__all__ = ["Candidate", "Selector"]
+__all__ = ["Candidate", "OverPromise", "Promising", "Selector"]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A worker that could be woken, and how much it is worth in advance.
 
-    Time and energy are what its training is expected to take, where that is known.
+    Time and energy are what its training is expected to take, where that is known. Examples of
+    one that is overdue have waited as long as they may.
     """
 
     name: str
     weight: float = 1.0
     elapsed_s: float | None = None
     energy_j: float | None = None
+    overdue: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OverPromise:
+    """Workers that together were promised more picks a round than they can be given."""
+
+    workers: tuple[str, ...]
+    promised: float
+    possible: float
+
+
+@runtime_checkable
+class Promising(Protocol):
+    """Promises workers a share of the rounds, and knows when that can not be kept."""
+
+    def over_promised(self) -> OverPromise | None:
+        """Return the workers that were promised most beyond what they can get, if any were."""
 
 
 class Selector(Protocol):
@@ -32,7 +51,10 @@ class Selector(Protocol):
     """
 
     def select(self, round_number: int, candidates: Sequence[Candidate], count: int) -> list[str]:
-        """Return at most `count` different candidates; the same ones for the same history."""
+        """Return at most `count` different candidates; the same ones for the same history.
+
+        Where nobody is returned, the round does not take place: its number is asked for again.
+        """
 
     def earned(self, round_number: int, worker: str, reward: float) -> None:
         """Take note of a selected worker's reward in [0, 1]."""

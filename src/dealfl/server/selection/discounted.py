@@ -26,10 +26,11 @@ class Discounted(Bandit):
         fairness: float | Mapping[str, float] = 0.0,
         eta: float = 10.0,
         weight_cap: float = 100.0,
+        price: float = 0.0,
         discount: float = 0.99,
         exploration: float = 0.1,
     ) -> None:
-        super().__init__(seed=seed, fairness=fairness, eta=eta, weight_cap=weight_cap)
+        super().__init__(seed=seed, fairness=fairness, eta=eta, weight_cap=weight_cap, price=price)
         self._arm_settings["discount"] = number("discount", discount, 0.5, 0.999999)
         self._arm_settings["exploration"] = number("exploration", exploration, 0.0, 1e300)
         self.restore(b"")

@@ -9,7 +9,8 @@ class FairUpperConfidence(Bandit):
     """Wakes the best by `queue + eta · weight · min(mean + sqrt(3 ln k / 2 tries), 1)`.
 
     In round k; an untried worker's bound is 1. The queue grows by the worker's fraction
-    (`fairness`) each round, also while it sleeps, and shrinks by 1 when it is woken.
+    (`fairness`) each round, also while it sleeps, and shrinks by 1 when it is woken. Nobody is
+    woken whose score is below `eta · price`.
 
     >>> from dealfl.server.selection.base import Candidate
     >>> selector = FairUpperConfidence(fairness={"slow": 0.25}, eta=1.0)

@@ -26,7 +26,8 @@ class OortLike(Bandit):
 
     The utility is `weight · (mean + sqrt(0.1 ln k / last round))`; whoever is within 95 % of the
     last that would fit is drawn in proportion to it. The reward holds speed and data already.
-    There is no guarantee: `fairness` and `eta` change nothing but what `behind` reports.
+    There is no guarantee: `fairness` and `eta` change nothing but what `behind` reports,
+    and who is worth a `price`.
     """
 
     def _choose(self, round_number: int, eligible: Masks, weight: Floats, count: int) -> Places:

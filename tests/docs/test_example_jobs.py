@@ -1,0 +1,92 @@
+"""The jobs in examples/jobs, each cut short: they run, and the digests are those of training."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dealfl.cli import main
+from dealfl.datasets import Places, catalogued
+from dealfl.power import PHONES
+from dealfl.simulate import Document, fleet_of
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+JOBS = sorted(EXAMPLES.glob("jobs/*.toml"))
+SHORT = ("job.rounds=3", "job.evaluate_every=3", "arrival.initial_share=0.8")
+# what a fleet of ten phones reaches after three rounds on 600 examples, with room below
+LEAST = {
+    "bayes-covtype": 0.5,
+    "bayes-mushrooms": 0.85,
+    "bayes-phishing": 0.8,
+    "neighbors-mushrooms": 0.8,
+    "neighbors-phishing": 0.7,
+    "pagerank-jester": 0.03,
+    "pagerank-movielens": 0.01,
+    "tikhonov-cadata": 0.4,
+    "tikhonov-housing": 0.5,
+}
+
+
+def _require_data(document: Document) -> None:
+    name = document.tables["job"]["dataset"]
+    missing = Places.from_environment().missing(catalogued(name))
+    if missing:
+        pytest.skip(f"NO DATA: {name} is not here; name its folder by DEALFL_DATA")
+
+
+def _short(path: Path, folder: Path) -> list[str]:
+    groups = len(Document.read(path).tables["devices"])
+    values = [*SHORT, "data.rows=600", *(f"devices.{n}.count=2" for n in range(1, groups + 1))]
+    words = ["run", str(path), "--alone", "--json", "--out", str(folder)]
+    return words + [word for value in values for word in ("--set", value)]
+
+
+@pytest.mark.parametrize("path", JOBS, ids=lambda path: path.stem)
+def test_an_example_job_runs_and_is_exact(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _require_data(Document.read(path))
+    assert main(_short(path, tmp_path / "run")) == 0
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    outcome = told["outcomes"]["deal"]
+    assert outcome["exact"]
+    assert outcome["quality"] > LEAST[path.stem]
+    assert outcome["learned"] > 100
+
+
+@pytest.mark.parametrize("path", JOBS, ids=lambda path: path.stem)
+def test_an_example_job_says_how_to_run_it_and_what_comes_out(path: Path) -> None:
+    head = path.read_text("utf-8").partition("[job]")[0]
+    assert f"# Run it:    dealfl run examples/jobs/{path.name}\n" in head
+    assert re.search(r"^# Comes out: \w.* 0\.\d+", head, re.MULTILINE)
+    tables = Document.read(path).tables
+    assert f"dealfl datasets fetch {tables['job']['dataset']}" in head
+    assert [group["phone"] for group in tables["devices"]] == [
+        "honor", "lenovo", "zte", "mi", "nexus",
+    ]  # fmt: skip
+    assert tables["job"]["name"] == path.stem
+
+
+def test_the_phones_of_the_examples_are_all_that_the_paper_has() -> None:
+    assert {"honor", "lenovo", "zte", "mi", "nexus"} <= set(PHONES.usable())
+
+
+def test_every_learner_of_the_paper_has_an_example() -> None:
+    learners = {Document.read(path).tables["job"]["learner"] for path in JOBS}
+    assert learners == {"personalized_pagerank", "neighbors", "naive_bayes", "tikhonov"}
+
+
+INDEXED = sorted(path for path in EXAMPLES.glob("*/*.toml") if path.name != "pyproject.toml")
+
+
+@pytest.mark.parametrize("path", INDEXED, ids=lambda path: path.stem)
+def test_every_example_is_in_the_index(path: Path) -> None:
+    place = path.relative_to(EXAMPLES).as_posix()
+    assert f"]({place})" in (EXAMPLES / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("path", [*JOBS, *EXAMPLES.glob("fleets/*.toml")], ids=lambda p: p.stem)
+def test_every_example_is_understood(path: Path) -> None:
+    assert fleet_of(Document.read(path)).workers >= 20

@@ -14,7 +14,7 @@ endif
 # How to become root where that takes no password.
 ROOT := $(shell test "$$(id -u)" = 0 || echo sudo -n)
 
-.PHONY: help setup run test browser check bench soak pictures lock clean
+.PHONY: help setup run test browser check bench soak docs pictures lock clean
 
 help:            ## list what can be made
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
@@ -28,7 +28,7 @@ $(READY): constraints.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-run: $(READY)    ## learn, forget and prove it
+run: $(READY)    ## 45 phones learn handwritten digits, forget some, and prove it
 	@$(BIN)/dealfl run
 
 test: $(READY) browser  ## all tests, doctests included
@@ -55,6 +55,10 @@ soak: $(READY)   ## the long tests: 10,000 interleavings a learner
 
 pictures: $(READY) browser  ## the pictures in docs/images, from a run of an example
 	$(BIN)/python docs/pictures.py
+	$(BIN)/python -m docs.live_picture
+
+docs: $(READY)   ## what the pages take from the code: commands, keys, messages, transcripts
+	$(BIN)/python -m docs.write
 
 lock: $(READY)   ## resolve the pinned versions anew
 	$(BIN)/python -m pip install --quiet uv

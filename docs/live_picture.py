@@ -1,0 +1,73 @@
+"""Take the picture of the live view: the panel of a real `dealfl run`, at one moment of it.
+
+python -m docs.live_picture
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.console import Console
+
+from dealfl.cli.live import LiveView
+from dealfl.report.kept_run import KeptRun
+from dealfl.report.main_job import Interrupted, MainJob
+from dealfl.simulate import Document, Progress
+
+PICTURE = Path(__file__).parent / "images" / "live.svg"
+_SCHEME, _ROUND = 2, 18  # the first scheme is done by then, and the second well under way
+_WIDTH = 66
+
+
+class PhotographedView(LiveView):
+    """A live view that stops the run once the moment has come."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__(io.StringIO(), title)
+        self.job: MainJob | None = None
+        self.picture = ""
+
+    def went_on(self, progress: Progress) -> None:
+        """Show how far it is, and take the picture if it is time to."""
+        super().went_on(progress)
+        if self._place == _SCHEME and progress.rounds == _ROUND and not self.picture:
+            self.picture = self._photographed()
+            if self.job is not None:
+                self.job.stop()
+
+    def _photographed(self) -> str:
+        console = Console(file=io.StringIO(), record=True, width=_WIDTH, force_terminal=True)
+        console.print(self._panel())
+        return console.export_svg(
+            title="dealfl run", code_format=_without_fonts(), unique_id="live"
+        )
+
+
+def _without_fonts() -> str:
+    """Return the form of the picture, with fonts of the reader's machine only."""
+    form = re.sub(r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    return form.replace("Fira Code, monospace", "monospace")
+
+
+def main() -> None:
+    """Run the main job until the moment, and write the picture."""
+    text = resources.files("dealfl.report").joinpath("digits.toml").read_text("utf-8")
+    view = PhotographedView("digits")
+    with tempfile.TemporaryDirectory() as folder:
+        kept = KeptRun(Path(folder) / "digits")
+        kept.begin(text)
+        view.job = MainJob(Document.parse(text, "digits.toml"), kept)
+        try:
+            with view:
+                view.job.run(view)
+        except Interrupted:
+            PICTURE.write_text(view.picture, "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -205,7 +205,12 @@ def _told(setting: "Setting") -> str:
     return "\n".join([title, *_table(rows), _verdict(setting.outcomes)])
 
 
-_NAMES = {"energy_j": "energy, modelled", "virtual_s": "virtual time"}
+_NAMES = {
+    "energy_j": "energy, modelled",
+    "compute_j": "  of it computing",
+    "radio_j": "  of it radio",
+    "virtual_s": "virtual time",
+}
 _WHOLE_FROM = 100.0
 _NAMED = 5
 
@@ -232,6 +237,8 @@ def _duration(seconds: float) -> str:
 
 _SHOWN: dict[str, Callable[[float], str]] = {
     "energy_j": lambda figure: f"{figure:,.1f} J",
+    "compute_j": lambda figure: f"{figure:,.3f} J",
+    "radio_j": lambda figure: f"{figure:,.1f} J",
     "virtual_s": _duration,
 }
 

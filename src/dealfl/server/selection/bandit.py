@@ -154,8 +154,8 @@ class Bandit:
         found = excess(promised, awake, self._per_round)
         if found is None:
             return None
-        workers = tuple(self._names[place] for place in found.places if promised[place] > 0)
-        return OverPromise(workers, found.promised, found.possible)
+        workers = sorted(self._names[place] for place in found.places if promised[place] > 0)
+        return OverPromise(tuple(workers), found.promised, found.possible)
 
     def behind(self) -> dict[str, float]:
         """Return by how many picks a round each worker is behind its promise, if it is.

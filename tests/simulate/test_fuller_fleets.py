@@ -1,0 +1,123 @@
+"""Fleets that are woken seldom and for much: what comes when, what is saved, what is promised."""
+
+import json
+import random
+from itertools import islice
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from dealfl.cli import main
+from dealfl.simulate import Fleet, Outcome, fleet_of, read_fleet, run_fleet
+from dealfl.simulate.arrivals import Poisson, Steady
+from dealfl.simulate.fleet import resumable_run
+from dealfl.simulate.run_state import read_state, write_state
+from tests.simulate.fleets import TEXT, document
+from tests.simulate.test_phone_fleets import phones
+from tests.simulate.test_resumed_runs import finished, same, stopped_after
+
+COMING: dict[str, Any] = {"pattern": "poisson", "initial_share": 0.0, "examples_per_hour": 60}
+EXAMPLE = Path("examples/fleets/fuller.toml")
+
+
+def fuller(keys: dict[str, Any] | None = None, **sections: Any) -> Fleet:
+    """Return phones to which examples come one by one, woken every minute at most."""
+    job = {"job.rounds": 30, "job.scheme": "incremental", "job.round_every_s": 60}
+    return fleet_of(document(job | (keys or {}), phones() | {"arrival": COMING} | sections))
+
+
+def hours(pattern: type[Poisson | Steady], spread: float, worker: int) -> float:
+    """Return when a worker's hundredth example comes, where one an hour is usual."""
+    times = pattern(spread=spread).times(random.Random(f"worker {worker}"))
+    return [moment_s for moment_s, _ in islice(times, 100)][-1] / 3600
+
+
+@pytest.mark.parametrize("pattern", [Poisson, Steady])
+def test_workers_differ_in_how_much_comes_to_them(pattern: type[Poisson | Steady]) -> None:
+    alike = [100 / hours(pattern, 0.0, worker) for worker in range(400)]
+    apart = [100 / hours(pattern, 1.0, worker) for worker in range(400)]
+    assert max(alike) / min(alike) < 2.5
+    assert max(apart) / min(apart) > 50
+    assert fmean(alike) == pytest.approx(1.0, abs=0.05)
+    assert fmean(apart) == pytest.approx(1.0, abs=0.3), "the mean stays"
+
+
+def test_without_a_spread_arrivals_are_what_they_were() -> None:
+    draw = random.Random(7)
+    expected = draw.expovariate(1 / 3600.0)
+    ((moment_s, count),) = islice(Poisson().times(random.Random(7)), 1)
+    assert (moment_s, count) == (expected, 1)
+
+
+def test_fuller_wake_ups_cost_less_for_the_same_examples() -> None:
+    few = run_fleet(fuller())
+    full = run_fleet(fuller({"job.least_waiting": 8}))
+    assert few.exact
+    assert full.exact
+
+    def example_j(outcome: Outcome) -> float:
+        return outcome.energy_j / outcome.learned
+
+    assert example_j(full) < 0.4 * example_j(few)
+    assert full.learned / full.energy.wake_ups > 7
+
+
+def test_a_price_and_energy_by_the_example_wake_fewer_than_could_be() -> None:
+    sections = {"selection": {"price": 0.05}, "rewards": {"half_example_j": 0.02}}
+    outcome = run_fleet(fuller({"job.selector": "fair_ucb"}, **sections))
+    assert outcome.exact
+    assert all(one.selected <= min(one.able, 6) for one in outcome.rounds)
+    assert any(one.selected < min(one.able, 6) for one in outcome.rounds)
+
+
+@pytest.mark.parametrize("selector", ["uniform", "fair_ucb", "thompson", "discounted", "oort"])
+def test_ticks_waits_and_prices_go_on_where_they_were(tmp_path: Path, selector: str) -> None:
+    keys = {
+        "job.rounds": 12, "job.selector": selector, "job.round_every_s": 45,
+        "job.least_waiting": 3, "job.longest_wait_s": 400, "arrival.spread": 1.0,
+    }  # fmt: skip
+    sections = {"rewards": {"half_example_j": 0.02}, "faults": {"dropout_share": 0.2}}
+    if selector != "uniform":
+        sections["selection"] = {"price": 0.02, "fairness": 0.05}
+    made = fuller(keys, **sections)
+    whole = run_fleet(made)
+    assert whole.exact
+    assert len(whole.rounds) == 12
+    run = resumable_run(made)
+    for stop in (3, 50, 177, 400):
+        write_state(stopped_after(run, stop).state(), tmp_path / "state")
+        run = resumable_run(made, read_state(tmp_path / "state"))
+    assert same(finished(run), whole)
+
+
+def test_promises_that_can_not_be_kept_are_in_the_outcome_and_on_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "fleet.toml"
+    text = TEXT.replace("rounds = 8", 'rounds = 8\nselector = "fair_ucb"')
+    path.write_text(text + "\n[selection]\nfairness = 0.9\n")
+    outcome = run_fleet(read_fleet(path))
+    found = outcome.over_promised
+    assert found is not None
+    assert len(found.workers) == 15
+    assert found.promised == pytest.approx(13.5)
+    assert found.possible == 6.0
+    assert main(["simulate", str(path)]) == 0
+    told = capsys.readouterr().out
+    assert "over-promised" in told
+    assert "13.50 picks a round, 6.00 possible: w01, w02, w03, w04, w05 and 10 more" in told
+    assert main(["simulate", str(path), "--json"]) == 0
+    (setting,) = json.loads(capsys.readouterr().out)["settings"]
+    assert setting["outcomes"][0]["over_promised"]["possible"] == 6.0
+    assert main(["simulate", str(path), "--set", "selection.fairness=0.1"]) == 0
+    assert "over-promised" not in capsys.readouterr().out
+
+
+def test_the_example_is_a_fleet_that_is_woken_for_much() -> None:
+    made = read_fleet(EXAMPLE)
+    assert made.workers == 30
+    assert made.selection["price"] > 0
+    assert made.rewards.half_example_j > 0
+    assert made.job.round_every_s > 0

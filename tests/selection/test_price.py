@@ -55,6 +55,15 @@ def test_a_round_for_which_nobody_is_worth_it_does_not_take_place(name: str) -> 
         one.select(2, few, 2)
 
 
+@pytest.mark.parametrize("name", PRICED)
+def test_a_silent_worker_is_blamed_once_however_often_nobody_is_worth_it(name: str) -> None:
+    one = made(name, price=0.5)
+    one.select(1, [Candidate("silent", 100.0)], 1)
+    for _ in range(5):
+        assert one.select(2, [Candidate("few", 1.0)], 1) == []
+    assert one._arms.count[one._places["silent"]] == pytest.approx(1.0, abs=0.05)
+
+
 @pytest.mark.parametrize("name", [*PRICED, "oort"])
 def test_who_is_overdue_is_woken_whatever_it_is_worth(name: str) -> None:
     one = made(name, price=0.9)

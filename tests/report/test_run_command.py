@@ -110,13 +110,14 @@ def test_a_set_value_is_in_the_job_that_is_kept(job: Path) -> None:
     assert "rounds = 3" in Path("runs/tiny/job.toml").read_text(encoding="utf-8")
 
 
-def test_a_job_goes_on_from_a_model(job: Path) -> None:
+def test_a_job_goes_on_from_a_model(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(job), "--alone"]) == 0
     assert main(["model", "export", "runs/tiny", "--out", "tiny.deal"]) == 0
     assert main(["run", str(job), "--alone", "--from", "tiny.deal", "--out", "next"]) == 0
     first = result(Path("runs/tiny"))["outcomes"]["deal"]
     second = result(Path("next"))["outcomes"]["deal"]
     assert second["exact"]
+    assert "on top of tiny.deal" in capsys.readouterr().out
     assert second["digest"] != first["digest"], "it knows everything twice now"
 
 
@@ -145,6 +146,26 @@ def test_a_difference_is_not_hidden(
     monkeypatch.setattr("dealfl.simulate.closing._central_digest", lambda run: "another")
     assert main(["run", str(job), "--alone"]) == 1
     assert "NOT EXACT: deal" in capsys.readouterr().out
+
+
+def test_without_plotly_there_is_a_summary_and_no_page(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("dealfl.cli.run.find_spec", lambda name: None)
+    assert main(["run", str(job), "--alone"]) == 0
+    told = capsys.readouterr()
+    assert "dealfl[report]" in told.err
+    assert "bit for bit" in told.out
+    assert not Path("runs/tiny/report.html").exists()
+    assert main(["run", str(job), "--alone"]) == 0, "nothing is left to go on from"
+
+
+def test_rounds_add_up_to_what_was_learned(job: Path) -> None:
+    assert main(["run", str(job), "--alone", "--set", "faults.loss=0"]) == 0
+    outcome = result(Path("runs/tiny"))["outcomes"]["deal"]
+    by_round = sum(one["learned"] for one in outcome["rounds"])
+    assert 0 < by_round <= outcome["learned"]
+    assert by_round >= 0.8 * outcome["learned"], "late replies count, too"
 
 
 # -- stopped and resumed ------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import signal
 import threading
 
 from dealfl.cli.tables import add_json
@@ -43,10 +44,9 @@ def _run(arguments: argparse.Namespace) -> int:
     served = serve(RunFolder.at(arguments.run_folder), arguments.port, arguments.host)
     address = served.address
     print(json.dumps({"address": address}) if arguments.json else f"serving {address}", flush=True)
-    try:
-        threading.Event().wait()
-    except KeyboardInterrupt:
-        return 0  # that is how serving ends
-    finally:
-        served.close()
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):  # a script may have had them ignored
+        signal.signal(number, lambda *_: ended.set())
+    ended.wait()
+    served.close()
     return 0

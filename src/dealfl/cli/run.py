@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,11 +70,14 @@ def _run(arguments: argparse.Namespace) -> int:
     kept = KeptRun(folder)
     job = MainJob(document, kept, compare=not arguments.alone, start_from=arguments.start_from)
     _prepare(kept, arguments, text)
+    drawing = find_spec("plotly") is not None
+    if not drawing:
+        print("dealfl: no page will be drawn; pip install 'dealfl[report]'", file=sys.stderr)
     configure(folder / "log.jsonl")
     try:
         with _stopped_by_signals(job.stop), view_for(sys.stderr, name) as view:
             result = job.run(view)
-            page = job.finish(result, write_page)
+            page = job.finish(result, write_page if drawing else None)
     except Interrupted:
         print(f"dealfl: stopped; {_command(arguments)} --resume goes on", file=sys.stderr)
         return 130

@@ -82,15 +82,17 @@ class MainJob:
             watcher.ended(done[scheme])
             self._go_on_unless_stopped()
         outcomes = tuple(done[scheme] for scheme in self.schemes)
-        return Result(self.name, outcomes, settings=self._kept.job_text())
+        base = str(self._start_from or "")
+        return Result(self.name, outcomes, settings=self._kept.job_text(), went_on_from=base)
 
-    def finish(self, result: Result, write_page: Callable[[Result, Path], None]) -> Path:
-        """Write result and page; return where the page is. There is no going on any more."""
-        self._kept.write("result.json", json.dumps(result.as_dict(), indent=2).encode())
-        page = self._kept.folder / "report.html"
-        write_page(result, page)
+    def finish(self, result: Result, write_page: Callable[[Result, Path], None] | None) -> Path:
+        """Write result and page; return where to look. There is no going on any more."""
+        shown = self._kept.write("result.json", json.dumps(result.as_dict(), indent=2).encode())
+        if write_page is not None:
+            shown = self._kept.folder / "report.html"
+            write_page(result, shown)
         self._kept.end()
-        return page
+        return shown
 
     def _outcome(self, scheme: str, watcher: Watcher) -> Outcome:
         fleet = fleet_of(self._document.replaced("job.scheme", scheme))

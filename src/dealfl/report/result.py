@@ -32,6 +32,7 @@ class Result:
     job: str
     outcomes: tuple[Outcome, ...]
     settings: str = ""
+    went_on_from: str = ""  # the model that was there before
 
     @property
     def main(self) -> Outcome:

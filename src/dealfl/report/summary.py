@@ -92,11 +92,12 @@ def _told(main: Outcome, beside: Comparison) -> str:
         return ""
     quality = ""
     if beside.quality_points is not None:
-        quality = f", at {beside.quality_points:+.1f} points of {main.metric}"
+        points = round(beside.quality_points, 1) + 0.0  # no −0.0
+        quality = f", at {points:+.1f} points of {main.metric}"
     energy = main.energy
     return (
         f"Computing took {_less(operating)} energy than retraining on everything each time\n"
-        f"({beside.scheme}){quality}; with what each call takes however little it does, "
+        f"({beside.scheme}){quality}.\nWith what each call takes, however little it does: "
         f"{_less(compute)}.\nWhole devices took {_less(whole)}: "
         f"{energy.radio_j / energy.whole_j:.0%} of what they spend is the radio's, so there it is\n"
         "fewer and fuller wake-ups that save, not less computing."
@@ -110,9 +111,10 @@ def _less(saved: float) -> str:
 def _verdict(result: Result) -> str:
     if result.exact:
         digest = result.main.digest[:16]
+        base = f"\non top of {result.went_on_from}" if result.went_on_from else ""
         return (
             f"The server's digest {digest}… is, bit for bit, that of central training on all that\n"
-            "the workers still hold: what was forgotten has left no trace."
+            f"the workers still hold{base}: what was forgotten has left no trace."
         )
     wrong = ", ".join(one.scheme for one in result.outcomes if not one.exact)
     return f"NOT EXACT: {wrong}. This is a bug; please report it with the job file."

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dealfl.server.ledger import Ledger
 
-__all__ = ["RoundFigures", "Selections", "round_figures", "selections"]
+__all__ = ["RoundFigures", "Selections", "replied_so_far", "round_figures", "selections"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +16,6 @@ class RoundFigures:
     able: int
     selected: int
     replied: int
-    learned: int
-    evicted: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +29,18 @@ class Selections:
 def round_figures(ledger: Ledger, number: int) -> RoundFigures:
     """Return what a round was like."""
     row = ledger.read(
-        "SELECT r.able, count(s.worker), sum(s.replied_s IS NOT NULL AND s.declined = ''), "
-        "sum(s.learned), sum(s.evicted) FROM rounds r LEFT JOIN selections s ON s.round = r.number "
+        "SELECT r.able, count(s.worker), sum(s.replied_s IS NOT NULL AND s.declined = '') "
+        "FROM rounds r LEFT JOIN selections s ON s.round = r.number "
         "WHERE r.number = ? GROUP BY r.number",
         (number,),
     )[0]
     return RoundFigures(*(int(figure or 0) for figure in row))
+
+
+def replied_so_far(ledger: Ledger) -> tuple[int, int]:
+    """Return how many examples were learned and evicted by all replies, late ones included."""
+    learned, evicted = ledger.read("SELECT sum(learned), sum(evicted) FROM selections")[0]
+    return int(learned or 0), int(evicted or 0)
 
 
 def selections(ledger: Ledger) -> dict[str, Selections]:

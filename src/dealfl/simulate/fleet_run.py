@@ -8,7 +8,7 @@ from itertools import islice
 
 from dealfl.errors import BadInput
 from dealfl.server import Ledger
-from dealfl.server.figures import round_figures
+from dealfl.server.figures import replied_so_far, round_figures
 from dealfl.simulate.building import build, drawer, network_of
 from dealfl.simulate.config import Fleet
 from dealfl.simulate.events import Arrives
@@ -119,6 +119,7 @@ class FleetRun:
         quality = self.problem.quality(self.parts.server.model) if asked else None
         spent = [one.accounts.spent for one in self.parts.equipment.values()]
         figures = round_figures(self.ledger, number)
+        learned, evicted = replied_so_far(self.ledger)
         self.rounds.append(
             Round(
                 number=number,
@@ -129,8 +130,8 @@ class FleetRun:
                 able=figures.able,
                 selected=figures.selected,
                 replied=figures.replied,
-                learned=figures.learned,
-                evicted=figures.evicted,
+                learned=learned - sum(one.learned for one in self.rounds),
+                evicted=evicted - sum(one.evicted for one in self.rounds),
                 compute_j=sum(one.compute.total_j for one in spent),
                 operating_j=sum(one.operating.total_j for one in spent),
                 radio_j=sum(one.radio.total_j for one in spent),
@@ -143,6 +144,7 @@ class FleetRun:
         known = [one.quality for one in self.rounds if one.quality is not None]
         spent = [one.accounts.spent for one in self.parts.equipment.values()]
         rows = self.parts.server.workers.values()
+        learned, evicted = replied_so_far(self.ledger)
         self._progress(
             Progress(
                 rounds=len(self.rounds),
@@ -152,8 +154,8 @@ class FleetRun:
                 workers=self.fleet.workers,
                 asleep=len(self.simulation.asleep),
                 selected=sum(row.training for row in rows),
-                learned=sum(one.learned for one in self.rounds),
-                evicted=sum(one.evicted for one in self.rounds),
+                learned=learned,
+                evicted=evicted,
                 compute_j=sum(one.compute.total_j for one in spent),
                 operating_j=sum(one.operating.total_j for one in spent),
                 radio_j=sum(one.radio.total_j for one in spent),

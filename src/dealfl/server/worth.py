@@ -22,9 +22,9 @@ _EMPTIEST = 0.1
 def worth(row: WorkerRow, energy_j: float | None, half_example_j: float) -> float:
     """Return a weight in (0, 100]; energy that is not known, or a half of 0, takes nothing away.
 
-    >>> nearly, charging = WorkerRow("a", waiting=20, battery=0.5), WorkerRow("b", waiting=20)
-    >>> worth(nearly, 1.0, 0.1), worth(charging, 1.0, 0.1), worth(nearly, None, 0.1)
-    (10.0, 13.333333333333332, 20.0)
+    >>> row = WorkerRow("w", waiting=20, battery=0.5)
+    >>> worth(row, 1.0, 0.1), worth(row, None, 0.1)
+    (10.0, 20.0)
     """
     examples = min(float(row.waiting), MOST_WORTH)
     if not energy_j or not half_example_j:

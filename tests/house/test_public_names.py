@@ -1,6 +1,5 @@
 """What others may rely on: public names, commands and their documentation, lazy imports."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path

@@ -71,6 +71,16 @@ def test_whoever_is_flagged_or_removed_is_told(tmp_path: Path) -> None:
     ledger.close()
 
 
+def test_promises_that_can_not_be_kept_are_told(tmp_path: Path, capsys: Captured) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    told = b'{"workers": ["v", "w"], "promised": 1.5, "possible": 1.0}'
+    with ledger.transaction():
+        ledger.set_setting("over_promised", told)
+    ledger.close()
+    assert main(["status", str(tmp_path)]) == 0
+    assert "1.50 picks a round, 1.00 possible: v, w" in capsys.readouterr().out
+
+
 def test_an_erasure_is_pending_until_a_version_shows_it(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     server = joined("anna", ledger=ledger)

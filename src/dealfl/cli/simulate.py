@@ -212,7 +212,6 @@ _NAMES = {
     "virtual_s": "virtual time",
 }
 _WHOLE_FROM = 100.0
-_NAMED = 5
 
 
 def _figure(name: str, estimate: "Estimate") -> str:
@@ -250,13 +249,7 @@ def _ended(outcomes: "Sequence[Outcome]") -> str:
 def _over_promised(outcomes: "Sequence[Outcome]") -> list[tuple[str, str]]:
     """Return a row for the first run in which workers were promised more than they can get."""
     found = next((one.over_promised for one in outcomes if one.over_promised), None)
-    if found is None:
-        return []
-    names = ", ".join(found.workers[:_NAMED])
-    if len(found.workers) > _NAMED:
-        names += f" and {len(found.workers) - _NAMED} more"
-    words = f"{found.promised:.2f} picks a round, {found.possible:.2f} possible: {names}"
-    return [("over-promised", words)]
+    return [] if found is None else [("over-promised", str(found))]
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> list[str]:

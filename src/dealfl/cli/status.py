@@ -95,6 +95,7 @@ def _rows(status: "RunStatus") -> list[tuple[str, str]]:
         ("energy", f"{status.energy_j:,.1f} J, {status.energy_source}"),
         ("reward", f"{short_number(status.mean_reward)} on average"),
         ("pace", pace),
+        *([("over-promised", status.over_promised)] if status.over_promised else []),
     ]
 
 

@@ -29,7 +29,7 @@ def summary(result: Result) -> str:
         f"{result.job}: {main.workers} workers, {len(main.rounds)} rounds, "
         f"{main.learned:,} examples learned, {main.evicted:,} forgotten ({main.scheme})"
     )
-    parts = [head, _table(result), *_sentences(result), _verdict(result)]
+    parts = [head, _table(result), *_sentences(result), *_warnings(main), _verdict(result)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -84,6 +84,18 @@ def _column(outcome: Outcome) -> list[str]:
 
 def _sentences(result: Result) -> list[str]:
     return [_told(result.main, one) for one in result.comparisons() if one.scheme == "original"]
+
+
+def _warnings(main: Outcome) -> list[str]:
+    found = []
+    if main.quarantined:
+        found.append(
+            f"{main.quarantined:,} examples can not be used and were left out; "
+            f"the first: {main.first_quarantined}."
+        )
+    if main.over_promised is not None:
+        found.append(f"More was promised to some workers than can be: {main.over_promised}.")
+    return found
 
 
 def _told(main: Outcome, beside: Comparison) -> str:

@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from dealfl.jobs import Job
+from dealfl.server.selection import OverPromise
 from dealfl.service.folders import RunFolder
 from dealfl.service.reading import LedgerReader, reading
 
@@ -86,6 +89,7 @@ class RunStatus:
     energy_source: str
     replies: int
     mean_reward: float | None
+    over_promised: str
     updates_per_s: float | None
     examples_per_s: float | None
     round_durations_s: tuple[float, ...] = field(repr=False, default=())
@@ -231,10 +235,15 @@ class _Look:
             energy_source=self._energy_source(),
             replies=replies,
             mean_reward=reward,
+            over_promised=self._over_promised(),
             updates_per_s=counted / spent_s if spent_s else None,
             examples_per_s=(learned + evicted) / spent_s if spent_s else None,
             round_durations_s=tuple(took for _, took, _ in closed),
         )  # fmt: skip
+
+    def _over_promised(self) -> str:
+        found = self._setting("over_promised")
+        return str(msgspec.json.decode(found, type=OverPromise)) if found else ""
 
     def _open_round(self) -> OpenRound | None:
         found = self._ledger.rows(

@@ -35,7 +35,8 @@ def closed(run: FleetRun, ended: str) -> Outcome:
         quality=run.problem.quality(server.model),
         learned=sum(int(journal.setting("total_learned", "0")) for journal in journals),
         evicted=sum(int(journal.setting("total_forgotten", "0")) for journal in journals),
-        quarantined=sum(len(journal.quarantined()) for journal in journals),
+        quarantined=len(run.problem.quarantine) + sum(len(one.quarantined()) for one in journals),
+        first_quarantined=_first_quarantined(run),
         not_learned=sum(run.left.values()) + run.waiting(),
         updates=sum(row.folded for row in server.workers.values()),
         energy=fleet_energy(spent, run.wake_ups_of_everyone),
@@ -45,6 +46,16 @@ def closed(run: FleetRun, ended: str) -> Outcome:
         digest=server.model.digest(),
         central_digest=_central_digest(run),
     )
+
+
+def _first_quarantined(run: FleetRun) -> str:
+    """Return why the first record or row of a file was put aside, if one was."""
+    if run.problem.quarantine.first:
+        return str(run.problem.quarantine.first[0])
+    for name, journal in run.parts.journals.items():
+        for _, reason in journal.quarantined():
+            return f"{name}: {reason}"
+    return ""
 
 
 def settle(run: FleetRun) -> None:

@@ -89,6 +89,7 @@ class Outcome:
     learned: int
     evicted: int
     quarantined: int
+    first_quarantined: str  # why
     not_learned: int
     updates: int
     energy: FleetEnergy

@@ -9,6 +9,9 @@ from typing import Protocol, runtime_checkable
 __all__ = ["Candidate", "OverPromise", "Promising", "Selector"]
 
 
+_NAMED = 5  # workers; the others are counted
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A worker that could be woken, and how much it is worth in advance.
@@ -31,6 +34,17 @@ class OverPromise:
     workers: tuple[str, ...]
     promised: float
     possible: float
+
+    def __str__(self) -> str:
+        """Return the figures, and the first names.
+
+        >>> print(OverPromise(("a", "b"), promised=1.2, possible=0.9))
+        1.20 picks a round, 0.90 possible: a, b
+        """
+        names = ", ".join(self.workers[:_NAMED])
+        if len(self.workers) > _NAMED:
+            names += f" and {len(self.workers) - _NAMED} more"
+        return f"{self.promised:.2f} picks a round, {self.possible:.2f} possible: {names}"
 
 
 @runtime_checkable

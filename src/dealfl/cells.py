@@ -199,5 +199,7 @@ class State:
 def _blocks(indices: Int64s) -> list[int]:
     """Return the blocks of ascending indices, each once."""
     blocks = indices // BLOCK
-    found: list[int] = blocks[np.diff(blocks, prepend=-1) != 0].tolist()
-    return found
+    if not len(blocks) or blocks[0] == blocks[-1]:
+        return [int(block) for block in blocks[:1]]
+    found: list[int] = blocks[1:][blocks[1:] != blocks[:-1]].tolist()
+    return [int(blocks[0]), *found]

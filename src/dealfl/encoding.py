@@ -49,9 +49,10 @@ def encode(schema: Schema, arrays: Mapping[str, Entries]) -> bytes:
 
 def _encode_array(spec: ArraySpec, entries: Entries) -> bytes:
     words = entries.values.words()
-    gaps = np.diff(entries.indices, prepend=np.int64(-1)) - 1
+    gaps = entries.indices.copy()
+    gaps[1:] -= entries.indices[:-1] + 1
     gap_width = max(1, (int(gaps.max(initial=0)).bit_length() + 7) // 8)
-    width = _value_width(words)
+    width = _value_width(entries.values, words)
     sparse_bytes, dense_bytes = len(entries) * (gap_width + width), spec.size * width
     if sparse_bytes <= dense_bytes:
         head = _ARRAY.pack(len(entries), _SPARSE, gap_width, width)
@@ -62,9 +63,13 @@ def _encode_array(spec: ArraySpec, entries: Entries) -> bytes:
     return _ARRAY.pack(len(entries), _DENSE, gap_width, width) + whole.tobytes()
 
 
-def _value_width(words: Bytes2D) -> int:
+def _value_width(values: Integers, words: Bytes2D) -> int:
+    """Return how many bytes the longest value takes, its sign included."""
     if not len(words):
         return 1
+    if values.high is None:
+        least, most = int(values.low.min()), int(values.low.max())
+        return max(most.bit_length(), (~least).bit_length()) // 8 + 1
     sign = words[:, -1] >> 7
     differs = np.flatnonzero(np.any(words != (sign * np.uint8(255))[:, None], axis=0))
     width = int(differs[-1]) + 1 if len(differs) else 1

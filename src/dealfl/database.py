@@ -7,7 +7,6 @@ older version is brought up to date when it is opened, one of a newer version is
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from dealfl.errors import BadBytes, BadInput
+from dealfl.whole_files import synchronize
 
 __all__ = ["Database"]
 
@@ -117,9 +117,9 @@ class Database:
             with closing(sqlite3.connect(part)) as copy:
                 self._db.backup(copy)
                 copy.execute("PRAGMA journal_mode = DELETE")
-            _synchronize(part)
+            synchronize(part)
             part.replace(target)
-            _synchronize(target.parent)
+            synchronize(target.parent)
         except (OSError, sqlite3.Error) as error:
             part.unlink(missing_ok=True)
             raise BadInput(f"{target} can not be written: {error}") from error
@@ -135,12 +135,3 @@ class Database:
             self._open()
         except sqlite3.DatabaseError as error:
             raise self._unusable(error) from error
-
-
-def _synchronize(path: Path) -> None:
-    """Wait until a file or folder is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -25,11 +25,10 @@ def test_a_page_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.Monke
     path = tmp_path / "page.html"
     write_html("old", path)
 
-    def full(self: Path, text: str, encoding: str) -> int:
-        self.write_bytes(text[:1].encode())
+    def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(DealError, match=r"page\.html can not be written: No space left"):
         write_html("new", path)
     assert [one.name for one in tmp_path.iterdir()] == ["page.html"]

@@ -102,12 +102,19 @@ def test_a_damaged_state_is_found_out(tmp_path: Path, place: int) -> None:
         read_state(tmp_path / "nothing")
 
 
-def test_a_state_that_can_not_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+def test_a_state_that_can_not_be_written_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "state"
     state = stopped_after(resumable_run(fleet()), 20).state()
     write_state(state, path)
     before = path.read_bytes()
-    (tmp_path / "state.part").mkdir()
-    with pytest.raises(OSError):
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(BadInput, match="No space left"):
         write_state(state, path)
     assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -84,6 +83,7 @@ def _keys(arguments: argparse.Namespace) -> int:  # noqa: ARG001
 def _init(arguments: argparse.Namespace) -> int:
     from dealfl.errors import BadInput
     from dealfl.jobs.proposals.starting import start
+    from dealfl.whole_files import replace_file
 
     path = Path(arguments.file)
     out = Path(arguments.out or f"{path.name.split('.')[0]}.toml")
@@ -94,7 +94,7 @@ def _init(arguments: argparse.Namespace) -> int:
     wishes = _wishes(arguments)
     begun = start(path, out.parent, wishes, _asking(arguments))
     text, reading = _tried(begun, out, wishes)
-    _write(out, text)
+    replace_file(out, text)
     if arguments.json:
         print(json.dumps(_plain(begun, reading, out), indent=2))
     else:
@@ -189,19 +189,6 @@ def _tried(begun: "Start", out: Path, wishes: "Wishes") -> "tuple[str, Reading]"
     sizes = Sizes.fitting(count, max(most, 1), wishes.workers, wishes.rounds)
     fleet(sizes)
     return begun.text(sizes), reading
-
-
-def _write(out: Path, text: str) -> None:
-    """Write a file as a whole or not at all."""
-    from dealfl.errors import BadInput
-
-    draft = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(out)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise BadInput(f"{out} can not be written: {error.strerror}; give another --out") from error
 
 
 # -- telling ------------------------------------------------------------------------------------

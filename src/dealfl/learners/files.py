@@ -6,11 +6,8 @@ sections), the sections, sha256 of everything before it.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
 import struct
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +16,7 @@ import msgspec
 
 from dealfl.errors import BadBytes, BadInput
 from dealfl.schema import Setting
+from dealfl.whole_files import replace_file
 
 __all__ = ["MAX_BYTES", "SavedLearner", "read", "write"]
 
@@ -60,21 +58,7 @@ def write(
     whole = hashlib.sha256()
     for part in parts:
         whole.update(part)
-    _replace(path, [*parts, whole.digest()])
-
-
-def _replace(path: Path, parts: list[bytes]) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(parts)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            Path(temporary).unlink()
-        raise
+    replace_file(path, [*parts, whole.digest()])
 
 
 def read(path: Path) -> SavedLearner:

@@ -9,6 +9,7 @@ from typing import Any
 
 from dealfl.errors import DealError
 from dealfl.pages.markup import escaped
+from dealfl.whole_files import replace_file
 
 __all__ = ["page", "write_html"]
 
@@ -45,11 +46,4 @@ def _plotly() -> str:
 
 def write_html(text: str, path: str | Path) -> None:
     """Put a page where it belongs; a reader finds the old file or the new one, never a half."""
-    target = Path(path)
-    draft = target.with_name(f"{target.name}.part")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(target)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise DealError(f"{path} can not be written: {error.strerror}") from error
+    replace_file(path, text)

@@ -16,10 +16,10 @@ from statistics import median
 
 import numpy as np
 
-from dealfl.errors import BadInput
 from dealfl.power.identification import TimedTraining, identified, relative_errors
 from dealfl.power.training_time import REFERENCE_HZ, TrainingTime
 from dealfl.report.subjects import SUBJECTS, Batch, Subject
+from dealfl.whole_files import replace_file
 from dealfl.worker import Histories, Record, Rows
 from dealfl.worker.material import material_for
 
@@ -121,14 +121,7 @@ class Calibration:
 
     def save(self, path: str | Path) -> None:
         """Write a profile that `dealfl.power.training_time.read_times` reads, or nothing at all."""
-        target = Path(path)
-        draft = target.with_name(f"{target.name}.part")
-        try:
-            draft.write_text(json.dumps(self.as_dict(), indent=2) + "\n", encoding="utf-8")
-            draft.replace(target)
-        except OSError as error:
-            draft.unlink(missing_ok=True)
-            raise BadInput(f"{path} can not be written: {error.strerror}") from None
+        replace_file(path, json.dumps(self.as_dict(), indent=2) + "\n")
 
 
 def calibrated(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from dealfl.errors import BadBytes, BadInput
 from dealfl.service.folders import JOB, LEDGER
 from dealfl.simulate import Outcome
 from dealfl.simulate.run_state import RunState, read_state, write_state
+from dealfl.whole_files import replace_file
 
 __all__ = ["KeptRun"]
 
@@ -91,11 +91,4 @@ class KeptRun:
 
     def write(self, name: str, content: bytes) -> Path:
         """Replace a file as a whole, or not at all."""
-        path = self.folder / name
-        part = path.with_name(f"{name}.part")
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-        return path
+        return replace_file(self.folder / name, content)

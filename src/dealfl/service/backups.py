@@ -18,6 +18,7 @@ from dealfl.errors import BadBytes, BadInput
 from dealfl.server import Ledger
 from dealfl.service.folders import JOB
 from dealfl.service.reading import require_alone
+from dealfl.whole_files import synchronize
 from dealfl.worker import Journal
 
 __all__ = ["MANIFEST", "Copied", "back_up", "restore"]
@@ -188,20 +189,11 @@ def _checked_copy(path: Path, draft: Path, name: str) -> Copied:
 
 
 def _replace(draft: Path, target: Path) -> None:
-    _synchronize(draft)
+    synchronize(draft)
     for suffix in _BESIDE:  # the log of the old file must not be read into the new one
         Path(f"{target}{suffix}").unlink(missing_ok=True)
     draft.replace(target)
-    _synchronize(target.parent)
-
-
-def _synchronize(path: Path) -> None:
-    """Wait until a file or folder is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    synchronize(target.parent)
 
 
 def _without(draft: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import zlib
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from dealfl.errors import BadBytes, BadInput
 from dealfl.power import Spent
 from dealfl.simulate.fleet_simulation import FleetState
 from dealfl.simulate.outcome import Round
+from dealfl.whole_files import replace_file
 
 __all__ = ["EquipmentState", "RunState", "read_state", "write_state"]
 
@@ -46,12 +46,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 def write_state(state: RunState, path: Path) -> None:
     """Replace a file by this state; a crash leaves the old one or the new one."""
     body = zlib.compress(msgspec.msgpack.encode(state), 1)
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        file.write(_MAGIC + hashlib.sha256(body).digest() + body)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    replace_file(path, _MAGIC + hashlib.sha256(body).digest() + body)
 
 
 def read_state(path: Path) -> RunState:

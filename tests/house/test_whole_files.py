@@ -1,6 +1,7 @@
 """Files are replaced as a whole, with the permissions a plain file would have."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def test_others_may_read_what_they_might_read_of_a_plain_file(tmp_path: Path) ->
 def test_content_that_breaks_off_leaves_the_old_file(tmp_path: Path) -> None:
     path = replace_file(tmp_path / "file", b"old")
 
-    def parts():  # type: ignore[no-untyped-def]
+    def parts() -> Iterator[bytes]:
         yield b"new"
         raise KeyboardInterrupt
 

@@ -68,7 +68,7 @@ def _value_width(values: Integers, words: Bytes2D) -> int:
     if not len(words):
         return 1
     if values.high is None:
-        least, most = int(values.low.min()), int(values.low.max())
+        least, most = int(values.low.min(initial=-1)), int(values.low.max(initial=0))
         return max(most.bit_length(), (~least).bit_length()) // 8 + 1
     sign = words[:, -1] >> 7
     differs = np.flatnonzero(np.any(words != (sign * np.uint8(255))[:, None], axis=0))

@@ -13,6 +13,10 @@ from typing import Any
 import pytest
 
 from dealfl.cli import main
+from dealfl.jobs import Document
+from dealfl.report.kept_run import KeptRun
+from dealfl.report.main_job import Interrupted, MainJob
+from dealfl.simulate import Outcome, Progress
 
 JOB = """
 [job]
@@ -229,6 +233,46 @@ def _kept(folder: Path) -> bool:
     )
 
 
+@pytest.mark.parametrize("rounds", [0, 1, 12])
+def test_stopped_before_the_first_or_after_the_last_round_it_goes_on(
+    job: Path, rounds: int
+) -> None:
+    """A signal may come while data is read, or when only the end is left to do."""
+    document = Document.read(job)
+
+    class Stopper:
+        def began(self, scheme: str, place: int, of: int) -> None:
+            if rounds == 0:
+                main_job.stop()
+
+        def went_on(self, progress: Progress) -> None:
+            if rounds and progress.rounds >= rounds:
+                main_job.stop()
+
+        def ended(self, outcome: Outcome) -> None:
+            pass
+
+    kept = KeptRun(job.parent / "stopped")
+    kept.begin(JOB)
+    main_job = MainJob(document, kept, compare=False)
+    with pytest.raises(Interrupted):
+        main_job.run(Stopper())
+    assert kept.unfinished
+    assert main(["run", str(job), "--alone", "--out", "stopped", "--resume"]) == 0
+    assert main(["run", str(job), "--alone", "--out", "whole"]) == 0
+    stopped_once, whole = result(Path("stopped")), result(Path("whole"))
+    for one in (stopped_once, whole):  # how well the server predicted since its own start
+        del one["outcomes"]["deal"]["prediction_error"]
+    assert stopped_once == whole
+
+
+def test_what_a_kill_left_half_written_is_no_state_and_is_swept(job: Path) -> None:
+    Path("runs/tiny").mkdir(parents=True)
+    Path("runs/tiny/state-dealabc.part").write_bytes(b"half")
+    assert main(["run", str(job), "--alone"]) == 0
+    assert not list(Path("runs/tiny").glob("*.part"))
+
+
 def test_where_a_run_was_stopped_it_is_not_begun_anew_by_accident(
     job: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -243,7 +287,6 @@ def test_where_a_run_was_stopped_it_is_not_begun_anew_by_accident(
 
 
 def test_a_changed_job_does_not_go_on(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from dealfl.jobs import Document
     from dealfl.simulate import fleet_of
     from dealfl.simulate.fleet import resumable_run
     from dealfl.simulate.run_state import write_state

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dealfl.jobs import Document
+    from dealfl.report.kept_run import KeptRun
     from dealfl.report.result import Result
 
 __all__ = ["add_parser"]
@@ -118,11 +119,9 @@ def _name(document: "Document") -> str:
     return name
 
 
-def _prepare(kept: object, arguments: argparse.Namespace, text: str) -> None:
+def _prepare(kept: "KeptRun", arguments: argparse.Namespace, text: str) -> None:
     from dealfl.errors import BadInput
-    from dealfl.report.kept_run import KeptRun
 
-    assert isinstance(kept, KeptRun)
     if arguments.resume and arguments.fresh:
         raise BadInput("--resume goes on and --fresh begins anew; give one of them")
     if arguments.resume:

@@ -29,7 +29,7 @@ class KeptRun:
     @property
     def unfinished(self) -> bool:
         """Whether a run was stopped here and can go on."""
-        return (self.folder / _OUTCOMES).exists() or any(self.folder.glob(f"{_STATE}-*"))
+        return (self.folder / _OUTCOMES).exists() or bool(self._states())
 
     def begin(self, job_text: str) -> None:
         """Remove what an earlier run has left, and keep the job as it is run."""
@@ -50,10 +50,13 @@ class KeptRun:
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
     def end(self) -> None:
-        """Remove what a run could go on from."""
+        """Remove what a run could go on from, and what a kill left half written."""
         (self.folder / _OUTCOMES).unlink(missing_ok=True)
-        for state in self.folder.glob(f"{_STATE}-*"):
-            state.unlink()
+        for file in [*self._states(), *self.folder.glob("*.part")]:
+            file.unlink()
+
+    def _states(self) -> list[Path]:
+        return [file for file in self.folder.glob(f"{_STATE}-*") if file.suffix != ".part"]
 
     def outcomes(self) -> dict[str, Outcome]:
         """Return what is done already, by scheme."""

@@ -96,20 +96,19 @@ class MainJob:
 
     def _outcome(self, scheme: str, watcher: Watcher) -> Outcome:
         fleet = fleet_of(self._document.replaced("job.scheme", scheme))
-        self._go_on_unless_stopped()
         run = self._begun(fleet, watcher)
         self._run = run
         told, kept_s = len(run.rounds), self._clock()
-        while not run.ended():
-            self._go_on_unless_stopped()
+        while not run.ended() and not self._stopped:
             run.advance()
             run.report()
             told = self._log_rounds(run, told)
-            if self._stopped or self._clock() - kept_s > _KEEP_EVERY_S:
+            if self._clock() - kept_s > _KEEP_EVERY_S:
                 self._keep(run)
                 kept_s = self._clock()
+        self._run = None  # the rest is short: from here on it is not interrupted any more
         self._keep(run)
-        self._run = None  # the rest is short, and done again if the process is killed in it
+        self._go_on_unless_stopped()
         return self._closed(run)
 
     def _begun(self, fleet: Fleet, watcher: Watcher) -> FleetRun:

@@ -41,7 +41,7 @@ class FleetRun:
         self.parts = build(fleet, problem, ledger)
         self.rounds: list[Round] = []
         self.wake_ups_of_everyone = 0
-        self.fingerprint = _fingerprint(fleet, problem)
+        self.fingerprint = _fingerprint(fleet, problem, base)
         self._progress = progress or (lambda _: None)
         self._opened_at_s = 0.0
         self._streams = {
@@ -216,8 +216,8 @@ class FleetRun:
         """Go on from where another run of the same fleet stood."""
         if state.fleet != self.fingerprint:
             raise BadInput(
-                "job or data were changed since the run was interrupted; undo the change, or "
-                "begin anew"
+                "job, data or the model to go on from were changed since the run was interrupted; "
+                "undo the change, or begin anew"
             )
         self.ledger.replace_content(state.ledger)
         for name, journal in self.parts.journals.items():
@@ -232,9 +232,10 @@ class FleetRun:
         self.wake_ups_of_everyone = state.wake_ups_of_everyone
 
 
-def _fingerprint(fleet: Fleet, problem: Problem) -> str:
-    """Return what tells one run from another: the job, and the data it is about."""
+def _fingerprint(fleet: Fleet, problem: Problem, base: Statistics | None) -> str:
+    """Return what tells one run from another: the job, its data, and what it went on from."""
     hashed = hashlib.sha256(fleet.fingerprint.encode())
+    hashed.update(b"" if base is None else base.digest().encode())
     for stream in problem.streams:
         for owner, body in stream:
             hashed.update(owner.encode())

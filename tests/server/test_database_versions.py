@@ -99,6 +99,7 @@ def test_a_migration_that_fails_leaves_the_old_version(tmp_path: Path) -> None:
         Broken(path)
     ledger = Ledger(path)
     assert ledger.version == len(Ledger.migrations)
+    assert not ledger.read("SELECT 1 FROM sqlite_master WHERE name = 'extra'"), "all or nothing"
     ledger.close()
 
 

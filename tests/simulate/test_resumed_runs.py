@@ -11,7 +11,11 @@ from dealfl.simulate import Outcome, run_fleet
 from dealfl.simulate.closing import closed
 from dealfl.simulate.fleet import resumable_run
 from dealfl.simulate.fleet_run import FleetRun
+from dealfl.simulate.problem import Problem
 from dealfl.simulate.run_state import read_state, write_state
+from dealfl.statistics import Statistics
+from dealfl.worker import Record
+from dealfl.worker.material import material_for
 from tests.simulate.fleets import fleet
 from tests.simulate.test_phone_fleets import phone_fleet
 
@@ -87,6 +91,23 @@ def test_another_job_or_other_data_can_not_go_on(tmp_path: Path) -> None:
     for other in (fleet({"job.forget_fraction": "0.5"}), fleet({"data.rows": 50})):
         with pytest.raises(BadInput, match="changed since the run was interrupted"):
             resumable_run(other, run.state())
+
+
+def test_a_run_goes_on_from_the_model_it_began_with_or_not_at_all() -> None:
+    problem = resumable_run(fleet()).problem
+    model = problem.make()
+    first = model.statistics
+    model.merge(_some(problem))
+    run = stopped_after(resumable_run(fleet(), base=model.statistics), 20)
+    for wrong in (None, first):
+        with pytest.raises(BadInput, match="the model to go on from"):
+            resumable_run(fleet(), run.state(), base=wrong)
+    assert finished(resumable_run(fleet(), run.state(), base=model.statistics)).exact
+
+
+def _some(problem: Problem) -> Statistics:
+    records = [Record(place, b"", body) for place, (_, body) in enumerate(problem.streams[0][:3])]
+    return material_for(problem.make).statistics(records)[0]
 
 
 @pytest.mark.parametrize("place", [0, 9, 45, -1])

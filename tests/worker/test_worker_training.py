@@ -17,7 +17,7 @@ from dealfl.messages import (
     Welcome,
     owner_hash,
 )
-from dealfl.worker import SCHEMES, Journal, State, Worker
+from dealfl.worker import SCHEMES, Cost, Done, Journal, State, Worker
 from tests.federation.parts import (
     KEY,
     FixedMeter,
@@ -284,3 +284,23 @@ def test_a_welcome_to_an_earlier_journal_is_not_for_this_one() -> None:
     one.handle([Welcome(job="job", worker="w", incarnation=1, journal="first")], 1.0)
     (said,) = [m for m in one.handle([], 100.0).messages if isinstance(m, Announce)]
     assert said.incarnation == 0, "it still asks for an incarnation"
+
+
+def test_saying_everything_again_costs_what_computing_it_takes() -> None:
+    class Recording(FixedMeter):
+        def cost(self, done: Done) -> Cost:
+            asked.append(done)
+            return super().cost(done)
+
+    asked: list[Done] = []
+    journal = Journal()
+    one = welcomed(journal=journal, forget_fraction="0", meter=Recording())
+    one.ingest(some_rows(4))
+    train(one, 1)
+    asked.clear()
+    one.handle([Welcome(job="job", worker="w", incarnation=2, journal=journal.mark)], 2.0)
+    (said,) = asked
+    assert said.learned.operations > 0
+    assert (said.examples, said.wakes) == (4, False)
+    (sent,) = [o.update for o in journal.outbox()]
+    assert sent.operations == said.learned.operations

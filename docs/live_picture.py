@@ -15,8 +15,8 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
 from dealfl.cli.live import LiveView
-from dealfl.report.kept_run import KeptRun
-from dealfl.report.main_job import Interrupted, MainJob
+from dealfl.runs.kept_run import KeptRun
+from dealfl.runs.main_job import Interrupted, MainJob
 from dealfl.simulate import Document, Progress
 
 PICTURE = Path(__file__).parent / "images" / "live.svg"

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from dealfl.report.result import Result
+from dealfl.runs.result import Result
 from dealfl.simulate import Document, Outcome, fleet_of, run_fleet
 from dealfl.simulate.energy import Savings
 from dealfl.simulate.outcome import Participant

@@ -14,8 +14,8 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.jobs import Document
-from dealfl.report.kept_run import KeptRun
-from dealfl.report.main_job import Interrupted, MainJob
+from dealfl.runs.kept_run import KeptRun
+from dealfl.runs.main_job import Interrupted, MainJob
 from dealfl.simulate import Outcome, Progress
 
 JOB = """

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from dealfl.report.result import Result
 from dealfl.report.summary import summary
+from dealfl.runs.result import Result
 from dealfl.server.selection import OverPromise
 from tests.report.results import real_result
 

@@ -38,8 +38,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from dealfl.service.folders import RunFolder
-    from dealfl.service.metrics import serve
+    from dealfl.runs.folders import RunFolder
+    from dealfl.runs.metrics import serve
 
     served = serve(RunFolder.at(arguments.run_folder), arguments.port, arguments.host)
     address = served.address

@@ -60,7 +60,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _info(arguments: argparse.Namespace) -> int:
-    from dealfl.service.models import opened
+    from dealfl.runs.models import opened
 
     info = opened(arguments.model, arguments.job).info()
     if arguments.json:
@@ -84,8 +84,8 @@ def _shown(value: Any) -> str:  # noqa: ANN401
 
 def _export(arguments: argparse.Namespace) -> int:
     from dealfl.errors import BadInput
-    from dealfl.service.arrays import save_arrays
-    from dealfl.service.models import export, opened
+    from dealfl.runs.arrays import save_arrays
+    from dealfl.runs.models import export, opened
 
     if not arguments.out and not arguments.arrays:
         raise BadInput("nothing to write; give --out MODEL.deal, --arrays ARRAYS.npz, or both")
@@ -110,7 +110,7 @@ def _export(arguments: argparse.Namespace) -> int:
 def _predict(arguments: argparse.Namespace) -> int:
     from dealfl.errors import BadInput
     from dealfl.learners import PersonalizedPageRank
-    from dealfl.service.models import opened, require_free
+    from dealfl.runs.models import opened, require_free
 
     if arguments.top is not None and arguments.top < 1:
         raise BadInput(f"--top {arguments.top}: give a number from 1 on")
@@ -124,7 +124,7 @@ def _predict(arguments: argparse.Namespace) -> int:
 
 
 def _predict_rows(arguments: argparse.Namespace, model: Any) -> int:  # noqa: ANN401
-    from dealfl.service.predicting import predict
+    from dealfl.runs.predicting import predict
 
     found = list(predict(model, Path(arguments.data)))
     problems = [one.problem for one in found if one.problem is not None]
@@ -134,7 +134,7 @@ def _predict_rows(arguments: argparse.Namespace, model: Any) -> int:  # noqa: AN
 
 
 def _recommend_items(arguments: argparse.Namespace, model: Any) -> int:  # noqa: ANN401
-    from dealfl.service.predicting import recommend
+    from dealfl.runs.predicting import recommend
 
     found, problems, count = recommend(model, Path(arguments.data), arguments.top or 10)
     rows = [dataclasses.asdict(one) for one in found]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dealfl.jobs import Document
-    from dealfl.report.kept_run import KeptRun
-    from dealfl.report.result import Result
+    from dealfl.runs.kept_run import KeptRun
+    from dealfl.runs.result import Result
 
 __all__ = ["add_parser"]
 
@@ -59,10 +59,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def _run(arguments: argparse.Namespace) -> int:
     from dealfl.cli.live import view_for
     from dealfl.memory import keep_freed_memory
-    from dealfl.report.kept_run import KeptRun
-    from dealfl.report.main_job import Interrupted, MainJob
     from dealfl.report.page import write_page
-    from dealfl.service.logs import configure
+    from dealfl.runs.kept_run import KeptRun
+    from dealfl.runs.logs import configure
+    from dealfl.runs.main_job import Interrupted, MainJob
 
     keep_freed_memory()
     document, text = _document(arguments)

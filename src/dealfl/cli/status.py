@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dealfl.cli.tables import add_json, print_table, short_number
 
 if TYPE_CHECKING:
-    from dealfl.service.status import RunStatus
+    from dealfl.runs.status import RunStatus
 
 __all__ = ["add_parser"]
 
@@ -49,8 +49,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def _run(arguments: argparse.Namespace) -> int:
     from dealfl.errors import BadInput
-    from dealfl.service.folders import RunFolder
-    from dealfl.service.status import run_status
+    from dealfl.runs.folders import RunFolder
+    from dealfl.runs.status import run_status
 
     if not 0.1 <= arguments.every <= 86_400:
         raise BadInput(f"--every {arguments.every:g}: give seconds from 0.1 to 86400")

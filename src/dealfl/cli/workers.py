@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dealfl.cli.tables import add_json, ago, print_table, short_number
 
 if TYPE_CHECKING:
-    from dealfl.service.status import WorkerStatus
+    from dealfl.runs.status import WorkerStatus
 
 __all__ = ["add_parser"]
 
@@ -50,8 +50,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from dealfl.service.folders import RunFolder
-    from dealfl.service.status import run_status, worker_states
+    from dealfl.runs.folders import RunFolder
+    from dealfl.runs.status import run_status, worker_states
 
     run = RunFolder.at(arguments.run_folder)
     workers, now_s = worker_states(run), run_status(run).now_s
@@ -87,8 +87,8 @@ def _row(worker: "WorkerStatus", now_s: float) -> tuple[str, ...]:
 
 def _show(arguments: argparse.Namespace) -> int:
     from dealfl.errors import unknown_name
-    from dealfl.service.folders import RunFolder
-    from dealfl.service.status import worker_rounds, worker_states
+    from dealfl.runs.folders import RunFolder
+    from dealfl.runs.status import worker_rounds, worker_states
 
     run = RunFolder.at(arguments.run_folder)
     workers = {worker.name: worker for worker in worker_states(run)}
@@ -119,8 +119,8 @@ def _shown(value: object) -> str:
 
 
 def _remove(arguments: argparse.Namespace) -> int:
-    from dealfl.service.folders import RunFolder
-    from dealfl.service.removing import remove_worker
+    from dealfl.runs.folders import RunFolder
+    from dealfl.runs.removing import remove_worker
 
     run = RunFolder.at(arguments.run_folder)
     if not arguments.yes:

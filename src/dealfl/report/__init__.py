@@ -1,1 +1,1 @@
-"""What is shown to people: experiments and their results."""
+"""What a run looks like: summary, page and plots."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dealfl.pages import Plot, told
-from dealfl.report.result import Result
 from dealfl.report.traces import NO_ROUNDS, ROUND, axis, colour, lines
 from dealfl.report.words import energy_scale, joules, labels, radio_sentence, scheme_name
+from dealfl.runs.result import Result
 from dealfl.simulate import Outcome, Round
 
 __all__ = ["cost_plots"]

@@ -8,7 +8,6 @@ from pathlib import Path
 from dealfl.pages import Cell, Plot, details, escaped, page, plot_section, table, write_html
 from dealfl.report.cost_plots import cost_plots
 from dealfl.report.phone_plots import phone_plots
-from dealfl.report.result import Result
 from dealfl.report.round_plots import round_plots
 from dealfl.report.words import (
     counted,
@@ -21,6 +20,7 @@ from dealfl.report.words import (
     terms,
     verdict,
 )
+from dealfl.runs.result import Result
 from dealfl.simulate import Outcome
 from dealfl.simulate.outcome import Participant
 

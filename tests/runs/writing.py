@@ -1,4 +1,4 @@
-"""A server that writes to a ledger without a pause: `python -m tests.service.writing LEDGER`."""
+"""A server that writes to a ledger without a pause: `python -m tests.runs.writing LEDGER`."""
 
 import sys
 

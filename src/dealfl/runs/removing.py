@@ -11,12 +11,12 @@ from typing import Any
 from dealfl.errors import BadInput, unknown_name
 from dealfl.jobs import Document
 from dealfl.jobs.selection import selection_of
+from dealfl.runs.folders import RunFolder
+from dealfl.runs.reading import require_alone
+from dealfl.runs.rebuilding import job_of, learner_for
+from dealfl.runs.status import RunStatus, run_status
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Candidate, Selector, selector
-from dealfl.service.folders import RunFolder
-from dealfl.service.reading import require_alone
-from dealfl.service.rebuilding import job_of, learner_for
-from dealfl.service.status import RunStatus, run_status
 from dealfl.statistics import Statistics
 
 __all__ = ["Removal", "remove_worker"]

@@ -12,9 +12,9 @@ from dealfl.datasets import load as load_dataset
 from dealfl.errors import BadInput
 from dealfl.features import feature_map
 from dealfl.learners import Neighbors, PersonalizedPageRank, Tikhonov
-from dealfl.service.models import export, opened
-from dealfl.service.predicting import predict, recommend
-from tests.service.runs import digits, make_run
+from dealfl.runs.models import export, opened
+from dealfl.runs.predicting import predict, recommend
+from tests.runs.runs import digits, make_run
 
 Captured = pytest.CaptureFixture[str]
 

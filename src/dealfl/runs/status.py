@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from dealfl.jobs import Job
+from dealfl.runs.folders import RunFolder
+from dealfl.runs.reading import LedgerReader, reading
 from dealfl.server.selection import OverPromise
-from dealfl.service.folders import RunFolder
-from dealfl.service.reading import LedgerReader, reading
 
 __all__ = ["OpenRound", "RunStatus", "WorkerStatus", "run_status", "worker_rounds", "worker_states"]
 

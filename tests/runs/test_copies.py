@@ -11,12 +11,12 @@ import pytest
 from dealfl.cli import main
 from dealfl.errors import BadBytes, BadInput
 from dealfl.messages import Message
+from dealfl.runs.backups import MANIFEST, back_up, restore
+from dealfl.runs.folders import RunFolder
+from dealfl.runs.models import opened
+from dealfl.runs.removing import remove_worker
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone
-from dealfl.service.backups import MANIFEST, back_up, restore
-from dealfl.service.folders import RunFolder
-from dealfl.service.models import opened
-from dealfl.service.removing import remove_worker
 from dealfl.statistics import Statistics
 from dealfl.worker import Journal, State, Worker
 from tests.federation.parts import KEY, FixedMeter, bayes, examples, row
@@ -136,7 +136,7 @@ def test_a_failure_half_way_leaves_the_old_file(
     def fails(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr("dealfl.service.backups._replace", fails)
+    monkeypatch.setattr("dealfl.runs.backups._replace", fails)
     with pytest.raises(OSError, match="no space left"):
         restore(tmp_path / "copy", run, force=True)
     assert opened(run).info()["digest"] == before

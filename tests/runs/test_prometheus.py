@@ -12,10 +12,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dealfl.cli import main
 from dealfl.errors import DealError
-from dealfl.service.folders import RunFolder
-from dealfl.service.metrics import serve
-from dealfl.service.removing import remove_worker
-from dealfl.service.status import run_status
+from dealfl.runs.folders import RunFolder
+from dealfl.runs.metrics import serve
+from dealfl.runs.removing import remove_worker
+from dealfl.runs.status import run_status
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from dealfl.errors import DealError
-from dealfl.service.folders import RunFolder
-from dealfl.service.status import RunStatus, run_status
+from dealfl.runs.folders import RunFolder
+from dealfl.runs.status import RunStatus, run_status
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

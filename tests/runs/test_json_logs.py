@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.service.logs import LOG, JsonLines, configure, log
+from dealfl.runs.logs import LOG, JsonLines, configure, log
 
 
 @pytest.fixture(autouse=True)

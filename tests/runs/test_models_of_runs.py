@@ -11,13 +11,13 @@ import pytest
 from dealfl.cli import main
 from dealfl.errors import BadBytes, BadInput, Incompatible, NotLearned
 from dealfl.learners import LEARNERS, NaiveBayes, Tikhonov, files, load
+from dealfl.runs.arrays import arrays_of
+from dealfl.runs.models import export, opened, statistics_from
+from dealfl.runs.rebuilding import learner_of
 from dealfl.server import Ledger
-from dealfl.service.arrays import arrays_of
-from dealfl.service.models import export, opened, statistics_from
-from dealfl.service.rebuilding import learner_of
 from dealfl.statistics import Statistics
 from tests.learners.subjects import SUBJECTS
-from tests.service.runs import digits, make_run
+from tests.runs.runs import digits, make_run
 
 Captured = pytest.CaptureFixture[str]
 

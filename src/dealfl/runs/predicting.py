@@ -19,8 +19,8 @@ from dealfl.jobs.sources.sifting import Reader, read_texts
 from dealfl.jobs.sources.source import SOURCES
 from dealfl.jobs.sources.tables import Chunk, Layout
 from dealfl.learners import PersonalizedPageRank
-from dealfl.service.inputs import inputs_of, placed
-from dealfl.service.models import Model
+from dealfl.runs.inputs import inputs_of, placed
+from dealfl.runs.models import Model
 
 __all__ = ["Predicted", "Recommended", "predict", "recommend"]
 

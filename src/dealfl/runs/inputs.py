@@ -23,7 +23,7 @@ from dealfl.jobs.sources.csv_source import CsvSource
 from dealfl.jobs.sources.source import SOURCES
 from dealfl.jobs.sources.tables import Chunk, Layout, chunks
 from dealfl.learners import Learner
-from dealfl.service.rebuilding import plan_without_data
+from dealfl.runs.rebuilding import plan_without_data
 
 __all__ = ["Block", "Inputs", "inputs_of", "placed"]
 

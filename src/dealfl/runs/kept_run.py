@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from dealfl.errors import BadBytes, BadInput
-from dealfl.service.folders import JOB, LEDGER
+from dealfl.runs.folders import JOB, LEDGER
 from dealfl.simulate import Outcome
 from dealfl.simulate.run_state import RunState, read_state, write_state
 from dealfl.whole_files import replace_file

@@ -15,9 +15,9 @@ import msgspec
 
 from dealfl.database import Database
 from dealfl.errors import BadBytes, BadInput
+from dealfl.runs.folders import JOB
+from dealfl.runs.reading import require_alone
 from dealfl.server import Ledger
-from dealfl.service.folders import JOB
-from dealfl.service.reading import require_alone
 from dealfl.whole_files import synchronize
 from dealfl.worker import Journal
 

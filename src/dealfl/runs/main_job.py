@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Protocol
 
 from dealfl.errors import DealError
-from dealfl.report.kept_run import KeptRun
-from dealfl.report.result import Result
-from dealfl.service.logs import log
-from dealfl.service.models import statistics_from
+from dealfl.runs.kept_run import KeptRun
+from dealfl.runs.logs import log
+from dealfl.runs.models import statistics_from
+from dealfl.runs.result import Result
 from dealfl.simulate import Document, Fleet, Outcome, Progress, fleet_of
 from dealfl.simulate.closing import closed
 from dealfl.simulate.fleet import resumable_run

@@ -13,11 +13,11 @@ import pytest
 from dealfl.cli import main
 from dealfl.errors import BadBytes, BadInput
 from dealfl.messages import Erased
+from dealfl.runs.folders import RunFolder
+from dealfl.runs.status import run_status, worker_rounds, worker_states
 from dealfl.server import Ledger
-from dealfl.service.folders import RunFolder
-from dealfl.service.status import run_status, worker_rounds, worker_states
 from tests.federation.parts import announce, joined, update
-from tests.service.runs import make_run
+from tests.runs.runs import make_run
 
 ROOT = Path(__file__).parents[2]
 Captured = pytest.CaptureFixture[str]

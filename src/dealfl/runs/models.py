@@ -13,9 +13,9 @@ import msgspec
 from dealfl.errors import BadBytes, BadInput, Incompatible
 from dealfl.jobs import Document
 from dealfl.learners import Learner, Statistics, files, load
-from dealfl.service.folders import RunFolder
-from dealfl.service.reading import reading
-from dealfl.service.rebuilding import learner_for
+from dealfl.runs.folders import RunFolder
+from dealfl.runs.reading import reading
+from dealfl.runs.rebuilding import learner_for
 
 __all__ = ["Model", "export", "opened", "statistics_from"]
 

@@ -8,14 +8,14 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.errors import BadInput, UnknownName
+from dealfl.runs.folders import RunFolder
+from dealfl.runs.models import opened
+from dealfl.runs.removing import remove_worker
+from dealfl.runs.status import run_status, worker_states
 from dealfl.server import Ledger
-from dealfl.service.folders import RunFolder
-from dealfl.service.models import opened
-from dealfl.service.removing import remove_worker
-from dealfl.service.status import run_status, worker_states
 from dealfl.statistics import Statistics
 from tests.federation.parts import announce, bayes, examples, joined, update
-from tests.service.runs import make_run
+from tests.runs.runs import make_run
 from tests.simulate import fleets
 
 Captured = pytest.CaptureFixture[str]

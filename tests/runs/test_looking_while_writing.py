@@ -9,12 +9,12 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.errors import BadInput
-from dealfl.service.backups import back_up, restore
-from dealfl.service.folders import RunFolder
-from dealfl.service.models import opened
-from dealfl.service.reading import require_alone
-from dealfl.service.removing import remove_worker
-from dealfl.service.status import run_status
+from dealfl.runs.backups import back_up, restore
+from dealfl.runs.folders import RunFolder
+from dealfl.runs.models import opened
+from dealfl.runs.reading import require_alone
+from dealfl.runs.removing import remove_worker
+from dealfl.runs.status import run_status
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def written(tmp_path: Path) -> Iterator[Path]:
     """Return a run whose server is writing."""
-    words = [sys.executable, "-m", "tests.service.writing", str(tmp_path / "ledger.db")]
+    words = [sys.executable, "-m", "tests.runs.writing", str(tmp_path / "ledger.db")]
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "begun\n"

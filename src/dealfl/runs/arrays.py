@@ -15,7 +15,7 @@ from dealfl.jobs import Document
 from dealfl.jobs.sources.columns import WordColumn, read_column
 from dealfl.learners import Learner
 from dealfl.learners.pairs import items_of
-from dealfl.service.models import Model, require_free
+from dealfl.runs.models import Model, require_free
 
 __all__ = ["arrays_of", "feature_names", "save_arrays"]
 

@@ -1,1 +1,0 @@
-"""What keeps a federation going: state, models, copies, logs and metrics."""

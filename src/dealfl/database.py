@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from dealfl.errors import BadBytes, BadInput
-from dealfl.whole_files import synchronize
+from dealfl.atomic_files import synchronize
 
 __all__ = ["Database"]
 

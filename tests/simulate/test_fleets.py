@@ -34,7 +34,7 @@ def test_other_learners_are_simulated_as_exactly(learner: str) -> None:
 
 
 def test_a_difference_to_central_training_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dealfl.server.folding import Books
+    from dealfl.server.aggregation import Books
 
     honest = Books._fold_one
 

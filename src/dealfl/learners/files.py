@@ -16,7 +16,7 @@ import msgspec
 
 from dealfl.errors import BadBytes, BadInput
 from dealfl.schema import Setting
-from dealfl.whole_files import replace_file
+from dealfl.atomic_files import replace_file
 
 __all__ = ["MAX_BYTES", "SavedLearner", "read", "write"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from dealfl.errors import DealError
 from dealfl.pages.markup import escaped
-from dealfl.whole_files import replace_file
+from dealfl.atomic_files import replace_file
 
 __all__ = ["page", "write_html"]
 

@@ -19,7 +19,7 @@ import numpy as np
 from dealfl.power.identification import TimedTraining, identified, relative_errors
 from dealfl.power.training_time import REFERENCE_HZ, TrainingTime
 from dealfl.report.subjects import SUBJECTS, Batch, Subject
-from dealfl.whole_files import replace_file
+from dealfl.atomic_files import replace_file
 from dealfl.worker import Histories, Record, Rows
 from dealfl.worker.material import material_for
 

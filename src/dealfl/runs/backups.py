@@ -18,7 +18,7 @@ from dealfl.errors import BadBytes, BadInput
 from dealfl.runs.folders import JOB
 from dealfl.runs.reading import require_alone
 from dealfl.server import Ledger
-from dealfl.whole_files import synchronize
+from dealfl.atomic_files import synchronize
 from dealfl.worker import Journal
 
 __all__ = ["MANIFEST", "Copied", "back_up", "restore"]

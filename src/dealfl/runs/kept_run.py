@@ -11,7 +11,7 @@ from dealfl.errors import BadBytes, BadInput
 from dealfl.runs.folders import JOB, LEDGER
 from dealfl.simulate import Outcome
 from dealfl.simulate.run_state import RunState, read_state, write_state
-from dealfl.whole_files import replace_file
+from dealfl.atomic_files import replace_file
 
 __all__ = ["KeptRun"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dealfl.messages import PROTOCOL, Announce, Erase, Message, Welcome
-from dealfl.server.folding import Books
+from dealfl.server.aggregation import Books
 from dealfl.server.ledger import Ledger
 from dealfl.server.roster import announced
 from dealfl.server.tables import WorkerRow

@@ -16,7 +16,7 @@ from dealfl.errors import BadInput
 from dealfl.messages import Update
 from dealfl.power import CYCLES, Cycles, LearnerCycles, TrainingTime
 from dealfl.power.training_time import require_number
-from dealfl.server.kinds import Kind, first, learned, mean, present, profiled
+from dealfl.server.device_laws import Kind, first, learned, mean, present, profiled
 from dealfl.server.tables import WorkerRow
 
 __all__ = ["Outlook", "Prediction", "Predictions"]

@@ -28,7 +28,7 @@ from dealfl.messages import (
     Withdraw,
     storable,
 )
-from dealfl.server.folding import Books
+from dealfl.server.aggregation import Books
 from dealfl.server.ledger import Ledger
 from dealfl.server.membership import Membership
 from dealfl.server.predictions import Predictions

@@ -13,7 +13,7 @@ from dealfl.worker.material import Material
 from dealfl.worker.outbox import Outbox
 from dealfl.worker.recovery import Recovery
 from dealfl.worker.tables import Record, State
-from dealfl.worker.training import Change, Scheme
+from dealfl.worker.schemes import Change, Scheme
 
 __all__ = ["Cost", "Done", "Meter", "Trainer"]
 

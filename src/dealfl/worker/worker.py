@@ -39,7 +39,7 @@ from dealfl.worker.outbox import Outbox
 from dealfl.worker.recovery import Recovery
 from dealfl.worker.tables import State
 from dealfl.worker.trainer import Meter, Trainer
-from dealfl.worker.training import scheme
+from dealfl.worker.schemes import scheme
 
 __all__ = ["Accepted", "Device", "Worker", "exact_fraction", "schema_digest"]
 

@@ -13,8 +13,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
-from dealfl.errors import BadBytes, BadInput
 from dealfl.atomic_files import synchronize
+from dealfl.errors import BadBytes, BadInput
 
 __all__ = ["Database"]
 

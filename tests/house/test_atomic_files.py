@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dealfl.errors import BadInput
 from dealfl.atomic_files import replace_file
+from dealfl.errors import BadInput
 
 
 def test_text_bytes_and_parts_are_written_alike(tmp_path: Path) -> None:

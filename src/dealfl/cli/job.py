@@ -81,9 +81,9 @@ def _keys(arguments: argparse.Namespace) -> int:  # noqa: ARG001
 
 
 def _init(arguments: argparse.Namespace) -> int:
+    from dealfl.atomic_files import replace_file
     from dealfl.errors import BadInput
     from dealfl.jobs.proposals.starting import start
-    from dealfl.atomic_files import replace_file
 
     path = Path(arguments.file)
     out = Path(arguments.out or f"{path.name.split('.')[0]}.toml")

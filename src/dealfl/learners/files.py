@@ -14,9 +14,9 @@ from typing import Annotated
 
 import msgspec
 
+from dealfl.atomic_files import replace_file
 from dealfl.errors import BadBytes, BadInput
 from dealfl.schema import Setting
-from dealfl.atomic_files import replace_file
 
 __all__ = ["MAX_BYTES", "SavedLearner", "read", "write"]
 

@@ -7,9 +7,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from dealfl.atomic_files import replace_file
 from dealfl.errors import DealError
 from dealfl.pages.markup import escaped
-from dealfl.atomic_files import replace_file
 
 __all__ = ["page", "write_html"]
 

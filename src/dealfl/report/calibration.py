@@ -16,10 +16,10 @@ from statistics import median
 
 import numpy as np
 
+from dealfl.atomic_files import replace_file
 from dealfl.power.identification import TimedTraining, identified, relative_errors
 from dealfl.power.training_time import REFERENCE_HZ, TrainingTime
 from dealfl.report.subjects import SUBJECTS, Batch, Subject
-from dealfl.atomic_files import replace_file
 from dealfl.worker import Histories, Record, Rows
 from dealfl.worker.material import material_for
 

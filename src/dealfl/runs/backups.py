@@ -13,12 +13,12 @@ from pathlib import Path
 
 import msgspec
 
+from dealfl.atomic_files import synchronize
 from dealfl.database import Database
 from dealfl.errors import BadBytes, BadInput
 from dealfl.runs.folders import JOB
 from dealfl.runs.reading import require_alone
 from dealfl.server import Ledger
-from dealfl.atomic_files import synchronize
 from dealfl.worker import Journal
 
 __all__ = ["MANIFEST", "Copied", "back_up", "restore"]

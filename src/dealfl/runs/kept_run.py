@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 
+from dealfl.atomic_files import replace_file
 from dealfl.errors import BadBytes, BadInput
 from dealfl.runs.folders import JOB, LEDGER
 from dealfl.simulate import Outcome
 from dealfl.simulate.run_state import RunState, read_state, write_state
-from dealfl.atomic_files import replace_file
 
 __all__ = ["KeptRun"]
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import msgspec
 
 from dealfl.messages import Assignment, Declined, Message, Published, Update
+from dealfl.server.aggregation import Books
 from dealfl.server.cadence import Cadence
 from dealfl.server.convergence import Convergence
-from dealfl.server.aggregation import Books
 from dealfl.server.ledger import Ledger
 from dealfl.server.membership import Membership
 from dealfl.server.predictions import Predictions

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 
+from dealfl.atomic_files import replace_file
 from dealfl.errors import BadBytes, BadInput
 from dealfl.power import Spent
 from dealfl.simulate.fleet_simulation import FleetState
 from dealfl.simulate.outcome import Round
-from dealfl.atomic_files import replace_file
 
 __all__ = ["EquipmentState", "RunState", "read_state", "write_state"]
 

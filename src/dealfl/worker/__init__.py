@@ -4,9 +4,9 @@ from dealfl.worker.device import Device, DeviceNow
 from dealfl.worker.journal import Journal
 from dealfl.worker.material import Histories, Material, Rows
 from dealfl.worker.meters import MeasuredMeter, PhoneMeter
+from dealfl.worker.schemes import SCHEMES, Scheme
 from dealfl.worker.tables import Record, State
 from dealfl.worker.trainer import Cost, Done, Meter
-from dealfl.worker.schemes import SCHEMES, Scheme
 from dealfl.worker.worker import Accepted, Worker
 
 __all__ = [

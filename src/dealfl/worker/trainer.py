@@ -12,8 +12,8 @@ from dealfl.worker.journal import Journal
 from dealfl.worker.material import Material
 from dealfl.worker.outbox import Outbox
 from dealfl.worker.recovery import Recovery
-from dealfl.worker.tables import Record, State
 from dealfl.worker.schemes import Change, Scheme
+from dealfl.worker.tables import Record, State
 
 __all__ = ["Cost", "Done", "Meter", "Trainer"]
 

@@ -37,9 +37,9 @@ from dealfl.worker.local_model import LocalModel
 from dealfl.worker.material import material_for
 from dealfl.worker.outbox import Outbox
 from dealfl.worker.recovery import Recovery
+from dealfl.worker.schemes import scheme
 from dealfl.worker.tables import State
 from dealfl.worker.trainer import Meter, Trainer
-from dealfl.worker.schemes import scheme
 
 __all__ = ["Accepted", "Device", "Worker", "exact_fraction", "schema_digest"]
 

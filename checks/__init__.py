@@ -1,0 +1,1 @@
+"""What `make check` holds the source against, beside style and types."""

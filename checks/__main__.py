@@ -1,0 +1,35 @@
+"""`python -m checks`: sizes of files, and public names that nothing reaches."""
+
+import sys
+from pathlib import Path
+
+from checks.reachable import Source, against, imported_by, unreachable
+from checks.sizes import count, too_long
+
+ROOT = Path(__file__).parents[1]
+AWAITING = ROOT / "checks" / "awaiting.txt"
+
+
+def _unreachable() -> list[str]:
+    source = Source(ROOT / "src" / "dealfl")
+    offered = [
+        (module, name)
+        for module in ("dealfl", "dealfl.learners.checks")  # the front door, the kit for tests
+        for name in source.modules[module].exported
+    ]
+    commands = [("dealfl.cli", "main"), ("dealfl.__main__", ""), ("dealfl.cli.__main__", "")]
+    plug_ins = imported_by(ROOT / "examples" / "plugin")
+    return unreachable(source, [*offered, *commands, *plug_ins])
+
+
+def main() -> int:
+    """Print what is wrong, and the size of the source; return 1 if something is wrong."""
+    problems = too_long(ROOT / "src") + against(_unreachable(), AWAITING.read_text("utf-8"))
+    print(count(ROOT / "src"))
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""A contract for import-linter: a package is used through its `__init__`."""
+
+import grimp
+from importlinter import Contract, ContractCheck, fields, output
+
+__all__ = ["FrontDoor", "side_doors"]
+
+
+def side_doors(graph: grimp.ImportGraph, root: str) -> list[tuple[str, str]]:
+    """Return imports (importer, imported) of a module from outside its own package's folder.
+
+    Imports inside functions and under TYPE_CHECKING count. A sub-package is a package.
+    """
+    found: list[tuple[str, str]] = []
+    for module in sorted(graph.modules):
+        package = module.rpartition(".")[0]
+        if graph.find_children(module) or package in ("", root):
+            continue
+        importers = sorted(graph.find_modules_that_directly_import(module))
+        outside = (name for name in importers if not f"{name}.".startswith(f"{package}."))
+        found.extend((importer, module) for importer in outside)
+    return found
+
+
+class FrontDoor(Contract):
+    """No module is imported from outside its package; `max_violations` may only shrink."""
+
+    type_name = "front_door"
+
+    max_violations = fields.IntegerField(default=0)
+
+    def check(self, graph: grimp.ImportGraph, verbose: bool) -> ContractCheck:
+        """Count the imports that go past a package's `__init__`."""
+        output.verbose_print(verbose, "Looking for imports past a package's __init__...")
+        found = side_doors(graph, self.session_options["root_packages"][0])
+        allowed = int(str(self.max_violations))
+        slack = [f"{len(found)} of {allowed} imports are left: lower max_violations"]
+        return ContractCheck(
+            kept=len(found) <= allowed,
+            warnings=slack if len(found) < allowed else [],
+            metadata={"found": found},
+        )
+
+    def render_broken_contract(self, check: ContractCheck) -> None:
+        """Print every import that should name the package instead."""
+        for importer, imported in check.metadata["found"]:
+            package = imported.rpartition(".")[0]
+            output.print_error(f"{importer} imports {imported}: import from {package}", bold=False)
+        output.new_line()

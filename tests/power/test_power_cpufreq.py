@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.power import CpufreqClock, FrequencyControl, NoClock, cpufreq_clock, phone
-from dealfl.power.cpufreq import default_repair_path
+from dealfl.power.clocks import default_repair_path
 
 LITTLE = (480000, 807000, 1306000, 1709000)
 BIG = (1402000, 1805000, 2016000, 2112000)

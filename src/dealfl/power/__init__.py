@@ -6,10 +6,22 @@
 1402000000
 """
 
-from dealfl.power.clocks import Clock, NoClock, SimulatedClock
-from dealfl.power.cpufreq import CpufreqClock, cpufreq_clock
+from dealfl.power.clocks import Clock, CpufreqClock, NoClock, SimulatedClock, cpufreq_clock
 from dealfl.power.cycles import CYCLES, Cycles, LearnerCycles, cycles_of
-from dealfl.power.device import (
+from dealfl.power.energy import DeviceRound, Energy, EnergyModel
+from dealfl.power.frequency import (
+    END,
+    FORGET,
+    LEARN,
+    FrequencyControl,
+    Setting,
+    charge_per_cycle_c,
+    critical_point,
+    efficient_frontier,
+    saving,
+)
+from dealfl.power.governors import GOVERNORS, Governor, governor
+from dealfl.power.hardware import (
     BaseLoad,
     Cluster,
     Evidence,
@@ -18,10 +30,6 @@ from dealfl.power.device import (
     Quality,
     speed_band,
 )
-from dealfl.power.energy import DeviceRound, Energy, EnergyModel
-from dealfl.power.frequency import END, FORGET, LEARN, FrequencyControl, Setting
-from dealfl.power.frontier import charge_per_cycle_c, critical_point, efficient_frontier, saving
-from dealfl.power.governors import GOVERNORS, Governor, governor
 from dealfl.power.profiles import PHONES, load_phone, phone
 from dealfl.power.replay import Phase, at_point, under_control, under_governor
 from dealfl.power.spending import PhoneSpending, Spent, Training

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field, fields
 
 from dealfl.errors import OutOfBounds
-from dealfl.power.device import BaseLoad, OperatingPoint, Phone
+from dealfl.power.hardware import BaseLoad, OperatingPoint, Phone
 
 __all__ = ["DeviceRound", "Energy", "EnergyModel"]
 

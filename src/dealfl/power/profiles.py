@@ -8,7 +8,7 @@ from typing import Any
 
 from dealfl.errors import BadInput, unknown_name
 from dealfl.plugins import Registry
-from dealfl.power.device import (
+from dealfl.power.hardware import (
     Battery,
     Cluster,
     Evidence,

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dealfl.power.device import BaseLoad, OperatingPoint, Phone
 from dealfl.power.energy import Energy, EnergyModel
 from dealfl.power.frequency import END, FrequencyControl
 from dealfl.power.governors import Governor
+from dealfl.power.hardware import BaseLoad, OperatingPoint, Phone
 
 __all__ = ["Phase", "at_point", "under_control", "under_governor"]
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from dealfl.power.cycles import LearnerCycles
-from dealfl.power.device import BaseLoad, OperatingPoint, Phone
 from dealfl.power.energy import Energy, EnergyModel
 from dealfl.power.frequency import END, FORGET, LEARN, FrequencyControl
+from dealfl.power.hardware import BaseLoad, OperatingPoint, Phone
 
 __all__ = ["PhoneSpending", "Spent", "Training"]
 

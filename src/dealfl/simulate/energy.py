@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dealfl.power import Spent
-from dealfl.power.device import SPEED_BAND
+from dealfl.power.hardware import SPEED_BAND
 
 __all__ = ["FleetEnergy", "Savings", "fleet_energy"]
 

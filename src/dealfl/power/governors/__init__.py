@@ -11,10 +11,8 @@ from types import MappingProxyType
 
 from dealfl.errors import unknown_name
 from dealfl.power.governors.base import Frequencies, Governor
-from dealfl.power.governors.conservative import Conservative
-from dealfl.power.governors.fixed import Performance, Powersave
+from dealfl.power.governors.classic import Conservative, Ondemand, Performance, Powersave
 from dealfl.power.governors.interactive import NEXUS_6, Interactive, InteractiveTunables
-from dealfl.power.governors.ondemand import Ondemand
 from dealfl.power.governors.schedutil import Schedutil
 
 __all__ = [

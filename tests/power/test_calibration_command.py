@@ -13,7 +13,7 @@ import pytest
 import dealfl.memory
 from dealfl.cli.device_actions import add_calibrate, add_measure
 from dealfl.errors import BadInput
-from dealfl.power.training_time import TrainingTime, read_times
+from dealfl.power import TrainingTime
 from dealfl.report import calibration
 from dealfl.report.calibration import Calibration, Fit, Point
 
@@ -202,7 +202,8 @@ def test_calibrate_writes_a_profile_and_json(
     shown = json.loads(capsys.readouterr().out)
     assert shown == json.loads(path.read_text())
     assert shown["memory_kept"] is False
-    assert read_times(path) == {"tikhonov": TrainingTime(2e-9, 0.003)}
+    time = shown["learners"]["tikhonov"]["time"]
+    assert TrainingTime(**time) == TrainingTime(2e-9, 0.003)
 
 
 def test_one_core_is_calibrated_whatever_the_environment_says() -> None:

@@ -13,7 +13,7 @@ import pytest
 from dealfl.errors import BadInput
 from dealfl.learners import Work
 from dealfl.memory import keep_freed_memory
-from dealfl.power.training_time import TrainingTime, read_times
+from dealfl.power import TrainingTime
 from dealfl.report import calibration
 from dealfl.report.calibration import (
     QUICK,
@@ -166,8 +166,8 @@ def test_a_profile_is_written_and_read_back(fit_of: Callable[..., Any], tmp_path
     fit = fit_of(lambda operations, before: LAW.predicted_s(operations))
     path = tmp_path / "here.json"
     Calibration((fit,), 2e9, memory_kept=True).save(path)
-    assert read_times(path) == {"fake": fit.time}
     profile = json.loads(path.read_text())
+    assert TrainingTime(**profile["learners"]["fake"]["time"]) == fit.time
     assert profile["source"] == "measured as processor time"
     assert profile["memory_kept"] is True
     assert len(profile["learners"]["fake"]["points"]) == TRIED.sizes

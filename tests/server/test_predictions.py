@@ -195,7 +195,7 @@ def test_a_restart_goes_on_and_a_damaged_state_begins_anew() -> None:
     known.observed(worker("mi"), said())
     assert again.state() == known.state()
     good = known.state()
-    changes = {b'"version": 1': b'"version": 2', b'"time"': b'"tim"', b"tikhonov": b"kikhonov"}
+    changes = {b'"version":1': b'"version":2', b'"time"': b'"tim"', b"tikhonov": b"kikhonov"}
     damaged = [good.replace(old, new) for old, new in changes.items()]
     for bad in (b"{", b"[]", b"null", good[:-9], *damaged):
         again.restore(bad)

@@ -224,7 +224,7 @@ def _table(calibration: "Calibration") -> str:
 
 
 def _row(fit: "Fit", *, known: bool) -> str:
-    from dealfl.power.training_time import REFERENCE_HZ
+    from dealfl.power import REFERENCE_HZ
 
     span = f"{fit.points[0].operations:.1e}–{fit.points[-1].operations:.1e}"
     cycles = f"{fit.time.seconds_per_operation * REFERENCE_HZ:.3g}" if known else "?"

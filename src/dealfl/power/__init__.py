@@ -22,6 +22,7 @@ from dealfl.power.frequency import (
 )
 from dealfl.power.governors import GOVERNORS, Governor, governor
 from dealfl.power.hardware import (
+    SPEED_BAND,
     BaseLoad,
     Cluster,
     Evidence,
@@ -33,7 +34,7 @@ from dealfl.power.hardware import (
 from dealfl.power.profiles import PHONES, load_phone, phone
 from dealfl.power.replay import Phase, at_point, under_control, under_governor
 from dealfl.power.spending import PhoneSpending, Spent, Training
-from dealfl.power.training_time import TimeEstimate, TrainingTime
+from dealfl.power.training_time import REFERENCE_HZ, TimeEstimate, TrainingTime
 
 __all__ = [
     "CYCLES",
@@ -42,6 +43,8 @@ __all__ = [
     "GOVERNORS",
     "LEARN",
     "PHONES",
+    "REFERENCE_HZ",
+    "SPEED_BAND",
     "BaseLoad",
     "Clock",
     "Cluster",

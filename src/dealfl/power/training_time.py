@@ -1,15 +1,12 @@
 """How long training takes: T = A·F/(c^α f^β) + B, and how A and B are followed as they change."""
 
-import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from numbers import Real
-from pathlib import Path
 
 from dealfl.errors import BadInput
 
-__all__ = ["REFERENCE_HZ", "TimeEstimate", "TrainingTime", "read_times"]
+__all__ = ["REFERENCE_HZ", "TimeEstimate", "TrainingTime"]
 
 REFERENCE_HZ = 1e9  # A is said for this clock; it also stands for a clock that is not known
 
@@ -129,39 +126,11 @@ class TimeEstimate:
             observations=self.observations + 1,
         )
 
-    def as_dict(self) -> dict[str, object]:
-        """Return all of it for a JSON file."""
-        return asdict(self) | {"information": list(self.information)}
-
-    @classmethod
-    def from_dict(cls, table: Mapping[str, object]) -> "TimeEstimate":
-        """Return what `as_dict` was made of."""
-        try:
-            time, information = table["time"], table["information"]
-            persistent, count = table["persistent_error"], table["observations"]
-        except KeyError as error:
-            raise BadInput(f"an estimate of training time needs a key {error}") from None
-        return cls(
-            _time_from(time, "time"),
-            _information_from(information),
-            require_number("persistent_error", persistent, least=-math.inf),
-            int(require_number("observations", count, least=0.0)),
-        )
-
-
-def read_times(path: str | Path) -> dict[str, TrainingTime]:
-    """Return the training time of each learner from a profile that calibration wrote."""
-    try:
-        profile = json.loads(Path(path).read_text(encoding="utf-8"))
-        learners = dict(profile["learners"])
-    except OSError as error:
-        raise BadInput(
-            f"{path}: {error.strerror}; `dealfl devices calibrate --out` writes one"
-        ) from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{path} is no profile of training times: {error!r}") from None
-    times = {name: dict(entry).get("time") for name, entry in learners.items()}
-    return {name: _time_from(time, f"{path}: {name}") for name, time in times.items()}
+    @property
+    def is_sound(self) -> bool:
+        """Whether A and B are known at all; anything may stand in a damaged file."""
+        aa, ab, bb = self.information
+        return aa > 0.0 and aa * bb > ab * ab and self.observations >= 0
 
 
 def require_number(name: str, value: object, least: float) -> float:
@@ -215,22 +184,3 @@ def _corrected(
     elif overhead_s < 0.0:
         slope, overhead_s = slope + overhead_s * ab / aa, 0.0
     return replace(time, seconds_per_operation=max(slope, 0.0), overhead_s=max(overhead_s, 0.0))
-
-
-def _time_from(table: object, where: str) -> TrainingTime:
-    if not isinstance(table, Mapping):
-        raise BadInput(f"{where}: {table!r} is no table of a training time")
-    known = TrainingTime.__dataclass_fields__
-    missing = [name for name in known if name not in table]
-    if missing:
-        raise BadInput(f"{where}: {', '.join(missing)} missing")
-    return TrainingTime(**{name: require_number(name, table[name], -math.inf) for name in known})
-
-
-def _information_from(values: object) -> Information:
-    if not isinstance(values, list | tuple) or len(values) != 3:
-        raise BadInput(f"information={values!r}: give three numbers")
-    aa, ab, bb = (require_number("information", value, least=-math.inf) for value in values)
-    if not (aa > 0.0 and aa * bb > ab * ab):
-        raise BadInput(f"information={values!r}: it must be positive definite")
-    return aa, ab, bb

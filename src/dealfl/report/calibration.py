@@ -17,8 +17,8 @@ from statistics import median
 import numpy as np
 
 from dealfl.atomic_files import replace_file
+from dealfl.power import REFERENCE_HZ, TrainingTime
 from dealfl.power.identification import TimedTraining, identified, relative_errors
-from dealfl.power.training_time import REFERENCE_HZ, TrainingTime
 from dealfl.report.subjects import SUBJECTS, Batch, Subject
 from dealfl.worker import Histories, Record, Rows
 from dealfl.worker.material import material_for
@@ -120,7 +120,7 @@ class Calibration:
         return {fit.learner: fit.as_dict() for fit in self.fits if fit.action == action}
 
     def save(self, path: str | Path) -> None:
-        """Write a profile that `dealfl.power.training_time.read_times` reads, or nothing at all."""
+        """Write a profile, or nothing at all."""
         replace_file(path, json.dumps(self.as_dict(), indent=2) + "\n")
 
 

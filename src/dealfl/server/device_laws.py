@@ -8,9 +8,8 @@ factor of two, so that one liar among ten moves little.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from dealfl.errors import BadInput
 from dealfl.power import (
@@ -23,7 +22,6 @@ from dealfl.power import (
     Training,
     TrainingTime,
 )
-from dealfl.power.training_time import require_number
 
 __all__ = ["Kind", "first", "learned", "mean", "present", "profiled"]
 
@@ -40,23 +38,11 @@ class Kind:
     energy: TimeEstimate | None  # joules for seconds
     operations_per_example: float = 0.0
 
-    def as_dict(self) -> dict[str, object]:
-        """Return all of it for JSON."""
-        return {
-            "time": self.time.as_dict(),
-            "energy": self.energy.as_dict() if self.energy else None,
-            "operations_per_example": self.operations_per_example,
-        }
-
-    @classmethod
-    def from_dict(cls, table: Mapping[str, Any]) -> Kind:
-        """Return what `as_dict` was made of."""
-        energy = table["energy"]
-        return cls(
-            TimeEstimate.from_dict(table["time"]),
-            TimeEstimate.from_dict(energy) if energy else None,
-            require_number("operations_per_example", table["operations_per_example"], least=0.0),
-        )
+    @property
+    def is_sound(self) -> bool:
+        """Whether its numbers can be; anything may stand in a damaged file."""
+        laws = (self.time, self.energy or self.time)
+        return self.operations_per_example >= 0.0 and all(law.is_sound for law in laws)
 
 
 def profiled(device: str, learner: str) -> Kind | None:

@@ -6,16 +6,15 @@ missed lately moves it further: models grow, and so does the time to fetch them.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import deque
 from dataclasses import dataclass, replace
 from statistics import median
 
-from dealfl.errors import BadInput
+import msgspec
+
 from dealfl.messages import Update
 from dealfl.power import CYCLES, Cycles, LearnerCycles, TrainingTime
-from dealfl.power.training_time import require_number
 from dealfl.server.device_laws import Kind, first, learned, mean, present, profiled
 from dealfl.server.tables import WorkerRow
 
@@ -35,6 +34,24 @@ _ALIKE = LearnerCycles(Cycles(1.0), Cycles(1.0))  # a learner that was not measu
 _NEW_SHARE = 0.05
 _LITTLE = 0.01  # of those held: so much more may be evicted than before
 _ERRORS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What survives a restart, as JSON."""
+
+    version: int
+    learner: str
+    operations_per_example: float
+    evicted_share: float
+    evictions: int
+    kinds: dict[str, Kind]
+
+    @property
+    def is_sound(self) -> bool:
+        figures = (self.operations_per_example, self.evicted_share, self.evictions)
+        kinds = self.kinds.values()
+        return all(figure >= 0 for figure in figures) and all(kind.is_sound for kind in kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,33 +188,28 @@ class Predictions:
     def state(self) -> bytes:
         """Return what must survive a restart; the same object as long as nothing changes."""
         if self._state is None:
-            content = {
-                "version": _VERSION,
-                "learner": self._learner,
-                "operations_per_example": self._operations_per_example,
-                "evicted_share": self._evicted_share,
-                "evictions": self._evictions,
-                "kinds": {name: kind.as_dict() for name, kind in self._kinds.items()},
-            }
-            self._state = json.dumps(content).encode()
+            known = _Known(
+                _VERSION,
+                self._learner,
+                self._operations_per_example,
+                self._evicted_share,
+                self._evictions,
+                self._kinds,
+            )
+            self._state = msgspec.json.encode(known)
         return self._state
 
     def restore(self, state: bytes) -> None:
-        """Go on from a state; from nothing if it is empty, of another version or damaged."""
+        """Resume from a state; from nothing if it is empty, of another version or damaged."""
         self._clear()
         try:
-            content = json.loads(state) if state else {}
-            if content.get("version") != _VERSION or content.get("learner") != self._learner:
-                return
-            kinds = {name: Kind.from_dict(table) for name, table in content["kinds"].items()}
-            rate, share, evictions = (
-                require_number(name, content[name], least=0.0)
-                for name in ("operations_per_example", "evicted_share", "evictions")
-            )
-        except (BadInput, ValueError, KeyError, TypeError, AttributeError):
+            known = msgspec.json.decode(state, type=_Known)
+        except msgspec.DecodeError:
             return
-        self._kinds, self._operations_per_example = kinds, rate
-        self._evicted_share, self._evictions, self._state = share, int(evictions), state
+        if known.version == _VERSION and known.learner == self._learner and known.is_sound:
+            self._kinds, self._operations_per_example = known.kinds, known.operations_per_example
+            self._evicted_share, self._evictions = known.evicted_share, known.evictions
+            self._state = state
 
 
 def _plausible(update: Update) -> bool:

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from dealfl.power import Spent
-from dealfl.power.hardware import SPEED_BAND
+from dealfl.power import SPEED_BAND, Spent
 
 __all__ = ["FleetEnergy", "Savings", "fleet_energy"]
 

@@ -13,7 +13,7 @@ import pytest
 from dealfl.datasets import CATALOG, Content, DataFile, Dataset, Places, State, Task, check, load
 from dealfl.datasets.columns import Columns
 from dealfl.datasets.examples import load_entry
-from dealfl.datasets.files import contents_of, verified
+from dealfl.datasets.files import read_all, verify
 from dealfl.datasets.formats import TargetColumn
 from dealfl.errors import BadBytes, BadInput, DatasetMissing, DealError
 
@@ -54,7 +54,7 @@ def put(directory: Path | None, name: str, data: bytes) -> Path:
 
 
 def read(places: Places, dataset: Dataset = TINY) -> bytes:
-    (content,) = contents_of(dataset, places, download=False)
+    (content,) = read_all(dataset, places, download=False)
     return content.data
 
 
@@ -203,12 +203,12 @@ def test_check_reads_every_row(places: Places) -> None:
 
 def test_a_jester_table_saved_by_another_program_is_known_by_its_values(real: Places) -> None:
     dataset = CATALOG["jester"]
-    (content,) = contents_of(dataset, real, download=False)
+    (content,) = read_all(dataset, real, download=False)
     windows = content.data.replace(b",99", b",99.00").replace(b"\n", b"\r\n")
     tampered = windows.replace(b"-7.82", b"-7.81", 1)
 
     def read_as(data: bytes) -> Content:
-        return verified(dataset.files[0], Content("saved.csv", data), "save it again")
+        return verify(dataset.files[0], Content("saved.csv", data), "save it again")
 
     assert read_as(windows).data == windows
     with pytest.raises(BadBytes, match=r"saved\.csv: checksum is .*; save it again"):

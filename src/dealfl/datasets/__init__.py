@@ -7,16 +7,14 @@
 """
 
 from dealfl.datasets.catalog import CATALOG, catalogued
-from dealfl.datasets.checking import Finding, State, check
+from dealfl.datasets.catalog.regression import yearpredictionmsd_like
 from dealfl.datasets.content import Content
 from dealfl.datasets.datafile import DataFile
 from dealfl.datasets.dataset import Dataset, Task
 from dealfl.datasets.domain import Domain
-from dealfl.datasets.examples import Examples, load
-from dealfl.datasets.files import fetch
+from dealfl.datasets.examples import Examples, Finding, State, check, load
+from dealfl.datasets.files import Places, fetch
 from dealfl.datasets.partition import by_owner, label_skewed, uniform
-from dealfl.datasets.places import Places
-from dealfl.datasets.timbre import yearpredictionmsd_like
 
 __all__ = [
     "CATALOG",

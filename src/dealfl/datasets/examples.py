@@ -1,7 +1,8 @@
-"""Loading a dataset by its name."""
+"""Loading a dataset by its name, and checking that its files are what they should be."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,19 +10,19 @@ from numpy.typing import NDArray
 
 from dealfl.datasets.catalog import catalogued
 from dealfl.datasets.content import Content
+from dealfl.datasets.datafile import DataFile
 from dealfl.datasets.dataset import Dataset
-from dealfl.datasets.files import contents_of
+from dealfl.datasets.files import Places, describe_remedy, read_all, read_verified
 from dealfl.datasets.formats import Table
-from dealfl.datasets.places import Places
 from dealfl.datasets.ratings import Histories, Interactions
-from dealfl.errors import BadBytes, BadInput
+from dealfl.errors import BadBytes, BadInput, DatasetMissing
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from dealfl.datasets.formats import Matrix
 
-__all__ = ["Examples", "load", "parsed_of"]
+__all__ = ["Examples", "Finding", "State", "check", "load", "load_entry"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,14 +101,14 @@ def load_entry(
     """Return the examples of a catalog entry, wherever the entry comes from."""
     if dataset.make is not None:
         return _from_table(dataset.name, dataset.make(rows or dataset.rows), None)
-    parsed = parsed_of(dataset, contents_of(dataset, places, download))
+    parsed = _parse(dataset, read_all(dataset, places, download))
     if isinstance(parsed, Table):
         return _from_table(dataset.name, parsed, rows)
     threshold = dataset.liked_from if liked_from is None else liked_from
     return _from_histories(dataset.name, parsed.histories(threshold), rows)
 
 
-def parsed_of(dataset: Dataset, contents: Sequence[Content]) -> Table | Interactions:
+def _parse(dataset: Dataset, contents: Sequence[Content]) -> Table | Interactions:
     """Return what a dataset's files hold; BadBytes if not as many rows as published."""
     assert dataset.read is not None, f"{dataset.name} is catalogued without a reader"
     parsed = dataset.read(contents)
@@ -129,3 +130,66 @@ def _from_histories(name: str, histories: Histories, rows: int | None) -> Exampl
     items, times = histories.items[:rows], histories.times
     kept = None if times is None else times[: items.nnz]
     return Examples(name, items, owners=histories.owners[:rows], times=kept)
+
+
+# -- checking -----------------------------------------------------------------------------------
+
+
+class State(StrEnum):
+    """What was found of a file."""
+
+    OK = "ok"
+    MISSING = "missing"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one file of a dataset."""
+
+    dataset: str
+    file: str
+    state: State
+    detail: str = ""
+
+
+def check(dataset: Dataset, places: Places) -> list[Finding]:
+    """Return what was found of each file: checksums first, then every row is read.
+
+    >>> from dealfl.datasets import CATALOG
+    >>> [finding.state.value for finding in check(CATALOG["movielens"], Places(cache=None))]
+    ['missing']
+    """
+    if dataset.make is not None:
+        return [_check_made(dataset)]
+    contents: list[Content] = []
+    findings = [_check_file(dataset, file, places, contents) for file in dataset.files]
+    if len(contents) < len(dataset.files):
+        return findings
+    try:
+        _parse(dataset, contents)
+    except BadInput as error:
+        return [Finding(dataset.name, f.path, State.DAMAGED, str(error)) for f in dataset.files]
+    return findings
+
+
+def _check_file(
+    dataset: Dataset, file: DataFile, places: Places, contents: list[Content]
+) -> Finding:
+    try:
+        contents.append(read_verified(dataset, file, places))
+    except DatasetMissing:
+        return Finding(dataset.name, file.path, State.MISSING, describe_remedy(dataset, file))
+    except BadInput as error:
+        return Finding(dataset.name, file.path, State.DAMAGED, str(error))
+    found = places.find(file)
+    return Finding(dataset.name, file.path, State.OK, str(found.path) if found else "")
+
+
+def _check_made(dataset: Dataset) -> Finding:
+    assert dataset.make is not None
+    try:
+        dataset.make(1)
+    except DatasetMissing as error:
+        return Finding(dataset.name, dataset.origin, State.MISSING, str(error))
+    return Finding(dataset.name, dataset.origin, State.OK)

@@ -1,18 +1,93 @@
-"""Data files as verified bytes: found here or downloaded, and never trusted without a checksum."""
+"""Files of datasets: where they lie, how they are downloaded, whether they are the right ones."""
 
 import hashlib
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from dealfl.atomic_files import replace_file
 from dealfl.datasets.content import Content
 from dealfl.datasets.datafile import DataFile
 from dealfl.datasets.dataset import Dataset
-from dealfl.datasets.places import Places
-from dealfl.errors import BadBytes, DatasetMissing
+from dealfl.errors import BadBytes, BadInput, DatasetMissing
 
-__all__ = ["contents_of", "fetch", "how_to_get", "read_verified", "verified"]
+__all__ = [
+    "Found",
+    "Places",
+    "describe_remedy",
+    "download",
+    "fetch",
+    "read_all",
+    "read_verified",
+    "verify",
+]
+
+_TIMEOUT_S = 60
 
 
-def contents_of(dataset: Dataset, places: Places, download: bool) -> list[Content]:
+# -- places -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file that is here, and which place it was found in."""
+
+    path: Path
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The directories that are searched, in this order; downloads go to the cache.
+
+    Examples
+    --------
+    >>> places = Places.from_environment({"DEALFL_CACHE": "here", "DEALFL_DATA": "there"})
+    >>> [(place, str(directory)) for place, directory in places.named().items()]
+    [('cache', 'here'), ('DEALFL_DATA', 'there')]
+    """
+
+    cache: Path | None
+    data: Path | None = None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Places":
+        """Return the places that DEALFL_CACHE (default: the user's cache) and DEALFL_DATA name."""
+        cache, data = environment.get("DEALFL_CACHE"), environment.get("DEALFL_DATA")
+        return cls(Path(cache) if cache else _user_cache(), Path(data) if data else None)
+
+    def named(self) -> dict[str, Path]:
+        """Return the directories that are searched, by name."""
+        both = {"cache": self.cache, "DEALFL_DATA": self.data}
+        return {name: path for name, path in both.items() if path is not None}
+
+    def find(self, file: DataFile) -> Found | None:
+        """Return where a file lies, under any of the names it may have; None if nowhere."""
+        for place, directory in self.named().items():
+            for name in file.accepted_paths:
+                if (directory / name).is_file():
+                    return Found(directory / name, place)
+        return None
+
+    def missing(self, dataset: Dataset) -> list[DataFile]:
+        """Return the files of a dataset that are nowhere here."""
+        return [file for file in dataset.files if self.find(file) is None]
+
+
+def _user_cache() -> Path | None:
+    try:
+        import pooch  # type: ignore[import-untyped]
+    except ImportError:
+        return None  # what pooch would have downloaded can not be there
+    return Path(pooch.os_cache("dealfl")).expanduser()
+
+
+# -- reading ------------------------------------------------------------------------------------
+
+
+def read_all(dataset: Dataset, places: Places, download: bool) -> list[Content]:
     """Return the verified content of every file of a dataset, in the catalog's order."""
     if places.missing(dataset):
         if not download:
@@ -26,67 +101,22 @@ def read_verified(dataset: Dataset, file: DataFile, places: Places) -> Content:
     found = places.find(file)
     if found is None:
         raise _missing(dataset, places, "no download was asked for")
-    remedy = f"delete {found.path} and {how_to_get(dataset, file)}"
-    return verified(file, Content.read(found.path), remedy)
+    remedy = f"delete {found.path} and {describe_remedy(dataset, file)}"
+    return verify(file, Content.read(found.path), remedy)
 
 
-def how_to_get(dataset: Dataset, file: DataFile) -> str:
+def describe_remedy(dataset: Dataset, file: DataFile) -> str:
     """Return what a user has to do for a file that is missing or damaged."""
     return f"run `dealfl datasets fetch {dataset.name}`" if file.url else dataset.how_to_get
 
 
-def verified(file: DataFile, packed: Content, remedy: str) -> Content:
+def verify(file: DataFile, packed: Content, remedy: str) -> Content:
     """Return what is inside `packed`; BadBytes if no checksum of the file fits, with `remedy`."""
     content = packed.unpack(file.member)
     if not file.has_checksum or file.sha256 == _sha256(packed.data) or _fits(file, content):
         return content
     expected, found = _expected_and_found(file, content)
     raise BadBytes(f"{packed.name}: checksum is {found}, expected {expected}; {remedy}")
-
-
-def fetch(dataset: Dataset, places: Places) -> list[Path]:
-    """Download the files of a dataset that are missing here into the cache; return their paths."""
-    missing = places.missing(dataset)
-    if missing and not all(file.url for file in missing):
-        raise _missing(dataset, places, "it can not be downloaded automatically")
-    if missing and places.cache is None:
-        raise _missing(dataset, places, 'downloads need `pip install "dealfl[datasets]"`')
-    paths: list[Path] = []
-    for url in dict.fromkeys(file.url for file in missing):
-        together = [file for file in missing if file.url == url]
-        paths += _fetch_together(dataset, together, places)
-    return paths
-
-
-def _missing(dataset: Dataset, places: Places, why: str) -> DatasetMissing:
-    missing = places.missing(dataset) or list(dataset.files)
-    names = " and ".join(PurePosixPath(file.unpacked_path).name for file in missing)
-    url = missing[0].url
-    how = (
-        f"get {url} and put it, or {names} from it," if url else f"{dataset.how_to_get} as {names}"
-    )
-    named = places.named().values()
-    folders = " or ".join(str(directory / missing[0].folder) for directory in named)
-    where = folders or f"{missing[0].folder} below a directory that DEALFL_DATA names"
-    return DatasetMissing(f"dataset {dataset.name} is not here ({why}): {how} into {where}")
-
-
-def _fetch_together(dataset: Dataset, files: list[DataFile], places: Places) -> list[Path]:
-    from dealfl.datasets.download import downloaded, store
-
-    assert places.cache is not None
-    url = files[0].url
-    assert url is not None
-    try:
-        archive = downloaded(url, places.cache)
-        paths = []
-        for file in files:
-            remedy = f"{url} serves another {file.path} now; get it elsewhere"
-            content = verified(file, archive, remedy)
-            paths.append(store(content.data, places.cache / file.unpacked_path))
-    except OSError as error:
-        raise _missing(dataset, places, f"the download failed: {error}") from error
-    return paths
 
 
 def _fits(file: DataFile, content: Content) -> bool:
@@ -109,3 +139,76 @@ def _sha256(data: bytes) -> str:
 
 def _md5(data: bytes) -> str:
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+def _missing(dataset: Dataset, places: Places, why: str) -> DatasetMissing:
+    missing = places.missing(dataset) or list(dataset.files)
+    names = " and ".join(PurePosixPath(file.unpacked_path).name for file in missing)
+    url = missing[0].url
+    how = (
+        f"get {url} and put it, or {names} from it," if url else f"{dataset.how_to_get} as {names}"
+    )
+    named = places.named().values()
+    folders = " or ".join(str(directory / missing[0].folder) for directory in named)
+    where = folders or f"{missing[0].folder} below a directory that DEALFL_DATA names"
+    return DatasetMissing(f"dataset {dataset.name} is not here ({why}): {how} into {where}")
+
+
+# -- downloading --------------------------------------------------------------------------------
+
+
+def fetch(dataset: Dataset, places: Places) -> list[Path]:
+    """Download the files of a dataset that are missing here into the cache; return their paths."""
+    missing = places.missing(dataset)
+    if missing and not all(file.url for file in missing):
+        raise _missing(dataset, places, "it can not be downloaded automatically")
+    if missing and places.cache is None:
+        raise _missing(dataset, places, 'downloads need `pip install "dealfl[datasets]"`')
+    paths: list[Path] = []
+    for url in dict.fromkeys(file.url for file in missing):
+        together = [file for file in missing if file.url == url]
+        paths += _fetch_together(dataset, together, places)
+    return paths
+
+
+def _fetch_together(dataset: Dataset, files: list[DataFile], places: Places) -> list[Path]:
+    cache, url = places.cache, files[0].url
+    assert cache is not None
+    assert url is not None
+    try:
+        archive = download(url, cache)
+    except OSError as error:
+        raise _missing(dataset, places, f"the download failed: {error}") from error
+    contents = {
+        file: verify(file, archive, f"{url} serves another {file.path} now; get it elsewhere")
+        for file in files
+    }
+    try:
+        return [_store(content, cache / file.unpacked_path) for file, content in contents.items()]
+    except (OSError, BadInput) as error:
+        raise _missing(dataset, places, f"the download failed: {error}") from error
+
+
+def download(url: str, cache: Path) -> Content:
+    """Return what `url` serves; an OSError if it does not come whole."""
+    try:
+        import tqdm  # noqa: F401 - pooch asks for it by a ValueError that names no remedy
+        from pooch import HTTPDownloader
+    except ImportError as error:
+        raise DatasetMissing(
+            f'downloading {url} needs {error.name}; run `pip install "dealfl[datasets]"`'
+        ) from error
+
+    cache.mkdir(parents=True, exist_ok=True)
+    # a server that packs or unpacks on the way would change what the checksums are of
+    as_is = {"Accept-Encoding": "identity"}
+    fetched = HTTPDownloader(True, chunk_size=1 << 16, timeout=_TIMEOUT_S, headers=as_is)
+    with tempfile.TemporaryDirectory(prefix=".partial-", dir=cache) as directory:
+        path = Path(directory) / "download"
+        fetched(url, str(path), None)
+        return Content(url, path.read_bytes())
+
+
+def _store(content: Content, path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return replace_file(path, content.data)

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from dealfl.datasets.bundled import digits
 from dealfl.datasets.columns import Columns
 from dealfl.datasets.datafile import DataFile
 from dealfl.datasets.dataset import Dataset, Task
 from dealfl.datasets.domain import Domain
-from dealfl.datasets.formats import Cifar, Libsvm, TargetColumn
+from dealfl.datasets.formats import Cifar, Libsvm, Table, TargetColumn
+from dealfl.errors import DatasetMissing
 
 __all__ = ["CIFAR10", "CIFAR10_FULL", "COVTYPE", "DIGITS", "MUSHROOMS", "PHISHING"]
 
@@ -110,6 +110,23 @@ COVTYPE = Dataset(
     tuning={"tikhonov_classifier": {"fraction_bits": 13}},  # 2^13: whole metres stay whole
 )
 
+
+def load_digits(rows: int) -> Table:
+    """Return the first of scikit-learn's 1,797 handwritten digits, 8×8 pixels from 0 to 16.
+
+    >>> load_digits(rows=3).targets.tolist()
+    [0, 1, 2]
+    """
+    try:
+        from sklearn import datasets  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise DatasetMissing(
+            'dataset digits comes with scikit-learn; run `pip install "dealfl[sklearn]"`'
+        ) from error
+    pixels, labels = datasets.load_digits(return_X_y=True)
+    return Table(pixels[:rows].astype(np.uint8), labels[:rows].astype(np.int64))
+
+
 DIGITS = Dataset(
     name="digits",
     task=Task.CLASSIFICATION,
@@ -118,7 +135,7 @@ DIGITS = Dataset(
     columns=64,
     licence=_UCI_LICENCE,
     address=f"{_UCI}/dataset/80/optical+recognition+of+handwritten+digits",
-    make=digits,
+    make=load_digits,
     origin="bundled with scikit-learn",
     domain=Domain.alike(64, 0, 16),
     classes=tuple(range(10)),

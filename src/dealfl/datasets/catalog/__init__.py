@@ -6,8 +6,8 @@ rows that are learned: a job's settings must not depend on anybody's example.
 
 from typing import Any
 
+from dealfl.datasets.catalog import classification, recommendation, regression
 from dealfl.datasets.dataset import Dataset
-from dealfl.datasets.entries import classification, recommendation, regression
 from dealfl.errors import BadInput, unknown_name
 from dealfl.plugins import Registry
 

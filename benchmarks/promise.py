@@ -20,10 +20,7 @@ from typing import Any
 
 from reporting import Report, main, progress
 
-from dealfl.simulate import Document, Estimate, Round, fleet_of
-from dealfl.simulate.closing import closed
-from dealfl.simulate.fleet import resumable_run
-from dealfl.simulate.fleet_run import FleetRun
+from dealfl.simulate import Document, Estimate, FleetRun, Round, finish, fleet_of, start_run
 
 ASKED, AIMED = 0.5, 0.2  # of the energy of waking everyone, and of a uniform choice
 STAYS_ROUNDS, STAYS_S = 3, 3600.0
@@ -122,7 +119,7 @@ def begun(task: Task, chosen: Way, seed: int) -> FleetRun:
     for key, value in {**longest, **task.keys, **chosen.keys}.items():
         section, _, name = key.partition(".")
         tables[section] = {**tables[section], name: value}
-    return resumable_run(fleet_of(replace(document, tables=tables)))
+    return start_run(fleet_of(replace(document, tables=tables)))
 
 
 def until_reached(task: Task, chosen: Way, seed: int) -> Reached:
@@ -132,7 +129,7 @@ def until_reached(task: Task, chosen: Way, seed: int) -> Reached:
         while not (found := _first(run.rounds, task.target)) and not run.ended():
             run.advance()
         figures = _figures(run, found)
-        assert closed(run, "reached").exact, "the model is not that of central training"
+        assert finish(run).exact, "the model is not that of central training"
         return figures
     finally:
         run.close()

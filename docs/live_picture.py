@@ -8,16 +8,15 @@ from __future__ import annotations
 import io
 import re
 import tempfile
-from importlib import resources
 from pathlib import Path
 
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
 from dealfl.cli.live import LiveView
-from dealfl.runs.kept_run import KeptRun
-from dealfl.runs.main_job import Interrupted, MainJob
-from dealfl.simulate import Document, Progress
+from dealfl.runs.folder import RunFolder
+from dealfl.runs.run import Interrupted, Run, default_job
+from dealfl.simulate import Document, Progress, fleet_of
 
 PICTURE = Path(__file__).parent / "images" / "live.svg"
 _SCHEME, _ROUND = 2, 18  # the first scheme is done by then, and the second well under way
@@ -29,12 +28,12 @@ class PhotographedView(LiveView):
 
     def __init__(self, title: str) -> None:
         super().__init__(io.StringIO(), title)
-        self.job: MainJob | None = None
+        self.job: Run | None = None
         self.picture = ""
 
-    def went_on(self, progress: Progress) -> None:
+    def show_progress(self, progress: Progress) -> None:
         """Show how far it is, and take the picture if it is time to."""
-        super().went_on(progress)
+        super().show_progress(progress)
         if self._place == _SCHEME and progress.rounds == _ROUND and not self.picture:
             self.picture = self._photographed()
             if self.job is not None:
@@ -56,12 +55,12 @@ def _without_fonts() -> str:
 
 def main() -> None:
     """Run the main job until the moment, and write the picture."""
-    text = resources.files("dealfl.report").joinpath("digits.toml").read_text("utf-8")
+    text = default_job()
     view = PhotographedView("digits")
     with tempfile.TemporaryDirectory() as folder:
-        kept = KeptRun(Path(folder) / "digits")
-        kept.begin(text)
-        view.job = MainJob(Document.parse(text, "digits.toml"), kept)
+        run_folder = RunFolder(Path(folder) / "digits")
+        run_folder.prepare(text)
+        view.job = Run(fleet_of(Document.parse(text, "digits.toml")), run_folder)
         try:
             with view:
                 view.job.run(view)

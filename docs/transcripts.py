@@ -53,10 +53,10 @@ class Recorder(Simulation):
         self.lines: list[str] = []
         self.lose: tuple[str, str] | None = None
 
-    def sent(self, sender: str, step: Step) -> None:
+    def send(self, sender: str, step: Step) -> None:
         """Note the messages of a step, and send those that are not to be lost."""
         arriving = tuple(one for one in step.messages if not self._noted_as_lost(sender, one))
-        super().sent(sender, Step(arriving, step.wake_at_s))
+        super().send(sender, Step(arriving, step.wake_at_s))
 
     def _noted_as_lost(self, sender: str, message: Message) -> bool:
         name, receiver = type(message).__name__, message.worker or "all"
@@ -121,6 +121,6 @@ def erasure_transcript() -> str:
     recorder.run(2.5)
     recorder.lines = [line for line in recorder.lines if "Update" in line]
     hashes = tuple(sorted(owner_hash(_KEY, owner) for owner in ("ann", "cem")))
-    recorder.sent("", recorder.server.erase("r1", hashes, recorder.now_s))
+    recorder.send("", recorder.server.erase("r1", hashes, recorder.now_s))
     recorder.run(21.0)
     return "\n".join(recorder.lines)

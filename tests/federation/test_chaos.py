@@ -103,7 +103,7 @@ class Chaos:
         request = f"request {len(self.erased)}"
         hashes = [owner_hash(KEY, owner)]
         step = self.simulation.server.erase(request, hashes, self.simulation.now_s)
-        self.simulation.sent("", step)
+        self.simulation.send("", step)
 
     def step(self) -> None:
         names = sorted(self.journals)

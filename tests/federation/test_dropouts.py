@@ -6,8 +6,7 @@ from itertools import pairwise
 from dealfl.messages import Assignment, Step, Update
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Uniform
-from dealfl.simulate import Network, Simulation
-from dealfl.simulate.events import Returns
+from dealfl.simulate import Network, Returns, Simulation
 from dealfl.statistics import Statistics
 from dealfl.worker import Cost, Done, Journal, Worker
 from tests.federation.parts import KEY, bayes, row, statistics_of
@@ -53,7 +52,7 @@ class Dropouts(Simulation):
         features = [self.random.choice((0.0, 0.5, 1.0)) for _ in range(3)]
         one.ingest([("person", row(*features, target=self.random.choice("ab")))])
 
-    def sent(self, sender: str, step: Step) -> None:
+    def send(self, sender: str, step: Step) -> None:
         """Let assigned workers drop out before the assignment reaches them."""
         for message in step.messages:
             if isinstance(message, Assignment) and self.random.random() < self.chance:
@@ -61,7 +60,7 @@ class Dropouts(Simulation):
                 self.at(self.now_s + 1.5 * TTL_S, Returns(message.worker, "dropped out"))
             if isinstance(message, Update):
                 self._arrive(self.workers[sender])
-        super().sent(sender, step)
+        super().send(sender, step)
 
     def _back(self, event: Returns) -> None:
         self.asleep.discard(event.name)

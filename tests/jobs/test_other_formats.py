@@ -7,8 +7,7 @@ import pytest
 
 from dealfl.errors import BadInput
 from dealfl.jobs import Document
-from dealfl.simulate import fleet_of
-from dealfl.simulate.problem import problem_of
+from dealfl.simulate import fleet_of, split_examples
 from dealfl.worker import Histories
 from tests.jobs.foreign_files import ratings, reading, refused, write
 
@@ -39,7 +38,7 @@ count = 1
         "line 5, column 'item': 'gin' is none of: tea, milk, rum"
     ]
     write(tmp_path, "data.csv", data + "cid,tea,5,9\ncid,milk,5,2\ncid,rum,5,5\n" * 2)
-    streams = problem_of(fleet_of(Document.parse(job, "job.toml", tmp_path)), 1).streams
+    streams = split_examples(fleet_of(Document.parse(job, "job.toml", tmp_path)), 1).streams
     items = [Histories.decode(body) for owner, body in streams[0] if owner == "cid"]
     assert items in ([], [1, 2, 0])
 

@@ -11,8 +11,7 @@ from dealfl.jobs import Document
 from dealfl.jobs.sources.tables import Chunk
 from dealfl.jobs.sources.watching import watched
 from dealfl.learners import Tikhonov
-from dealfl.simulate import fleet_of, run_fleet
-from dealfl.simulate.problem import problem_of
+from dealfl.simulate import fleet_of, run_fleet, split_examples
 from dealfl.worker import Rows
 from tests.jobs.foreign_files import DATA, JOB, houses, iris, plan, reading, refused, write
 
@@ -178,7 +177,7 @@ def test_owners_stay_whole_and_rows_arrive_in_the_order_of_time(tmp_path: Path) 
     rows = [f"owner {n % 5},{100 - n},{n % 5},0,x,x,{n / 20}" for n in range(100)]
     write(tmp_path, "data.csv", "\n".join([DATA.splitlines()[0], *rows]))
     fleet = fleet_of(Document.parse(job, "job.toml", tmp_path))
-    problem = problem_of(fleet, 1)
+    problem = split_examples(fleet, 1)
     owners = [{owner for owner, _ in stream} for stream in problem.streams]
     assert not owners[0] & owners[1]
     assert owners[0] | owners[1] == {f"owner {n}" for n in range(5)}

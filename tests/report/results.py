@@ -4,9 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dealfl.runs.result import Result
-from dealfl.simulate import Document, Outcome, fleet_of, run_fleet
-from dealfl.simulate.energy import Savings
-from dealfl.simulate.outcome import Participant
+from dealfl.simulate import Document, Outcome, Participant, Savings, fleet_of, run_fleet
 
 ROOT = Path(__file__).parents[2]
 SCHEMES = ("deal", "original", "newfl", "incremental")

@@ -29,8 +29,8 @@ def test_a_terminal_gets_a_panel_and_a_file_gets_lines() -> None:
 def test_the_panel_shows_rounds_workers_quality_energy_and_what_was_forgotten() -> None:
     stream = Terminal()
     with LiveView(stream, "digits") as view:
-        view.began("deal", 1, 4)
-        view.went_on(progress(7))
+        view.start_scheme("deal", 1, 4)
+        view.show_progress(progress(7))
     shown = stream.getvalue()
     for words in ("digits", "deal (1 of 4)", "7 of 30", "40 awake, 3 of them selected, 5 asleep",
                   "0.5000", "0.25 J computing, 2.0 J radio", "70 learned, 7 forgot"):  # fmt: skip
@@ -40,21 +40,21 @@ def test_the_panel_shows_rounds_workers_quality_energy_and_what_was_forgotten() 
 def test_the_panel_is_drawn_ten_times_a_second_at_most() -> None:
     stream, now_s = Terminal(), [0.0]
     with LiveView(stream, "digits", clock=lambda: now_s[0]) as view:
-        view.began("deal", 1, 1)
+        view.start_scheme("deal", 1, 1)
         drawn = stream.getvalue().count("digits")
         for step in range(100):
             now_s[0] = step / 1000
-            view.went_on(progress(step))
+            view.show_progress(progress(step))
     assert stream.getvalue().count("digits") <= drawn + 2
 
 
 def test_lines_come_every_two_seconds_and_not_twice_the_same() -> None:
     stream, now_s = io.StringIO(), [0.0]
     with PlainView(stream, clock=lambda: now_s[0]) as view:
-        view.began("deal", 1, 4)
+        view.start_scheme("deal", 1, 4)
         for tenth in range(60):
             now_s[0] = tenth / 10
-            view.went_on(progress(tenth // 30))
+            view.show_progress(progress(tenth // 30))
     told = stream.getvalue().splitlines()
     assert told == [
         "deal (1 of 4): round 0 of 30, quality 0.5000, 2.2 J",

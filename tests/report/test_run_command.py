@@ -14,9 +14,9 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.jobs import Document
-from dealfl.runs.kept_run import KeptRun
-from dealfl.runs.main_job import Interrupted, MainJob
-from dealfl.simulate import Outcome, Progress
+from dealfl.runs.folder import RunFolder
+from dealfl.runs.run import Interrupted, Run
+from dealfl.simulate import Outcome, Progress, fleet_of, start_run, write_state
 
 JOB = """
 [job]
@@ -147,7 +147,7 @@ def test_what_can_not_be_done_is_told_with_exit_code_2(
 def test_a_difference_is_not_hidden(
     job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("dealfl.simulate.closing._central_digest", lambda run: "another")
+    monkeypatch.setattr("dealfl.simulate.running._central_digest", lambda run: "another")
     assert main(["run", str(job), "--alone"]) == 1
     assert "NOT EXACT: deal" in capsys.readouterr().out
 
@@ -238,26 +238,25 @@ def test_stopped_before_the_first_or_after_the_last_round_it_goes_on(
     job: Path, rounds: int
 ) -> None:
     """A signal may come while data is read, or when only the end is left to do."""
-    document = Document.read(job)
 
     class Stopper:
-        def began(self, scheme: str, place: int, of: int) -> None:
+        def start_scheme(self, scheme: str, place: int, of: int) -> None:
             if rounds == 0:
-                main_job.stop()
+                run.stop()
 
-        def went_on(self, progress: Progress) -> None:
+        def show_progress(self, progress: Progress) -> None:
             if rounds and progress.rounds >= rounds:
-                main_job.stop()
+                run.stop()
 
-        def ended(self, outcome: Outcome) -> None:
+        def finish_scheme(self, outcome: Outcome) -> None:
             pass
 
-    kept = KeptRun(job.parent / "stopped")
-    kept.begin(JOB)
-    main_job = MainJob(document, kept, compare=False)
+    folder = RunFolder(job.parent / "stopped")
+    folder.prepare(JOB)
+    run = Run(fleet_of(Document.read(job)), folder, compare=False)
     with pytest.raises(Interrupted):
-        main_job.run(Stopper())
-    assert kept.unfinished
+        run.run(Stopper())
+    assert folder.resumable
     assert main(["run", str(job), "--alone", "--out", "stopped", "--resume"]) == 0
     assert main(["run", str(job), "--alone", "--out", "whole"]) == 0
     stopped_once, whole = result(Path("stopped")), result(Path("whole"))
@@ -287,11 +286,7 @@ def test_where_a_run_was_stopped_it_is_not_begun_anew_by_accident(
 
 
 def test_a_changed_job_does_not_go_on(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from dealfl.simulate import fleet_of
-    from dealfl.simulate.fleet import resumable_run
-    from dealfl.simulate.run_state import write_state
-
-    run = resumable_run(fleet_of(Document.read(job)))
+    run = start_run(fleet_of(Document.read(job)))
     run.advance()
     Path("runs/tiny").mkdir(parents=True)
     write_state(run.state(), Path("runs/tiny/state-deal"))

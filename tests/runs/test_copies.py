@@ -12,7 +12,7 @@ from dealfl.cli import main
 from dealfl.errors import BadBytes, BadInput
 from dealfl.messages import Message
 from dealfl.runs.backups import MANIFEST, back_up, restore
-from dealfl.runs.folders import RunFolder
+from dealfl.runs.folder import RunFolder
 from dealfl.runs.models import opened
 from dealfl.runs.removing import remove_worker
 from dealfl.server import Ledger, Server, Terms

@@ -10,7 +10,7 @@ import pytest
 from dealfl.cli import main
 from dealfl.errors import BadInput
 from dealfl.runs.backups import back_up, restore
-from dealfl.runs.folders import RunFolder
+from dealfl.runs.folder import RunFolder
 from dealfl.runs.models import opened
 from dealfl.runs.reading import require_alone
 from dealfl.runs.removing import remove_worker

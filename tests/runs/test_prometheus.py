@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dealfl.cli import main
 from dealfl.errors import DealError
-from dealfl.runs.folders import RunFolder
+from dealfl.runs.folder import RunFolder
 from dealfl.runs.metrics import serve
 from dealfl.runs.removing import remove_worker
 from dealfl.runs.status import run_status

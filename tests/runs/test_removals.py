@@ -8,7 +8,7 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.errors import BadInput, UnknownName
-from dealfl.runs.folders import RunFolder
+from dealfl.runs.folder import RunFolder
 from dealfl.runs.models import opened
 from dealfl.runs.removing import remove_worker
 from dealfl.runs.status import run_status, worker_states

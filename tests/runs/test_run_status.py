@@ -13,7 +13,7 @@ import pytest
 from dealfl.cli import main
 from dealfl.errors import BadBytes, BadInput
 from dealfl.messages import Erased
-from dealfl.runs.folders import RunFolder
+from dealfl.runs.folder import RunFolder
 from dealfl.runs.status import run_status, worker_rounds, worker_states
 from dealfl.server import Ledger
 from tests.federation.parts import announce, joined, update

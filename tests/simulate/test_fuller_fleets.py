@@ -10,10 +10,17 @@ from typing import Any
 import pytest
 
 from dealfl.cli import main
-from dealfl.simulate import Fleet, Outcome, fleet_of, read_fleet, run_fleet
+from dealfl.simulate import (
+    Fleet,
+    Outcome,
+    fleet_of,
+    read_fleet,
+    read_state,
+    run_fleet,
+    start_run,
+    write_state,
+)
 from dealfl.simulate.arrivals import Poisson, Steady
-from dealfl.simulate.fleet import resumable_run
-from dealfl.simulate.run_state import read_state, write_state
 from tests.simulate.fleets import TEXT, document
 from tests.simulate.test_phone_fleets import phones
 from tests.simulate.test_resumed_runs import finished, same, stopped_after
@@ -85,10 +92,10 @@ def test_ticks_waits_and_prices_go_on_where_they_were(tmp_path: Path, selector: 
     whole = run_fleet(made)
     assert whole.exact
     assert len(whole.rounds) == 12
-    run = resumable_run(made)
+    run = start_run(made)
     for stop in (3, 50, 177, 400):
         write_state(stopped_after(run, stop).state(), tmp_path / "state")
-        run = resumable_run(made, read_state(tmp_path / "state"))
+        run = start_run(made, read_state(tmp_path / "state"))
     assert same(finished(run), whole)
 
 

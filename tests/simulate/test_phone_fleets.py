@@ -10,9 +10,8 @@ from dealfl.errors import BadInput
 from dealfl.learners import Work
 from dealfl.power import PHONES, Energy, Spent
 from dealfl.simulate import Document, fleet_of, read_fleet, run_fleet
-from dealfl.simulate.battery import Battery
 from dealfl.simulate.energy import fleet_energy
-from dealfl.simulate.meter import SpeedMeter
+from dealfl.simulate.equipment import Battery, SpeedMeter
 from dealfl.worker import Device, Done
 from tests.simulate.fleets import document
 

@@ -2,17 +2,20 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from dealfl.errors import BadBytes, BadInput
-from dealfl.simulate import Outcome, run_fleet
-from dealfl.simulate.closing import closed
-from dealfl.simulate.fleet import resumable_run
-from dealfl.simulate.fleet_run import FleetRun
-from dealfl.simulate.problem import Problem
-from dealfl.simulate.run_state import read_state, write_state
+from dealfl.simulate import (
+    FleetRun,
+    Outcome,
+    Split,
+    finish,
+    read_state,
+    run_fleet,
+    start_run,
+    write_state,
+)
 from dealfl.statistics import Statistics
 from dealfl.worker import Record
 from dealfl.worker.material import material_for
@@ -34,23 +37,9 @@ COMING_AND_GOING = {
 
 
 def stopped_after(run: FleetRun, events: int) -> FleetRun:
-    """Let so many events happen, and then be interrupted."""
-    simulation = run.simulation
-    take = simulation._actions.copy()
-    left = [events]
-
-    def counted(action: Any) -> Any:
-        def act(event: Any) -> None:
-            action(event)
-            left[0] -= 1
-            simulation.interrupted = left[0] <= 0
-
-        return act
-
-    for kind, action in take.items():
-        simulation.on(kind, counted(action))
-    while not run.ended() and not simulation.interrupted:
-        run.advance()
+    """Stop it after about so many events."""
+    left = iter(range(events))
+    run.pump(stopped=lambda: next(left, None) is None)
     return run
 
 
@@ -60,9 +49,8 @@ def same(first: Outcome, second: Outcome) -> bool:
 
 
 def finished(run: FleetRun) -> Outcome:
-    while not run.ended():
-        run.advance()
-    return closed(run, run.ended())
+    run.pump()
+    return finish(run)
 
 
 @pytest.mark.parametrize("selector", ["uniform", "fair_ucb", "thompson", "discounted", "oort"])
@@ -70,10 +58,10 @@ def test_interrupted_again_and_again_it_ends_the_same(tmp_path: Path, selector: 
     made = fleet(CHAOS | {"job.selector": selector}, sections=COMING_AND_GOING)
     whole = run_fleet(made)
     assert whole.exact
-    run = resumable_run(made)
+    run = start_run(made)
     for stop in (1, 7, 40, 133, 250):
         write_state(stopped_after(run, stop).state(), tmp_path / "state")
-        run = resumable_run(made, read_state(tmp_path / "state"))
+        run = start_run(made, read_state(tmp_path / "state"))
     assert same(finished(run), whole)
 
 
@@ -81,39 +69,39 @@ def test_phones_go_on_with_what_they_spent_and_have_left(tmp_path: Path) -> None
     made = phone_fleet({"job.rounds": 6, "faults.straggler_share": 0.3})
     whole = run_fleet(made)
     assert whole.energy.whole_j > 0
-    run = stopped_after(resumable_run(made), 60)
+    run = stopped_after(start_run(made), 60)
     write_state(run.state(), tmp_path / "state")
-    assert same(finished(resumable_run(made, read_state(tmp_path / "state"))), whole)
+    assert same(finished(start_run(made, read_state(tmp_path / "state"))), whole)
 
 
 def test_another_job_or_other_data_can_not_go_on(tmp_path: Path) -> None:
-    run = stopped_after(resumable_run(fleet()), 20)
+    run = stopped_after(start_run(fleet()), 20)
     for other in (fleet({"job.forget_fraction": "0.5"}), fleet({"data.rows": 50})):
         with pytest.raises(BadInput, match="changed since the run was interrupted"):
-            resumable_run(other, run.state())
+            start_run(other, run.state())
 
 
 def test_a_run_goes_on_from_the_model_it_began_with_or_not_at_all() -> None:
-    problem = resumable_run(fleet()).problem
-    model = problem.make()
+    split = start_run(fleet()).split
+    model = split.make()
     first = model.statistics
-    model.merge(_some(problem))
-    run = stopped_after(resumable_run(fleet(), base=model.statistics), 20)
+    model.merge(_some(split))
+    run = stopped_after(start_run(fleet(), base=model.statistics), 20)
     for wrong in (None, first):
         with pytest.raises(BadInput, match="the model to go on from"):
-            resumable_run(fleet(), run.state(), base=wrong)
-    assert finished(resumable_run(fleet(), run.state(), base=model.statistics)).exact
+            start_run(fleet(), run.state(), base=wrong)
+    assert finished(start_run(fleet(), run.state(), base=model.statistics)).exact
 
 
-def _some(problem: Problem) -> Statistics:
-    records = [Record(place, b"", body) for place, (_, body) in enumerate(problem.streams[0][:3])]
-    return material_for(problem.make).statistics(records)[0]
+def _some(split: Split) -> Statistics:
+    records = [Record(place, b"", body) for place, (_, body) in enumerate(split.streams[0][:3])]
+    return material_for(split.make).statistics(records)[0]
 
 
 @pytest.mark.parametrize("place", [0, 9, 45, -1])
 def test_a_damaged_state_is_found_out(tmp_path: Path, place: int) -> None:
     path = tmp_path / "state"
-    write_state(stopped_after(resumable_run(fleet()), 20).state(), path)
+    write_state(stopped_after(start_run(fleet()), 20).state(), path)
     damaged = bytearray(path.read_bytes())
     damaged[place] ^= 1
     path.write_bytes(bytes(damaged))
@@ -127,7 +115,7 @@ def test_a_state_that_can_not_be_written_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "state"
-    state = stopped_after(resumable_run(fleet()), 20).state()
+    state = stopped_after(start_run(fleet()), 20).state()
     write_state(state, path)
     before = path.read_bytes()
 

@@ -43,12 +43,12 @@ class PlainView:
     def __exit__(self, *_: object) -> None:
         """Leave nothing behind."""
 
-    def began(self, scheme: str, place: int, of: int) -> None:
+    def start_scheme(self, scheme: str, place: int, of: int) -> None:
         """Say whose turn it is."""
         self._scheme = f"{scheme} ({place} of {of})"
         self._next_s, self._told_round = self._clock() + _TOLD_EVERY_S, -1
 
-    def went_on(self, progress: Progress) -> None:
+    def show_progress(self, progress: Progress) -> None:
         """Say how far it is, if it is time to and there is something new, or after a while."""
         now_s = self._clock()
         new = progress.rounds != self._told_round or now_s >= self._next_s + _STILL_ALIVE_S
@@ -62,7 +62,7 @@ class PlainView:
                 flush=True,
             )
 
-    def ended(self, outcome: Outcome) -> None:
+    def finish_scheme(self, outcome: Outcome) -> None:
         """Say nothing: the summary comes at the end."""
 
 
@@ -98,13 +98,13 @@ class LiveView:
         """Take the panel away."""
         self._live.stop()
 
-    def began(self, scheme: str, place: int, of: int) -> None:
+    def start_scheme(self, scheme: str, place: int, of: int) -> None:
         """Show whose turn it is."""
         self._scheme, self._place, self._of = scheme, place, of
         self._qualities, self._seen_round, self._progress = [], 0, None
         self._show()
 
-    def went_on(self, progress: Progress) -> None:
+    def show_progress(self, progress: Progress) -> None:
         """Show how far it is."""
         self._progress = progress
         if progress.quality is not None and progress.rounds > self._seen_round:
@@ -114,7 +114,7 @@ class LiveView:
             self._next_s = self._clock() + _SHOWN_EVERY_S
             self._show()
 
-    def ended(self, outcome: Outcome) -> None:
+    def finish_scheme(self, outcome: Outcome) -> None:
         """Keep what came out in sight."""
         self._done.append(outcome)
         self._show()

@@ -38,7 +38,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from dealfl.runs.folders import RunFolder
+    from dealfl.runs.folder import RunFolder
     from dealfl.runs.metrics import serve
 
     served = serve(RunFolder.at(arguments.run_folder), arguments.port, arguments.host)

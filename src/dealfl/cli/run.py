@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dealfl.jobs import Document
-    from dealfl.runs.kept_run import KeptRun
+    from dealfl.runs.folder import RunFolder
     from dealfl.runs.result import Result
+    from dealfl.simulate import Fleet
 
 __all__ = ["add_parser"]
 
@@ -60,44 +61,43 @@ def _run(arguments: argparse.Namespace) -> int:
     from dealfl.cli.live import view_for
     from dealfl.memory import keep_freed_memory
     from dealfl.report.page import write_page
-    from dealfl.runs.kept_run import KeptRun
+    from dealfl.runs.folder import RunFolder
     from dealfl.runs.logs import configure
-    from dealfl.runs.main_job import Interrupted, MainJob
+    from dealfl.runs.run import Interrupted, Run
+    from dealfl.simulate import fleet_of
 
     keep_freed_memory()
     document, text = _document(arguments)
-    name = _name(document)
-    folder = arguments.out or Path("runs") / name
-    kept = KeptRun(folder)
-    job = MainJob(document, kept, compare=not arguments.alone, start_from=arguments.start_from)
-    _prepare(kept, arguments, text)
+    fleet = fleet_of(document)
+    folder = RunFolder(arguments.out or Path("runs") / _folder_name(fleet))
+    run = Run(fleet, folder, compare=not arguments.alone, start_from=arguments.start_from)
+    _prepare(folder, arguments, text)
     drawing = find_spec("plotly") is not None
     if not drawing:
         print("dealfl: no page will be drawn; pip install 'dealfl[report]'", file=sys.stderr)
-    configure(folder / "log.jsonl")
+    configure(folder.path / "log.jsonl")
     try:
-        with _stopped_by_signals(job.stop), view_for(sys.stderr, name) as view:
-            result = job.run(view)
-            page = job.finish(result, write_page if drawing else None)
+        with _stopped_by_signals(run.stop), view_for(sys.stderr, fleet.job.name) as view:
+            result = run.run(view)
+            page = run.save(result, write_page if drawing else None)
     except Interrupted:
         print(f"dealfl: stopped; {_command(arguments)} --resume goes on", file=sys.stderr)
         return 130
     if arguments.json:
-        print(json.dumps(result.as_dict() | {"folder": str(folder)}, indent=2))
+        print(json.dumps(result.as_dict() | {"folder": str(folder.path)}, indent=2))
     else:
         print(_summary(result, page))
     return 0 if result.exact else 1
 
 
 def _document(arguments: argparse.Namespace) -> "tuple[Document, str]":
-    from importlib import resources
-
     from dealfl.cli.simulate import read_values
     from dealfl.jobs import Document
     from dealfl.jobs.toml_text import toml_document
+    from dealfl.runs.run import default_job
 
     if arguments.job is None:
-        text = resources.files("dealfl.report").joinpath("digits.toml").read_text("utf-8")
+        text = default_job()
         document = Document.parse(text, "digits.toml")
     else:
         document = Document.read(arguments.job)
@@ -108,32 +108,31 @@ def _document(arguments: argparse.Namespace) -> "tuple[Document, str]":
     return document, toml_document(document.tables) if values else text
 
 
-def _name(document: "Document") -> str:
-    """Return the job's name, as a folder can be called."""
+def _folder_name(fleet: "Fleet") -> str:
+    """Return the job's name, if a folder can have it."""
     from dealfl.errors import BadInput
-    from dealfl.simulate import fleet_of
 
-    name = fleet_of(document).job.name
+    name = fleet.job.name
     if name in (".", "..") or "/" in name or "\\" in name or not name.isprintable():
         raise BadInput(f"job.name is {name!r}; a folder can not be called so: give --out FOLDER")
     return name
 
 
-def _prepare(kept: "KeptRun", arguments: argparse.Namespace, text: str) -> None:
+def _prepare(folder: "RunFolder", arguments: argparse.Namespace, text: str) -> None:
     from dealfl.errors import BadInput
 
     if arguments.resume and arguments.fresh:
         raise BadInput("--resume goes on and --fresh begins anew; give one of them")
     if arguments.resume:
-        if not kept.unfinished:
-            raise BadInput(f"{kept.folder} holds no run that was stopped; leave out --resume")
+        if not folder.resumable:
+            raise BadInput(f"{folder.path} holds no run that was stopped; leave out --resume")
         return
-    if kept.unfinished and not arguments.fresh:
+    if folder.resumable and not arguments.fresh:
         raise BadInput(
-            f"{kept.folder} holds a run that was stopped; --resume goes on with it, "
+            f"{folder.path} holds a run that was stopped; --resume goes on with it, "
             "--fresh begins anew, --out FOLDER leaves it alone"
         )
-    kept.begin(text)
+    folder.prepare(text)
 
 
 @contextmanager

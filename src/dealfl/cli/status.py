@@ -49,7 +49,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def _run(arguments: argparse.Namespace) -> int:
     from dealfl.errors import BadInput
-    from dealfl.runs.folders import RunFolder
+    from dealfl.runs.folder import RunFolder
     from dealfl.runs.status import run_status
 
     if not 0.1 <= arguments.every <= 86_400:

@@ -50,7 +50,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from dealfl.runs.folders import RunFolder
+    from dealfl.runs.folder import RunFolder
     from dealfl.runs.status import run_status, worker_states
 
     run = RunFolder.at(arguments.run_folder)
@@ -87,7 +87,7 @@ def _row(worker: "WorkerStatus", now_s: float) -> tuple[str, ...]:
 
 def _show(arguments: argparse.Namespace) -> int:
     from dealfl.errors import unknown_name
-    from dealfl.runs.folders import RunFolder
+    from dealfl.runs.folder import RunFolder
     from dealfl.runs.status import worker_rounds, worker_states
 
     run = RunFolder.at(arguments.run_folder)
@@ -119,7 +119,7 @@ def _shown(value: object) -> str:
 
 
 def _remove(arguments: argparse.Namespace) -> int:
-    from dealfl.runs.folders import RunFolder
+    from dealfl.runs.folder import RunFolder
     from dealfl.runs.removing import remove_worker
 
     run = RunFolder.at(arguments.run_folder)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from dealfl.simulate.outcome import Participant
+from dealfl.simulate import Participant
 
 __all__ = ["Kind", "kinds"]
 

@@ -21,8 +21,7 @@ from dealfl.report.words import (
     verdict,
 )
 from dealfl.runs.result import Result
-from dealfl.simulate import Outcome
-from dealfl.simulate.outcome import Participant
+from dealfl.simulate import Outcome, Participant
 
 __all__ = ["write_page"]
 

@@ -16,7 +16,7 @@ import msgspec
 from dealfl.atomic_files import synchronize
 from dealfl.database import Database
 from dealfl.errors import BadBytes, BadInput
-from dealfl.runs.folders import JOB
+from dealfl.runs.folder import JOB
 from dealfl.runs.reading import require_alone
 from dealfl.server import Ledger
 from dealfl.worker import Journal

@@ -13,7 +13,7 @@ import msgspec
 from dealfl.errors import BadBytes, BadInput, Incompatible
 from dealfl.jobs import Document
 from dealfl.learners import Learner, Statistics, files, load
-from dealfl.runs.folders import RunFolder
+from dealfl.runs.folder import RunFolder
 from dealfl.runs.reading import reading
 from dealfl.runs.rebuilding import learner_for
 
@@ -104,8 +104,8 @@ def _of_file(place: Path, given: Document | None, text: str) -> Model:
 
 def _of_run(run: RunFolder, given: Document | None, text: str) -> Model:
     statistics, about = _counted(run)
-    if given is None and run.job is not None:
-        given, text = run.document(), run.job.read_text(encoding="utf-8")
+    if given is None:
+        given, text = run.document(), run.job_text()
     learner = learner_for(statistics.schema, given)
     learner.merge(statistics)
     return Model(learner, str(run.ledger), about, given, text)

@@ -11,7 +11,7 @@ from typing import Any
 from dealfl.errors import BadInput, unknown_name
 from dealfl.jobs import Document
 from dealfl.jobs.selection import selection_of
-from dealfl.runs.folders import RunFolder
+from dealfl.runs.folder import RunFolder
 from dealfl.runs.reading import require_alone
 from dealfl.runs.rebuilding import job_of, learner_for
 from dealfl.runs.status import RunStatus, run_status

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from dealfl.jobs import Job
-from dealfl.runs.folders import RunFolder
+from dealfl.runs.folder import RunFolder
 from dealfl.runs.reading import LedgerReader, reading
 from dealfl.server.selection import OverPromise
 

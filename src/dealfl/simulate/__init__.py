@@ -2,25 +2,40 @@
 
 from dealfl.jobs import Document
 from dealfl.simulate.config import Fleet, fleet_of, read_fleet
-from dealfl.simulate.fleet import run_fleet
-from dealfl.simulate.network import Network
-from dealfl.simulate.outcome import Outcome, Progress, Round
-from dealfl.simulate.simulation import Simulation
+from dealfl.simulate.energy import FleetEnergy, Savings
+from dealfl.simulate.fleet_run import FleetRun
+from dealfl.simulate.outcome import Outcome, Participant, Progress, Round
+from dealfl.simulate.run_state import RunState, read_state, write_state
+from dealfl.simulate.running import finish, run_fleet, start_run
+from dealfl.simulate.simulation import Network, Returns, Simulation
+from dealfl.simulate.split import Split, split_examples
 from dealfl.simulate.sweep import Estimate, Setting, SweepProgress, sweep
 
 __all__ = [
     "Document",
     "Estimate",
     "Fleet",
+    "FleetEnergy",
+    "FleetRun",
     "Network",
     "Outcome",
+    "Participant",
     "Progress",
+    "Returns",
     "Round",
+    "RunState",
+    "Savings",
     "Setting",
     "Simulation",
+    "Split",
     "SweepProgress",
+    "finish",
     "fleet_of",
     "read_fleet",
+    "read_state",
     "run_fleet",
+    "split_examples",
+    "start_run",
     "sweep",
+    "write_state",
 ]

@@ -10,9 +10,9 @@ from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import selector
 from dealfl.simulate.config import Fleet
 from dealfl.simulate.devices import Devices
-from dealfl.simulate.equipment import Equipment, equipped
-from dealfl.simulate.network import Network
-from dealfl.simulate.problem import Problem
+from dealfl.simulate.equipment import Equipment, equip
+from dealfl.simulate.simulation import Network
+from dealfl.simulate.split import Split
 from dealfl.worker import Journal, Worker
 
 __all__ = ["Parts", "build", "drawer", "network_of"]
@@ -36,19 +36,19 @@ def drawer(fleet: Fleet) -> Callable[[str], random.Random]:
     return lambda purpose: random.Random(f"{fleet.job.seed}/{purpose}")  # noqa: S311
 
 
-def build(fleet: Fleet, problem: Problem, ledger: Ledger) -> Parts:
+def build(fleet: Fleet, split: Split, ledger: Ledger) -> Parts:
     """Return server and workers, with empty journals."""
     devices = _named(fleet)
     seed, draw = fleet.job.seed, drawer(fleet)
     journals = {name: Journal(mark=f"{seed}/{name}") for name in devices}
-    equipment = {name: equipped(fleet, group, name, draw) for name, group in devices.items()}
+    equipment = {name: equip(fleet, group, name, draw) for name, group in devices.items()}
     workers = {
-        name: _worker(fleet, problem, name, journals[name], equipment[name], devices[name])
+        name: _worker(fleet, split, name, journals[name], equipment[name], devices[name])
         for name in devices
     }
     server = Server(
         fleet.job.name,
-        problem.make,
+        split.make,
         ledger,
         _terms(fleet),
         selector(fleet.job.selector, fleet.selection),
@@ -64,7 +64,7 @@ def _named(fleet: Fleet) -> dict[str, Devices]:
 
 def _worker(
     fleet: Fleet,
-    problem: Problem,
+    split: Split,
     name: str,
     journal: Journal,
     equipment: Equipment,
@@ -74,7 +74,7 @@ def _worker(
     return Worker(
         job.name,
         name,
-        problem.make,
+        split.make,
         journal,
         equipment.meter,
         key=_KEY,

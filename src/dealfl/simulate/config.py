@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,10 @@ class Fleet:
     def workers(self) -> int:
         """How many workers there are."""
         return sum(group.count for group in self.devices)
+
+    def with_scheme(self, scheme: str) -> Fleet:
+        """Return the same fleet under another scheme."""
+        return replace(self, job=replace(self.job, scheme=scheme))
 
     @property
     def learner(self) -> str:

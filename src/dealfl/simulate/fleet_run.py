@@ -1,4 +1,4 @@
-"""A fleet on its way: real server, real workers, real learners; only the clock is virtual."""
+"""A fleet that is running: real server, real workers, real learners; only the clock is virtual."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dealfl.server import Ledger
 from dealfl.server.figures import replied_so_far, round_figures
 from dealfl.simulate.building import build, drawer, network_of
 from dealfl.simulate.config import Fleet
-from dealfl.simulate.events import Arrives
 from dealfl.simulate.fleet_simulation import FleetSimulation
 from dealfl.simulate.outcome import Progress, Round
-from dealfl.simulate.problem import Problem
 from dealfl.simulate.run_state import RunState
+from dealfl.simulate.simulation import Arrives
+from dealfl.simulate.split import Split, split_examples
 from dealfl.statistics import Statistics
 from dealfl.worker import State
 
@@ -27,31 +27,26 @@ Report = Callable[[Progress], None]
 
 
 class FleetRun:
-    """One simulation, from its start or from where it was left, until it `ended`."""
+    """One run, from its start or from where it was stopped, until it `ended`."""
 
     def __init__(
         self,
         fleet: Fleet,
-        problem: Problem,
         ledger: Ledger,
         progress: Report | None = None,
         base: Statistics | None = None,
     ) -> None:
-        self.fleet, self.problem, self.ledger, self.base = fleet, problem, ledger, base
-        self.parts = build(fleet, problem, ledger)
+        self.split = split = split_examples(fleet, fleet.job.seed)
+        self.fleet, self.ledger, self.base = fleet, ledger, base
+        self.parts = build(fleet, split, ledger)
         self.rounds: list[Round] = []
         self.wake_ups_of_everyone = 0
-        self.fingerprint = _fingerprint(fleet, problem, base)
+        self.fingerprint = _fingerprint(fleet, split, base)
         self._progress = progress or (lambda _: None)
         self._opened_at_s = 0.0
-        self._streams = {
-            name: iter(stream)
-            for name, stream in zip(self.parts.workers, problem.streams, strict=True)
-        }
-        self.left = {
-            name: len(stream)
-            for name, stream in zip(self.parts.workers, problem.streams, strict=True)
-        }
+        streams = dict(zip(self.parts.workers, split.streams, strict=True))
+        self._streams = {name: iter(stream) for name, stream in streams.items()}
+        self.left = {name: len(stream) for name, stream in streams.items()}
         self._taken = dict.fromkeys(self.parts.workers, 0)
         self.simulation = FleetSimulation(
             self.parts.server,
@@ -59,17 +54,17 @@ class FleetRun:
             network_of(fleet),
             dropout_share=fleet.faults.dropout_share,
             seed=fleet.job.seed,
-            opened=self._round_opened,
-            published=self._model_published,
+            opened=self._note_round,
+            published=self._note_version,
         )
-        self.simulation.on(Arrives, self._arrives)
+        self.simulation.on(Arrives, self._take_arrival)
         draw = drawer(fleet)
         self._times = {name: fleet.arrival.times(draw(f"arrival/{name}")) for name in self.left}
         for place, name in enumerate(self.parts.workers):
             self.simulation.follow(name, fleet.availability.awake(place, draw(f"awake/{name}")))
 
-    def begin(self) -> None:
-        """Give the server the model to go on from, and every worker what it has at the start."""
+    def start(self) -> None:
+        """Give the server the model to start from, and every worker what it has at the start."""
         if self.base is not None:
             with self.ledger.transaction():
                 self.ledger.put_total(self.base.to_bytes())
@@ -94,14 +89,14 @@ class FleetRun:
         for moment_s, count in islice(self._times[name], 1):
             self.simulation.at(moment_s, Arrives(name, count))
 
-    def _arrives(self, event: Arrives) -> None:
+    def _take_arrival(self, event: Arrives) -> None:
         if not self.simulation.healed:
             self._arrive(event.name, event.count)
             self._expect(event.name)
 
     # -- rounds ---------------------------------------------------------------------------------
 
-    def _round_opened(self) -> None:
+    def _note_round(self) -> None:
         self._opened_at_s = self.simulation.now_s
         able = (row.fits and row.waiting > 0 for row in self.parts.server.workers.values())
         self.wake_ups_of_everyone += sum(able)
@@ -110,14 +105,13 @@ class FleetRun:
                 self._arrive(name, self.fleet.arrival.each_round)
         self.report()
 
-    def _model_published(self) -> None:
+    def _note_version(self) -> None:
         closed = self.ledger.rounds()
         if len(closed) == len(self.rounds) or self.simulation.healed:
             return
         number, reason, duration_s, _ = closed[-1]
-        asked = number % self.fleet.job.evaluate_every == 0
-        quality = self.problem.quality(self.parts.server.model) if asked else None
-        spent = [one.accounts.spent for one in self.parts.equipment.values()]
+        evaluated = number % self.fleet.job.evaluate_every == 0
+        quality = self.split.quality(self.parts.server.model) if evaluated else None
         figures = round_figures(self.ledger, number)
         learned, evicted = replied_so_far(self.ledger)
         self.rounds.append(
@@ -132,17 +126,14 @@ class FleetRun:
                 replied=figures.replied,
                 learned=learned - sum(one.learned for one in self.rounds),
                 evicted=evicted - sum(one.evicted for one in self.rounds),
-                compute_j=sum(one.compute.total_j for one in spent),
-                operating_j=sum(one.operating.total_j for one in spent),
-                radio_j=sum(one.radio.total_j for one in spent),
+                **self._energy_j(),
             )
         )
         self.report()
 
     def report(self) -> None:
-        """Say how far it has come."""
+        """Report how far the run is."""
         known = [one.quality for one in self.rounds if one.quality is not None]
-        spent = [one.accounts.spent for one in self.parts.equipment.values()]
         rows = self.parts.server.workers.values()
         learned, evicted = replied_so_far(self.ledger)
         self._progress(
@@ -156,17 +147,41 @@ class FleetRun:
                 selected=sum(row.training for row in rows),
                 learned=learned,
                 evicted=evicted,
-                compute_j=sum(one.compute.total_j for one in spent),
-                operating_j=sum(one.operating.total_j for one in spent),
-                radio_j=sum(one.radio.total_j for one in spent),
+                **self._energy_j(),
                 last=self.rounds[-1] if self.rounds else None,
             )
         )
 
+    def _energy_j(self) -> dict[str, float]:
+        spent = [one.accounts.spent for one in self.parts.equipment.values()]
+        return {
+            "compute_j": sum(one.compute.total_j for one in spent),
+            "operating_j": sum(one.operating.total_j for one in spent),
+            "radio_j": sum(one.radio.total_j for one in spent),
+        }
+
     # -- until the end --------------------------------------------------------------------------
 
+    def pump(
+        self,
+        stopped: Callable[[], bool] = lambda: False,
+        after_step: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Let virtual time pass until the run has `ended`, or until `stopped`.
+
+        A step is the longest time that a round may take; `after_step` may save the `state`.
+        """
+        while not self.ended() and not stopped():
+            self.advance(stopped)
+            self.report()
+            after_step()
+
+    def advance(self, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Let as much virtual time pass as a round may take."""
+        self.simulation.run(self.simulation.now_s + self.fleet.job.ttl_s, stopped)
+
     def ended(self) -> str:
-        """Return why it is over, or nothing if it is not."""
+        """Return why the run is over; empty if it is not."""
         now_s, job = self.simulation.now_s, self.fleet.job
         if self.parts.server.finished:
             return "all rounds" if len(self.rounds) >= job.rounds else "converged"
@@ -175,10 +190,6 @@ class FleetRun:
         if now_s - self._opened_at_s > _STALLED_S + job.ttl_s:
             return "nobody could be woken any more"
         return "longest_h is over" if now_s >= job.longest_h * 3600.0 else ""
-
-    def advance(self) -> None:
-        """Let as much virtual time pass as a round may take."""
-        self.simulation.run(self.simulation.now_s + self.fleet.job.ttl_s)
 
     def _nothing_left(self) -> bool:
         if any(self.left.values()) or self.ledger.open_round() is not None:
@@ -195,7 +206,7 @@ class FleetRun:
         for journal in self.parts.journals.values():
             journal.close()
 
-    # -- going on later -------------------------------------------------------------------------
+    # -- resuming -------------------------------------------------------------------------------
 
     def state(self) -> RunState:
         """Return where it stands, between two events."""
@@ -213,7 +224,7 @@ class FleetRun:
         )
 
     def restore(self, state: RunState) -> None:
-        """Go on from where another run of the same fleet stood."""
+        """Resume from where another run of the same fleet stood."""
         if state.fleet != self.fingerprint:
             raise BadInput(
                 "job, data or the model to go on from were changed since the run was interrupted; "
@@ -232,11 +243,11 @@ class FleetRun:
         self.wake_ups_of_everyone = state.wake_ups_of_everyone
 
 
-def _fingerprint(fleet: Fleet, problem: Problem, base: Statistics | None) -> str:
-    """Return what tells one run from another: the job, its data, and what it went on from."""
+def _fingerprint(fleet: Fleet, split: Split, base: Statistics | None) -> str:
+    """Return what identifies a run: the job, its data, and the model it starts from."""
     hashed = hashlib.sha256(fleet.fingerprint.encode())
     hashed.update(b"" if base is None else base.digest().encode())
-    for stream in problem.streams:
+    for stream in split.streams:
         for owner, body in stream:
             hashed.update(owner.encode())
             hashed.update(body)

@@ -1,4 +1,4 @@
-"""A simulation in which workers come and go, and it is noticed when rounds open and close."""
+"""A simulation in which workers sleep and drop out, and which reports rounds."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ import msgspec
 
 from dealfl.messages import Assignment, Message, Published, Step
 from dealfl.server import Server
-from dealfl.simulate.events import Leaves, Returns
-from dealfl.simulate.network import Network
-from dealfl.simulate.simulation import SERVER, Simulation, SimulationState
+from dealfl.simulate.simulation import (
+    SERVER,
+    Leaves,
+    Network,
+    Returns,
+    Simulation,
+    SimulationState,
+)
 from dealfl.worker import Worker
 
 __all__ = ["FleetSimulation", "FleetState"]
 
-Noticed = Callable[[], None]
+Notice = Callable[[], None]
 
 
 class FleetState(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a simulation of a fleet must know to go on."""
+    """All that a simulation of a fleet needs to resume."""
 
     simulation: SimulationState
     reasons: dict[str, list[str]]
@@ -30,7 +35,7 @@ class FleetState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FleetSimulation(Simulation):
-    """Puts workers to sleep for one reason or another; awake are those without a reason left.
+    """Puts workers to sleep; those without a reason to be absent are awake.
 
     A worker that drops out of a round never sees its assignment, and is away until the deadline.
     """
@@ -43,8 +48,8 @@ class FleetSimulation(Simulation):
         *,
         dropout_share: float,
         seed: int,
-        opened: Noticed,
-        published: Noticed,
+        opened: Notice,
+        published: Notice,
     ) -> None:
         super().__init__(server, workers, network)
         self._dropout_share, self._seed = dropout_share, seed
@@ -66,9 +71,9 @@ class FleetSimulation(Simulation):
                 self.at(back_s, Returns(name, "dropped out"))
         super().call(name, given)
 
-    def sent(self, sender: str, step: Step) -> None:
-        """Put messages on their way, and notice what they say of rounds."""
-        super().sent(sender, step)
+    def send(self, sender: str, step: Step) -> None:
+        """Put messages on their way, and report new rounds and versions."""
+        super().send(sender, step)
         if sender == SERVER:
             if any(isinstance(message, Published) for message in step.messages):
                 self._published_now()
@@ -82,7 +87,7 @@ class FleetSimulation(Simulation):
         return draw.random() < self._dropout_share
 
     def follow(self, name: str, intervals: Iterator[tuple[float, float]]) -> None:
-        """Let a worker be awake during these intervals only."""
+        """Keep a worker awake during these intervals only."""
         self._intervals[name], self._taken[name] = intervals, 0
         self._leave(name, "away")
         self._next_interval(name)
@@ -102,7 +107,7 @@ class FleetSimulation(Simulation):
             self.at(to_s, Leaves(name))
 
     def heal(self) -> None:
-        """Wake everybody for good, and lose nothing any more."""
+        """Wake all workers for good, and lose no more messages."""
         self.healed = True
         self.network.loss = 0.0
         for name in self.workers:
@@ -120,8 +125,6 @@ class FleetSimulation(Simulation):
             self.asleep.discard(name)
             self.wake(name, self.now_s)
 
-    # -- going on later -------------------------------------------------------------------------
-
     def fleet_state(self) -> FleetState:
         """Return where it stands, between two events."""
         return FleetState(
@@ -132,7 +135,7 @@ class FleetSimulation(Simulation):
         )
 
     def restore_fleet(self, state: FleetState) -> None:
-        """Go on from where another one stood; the intervals were followed from their start."""
+        """Resume from where another one stood; intervals are followed from their start."""
         self.restore(state.simulation)
         self._reasons = {name: set(reasons) for name, reasons in state.reasons.items()}
         self.healed = state.healed

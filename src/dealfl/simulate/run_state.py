@@ -1,4 +1,4 @@
-"""A simulation written down: everything that is needed to go on, in one file."""
+"""A run written down: everything needed to resume it, in one file."""
 
 from __future__ import annotations
 
@@ -10,26 +10,18 @@ import msgspec
 
 from dealfl.atomic_files import replace_file
 from dealfl.errors import BadBytes, BadInput
-from dealfl.power import Spent
+from dealfl.simulate.equipment import EquipmentState
 from dealfl.simulate.fleet_simulation import FleetState
 from dealfl.simulate.outcome import Round
 
-__all__ = ["EquipmentState", "RunState", "read_state", "write_state"]
+__all__ = ["RunState", "read_state", "write_state"]
 
 _MAGIC = b"DEALRUN\x01"
 _MOST_BYTES = 1 << 31
 
 
-class EquipmentState(msgspec.Struct, frozen=True):
-    """What a worker's device has spent, what is left, and where its draws stand."""
-
-    spent: Spent
-    battery: tuple[float, float, float]
-    draws: tuple[int, tuple[int, ...], float | None]
-
-
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a simulation stands between two events."""
+    """Where a run stands between two events."""
 
     fleet: str  # fingerprint of what is simulated
     simulation: FleetState

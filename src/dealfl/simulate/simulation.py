@@ -1,26 +1,103 @@
-"""Server and workers pumped from one queue of events under a virtual clock."""
+"""Server and workers pumped from one queue of events under a virtual clock.
+
+Events are plain records, so that a simulation can be written down and resumed.
+"""
 
 from __future__ import annotations
 
 import heapq
+import random
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from dealfl.messages import Assignment, Message, Published, Step
 from dealfl.server import Server
-from dealfl.simulate.events import Deliver, Event, Wake
-from dealfl.simulate.network import Network
 from dealfl.worker import Worker
 
-__all__ = ["Simulation", "SimulationState"]
+__all__ = ["SERVER", "Arrives", "Leaves", "Network", "Returns", "Simulation", "SimulationState"]
 
 SERVER = ""
 
+Draws = tuple[int, tuple[int, ...], float | None]  # where a random generator stands
+
+
+class _Event(msgspec.Struct, frozen=True, tag=True):
+    """Something that happens to a worker, or to the server, whose name is empty."""
+
+    name: str
+
+
+class Wake(_Event, frozen=True):
+    """It is called because it asked for it, unless that was replaced by an earlier moment."""
+
+    moment_s: float
+
+
+class Deliver(_Event, frozen=True):
+    """A message reaches it."""
+
+    message: Message
+
+
+class Returns(_Event, frozen=True):
+    """A reason to be absent ends."""
+
+    reason: str
+
+
+class Leaves(_Event, frozen=True):
+    """It is absent until its next interval begins."""
+
+
+class Arrives(_Event, frozen=True):
+    """New examples reach it."""
+
+    count: int
+
+
+Event = Wake | Deliver | Returns | Leaves | Arrives
+
+
+@dataclass(slots=True)
+class Network:
+    """A network that delays, loses and repeats messages, the same way for the same seed.
+
+    >>> Network(seed=1).delays_s()
+    [0.0]
+    """
+
+    loss: float = 0.0
+    repetition: float = 0.0
+    shortest_s: float = 0.0
+    longest_s: float = 0.0
+    seed: int = 0
+    _random: random.Random = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Seed the draws."""
+        self._random = random.Random(self.seed)  # noqa: S311
+
+    def delays_s(self) -> list[float]:
+        """Return the delays after which copies of one message arrive: none, one or several."""
+        copies = 1 + (self._random.random() < self.repetition)
+        arriving = [copy for copy in range(copies) if self._random.random() >= self.loss]
+        return [self._random.uniform(self.shortest_s, self.longest_s) for _ in arriving]
+
+    def state(self) -> Draws:
+        """Return where the draws stand."""
+        version, numbers, spare = self._random.getstate()
+        return version, numbers, spare
+
+    def restore(self, state: Draws) -> None:
+        """Continue the draws from there."""
+        self._random.setstate(state)
+
 
 class SimulationState(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a simulation must know to go on; server and workers have their own stores."""
+    """All that a simulation needs to resume; server and workers have their own stores."""
 
     now_s: float
     order: int
@@ -28,7 +105,7 @@ class SimulationState(msgspec.Struct, frozen=True, kw_only=True):
     wake_at_s: dict[str, float]
     asleep: list[str]
     published: Published | None
-    draws: tuple[int, tuple[int, ...], float | None]
+    draws: Draws
 
 
 class Simulation:
@@ -46,30 +123,29 @@ class Simulation:
         self.network = network or Network()
         self.now_s = 0.0
         self.asleep: set[str] = set()
-        self.interrupted = False
         self._published: Published | None = None
         self._queue: list[tuple[float, int, Event]] = []
         self._order = 0
         self._wake_at_s: dict[str, float] = {}
         self._actions: dict[type, Callable[[Any], None]] = {}
-        self.on(Wake, self._woken)
-        self.on(Deliver, self._delivered)
+        self.on(Wake, self._wake_due)
+        self.on(Deliver, self._deliver)
         for name in self.workers:
             self.wake(name, 0.0)
 
     def on(self, kind: type[Event], action: Callable[[Any], None]) -> None:
-        """Say what is to be done when such an event happens."""
+        """Set what is done when such an event happens."""
         self._actions[kind] = action
 
     def at(self, moment_s: float, event: Event) -> None:
-        """Let something happen at a moment of virtual time."""
+        """Schedule an event at a moment of virtual time."""
         self._order += 1
         heapq.heappush(self._queue, (max(moment_s, self.now_s), self._order, event))
 
-    def run(self, until_s: float) -> None:
-        """Let virtual time pass; between two events it can be `interrupted`."""
+    def run(self, until_s: float, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Let virtual time pass until a moment, or until `stopped` between two events."""
         while self._queue and self._queue[0][0] <= until_s:
-            if self.interrupted:
+            if stopped():
                 return
             self.now_s, _, event = heapq.heappop(self._queue)
             self._actions[type(event)](event)
@@ -82,19 +158,19 @@ class Simulation:
         self._wake_at_s[name] = moment_s
         self.at(moment_s, Wake(name, moment_s))
 
-    def _woken(self, event: Wake) -> None:
+    def _wake_due(self, event: Wake) -> None:
         if self._wake_at_s.get(event.name) == event.moment_s:
             del self._wake_at_s[event.name]
             self.call(event.name, ())
 
     def call(self, name: str, messages: Iterable[Message]) -> None:
-        """Hand messages to the server or a worker, and send what comes back."""
+        """Hand messages to the server or a worker, and send the reply."""
         if name == SERVER:
-            self.sent(SERVER, self.server.handle(messages, self.now_s))
+            self.send(SERVER, self.server.handle(messages, self.now_s))
         elif name in self.workers and name not in self.asleep:
-            self.sent(name, self.workers[name].handle(messages, self.now_s))
+            self.send(name, self.workers[name].handle(messages, self.now_s))
 
-    def sent(self, sender: str, step: Step) -> None:
+    def send(self, sender: str, step: Step) -> None:
         """Put the messages of a step on their way."""
         for message in step.messages:
             if isinstance(message, Published):
@@ -111,13 +187,11 @@ class Simulation:
             return [SERVER]
         return [message.worker] if message.worker else list(self.workers)
 
-    def _delivered(self, event: Deliver) -> None:
+    def _deliver(self, event: Deliver) -> None:
         messages: list[Message] = [event.message]
         if isinstance(event.message, Assignment) and self._published is not None:
             messages.insert(0, self._published)
         self.call(event.name, messages)
-
-    # -- going on later -------------------------------------------------------------------------
 
     def state(self) -> SimulationState:
         """Return where it stands, between two events."""
@@ -132,7 +206,7 @@ class Simulation:
         )
 
     def restore(self, state: SimulationState) -> None:
-        """Go on from where another one stood."""
+        """Resume from where another simulation stood."""
         self.now_s, self._order = state.now_s, state.order
         self._queue = list(state.queue)  # sorted is a heap
         self._wake_at_s = dict(state.wake_at_s)

@@ -7,13 +7,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scipy import stats
+from scipy.special import stdtrit
 
 from dealfl.errors import BadInput
 from dealfl.jobs import Document
 from dealfl.simulate.config import Fleet, fleet_of
-from dealfl.simulate.fleet import run_fleet
 from dealfl.simulate.outcome import Outcome, Progress
+from dealfl.simulate.running import run_fleet
 
 __all__ = ["Estimate", "Setting", "SweepProgress", "sweep"]
 
@@ -41,7 +41,7 @@ class Estimate:
         if count == 1:
             return cls(mean, None, 1)
         variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
-        quantile = float(stats.t.ppf(0.975, count - 1))
+        quantile = float(stdtrit(count - 1, 0.975))
         return cls(mean, quantile * math.sqrt(variance / count), count)
 
     @property

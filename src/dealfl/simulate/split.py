@@ -1,4 +1,4 @@
-"""A job's examples as a fleet meets them: what each worker gets, and what tests the model."""
+"""A job's examples, split: the stream that each worker gets, and the test set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dealfl.learners import Learner
 from dealfl.simulate.config import Fleet
 from dealfl.worker import Histories, Rows
 
-__all__ = ["METRICS", "Problem", "problem_of"]
+__all__ = ["METRICS", "Split", "split_examples"]
 
 Indices = NDArray[np.int64]
 Stream = list[tuple[str, bytes]]  # owner and body of each record, in the order of arrival
@@ -30,7 +30,7 @@ METRICS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Split:
     """What a fleet learns: an empty learner, a stream for each worker, and a test."""
 
     make: Callable[[], Learner]
@@ -48,8 +48,8 @@ class Problem:
             return None
 
 
-def problem_of(fleet: Fleet, seed: int) -> Problem:
-    """Return the problem of a fleet, dealt out the same way for the same seed."""
+def split_examples(fleet: Fleet, seed: int) -> Split:
+    """Split the examples of a fleet, the same way for the same seed."""
     plan, task = fleet.plan, fleet.plan.subject.task
     reading, X = _loaded(plan)
     examples = reading.examples
@@ -65,7 +65,7 @@ def problem_of(fleet: Fleet, seed: int) -> Problem:
     parts = fleet.data.parts(examples, rest, fleet.workers, seed)
     sides = _histories if task is Task.RECOMMENDATION else _rows
     streams, score = sides(reading, X, [draw.permutation(part) for part in parts], test)
-    return Problem(plan.make, streams, METRICS[task], score, len(test), reading.quarantine)
+    return Split(plan.make, streams, METRICS[task], score, len(test), reading.quarantine)
 
 
 @lru_cache(maxsize=2)  # a sweep takes the same data many times

@@ -1,25 +1,61 @@
-"""The end of a simulation: everything under way arrives, and is compared with central training."""
+"""Running a fleet: start or resume it, pump it to its end, and compare with central training."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
+from dealfl.server import Ledger
 from dealfl.server.figures import Selections, selections
+from dealfl.simulate.config import Fleet
 from dealfl.simulate.energy import fleet_energy
-from dealfl.simulate.fleet_run import FleetRun
+from dealfl.simulate.fleet_run import FleetRun, Report
 from dealfl.simulate.outcome import Outcome, Participant
+from dealfl.simulate.run_state import RunState
+from dealfl.statistics import Statistics
 from dealfl.worker import Record, State
 from dealfl.worker.material import material_for
 
-__all__ = ["closed"]
+__all__ = ["finish", "run_fleet", "start_run"]
 
 _MOST_REPEATS = 200
 
 
-def closed(run: FleetRun, ended: str) -> Outcome:
-    """Open no more rounds, let everything arrive, and return what came out."""
+def run_fleet(
+    fleet: Fleet, ledger: str | Path = ":memory:", progress: Report | None = None
+) -> Outcome:
+    """Run a fleet to its end; the same fleet and seed give the same outcome.
+
+    `progress` is called when a round opens or closes, and after each time to live.
+    """
+    with closing(start_run(fleet, ledger=ledger, progress=progress)) as run:
+        run.pump()
+        return finish(run)
+
+
+def start_run(
+    fleet: Fleet,
+    state: RunState | None = None,
+    *,
+    ledger: str | Path = ":memory:",
+    progress: Report | None = None,
+    base: Statistics | None = None,
+) -> FleetRun:
+    """Return a run at its start, or where the state was taken; `base` is a model to start from."""
+    run = FleetRun(fleet, Ledger(ledger), progress, base)
+    if state is None:
+        run.start()
+    else:
+        run.restore(state)
+    return run
+
+
+def finish(run: FleetRun) -> Outcome:
+    """Open no more rounds, let everything arrive, and return the outcome."""
+    ended = run.ended() or "stopped"
     virtual_s = run.rounds[-1].closed_at_s if run.rounds else run.simulation.now_s
-    settle(run)
+    _settle(run)
     server, journals = run.parts.server, run.parts.journals.values()
     spent = [one.accounts.spent for one in run.parts.equipment.values()]
     return Outcome(
@@ -31,11 +67,11 @@ def closed(run: FleetRun, ended: str) -> Outcome:
         rounds=tuple(run.rounds),
         participants=_participants(run),
         ended=ended,
-        metric=run.problem.metric,
-        quality=run.problem.quality(server.model),
+        metric=run.split.metric,
+        quality=run.split.quality(server.model),
         learned=sum(int(journal.setting("total_learned", "0")) for journal in journals),
         evicted=sum(int(journal.setting("total_forgotten", "0")) for journal in journals),
-        quarantined=len(run.problem.quarantine) + sum(len(one.quarantined()) for one in journals),
+        quarantined=len(run.split.quarantine) + sum(len(one.quarantined()) for one in journals),
         first_quarantined=_first_quarantined(run),
         not_learned=sum(run.left.values()) + run.waiting(),
         updates=sum(row.folded for row in server.workers.values()),
@@ -50,15 +86,15 @@ def closed(run: FleetRun, ended: str) -> Outcome:
 
 def _first_quarantined(run: FleetRun) -> str:
     """Return why the first record or row of a file was put aside, if one was."""
-    if run.problem.quarantine.first:
-        return str(run.problem.quarantine.first[0])
+    if run.split.quarantine.first:
+        return str(run.split.quarantine.first[0])
     for name, journal in run.parts.journals.items():
         for _, reason in journal.quarantined():
             return f"{name}: {reason}"
     return ""
 
 
-def settle(run: FleetRun) -> None:
+def _settle(run: FleetRun) -> None:
     """Wait until every update has its receipt and was counted."""
     server = run.parts.server
     server.terms = replace(server.terms, rounds=run.ledger.last_round())
@@ -107,8 +143,8 @@ def _central_digest(run: FleetRun) -> str:
     records: list[Record] = []
     for journal in run.parts.journals.values():
         records += journal.records(State.LEARNED)
-    central = run.problem.make()
+    central = run.split.make()
     if run.base is not None:
         central.merge(run.base)
-    central.merge(material_for(run.problem.make).statistics(records)[0])
+    central.merge(material_for(run.split.make).statistics(records)[0])
     return central.digest()

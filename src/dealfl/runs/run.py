@@ -1,0 +1,143 @@
+"""A run: a fleet under its own scheme and then under others, in one folder; it may be stopped."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import closing
+from importlib import resources
+from pathlib import Path
+from typing import Protocol
+
+from dealfl.errors import DealError
+from dealfl.runs.folder import RunFolder
+from dealfl.runs.logs import log
+from dealfl.runs.models import statistics_from
+from dealfl.runs.result import Result
+from dealfl.simulate import Fleet, FleetRun, Outcome, Progress, finish, start_run
+
+__all__ = ["Interrupted", "Run", "Watcher", "default_job"]
+
+_SAVE_EVERY_S = 5.0
+_COMPARED = ("original", "newfl", "incremental", "deal")
+
+
+def default_job() -> str:
+    """Return the text of the job that is run if none is named: 45 phones learn digits."""
+    return resources.files("dealfl.runs").joinpath("digits.toml").read_text("utf-8")
+
+
+class Interrupted(DealError):
+    """The run was stopped, and can be resumed."""
+
+
+class Watcher(Protocol):
+    """Shows how a run is doing."""
+
+    def start_scheme(self, scheme: str, place: int, of: int) -> None:
+        """Show which scheme starts."""
+
+    def show_progress(self, progress: Progress) -> None:
+        """Show how far it is."""
+
+    def finish_scheme(self, outcome: Outcome) -> None:
+        """Show its outcome."""
+
+
+class Run:
+    """Runs the schemes of a job one after the other, and saves what is needed to resume.
+
+    Stopped at any moment and resumed, it ends as if it had never been stopped.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        folder: RunFolder,
+        *,
+        compare: bool = True,
+        start_from: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._fleet, self._folder = fleet, folder
+        self._start_from, self._clock = start_from, clock
+        own, others = fleet.job.scheme, _COMPARED if compare else ()
+        self.schemes = [own, *(scheme for scheme in others if scheme != own)]
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Stop soon, where the run can be resumed; safe in the handler of a signal."""
+        self._stopped = True
+
+    def run(self, watcher: Watcher) -> Result:
+        """Run all schemes that are not done yet, and return the outcomes of all."""
+        done = self._folder.outcomes()
+        for place, scheme in enumerate(self.schemes, 1):
+            watcher.start_scheme(scheme, place, len(self.schemes))
+            if scheme not in done:
+                done[scheme] = self._run_scheme(scheme, watcher)
+                self._folder.save_outcomes(done)
+            watcher.finish_scheme(done[scheme])
+            self._raise_if_stopped()
+        outcomes = tuple(done[scheme] for scheme in self.schemes)
+        text, base = self._folder.job_text(), str(self._start_from or "")
+        return Result(self._fleet.job.name, outcomes, settings=text, went_on_from=base)
+
+    def save(self, result: Result, write_page: Callable[[Result, Path], None] | None) -> Path:
+        """Write result and page, and return the file to look at; the run is over."""
+        shown = self._folder.write("result.json", json.dumps(result.as_dict(), indent=2).encode())
+        if write_page is not None:
+            shown = self._folder.path / "report.html"
+            write_page(result, shown)
+        self._folder.discard_state()
+        return shown
+
+    def _run_scheme(self, scheme: str, watcher: Watcher) -> Outcome:
+        with closing(self._started(scheme, watcher)) as run:
+            logged, saved_s = len(run.rounds), self._clock()
+
+            def after_step() -> None:
+                nonlocal logged, saved_s
+                _log_rounds(run, logged)
+                logged = len(run.rounds)
+                if self._clock() - saved_s > _SAVE_EVERY_S:
+                    self._save_progress(run)
+                    saved_s = self._clock()
+
+            run.pump(lambda: self._stopped, after_step)
+            self._save_progress(run)
+            self._raise_if_stopped()
+            outcome = finish(run)  # short, so it is not interrupted
+            self._save_ledger(run)
+        log("scheme ended", job=outcome.job, reason=outcome.ended, rounds=len(outcome.rounds))
+        return outcome
+
+    def _started(self, scheme: str, watcher: Watcher) -> FleetRun:
+        fleet, base = self._fleet.with_scheme(scheme), None
+        if self._start_from is not None:
+            base = statistics_from(self._start_from, fleet.plan.make())
+        state = self._folder.state(scheme)
+        return start_run(fleet, state, progress=watcher.show_progress, base=base)
+
+    def _save_progress(self, run: FleetRun) -> None:
+        self._folder.save_state(run.fleet.job.scheme, run.state())
+        self._save_ledger(run)
+
+    def _save_ledger(self, run: FleetRun) -> None:
+        if run.fleet.job.scheme == self.schemes[0]:
+            self._folder.save_ledger(run.ledger.content())
+
+    def _raise_if_stopped(self) -> None:
+        if self._stopped:
+            log("stopped", job=self._fleet.job.name)
+            raise Interrupted("stopped")
+
+
+def _log_rounds(run: FleetRun, logged: int) -> None:
+    for one in run.rounds[logged:]:
+        log(
+            "round closed", job=run.fleet.job.name, round=one.number, reason=one.reason,
+            selected=one.selected, replied=one.replied, learned=one.learned,
+            evicted=one.evicted, compute_j=one.compute_j, radio_j=one.radio_j,
+        )  # fmt: skip

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
+from dealfl.atomic_files import replace_file
 from dealfl.errors import BadBytes, BadInput
 from dealfl.jobs import Document
 from dealfl.simulate import Outcome, RunState, read_state, write_state
-from dealfl.atomic_files import replace_file
 
 __all__ = ["JOB", "RunFolder"]
 

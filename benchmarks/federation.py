@@ -26,13 +26,12 @@ from typing import Any
 
 from reporting import Report, main, progress
 
-from dealfl.learners import NaiveBayes
+from dealfl.learners import NaiveBayes, Rows, statistics_of
 from dealfl.messages import Announce, Assignment, Message, Update, Welcome
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Uniform
 from dealfl.statistics import Statistics
-from dealfl.worker import Cost, Done, Journal, Record, Rows, Worker
-from dealfl.worker.material import material_for
+from dealfl.worker import Cost, Done, Journal, Record, Worker
 from dealfl.worker.worker import schema_digest
 
 ASKED_MS = {(1_000, 100): 100.0, (10_000, 1_000): 1_000.0}
@@ -49,7 +48,7 @@ def make() -> NaiveBayes:
 def one_example() -> Statistics:
     """Return the delta that every update brings."""
     record = Record(1, b"owner", Rows.encode([0.0, 0.5, 1.0], "a"))
-    return material_for(make).statistics([record])[0]
+    return statistics_of(make, [record])[0]
 
 
 @dataclass

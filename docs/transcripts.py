@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dealfl.learners import NaiveBayes
+from dealfl.learners import NaiveBayes, Rows
 from dealfl.messages import Message, Step, owner_hash
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone
 from dealfl.simulate import Network, Simulation
-from dealfl.worker import Cost, Done, Journal, Rows, Worker
+from dealfl.worker import Cost, Done, Journal, Worker
 
 __all__ = ["Recorder", "erasure_transcript", "round_transcript"]
 

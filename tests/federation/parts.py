@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dealfl.learners import NaiveBayes, PersonalizedPageRank
+from dealfl.learners import Histories, NaiveBayes, PersonalizedPageRank, Rows, statistics_of
 from dealfl.messages import Announce, Assignment, Message, Update, Welcome
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone
 from dealfl.statistics import Statistics
-from dealfl.worker import Cost, Done, Histories, Journal, Record, Rows, State, Worker
-from dealfl.worker.material import material_for
+from dealfl.worker import Cost, Done, Journal, Record, State, Worker
 from dealfl.worker.worker import schema_digest
 
 KEY = b"key of the job"
@@ -70,16 +69,16 @@ def delta_of(update: Update) -> Statistics:
     return Statistics.from_bytes(update.delta)
 
 
-def statistics_of(journal: Journal, make: Any = bayes) -> Statistics:
+def learned_statistics(journal: Journal, make: Any = bayes) -> Statistics:
     """Return the statistics of everything a journal says was learned."""
-    return material_for(make).statistics(journal.records(State.LEARNED))[0]
+    return statistics_of(make, journal.records(State.LEARNED))[0]
 
 
 def examples(count: int, make: Any = bayes) -> Statistics:
     """Return the statistics of so many equal examples."""
     body = item(3) if make is pagerank else row(0.0, 0.5, 1.0)
     records = [Record(number, b"owner %d" % number, body) for number in range(count)]
-    return material_for(make).statistics(records)[0]
+    return statistics_of(make, records)[0]
 
 
 def announce(name: str = "w", incarnation: int = 1, make: Any = bayes, **other: Any) -> Announce:

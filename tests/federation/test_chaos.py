@@ -7,13 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dealfl.learners import NaiveBayes, Neighbors, PersonalizedPageRank, Tikhonov
+from dealfl.learners import (
+    Histories,
+    NaiveBayes,
+    Neighbors,
+    PersonalizedPageRank,
+    Rows,
+    Tikhonov,
+    statistics_of,
+)
 from dealfl.messages import owner_hash
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone, Uniform
 from dealfl.simulate import Network, Simulation
-from dealfl.worker import SCHEMES, Cost, Done, Histories, Journal, Rows, State, Worker
-from dealfl.worker.material import material_for
+from dealfl.worker import SCHEMES, Cost, Done, Journal, State, Worker
 
 KEY = b"key of the job"
 Made = Callable[[], Any]
@@ -149,7 +156,7 @@ class Chaos:
         """Train one learner centrally on what all workers still hold as learned."""
         central = self.make()
         for records in self.surviving():
-            central.merge(material_for(self.make).statistics(records)[0])
+            central.merge(statistics_of(self.make, records)[0])
         return str(central.digest())
 
 

@@ -9,7 +9,7 @@ from dealfl.server.selection import Uniform
 from dealfl.simulate import Network, Returns, Simulation
 from dealfl.statistics import Statistics
 from dealfl.worker import Cost, Done, Journal, Worker
-from tests.federation.parts import KEY, bayes, row, statistics_of
+from tests.federation.parts import KEY, bayes, learned_statistics, row
 
 ROUNDS = 200
 TTL_S = 60.0
@@ -77,7 +77,7 @@ class Dropouts(Simulation):
 def check_sum(federation: Dropouts) -> None:
     total = Statistics.zero(bayes().schema)
     for journal in federation.journals.values():
-        total = total + statistics_of(journal)
+        total = total + learned_statistics(journal)
     assert federation.server.model.statistics == total
 
 

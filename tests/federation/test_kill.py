@@ -15,11 +15,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from dealfl.learners import Rows, statistics_of
 from dealfl.messages import Message, Receipt, Step, owner_hash
 from dealfl.server import Ledger
 from dealfl.statistics import Statistics
-from dealfl.worker import Journal, Rows, State
-from dealfl.worker.material import material_for
+from dealfl.worker import Journal, State
 from tests.federation.mortal import KEY, Call, Life, make, new_server, read, write
 
 ROOT = Path(__file__).parents[2]
@@ -185,7 +185,7 @@ class Federation:
         for name in WORKERS:
             journal = Journal(self.path(name))
             assert not journal.outbox(), f"an update of {name} was never counted"
-            own, _ = material_for(make).statistics(journal.records(State.LEARNED))
+            own, _ = statistics_of(make, journal.records(State.LEARNED))
             central.merge(own)
             row, counted = ledger.workers()[name], ledger.sum_of(name)
             assert row.incarnation == 1, f"{name} had to begin anew: {row.flag}"

@@ -19,8 +19,9 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_public_names_of_learners() -> None:
     assert sorted(dealfl.learners.__all__) == [
-        "LEARNERS", "Learner", "NaiveBayes", "Neighbors", "PersonalizedPageRank", "Statistics",
-        "Tikhonov", "TikhonovClassifier", "Work", "load",
+        "Histories", "HistoryLearner", "LEARNERS", "Learner", "NaiveBayes", "Neighbors",
+        "PersonalizedPageRank", "Record", "RowLearner", "Rows", "Statistics", "Tikhonov",
+        "TikhonovClassifier", "Work", "load", "statistics_of",
     ]  # fmt: skip
     assert sorted(dealfl.statistics.__all__) == ["ArraySpec", "Schema", "Statistics"]
 

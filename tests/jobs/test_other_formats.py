@@ -7,8 +7,8 @@ import pytest
 
 from dealfl.errors import BadInput
 from dealfl.jobs import Document
+from dealfl.learners import Histories
 from dealfl.simulate import fleet_of, split_examples
-from dealfl.worker import Histories
 from tests.jobs.foreign_files import ratings, reading, refused, write
 
 

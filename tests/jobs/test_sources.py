@@ -10,9 +10,8 @@ from dealfl.errors import BadInput
 from dealfl.jobs import Document
 from dealfl.jobs.sources.tables import Chunk
 from dealfl.jobs.sources.watching import watched
-from dealfl.learners import Tikhonov
+from dealfl.learners import Rows, Tikhonov
 from dealfl.simulate import fleet_of, run_fleet, split_examples
-from dealfl.worker import Rows
 from tests.jobs.foreign_files import DATA, JOB, houses, iris, plan, reading, refused, write
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.learners import Work
+from dealfl.learners import Work, statistics_of
 from dealfl.memory import keep_freed_memory
 from dealfl.power import TrainingTime
 from dealfl.report import calibration
@@ -25,7 +25,6 @@ from dealfl.report.calibration import (
     clock_hz,
     fitted,
 )
-from dealfl.worker.material import material_for
 
 LAW = TrainingTime(seconds_per_operation=2e-9, overhead_s=1e-3)
 TRIED = Effort(sizes=9, repeats=5)
@@ -95,7 +94,7 @@ def test_a_worker_is_timed_with_the_records_of_a_journal() -> None:
         batch = subject.batch(generator, subject.fewest)
         model = subject.made()
         model.learn(*batch)
-        statistics, work = material_for(subject.made).statistics(calibration._records(batch))
+        statistics, work = statistics_of(subject.made, calibration._records(batch))
         assert statistics == model.statistics
         assert work.operations == model.last_work.operations
 

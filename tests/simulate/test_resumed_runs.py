@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.errors import BadBytes, BadInput
+from dealfl.learners import statistics_of
 from dealfl.simulate import (
     FleetRun,
     Outcome,
@@ -18,7 +19,6 @@ from dealfl.simulate import (
 )
 from dealfl.statistics import Statistics
 from dealfl.worker import Record
-from dealfl.worker.material import material_for
 from tests.simulate.fleets import fleet
 from tests.simulate.test_phone_fleets import phone_fleet
 
@@ -95,7 +95,7 @@ def test_a_run_goes_on_from_the_model_it_began_with_or_not_at_all() -> None:
 
 def _some(split: Split) -> Statistics:
     records = [Record(place, b"", body) for place, (_, body) in enumerate(split.streams[0][:3])]
-    return material_for(split.make).statistics(records)[0]
+    return statistics_of(split.make, records)[0]
 
 
 @pytest.mark.parametrize("place", [0, 9, 45, -1])

@@ -9,7 +9,7 @@ import pytest
 from dealfl.errors import BadBytes, BadInput
 from dealfl.messages import Erase, owner_hash
 from dealfl.worker import Journal, State
-from tests.federation.parts import KEY, assignment, row, statistics_of, updates, welcomed
+from tests.federation.parts import KEY, assignment, learned_statistics, row, updates, welcomed
 
 SECRET = b"a body that nobody else has: 0123456789"
 
@@ -92,7 +92,7 @@ def test_an_erasure_leaves_no_byte_of_record_or_update(tmp_path: Path) -> None:
     one.handle([order], 2.0)
     assert bodies[0] not in bytes_in(tmp_path)
     assert b"Ann Example" not in bytes_in(tmp_path)
-    assert len(statistics_of(journal)["counts"]) == 1
+    assert len(learned_statistics(journal)["counts"]) == 1
     assert sent.sequence == 1
     journal.close()
 

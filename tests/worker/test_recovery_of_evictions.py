@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.learners import NaiveBayes
+from dealfl.learners import NaiveBayes, Rows
 from dealfl.messages import Assignment, Update, Welcome, owner_hash
 from dealfl.statistics import Statistics
-from dealfl.worker import Cost, Done, Journal, Rows, State, Worker
+from dealfl.worker import Cost, Done, Journal, State, Worker
 
 KEY = b"key"
 GOOD = [([1.0, 0.0], "a"), ([0.0, 1.0], "b")] * 20

@@ -26,9 +26,9 @@ from tests.federation.parts import (
     delta_of,
     item,
     kinds,
+    learned_statistics,
     pagerank,
     row,
-    statistics_of,
     updates,
     welcomed,
     worker,
@@ -106,7 +106,7 @@ def test_new_interactions_replace_a_history_and_the_oldest_interactions_go() -> 
     second = train(one, 2)
     bodies = [(r.owner == owner_hash(KEY, "ann"), r.body) for r in journal.records(State.LEARNED)]
     assert bodies == [(False, item(1)), (False, item(5)), (True, item(3))]
-    assert delta_of(first) + delta_of(second) == statistics_of(journal, pagerank)
+    assert delta_of(first) + delta_of(second) == learned_statistics(journal, pagerank)
     assert second.evicted == 2
 
 
@@ -115,14 +115,14 @@ def test_new_interactions_replace_a_history_and_the_oldest_interactions_go() -> 
 def test_the_updates_of_every_scheme_add_up_to_what_its_journal_says(make: Any, name: str) -> None:
     journal = Journal()
     one = welcomed(make, journal, scheme_name=name, forget_fraction="0.3")
-    total = statistics_of(journal, make)
+    total = learned_statistics(journal, make)
     for number in range(1, 12):
         new = some_rows(3, 3 * number)
         if make is pagerank:
             new = [(f"person {n % 4}", item((n * number) % 12)) for n in range(3)]
         one.ingest(new)
         total = total + delta_of(train(one, number))
-        assert total == statistics_of(journal, make)
+        assert total == learned_statistics(journal, make)
 
 
 def test_scratch_and_change_give_the_same_delta_for_different_work() -> None:
@@ -175,7 +175,7 @@ def test_the_erased_are_forgotten_and_stay_out_when_they_come_again() -> None:
     (answer,) = [m for m in step.messages if isinstance(m, Erased)]
     assert answer.examples == 1
     (negative,) = updates(step.messages)
-    assert total + delta_of(negative) == statistics_of(journal)
+    assert total + delta_of(negative) == learned_statistics(journal)
     accepted = one.ingest(some_rows(4))
     assert (accepted.waiting, accepted.suppressed) == (3, 1)
 
@@ -201,7 +201,7 @@ def test_a_repeated_erasure_gives_the_same_answer_and_forgets_nothing_twice() ->
         assert [m.examples for m in step.messages if isinstance(m, Erased)] == [1]
     total = total + delta_of(journal.outbox()[0].update)
     assert len(journal.outbox()) == 1
-    assert total == statistics_of(journal)
+    assert total == learned_statistics(journal)
 
 
 def test_a_repeated_or_old_assignment_is_ignored() -> None:
@@ -261,7 +261,7 @@ def test_in_a_new_incarnation_a_worker_says_everything_again_without_the_erased(
     step = one.handle([welcome], 2.0)
     (sent,) = updates(step.messages)
     assert (sent.incarnation, sent.sequence) == (2, 1)
-    assert delta_of(sent) == statistics_of(journal)
+    assert delta_of(sent) == learned_statistics(journal)
     assert journal.count(State.LEARNED) == 3
 
 
@@ -274,7 +274,7 @@ def test_a_restarted_worker_goes_on_where_it_was() -> None:
         again = worker(journal=journal, forget_fraction="0.3")
         again.ingest(some_rows(2, 10 * number))
         total = total + delta_of(train(again, number))
-    assert total == statistics_of(journal)
+    assert total == learned_statistics(journal)
     forgotten, learned = 4 + 12 - journal.count(State.LEARNED), 4 + 12
     assert again.level_of_forgetness == forgotten / learned
 

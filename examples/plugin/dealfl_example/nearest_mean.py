@@ -13,8 +13,9 @@ from dealfl.datasets import Dataset
 from dealfl.errors import Impossible, NotLearned
 from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Entries, Integers
-from dealfl.learners.base import RowLearner, SparseVector, Work
+from dealfl.learners.base import SparseVector, Work
 from dealfl.learners.inputs import Labels, as_matrix, dense_blocks
+from dealfl.learners.records import RowLearner
 from dealfl.power import Cycles, LearnerCycles
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.statistics import Statistics
@@ -76,6 +77,14 @@ class NearestMean(RowLearner):
             "classes": self._labels.values.tolist(),
             "feature_bound": self._grid.bound.tolist(),
         }
+
+    def learn(self, X: object, y: object) -> Statistics:
+        """Add examples; return the statistics that were added."""
+        return self._change(X, y, +1)
+
+    def forget(self, X: object, y: object) -> Statistics:
+        """Remove examples as if they had never been learned; return what was added."""
+        return self._change(X, y, -1)
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
         matrix = as_matrix(X, len(self._grid.bound))

@@ -109,7 +109,7 @@ def _export(arguments: argparse.Namespace) -> int:
 
 def _predict(arguments: argparse.Namespace) -> int:
     from dealfl.errors import BadInput
-    from dealfl.learners import PersonalizedPageRank
+    from dealfl.learners import HistoryLearner
     from dealfl.runs.models import opened, require_free
 
     if arguments.top is not None and arguments.top < 1:
@@ -117,7 +117,7 @@ def _predict(arguments: argparse.Namespace) -> int:
     if arguments.out:
         require_free(Path(arguments.out), force=arguments.force)
     model = opened(arguments.model, arguments.job)
-    recommends = isinstance(model.learner, PersonalizedPageRank)
+    recommends = isinstance(model.learner, HistoryLearner)
     if arguments.top is not None and not recommends:
         raise BadInput(f"--top is for items; a {model.learner.name} predicts one value for a row")
     return (_recommend_items if recommends else _predict_rows)(arguments, model)

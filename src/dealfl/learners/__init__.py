@@ -5,25 +5,38 @@ from typing import Any
 
 from dealfl.errors import BadInput, unknown_name
 from dealfl.learners import files
-from dealfl.learners.base import Learner, Work
+from dealfl.learners.base import Learner, Record, Work
 from dealfl.learners.naive_bayes import NaiveBayes
 from dealfl.learners.neighbors import Neighbors
 from dealfl.learners.pagerank import PersonalizedPageRank
+from dealfl.learners.records import (
+    Histories,
+    HistoryLearner,
+    RowLearner,
+    Rows,
+    statistics_of,
+)
 from dealfl.learners.tikhonov import Tikhonov, TikhonovClassifier
 from dealfl.plugins import Registry
 from dealfl.statistics import Statistics
 
 __all__ = [
     "LEARNERS",
+    "Histories",
+    "HistoryLearner",
     "Learner",
     "NaiveBayes",
     "Neighbors",
     "PersonalizedPageRank",
+    "Record",
+    "RowLearner",
+    "Rows",
     "Statistics",
     "Tikhonov",
     "TikhonovClassifier",
     "Work",
     "load",
+    "statistics_of",
 ]
 
 _OWN: tuple[type[Learner], ...] = (

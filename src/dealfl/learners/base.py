@@ -7,10 +7,10 @@ from them. Adding, refusing, digests, files and merging are the same for all and
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from dealfl.learners import files
 from dealfl.schema import Schema
 from dealfl.statistics import Statistics
 
-__all__ = ["Learner", "RowLearner", "Work"]
+__all__ = ["Learner", "Record", "Work"]
 
 SparseVector = tuple[NDArray[np.int64], NDArray[np.float64]]
 
@@ -41,10 +41,23 @@ class Work:
         return Work(self.operations + other.operations, self.bytes + other.bytes)
 
 
+class Record(Protocol):
+    """An example, or a part of one, as a worker stores it."""
+
+    @property
+    def owner(self) -> bytes:
+        """Whose it is, hashed."""
+
+    @property
+    def body(self) -> bytes:
+        """What it holds."""
+
+
 class Learner(ABC):
     """A model that learns and forgets by adding and subtracting integers."""
 
     name: ClassVar[str]
+    whole_owners: ClassVar[bool]  # whether all records of an owner are one example
 
     def __init__(self, schema: Schema, storage: Storage | None) -> None:
         self._state = State(schema, storage or in_memory)
@@ -54,6 +67,32 @@ class Learner(ABC):
     @abstractmethod
     def settings(self) -> dict[str, object]:
         """The arguments that make an empty learner like this one."""
+
+    @abstractmethod
+    def learn(self, *examples: Any, **more: Any) -> Statistics:  # noqa: ANN401
+        """Add examples; return the statistics that were added."""
+
+    @abstractmethod
+    def forget(self, *examples: Any, **more: Any) -> Statistics:  # noqa: ANN401
+        """Remove examples as if they had never been learned; return what was added."""
+
+    @abstractmethod
+    def score_federated(self, *test: Any, **more: Any) -> float:  # noqa: ANN401
+        """Return how well a model of statistics alone does; 1.0 is perfect."""
+
+    @abstractmethod
+    def score_records(self, records: Sequence[Record]) -> float | None:
+        """Return the score on a worker's own records; None where there is none."""
+
+    @abstractmethod
+    def _examples_of(self, records: Sequence[Record]) -> tuple[Any, ...]:
+        """Return what `learn` takes for records."""
+
+    def learn_records(self, records: Sequence[Record]) -> Statistics:
+        """Add records; return the statistics that were added."""
+        if not records:
+            return Statistics.zero(self.schema)
+        return self.learn(*self._examples_of(records))
 
     @abstractmethod
     def _derived(self) -> SparseVector:
@@ -143,22 +182,6 @@ class Learner(ABC):
     def __repr__(self) -> str:
         shown: dict[str, Any] = {k: v for k, v in self.settings.items() if not isinstance(v, list)}
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
-
-
-class RowLearner(Learner):
-    """A learner whose examples are rows of features, each with a target."""
-
-    def learn(self, X: object, y: object) -> Statistics:
-        """Add examples; return the statistics that were added."""
-        return self._change(X, y, +1)
-
-    def forget(self, X: object, y: object) -> Statistics:
-        """Remove examples as if they had never been learned; return what was added."""
-        return self._change(X, y, -1)
-
-    @abstractmethod
-    def _change(self, X: object, y: object, sign: int) -> Statistics:
-        """Add sign × the statistics of the examples; return what was added."""
 
 
 def _relative_change(now: SparseVector, before: SparseVector) -> float:

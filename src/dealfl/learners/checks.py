@@ -60,7 +60,7 @@ class Subject:
     @classmethod
     def of_rows(
         cls,
-        make: Callable[[], Any],
+        make: Callable[[], Learner],
         X: Any,  # noqa: ANN401
         y: Any,  # noqa: ANN401
         refused: Sequence[Callable[[Any], object]] = (),
@@ -81,7 +81,7 @@ class Subject:
     @classmethod
     def of_histories(
         cls,
-        make: Callable[[], Any],
+        make: Callable[[], Learner],
         histories: Any,  # noqa: ANN401
         refused: Sequence[Callable[[Any], object]] = (),
         impossible: Sequence[Statistics] = (),

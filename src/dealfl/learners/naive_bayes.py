@@ -13,8 +13,9 @@ from dealfl.cells import Proposal, Storage
 from dealfl.errors import BadInput, Impossible, NotLearned
 from dealfl.fixedpoint import FixedPoint, require_finite
 from dealfl.integers import Entries, Integers
-from dealfl.learners.base import RowLearner, SparseVector, Work
+from dealfl.learners.base import SparseVector, Work
 from dealfl.learners.inputs import Labels, Matrix, as_matrix, dense_blocks, require_integer
+from dealfl.learners.records import RowLearner
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.statistics import Statistics
 
@@ -87,6 +88,14 @@ class NaiveBayes(RowLearner):
     @property
     def _features(self) -> int:
         return len(self._grid.bound)
+
+    def learn(self, X: object, y: object) -> Statistics:
+        """Add examples; return the statistics that were added."""
+        return self._change(X, y, +1)
+
+    def forget(self, X: object, y: object) -> Statistics:
+        """Remove examples as if they had never been learned; return what was added."""
+        return self._change(X, y, -1)
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
         matrix = as_matrix(X, self._features)

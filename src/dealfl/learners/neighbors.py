@@ -18,7 +18,7 @@ from dealfl.errors import BadInput, Impossible, NotLearned
 from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Entries, Integers
 from dealfl.learners import files
-from dealfl.learners.base import Learner, SparseVector, Work
+from dealfl.learners.base import SparseVector, Work
 from dealfl.learners.forest import PrefixForest
 from dealfl.learners.inputs import (
     Labels,
@@ -26,6 +26,7 @@ from dealfl.learners.inputs import (
     dense_blocks,
     require_integer,
 )
+from dealfl.learners.records import RowLearner
 from dealfl.learners.signatures import Signatures
 from dealfl.learners.slab import Slab, as_ids
 from dealfl.learners.votes import commonest_nearest, winners
@@ -42,7 +43,7 @@ _MAX_BITS = 24
 _BLOCK_ROWS = 2048
 
 
-class Neighbors(Learner):
+class Neighbors(RowLearner):
     """k nearest neighbours among candidates that share a long prefix of a signature.
 
     Distance is Euclidean in the units of the features, on a common grid; |x − offset| must lie
@@ -279,6 +280,19 @@ class Neighbors(Learner):
     def score_votes(self, X: object, y: object) -> float:
         """Return the share of rows whose class `predict_votes` finds."""
         return self._labels.share_right(self.predict_votes(X), y)
+
+    @property
+    def federated(self) -> bool:
+        """Whether no example is held here; then only votes can predict."""
+        return not len(self)
+
+    def predict_federated(self, X: object) -> NDArray[Any]:
+        """Return what `predict_votes` says: a model of statistics alone holds no examples."""
+        return self.predict_votes(X)
+
+    def score_federated(self, X: object, y: object) -> float:
+        """Return what `score_votes` says."""
+        return self.score_votes(X, y)
 
     def _forget_model(self) -> None:
         """Votes are read from the statistics; there is nothing to drop."""

@@ -12,11 +12,12 @@ from dealfl.cells import Proposal, Storage
 from dealfl.errors import BadInput, Impossible, NotLearned, unknown_name
 from dealfl.fixedpoint import FixedPoint, require_finite
 from dealfl.integers import Entries, Integers
-from dealfl.learners.base import RowLearner, Work
+from dealfl.learners.base import Work
 from dealfl.learners.factors import SOLVERS, Factor, factorise, follows
 from dealfl.learners.gram import MAX_BITS, block_rows, exact_gram, packed, triangle
 from dealfl.learners.inputs import Matrix, as_matrix, dense_blocks, require_integer
 from dealfl.learners.possible import require_products
+from dealfl.learners.records import RowLearner
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.statistics import Statistics
 
@@ -75,6 +76,14 @@ class NormalEquations(RowLearner):
     @property
     def _features(self) -> int:
         return len(self._grid.bound)
+
+    def learn(self, X: object, y: object) -> Statistics:
+        """Add examples; return the statistics that were added."""
+        return self._change(X, y, +1)
+
+    def forget(self, X: object, y: object) -> Statistics:
+        """Remove examples as if they had never been learned; return what was added."""
+        return self._change(X, y, -1)
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
         matrix = as_matrix(X, self._features)

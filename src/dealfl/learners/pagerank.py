@@ -15,11 +15,12 @@ from scipy import sparse
 from dealfl.cells import DENSE_LIMIT, Cells, Proposal, Storage, in_memory
 from dealfl.errors import BadInput, Impossible, NotLearned
 from dealfl.integers import Entries, Integers
-from dealfl.learners.base import Learner, SparseVector, Work
+from dealfl.learners.base import SparseVector, Work
 from dealfl.learners.histories import as_histories, as_order, pairs_of, require_items
 from dealfl.learners.inputs import as_array, require_integer
 from dealfl.learners.pairs import ReorderedPairs, items_of, pair_count, pair_number
 from dealfl.learners.ranking import Ranked, top_ratios, top_sums
+from dealfl.learners.records import HistoryLearner
 from dealfl.schema import ArraySpec, Schema
 from dealfl.statistics import Statistics
 
@@ -32,7 +33,7 @@ _MAX_ITEMS = 1 << 30
 _UNKNOWN = np.iinfo(np.int32).max
 
 
-class PersonalizedPageRank(Learner):
+class PersonalizedPageRank(HistoryLearner):
     """Which items go together, from histories: sets of items, one row of a csr each.
 
     >>> model = PersonalizedPageRank(n_items=4)
@@ -79,6 +80,11 @@ class PersonalizedPageRank(Learner):
         """The arguments that make an empty learner like this one."""
         order = None if self._item_order is None else self._item_order.tolist()
         return {"n_items": self._items, "item_order": order}
+
+    @property
+    def n_items(self) -> int:
+        """How many items there are."""
+        return self._items
 
     def learn(self, histories: object) -> Statistics:
         """Add histories; return the statistics that were added."""

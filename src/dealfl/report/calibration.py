@@ -17,11 +17,11 @@ from statistics import median
 import numpy as np
 
 from dealfl.atomic_files import replace_file
+from dealfl.learners import Histories, Rows, statistics_of
 from dealfl.power import REFERENCE_HZ, TrainingTime
 from dealfl.power.identification import TimedTraining, identified, relative_errors
 from dealfl.report.subjects import SUBJECTS, Batch, Subject
-from dealfl.worker import Histories, Record, Rows
-from dealfl.worker.material import material_for
+from dealfl.worker import Record
 
 __all__ = [
     "ASKED_ERROR", "FULL", "QUICK", "SUBJECTS", "Calibration", "Effort", "Fit", "Point", "Subject",
@@ -206,11 +206,10 @@ def _forgetting(subject: Subject, sizes: Sequence[int], clock: Callable[[], floa
 def _training(subject: Subject, sizes: Sequence[int], clock: Callable[[], float]) -> Call:
     generator = np.random.default_rng(0)
     batches = [_records(subject.batch(generator, size)) for size in sizes]
-    material = material_for(subject.made)
 
     def train(place: int) -> tuple[int, float]:
         start = clock()
-        _, work = material.statistics(batches[place])
+        _, work = statistics_of(subject.made, batches[place])
         return work.operations, clock() - start
 
     return train

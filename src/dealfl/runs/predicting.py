@@ -18,7 +18,7 @@ from dealfl.jobs.sources.ratings_source import RatingsSource
 from dealfl.jobs.sources.sifting import Reader, read_texts
 from dealfl.jobs.sources.source import SOURCES
 from dealfl.jobs.sources.tables import Chunk, Layout
-from dealfl.learners import PersonalizedPageRank
+from dealfl.learners import HistoryLearner, RowLearner
 from dealfl.runs.inputs import inputs_of, placed
 from dealfl.runs.models import Model
 
@@ -48,12 +48,10 @@ class Recommended:
 
 def predict(model: Model, path: Path) -> Iterator[Predicted]:
     """Yield a prediction for each row of a table."""
-    learner: Any = model.learner
-    if not hasattr(learner, "predict"):
+    learner = model.learner
+    if not isinstance(learner, RowLearner):
         raise BadInput(f"a {learner.name} does not predict rows; it recommends items to owners")
-    # a model of statistics alone holds no neighbours to look at: it votes
-    votes = hasattr(learner, "predict_votes") and not len(learner)
-    answer = learner.predict_votes if votes else learner.predict
+    answer = learner.predict_federated if learner.federated else learner.predict
     for block in inputs_of(learner, model.document).blocks(path):
         values = answer(block.features).tolist() if len(block.good) else []
         found = dict(zip(block.good.tolist(), values, strict=True))
@@ -68,10 +66,9 @@ def recommend(
     model: Model, path: Path, top: int
 ) -> tuple[list[Recommended], list[Quarantined], int]:
     """Return up to `top` items for each owner of a file of histories, bad rows, and all rows."""
-    if not isinstance(model.learner, PersonalizedPageRank):
+    if not isinstance(model.learner, HistoryLearner):
         raise BadInput(f"a {model.learner.name} recommends nothing; --top is for histories")
-    n_items: Any = model.learner.settings["n_items"]
-    meetings = _Meetings.of(model.document, n_items)
+    meetings = _Meetings.of(model.document, model.learner.n_items)
     histories, wrong, rows = meetings.histories(path)
     found = []
     for owner, history in histories.items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from dealfl.errors import BadInput
 from dealfl.learners import Learner
@@ -28,13 +27,13 @@ class Problem:
 class Books:
     """Puts updates on record, and folds them into sums when a round closes."""
 
-    def __init__(self, ledger: Ledger, make: Callable[[], Any]) -> None:
+    def __init__(self, ledger: Ledger, make: Callable[[], Learner]) -> None:
         self._ledger, self._make = ledger, make
-        self.total: Learner = make()
+        self.total = make()
         self._schema = self.total.schema
         self.schema_digest = hashlib.sha256(self._schema.canonical()).hexdigest()
         self._folded: dict[str, int] = {}
-        self._scratch: Learner = make()  # empty between uses: it only checks sums
+        self._scratch = make()  # empty between uses: it only checks sums
         self._read: dict[tuple[str, int], Statistics] = {}  # what is on record, read already
 
     def load(self) -> None:

@@ -46,7 +46,7 @@ class Server:
     def __init__(
         self,
         job: str,
-        make: Callable[[], Any],
+        make: Callable[[], Learner],
         ledger: Ledger,
         terms: Terms | None = None,
         selector: Selector | None = None,

@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from dealfl.learners import statistics_of
 from dealfl.server import Ledger
 from dealfl.server.figures import Selections, selections
 from dealfl.simulate.config import Fleet
@@ -15,7 +16,6 @@ from dealfl.simulate.outcome import Outcome, Participant
 from dealfl.simulate.run_state import RunState
 from dealfl.statistics import Statistics
 from dealfl.worker import Record, State
-from dealfl.worker.material import material_for
 
 __all__ = ["finish", "run_fleet", "start_run"]
 
@@ -146,5 +146,5 @@ def _central_digest(run: FleetRun) -> str:
     central = run.split.make()
     if run.base is not None:
         central.merge(run.base)
-    central.merge(material_for(run.split.make).statistics(records)[0])
+    central.merge(statistics_of(run.split.make, records)[0])
     return central.digest()

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from dealfl.datasets import Task
 from dealfl.errors import BadInput, NotLearned
 from dealfl.jobs import Plan, Quarantine, Reading
-from dealfl.learners import Learner
+from dealfl.learners import Histories, Learner, Rows
 from dealfl.simulate.config import Fleet
-from dealfl.worker import Histories, Rows
 
 __all__ = ["METRICS", "Split", "split_examples"]
 
@@ -36,14 +35,14 @@ class Split:
     make: Callable[[], Learner]
     streams: list[Stream]
     metric: str
-    score: Callable[[Any], float]
+    test: tuple[Any, ...]  # what `score_federated` of the learner takes
     tested: int
     quarantine: Quarantine
 
     def quality(self, model: Learner) -> float | None:
         """Return how good a model is on the test share; None before anything was learned."""
         try:
-            return self.score(model)
+            return model.score_federated(*self.test)
         except NotLearned:
             return None
 
@@ -64,8 +63,8 @@ def split_examples(fleet: Fleet, seed: int) -> Split:
     test, rest = order[:cut], order[cut:]
     parts = fleet.data.parts(examples, rest, fleet.workers, seed)
     sides = _histories if task is Task.RECOMMENDATION else _rows
-    streams, score = sides(reading, X, [draw.permutation(part) for part in parts], test)
-    return Split(plan.make, streams, METRICS[task], score, len(test), reading.quarantine)
+    streams, held_out = sides(reading, X, [draw.permutation(part) for part in parts], test)
+    return Split(plan.make, streams, METRICS[task], held_out, len(test), reading.quarantine)
 
 
 @lru_cache(maxsize=2)  # a sweep takes the same data many times
@@ -73,7 +72,7 @@ def _loaded(plan: Plan) -> tuple[Reading, Any]:
     return plan.read()
 
 
-Sides = tuple[list[Stream], Callable[[Any], float]]
+Sides = tuple[list[Stream], tuple[Any, ...]]
 
 
 def _rows(reading: Reading, X: Any, parts: list[Indices], test: Indices) -> Sides:  # noqa: ANN401
@@ -86,13 +85,7 @@ def _rows(reading: Reading, X: Any, parts: list[Indices], test: Indices) -> Side
     if times is not None:
         parts = [part[np.argsort(times[part], kind="stable")] for part in parts]
     streams = [[record(place) for place in part.tolist()] for part in parts]
-
-    def score(model: Any) -> float:  # noqa: ANN401
-        # a model of statistics alone holds no neighbours to look at: it votes
-        rate = getattr(model, "score_votes", None) or model.score
-        return float(rate(X[test], targets[test]))
-
-    return streams, score
+    return streams, (X[test], targets[test])
 
 
 def _dense(row: Any) -> NDArray[Any]:  # noqa: ANN401 - a row of an array or of a csr
@@ -119,9 +112,4 @@ def _histories(reading: Reading, X: Any, parts: list[Indices], test: Indices) ->
 
     questions = [[item for _, _, item in items(row)] for row in test.tolist()]
     asked = [history for history in questions if len(history) > 1]
-
-    def score(model: Any) -> float:  # noqa: ANN401
-        hits = sum(history[-1] in model.recommend(history[:-1], 10)[0] for history in asked)
-        return hits / len(asked) if asked else 0.0
-
-    return [stream(part) for part in parts], score
+    return [stream(part) for part in parts], (asked,)

@@ -2,7 +2,6 @@
 
 from dealfl.worker.device import Device, DeviceNow
 from dealfl.worker.journal import Journal
-from dealfl.worker.material import Histories, Material, Rows
 from dealfl.worker.meters import MeasuredMeter, PhoneMeter
 from dealfl.worker.schemes import SCHEMES, Scheme
 from dealfl.worker.tables import Record, State
@@ -16,14 +15,11 @@ __all__ = [
     "Device",
     "DeviceNow",
     "Done",
-    "Histories",
     "Journal",
-    "Material",
     "MeasuredMeter",
     "Meter",
     "PhoneMeter",
     "Record",
-    "Rows",
     "Scheme",
     "State",
     "Worker",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
+from dealfl.learners import Learner, statistics_of
 from dealfl.worker.journal import Journal
-from dealfl.worker.material import Material
 from dealfl.worker.recovery import Recovery
 from dealfl.worker.tables import Record, State
 
@@ -28,8 +28,8 @@ class Accepted:
 class Intake:
     """Takes records in; every call is part of the caller's transaction."""
 
-    def __init__(self, journal: Journal, material: Material, recovery: Recovery) -> None:
-        self._journal, self._material, self._recovery = journal, material, recovery
+    def __init__(self, journal: Journal, make: Callable[[], Learner], recovery: Recovery) -> None:
+        self._journal, self._make, self._recovery = journal, make, recovery
 
     def take(self, rows: Sequence[tuple[bytes, bytes]]) -> Accepted:
         """Take in records (keyed hash of the owner, body); those of erased owners stay out."""
@@ -48,7 +48,7 @@ class Intake:
     def _unusable(self, records: Sequence[Record]) -> list[tuple[Record, str]]:
         """Return the records that can not be learned, with the reasons."""
         try:
-            self._material.statistics(records)
+            statistics_of(self._make, records)
         except (ValueError, TypeError, OverflowError, msgspec.MsgspecError) as error:
             if len(records) == 1:
                 return [(records[0], str(error))]

@@ -8,9 +8,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dealfl.errors import BadBytes, BadInput, NotLearned
+from dealfl.learners import Histories, HistoryLearner, Learner, RowLearner
 from dealfl.statistics import Statistics
 from dealfl.worker.journal import Journal
-from dealfl.worker.material import Histories, Material
 from dealfl.worker.tables import State
 
 __all__ = ["LocalModel"]
@@ -19,10 +19,11 @@ __all__ = ["LocalModel"]
 class LocalModel:
     """The published model that the journal keeps; it is read again when a newer one came."""
 
-    def __init__(self, journal: Journal, material: Material, make: Callable[[], Any]) -> None:
-        self._journal, self._material, self._make = journal, material, make
+    def __init__(self, journal: Journal, make: Callable[[], Learner]) -> None:
+        self._journal, self._make = journal, make
+        self._whole_owners = make().whole_owners
         self._version = 0
-        self._model: Any = None
+        self._model: Learner | None = None
 
     @property
     def version(self) -> int:
@@ -32,30 +33,29 @@ class LocalModel:
 
     def predict(self, features: object) -> NDArray[Any]:
         """Return what the model says of rows of features."""
-        if self._material.whole_owners:
+        if self._whole_owners:
             raise BadInput("this job ranks items: use recommend(owner, k) instead of predict")
         model = self._read()
-        # the server's statistics hold no examples to look at: such a model votes
-        answer: NDArray[Any] = (getattr(model, "predict_votes", None) or model.predict)(features)
-        return answer
+        assert isinstance(model, RowLearner)
+        return model.predict_federated(features)
 
     def recommend(self, owner: bytes, k: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return k items for an owner; reading its history counts as using it."""
-        if not self._material.whole_owners:
+        if not self._whole_owners:
             raise BadInput("this job predicts targets: use predict(features) instead of recommend")
         model = self._read()
+        assert isinstance(model, HistoryLearner)
         records = self._journal.records_of([owner])[State.LEARNED]
         self._journal.touch(record.id for record in records)
         history = sorted({Histories.decode(record.body) for record in records})
-        items, scores = model.recommend(history, k)
-        return items, scores
+        return model.recommend(history, k)
 
-    def _read(self) -> Any:  # noqa: ANN401 - any learner
+    def _read(self) -> Learner:
         published = self._journal.published()
         if published is None:
             raise NotLearned("no model was published yet; it comes with the first assignment")
         version, statistics = published
-        if version != self._version:
+        if self._model is None or version != self._version:
             model = self._make()
             try:
                 model.merge(Statistics.from_bytes(statistics))

@@ -10,12 +10,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
 
 from dealfl.errors import BadInput
-from dealfl.learners import Learner
+from dealfl.learners import Learner, statistics_of
 from dealfl.worker.journal import Journal
-from dealfl.worker.material import Material
 from dealfl.worker.tables import Record, State
 
 __all__ = ["Recovery"]
@@ -27,8 +25,7 @@ class Recovery:
     def __init__(
         self,
         journal: Journal,
-        material: Material,
-        make: Callable[[], Any],
+        make: Callable[[], Learner],
         *,
         validation_share: float,
         tolerance: float,
@@ -38,7 +35,7 @@ class Recovery:
                 f"validation_share must be from 0 to below 1 and tolerance from 0 on, "
                 f"not {validation_share} and {tolerance}"
             )
-        self._journal, self._material, self._make = journal, material, make
+        self._journal, self._make = journal, make
         self._share, self._tolerance = validation_share, tolerance
         self._live: Learner | None = None
 
@@ -62,21 +59,21 @@ class Recovery:
         """Return whether the model is worse after an eviction than it would be without it."""
         slice_ = self._journal.records(State.VALIDATION)
         live = self._live or self._made(before)
-        live.merge(self._material.statistics(new)[0])
-        with_them = self._material.score(live, slice_)
-        live.merge(-self._material.statistics(evicted)[0])
-        without_them = self._material.score(live, slice_) if len(before) + len(new) else None
+        live.merge(statistics_of(self._make, new)[0])
+        with_them = live.score_records(slice_)
+        live.merge(-statistics_of(self._make, evicted)[0])
+        without_them = live.score_records(slice_) if len(before) + len(new) else None
         self._live = live
         if with_them is None or without_them is None:
             return False
         if with_them - without_them <= self._tolerance:
             return False
-        live.merge(self._material.statistics(evicted)[0])
+        live.merge(statistics_of(self._make, evicted)[0])
         return True
 
     def _made(self, records: Sequence[Record]) -> Learner:
-        learner: Learner = self._make()
-        learner.merge(self._material.statistics(records)[0])
+        learner = self._make()
+        learner.merge(statistics_of(self._make, records)[0])
         return learner
 
     def lowered(self, fraction: Fraction) -> Fraction:

@@ -5,16 +5,15 @@ Both ways of training give the same delta, because statistics are exact; what di
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dealfl.errors import BadInput, unknown_name
-from dealfl.learners import Work
+from dealfl.learners import Learner, Work, statistics_of
 from dealfl.plugins import Registry
 from dealfl.retention import KeepAll, Newest, Retention, Theta
 from dealfl.statistics import Statistics
-from dealfl.worker.material import Material
 from dealfl.worker.tables import Record
 
 __all__ = ["SCHEMES", "Change", "OnlyTheChange", "Scheme", "Scratch", "Training", "scheme"]
@@ -37,7 +36,7 @@ class Training(Protocol):
         """Whether it wants all records held, or only what changes."""
 
     def change(
-        self, material: Material, before: Sequence[Record], after: Sequence[Record]
+        self, make: Callable[[], Learner], before: Sequence[Record], after: Sequence[Record]
     ) -> Change:
         """Return statistics(after) − statistics(before), and the work done for it."""
 
@@ -48,11 +47,11 @@ class OnlyTheChange:
     needs_everything = False
 
     def change(
-        self, material: Material, before: Sequence[Record], after: Sequence[Record]
+        self, make: Callable[[], Learner], before: Sequence[Record], after: Sequence[Record]
     ) -> Change:
         """Return the difference; before and after hold only what changes."""
-        gained, learning = material.statistics(after)
-        lost, forgetting = material.statistics(before)
+        gained, learning = statistics_of(make, after)
+        lost, forgetting = statistics_of(make, before)
         return Change(gained - lost, learning, forgetting)
 
 
@@ -62,11 +61,11 @@ class Scratch:
     needs_everything = True
 
     def change(
-        self, material: Material, before: Sequence[Record], after: Sequence[Record]
+        self, make: Callable[[], Learner], before: Sequence[Record], after: Sequence[Record]
     ) -> Change:
         """Return the difference; the work is that of training on everything."""
-        everything, work = material.statistics(after)
-        sent, _ = material.statistics(before)
+        everything, work = statistics_of(make, after)
+        sent, _ = statistics_of(make, before)
         return Change(everything - sent, work, Work(0, 0))
 
 

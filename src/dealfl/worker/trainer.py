@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
-from dealfl.learners import Work
+from dealfl.learners import Learner, Work, statistics_of
 from dealfl.worker.journal import Journal
-from dealfl.worker.material import Material
 from dealfl.worker.outbox import Outbox
 from dealfl.worker.recovery import Recovery
 from dealfl.worker.schemes import Change, Scheme
@@ -73,13 +72,14 @@ class Trainer:
     def __init__(
         self,
         journal: Journal,
-        material: Material,
+        make: Callable[[], Learner],
         scheme: Scheme,
         outbox: Outbox,
         recovery: Recovery,
         meter: Meter,
     ) -> None:
-        self._journal, self._material, self._scheme = journal, material, scheme
+        self._journal, self._make, self._scheme = journal, make, scheme
+        self._whole_owners = make().whole_owners
         self._outbox, self._recovery, self._meter = outbox, recovery, meter
 
     def train(self, new: list[Record], fraction: Fraction, round_number: int, now_s: float) -> None:
@@ -96,7 +96,7 @@ class Trainer:
         before = self._affected(new, evicted)
         gone = {record.id for record in evicted}
         after = [record for record in before if record.id not in gone] + new
-        change = self._scheme.training.change(self._material, before, after)
+        change = self._scheme.training.change(self._make, before, after)
         body = change.delta.to_bytes()
         self._journal.move([record.id for record in new], State.LEARNED)
         if self._recovery.active:
@@ -164,10 +164,10 @@ class Trainer:
 
     def _learn_back(self, evicted: list[Record], due_s: float) -> None:
         """Learn evicted records again, as an ordinary update."""
-        before = self._histories_of(evicted) if self._material.whole_owners else []
+        before = self._histories_of(evicted) if self._whole_owners else []
         self._meter.start()
         after = [*before, *evicted]
-        change = self._scheme.training.change(self._material, before, after)
+        change = self._scheme.training.change(self._make, before, after)
         body = change.delta.to_bytes()
         self._journal.move([record.id for record in evicted], State.LEARNED)
         self._note_forgetness(len(evicted), 0)
@@ -187,7 +187,7 @@ class Trainer:
         if not held:
             return
         self._meter.start()
-        everything, work = self._material.statistics(held)
+        everything, work = statistics_of(self._make, held)
         body = everything.to_bytes()
         done = Done(
             learned=work, examples=len(held), held=len(held), sent_bytes=len(body), wakes=False
@@ -199,7 +199,7 @@ class Trainer:
         """Return the learned records whose part in the statistics changes."""
         if self._scheme.training.needs_everything:
             return self._journal.records(State.LEARNED)
-        return self._histories_of([*new, *evicted]) if self._material.whole_owners else evicted
+        return self._histories_of([*new, *evicted]) if self._whole_owners else evicted
 
     def _histories_of(self, records: Sequence[Record]) -> list[Record]:
         """Return all learned records of the owners of these."""
@@ -227,7 +227,7 @@ class Trainer:
         if not count:
             return 0
         self._meter.start()
-        lost, work = self._material.statistics(learned)
+        lost, work = statistics_of(self._make, learned)
         self._meter.cost(Done(forgotten=work, wakes=False))
         self._journal.delete(record.id for records in by_state.values() for record in records)
         self._note_forgetness(0, len(learned))

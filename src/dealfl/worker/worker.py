@@ -14,6 +14,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dealfl.errors import BadInput
+from dealfl.learners import Learner
 from dealfl.messages import (
     Announce,
     Assignment,
@@ -34,7 +35,6 @@ from dealfl.worker.device import LEAST_BATTERY, Device, DeviceNow, always
 from dealfl.worker.intake import Accepted, Intake
 from dealfl.worker.journal import Journal
 from dealfl.worker.local_model import LocalModel
-from dealfl.worker.material import material_for
 from dealfl.worker.outbox import Outbox
 from dealfl.worker.recovery import Recovery
 from dealfl.worker.schemes import scheme
@@ -51,7 +51,7 @@ class Worker:
         self,
         job: str,
         name: str,
-        make: Callable[[], Any],
+        make: Callable[[], Learner],
         journal: Journal,
         meter: Meter,
         *,
@@ -67,7 +67,6 @@ class Worker:
     ) -> None:
         self.job, self.name = job, name
         self._journal, self._key = journal, key
-        self._material = material_for(make)
         self._forget_fraction = exact_fraction(forget_fraction)
         self._announce_every_s = announce_every_s
         self._again_after_s = send_again_after_s
@@ -75,16 +74,15 @@ class Worker:
         self._outbox = Outbox(journal, job, name, send_again_after_s)
         self._recovery = Recovery(
             journal,
-            self._material,
             make,
             validation_share=validation_share,
             tolerance=recovery_tolerance,
         )
         self._trainer = Trainer(
-            journal, self._material, scheme(scheme_name), self._outbox, self._recovery, meter
+            journal, make, scheme(scheme_name), self._outbox, self._recovery, meter
         )
-        self._intake = Intake(journal, self._material, self._recovery)
-        self._local = LocalModel(journal, self._material, make)
+        self._intake = Intake(journal, make, self._recovery)
+        self._local = LocalModel(journal, make)
         self._schema_digest = schema_digest(make())
         self._actions: dict[type, Callable[[Any, float], None]] = {
             Welcome: self._welcome,
@@ -273,6 +271,6 @@ def exact_fraction(text: str) -> Fraction:
     return fraction
 
 
-def schema_digest(learner: Any) -> str:  # noqa: ANN401 - any learner
+def schema_digest(learner: Learner) -> str:
     """Return what tells whether a worker's statistics fit the server's."""
     return hashlib.sha256(learner.schema.canonical()).hexdigest()

@@ -1,0 +1,171 @@
+"""What a learner's examples are: rows with targets, or histories of items.
+
+A row stands alone. All items of one owner are one history, which changes as a whole. A worker
+stores either as records: the hash of an owner, and a body that is encoded here.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dealfl.errors import NotLearned
+from dealfl.learners.base import Learner, Record, Work
+from dealfl.statistics import Statistics
+
+__all__ = ["Histories", "HistoryLearner", "RowLearner", "Rows", "statistics_of"]
+
+Ranked = tuple[NDArray[np.int64], NDArray[np.float64]]
+
+
+def statistics_of(
+    make: Callable[[], Learner], records: Sequence[Record]
+) -> tuple[Statistics, Work]:
+    """Return the statistics of records (of whole owners, where that matters), and the work."""
+    learner = make()
+    return learner.learn_records(records), learner.last_work
+
+
+class Rows:
+    """Records that are each a row of features and its target.
+
+    >>> Rows.decode(Rows.encode([1.0, 2.5], "spam"))
+    ([1.0, 2.5], 'spam')
+    """
+
+    @staticmethod
+    def encode(features: Sequence[float] | NDArray[Any], target: object) -> bytes:
+        """Return a record's body."""
+        plain = target.item() if isinstance(target, np.generic) else target
+        return msgspec.msgpack.encode(([float(value) for value in features], plain))
+
+    @staticmethod
+    def decode(body: bytes) -> tuple[list[float], Any]:
+        """Return the features and the target of a body."""
+        features, target = msgspec.msgpack.decode(body)
+        return features, target
+
+    @staticmethod
+    def table(records: Sequence[Record]) -> tuple[NDArray[np.float64], list[Any]]:
+        """Return the features of all records as a matrix, and their targets."""
+        pairs = [Rows.decode(record.body) for record in records]
+        return np.array([features for features, _ in pairs]), [target for _, target in pairs]
+
+
+class Histories:
+    """Records that are each one item; all items of an owner are one history, a set.
+
+    >>> Histories.decode(Histories.encode(17))
+    17
+    """
+
+    @staticmethod
+    def encode(item: int) -> bytes:
+        """Return a record's body."""
+        return msgspec.msgpack.encode(int(item))
+
+    @staticmethod
+    def decode(body: bytes) -> int:
+        """Return the item of a body."""
+        return msgspec.msgpack.decode(body, type=int)
+
+    @staticmethod
+    def table(records: Sequence[Record], n_items: int) -> sparse.csr_array:
+        """Return one row for each owner, with a one for each of its items."""
+        histories: dict[bytes, set[int]] = {}
+        for record in records:
+            histories.setdefault(record.owner, set()).add(Histories.decode(record.body))
+        rows = [sorted(items) for _, items in sorted(histories.items())]
+        starts = np.cumsum([0, *map(len, rows)])
+        items = np.array([item for row in rows for item in row], dtype=np.int64)
+        ones = np.ones(len(items), dtype=np.int64)
+        return sparse.csr_array((ones, items, starts), shape=(len(rows), n_items))
+
+
+class RowLearner(Learner):
+    """A learner whose examples are rows of features, each with a target."""
+
+    whole_owners = False
+
+    @abstractmethod
+    def learn(self, X: object, y: object) -> Statistics:
+        """Add examples; return the statistics that were added."""
+
+    @abstractmethod
+    def forget(self, X: object, y: object) -> Statistics:
+        """Remove examples as if they had never been learned; return what was added."""
+
+    @abstractmethod
+    def predict(self, X: object) -> NDArray[Any]:
+        """Return the predicted target of each row."""
+
+    @abstractmethod
+    def score(self, X: object, y: object) -> float:
+        """Return how well the targets of rows are predicted; 1.0 is perfect."""
+
+    @property
+    def federated(self) -> bool:
+        """Whether this model is made of statistics alone, without any examples to look at."""
+        return True
+
+    def predict_federated(self, X: object) -> NDArray[Any]:
+        """Return the target that a model of statistics alone predicts for each row."""
+        return self.predict(X)
+
+    def score_federated(self, X: object, y: object) -> float:
+        """Return how well a model of statistics alone predicts."""
+        return self.score(X, y)
+
+    def score_records(self, records: Sequence[Record]) -> float | None:
+        """Return the score on records; None without records, or with nothing learned."""
+        try:
+            return self.score_federated(*Rows.table(records)) if records else None
+        except NotLearned:
+            return None
+
+    def _examples_of(self, records: Sequence[Record]) -> tuple[Any, ...]:
+        return Rows.table(records)
+
+
+class HistoryLearner(Learner):
+    """A learner whose examples are histories: sets of items, one row of a csr each."""
+
+    whole_owners = True
+
+    @property
+    @abstractmethod
+    def n_items(self) -> int:
+        """How many items there are."""
+
+    @abstractmethod
+    def learn(self, histories: object) -> Statistics:
+        """Add histories; return the statistics that were added."""
+
+    @abstractmethod
+    def forget(self, histories: object) -> Statistics:
+        """Remove histories as if they had never been learned; return what was added."""
+
+    @abstractmethod
+    def recommend(self, history: object, k: int = 10) -> Ranked:
+        """Return up to k items that go with a history but are not in it, and their scores."""
+
+    def score(self, histories: Sequence[Sequence[int]], k: int = 10) -> float:
+        """Return the share of histories whose last item is recommended for those before it."""
+        hits = sum(history[-1] in self.recommend(history[:-1], k)[0] for history in histories)
+        return hits / len(histories) if histories else 0.0
+
+    def score_federated(self, histories: Sequence[Sequence[int]]) -> float:
+        """Return the same: a ranking needs nothing but statistics."""
+        return self.score(histories)
+
+    def score_records(self, records: Sequence[Record]) -> None:
+        """Return None: stored histories have no last item."""
+
+    def _examples_of(self, records: Sequence[Record]) -> tuple[Any, ...]:
+        return (Histories.table(records, self.n_items),)

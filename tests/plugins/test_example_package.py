@@ -25,7 +25,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(installed: Path, *words: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(installed), "PYTHONWARNINGS": "error"}
+    places = os.pathsep.join([str(installed), str(ROOT / "src")])
+    environment = {**os.environ, "PYTHONPATH": places, "PYTHONWARNINGS": "error"}
     done = subprocess.run(
         [sys.executable, *words], cwd=ROOT, env=environment, capture_output=True, text=True
     )

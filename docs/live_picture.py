@@ -14,8 +14,7 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
 from dealfl.cli.live import LiveView
-from dealfl.runs.folder import RunFolder
-from dealfl.runs.run import Interrupted, Run, default_job
+from dealfl.runs import Interrupted, Run, RunFolder, default_job
 from dealfl.simulate import Document, Progress, fleet_of
 
 PICTURE = Path(__file__).parent / "images" / "live.svg"

@@ -75,7 +75,7 @@ from pathlib import Path
 from dealfl.cli import main
 from dealfl.learners import load
 from dealfl.simulate import read_fleet, run_fleet
-from dealfl.runs.models import opened
+from dealfl.runs import open_model
 
 folder = Path({str(tmp_path)!r})
 outcome = run_fleet(read_fleet({str(EXAMPLE / "fleet.toml")!r}), ledger=folder / "ledger.db")

@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from dealfl.runs.result import Result
+from dealfl.runs import Result
 from tests.report.browsing import Browsing
 from tests.report.results import real_result
 

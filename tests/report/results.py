@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from dealfl.runs.result import Result
+from dealfl.runs import Result
 from dealfl.simulate import Document, Outcome, Participant, Savings, fleet_of, run_fleet
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import pytest
 
 from dealfl.report.page import write_page
 from dealfl.report.words import less
-from dealfl.runs.result import Result
+from dealfl.runs import Result
 from tests.report.browsing import Browsing, Opened
 from tests.report.results import EVIL, LINK, by_hand, crowd, hostile, nobody_came, nothing_happened
 

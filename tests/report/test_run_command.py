@@ -14,8 +14,7 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.jobs import Document
-from dealfl.runs.folder import RunFolder
-from dealfl.runs.run import Interrupted, Run
+from dealfl.runs import Interrupted, Run, RunFolder
 from dealfl.simulate import Outcome, Progress, fleet_of, start_run, write_state
 
 JOB = """

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from dealfl.report.summary import summary
-from dealfl.runs.result import Result
+from dealfl.runs import Result
 from dealfl.server.selection import OverPromise
 from tests.report.results import real_result
 

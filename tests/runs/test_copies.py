@@ -11,10 +11,7 @@ import pytest
 from dealfl.cli import main
 from dealfl.errors import BadBytes, BadInput
 from dealfl.messages import Message
-from dealfl.runs.backups import MANIFEST, back_up, restore
-from dealfl.runs.folder import RunFolder
-from dealfl.runs.models import opened
-from dealfl.runs.removing import remove_worker
+from dealfl.runs import MANIFEST, RunFolder, back_up, open_model, remove_worker, restore
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone
 from dealfl.statistics import Statistics
@@ -31,7 +28,7 @@ def test_a_backup_comes_back_as_it_was(run: Path, tmp_path: Path, capsys: Captur
     journal = Journal(run / "w01.db", mark="mark")
     with journal.transaction():
         journal.add([(b"owner", b"body")], State.WAITING)
-    before = opened(run).info()["digest"]
+    before = open_model(run).info()["digest"]
     copy = tmp_path / "copies" / "monday"
     assert main(["backup", str(run), "--to", str(copy), "--json"]) == 0
     kinds = {one["file"]: one["kind"] for one in json.loads(capsys.readouterr().out)["files"]}
@@ -41,7 +38,7 @@ def test_a_backup_comes_back_as_it_was(run: Path, tmp_path: Path, capsys: Captur
     assert main(["restore", str(copy), "--to", str(run)]) == 0
     assert "restored: ledger ledger.db" in capsys.readouterr().out
     assert sorted(path.name for path in run.iterdir()) == ["job.toml", "ledger.db", "w01.db"]
-    assert opened(run).info()["digest"] == before
+    assert open_model(run).info()["digest"] == before
     again = Journal(run / "w01.db")
     assert (again.mark, again.count(State.WAITING)) == ("mark", 1)
     again.close()
@@ -52,35 +49,35 @@ def test_one_file_is_copied_and_restored_by_name(run: Path, tmp_path: Path) -> N
     restore(tmp_path / "copy", tmp_path / "other.db")
     restore(tmp_path / "copy" / "ledger.db", tmp_path / "third.db")
     for name in ("other.db", "third.db"):
-        assert opened(tmp_path / name).info()["digest"] == opened(run).info()["digest"]
+        assert open_model(tmp_path / name).info()["digest"] == open_model(run).info()["digest"]
 
 
 def test_nothing_is_replaced_without_force(run: Path, tmp_path: Path) -> None:
     back_up(run, tmp_path / "copy")
     remove_worker(RunFolder.at(run), "w01")
-    after = opened(run).info()["digest"]
+    after = open_model(run).info()["digest"]
     with pytest.raises(BadInput, match=r"ledger\.db is there already; give --force"):
         restore(tmp_path / "copy", run)
-    assert opened(run).info()["digest"] == after
+    assert open_model(run).info()["digest"] == after
     restore(tmp_path / "copy", run, force=True)
-    assert opened(run).info()["digest"] != after
+    assert open_model(run).info()["digest"] != after
     with pytest.raises(BadInput, match="give the name of a new folder"):
         back_up(run, tmp_path / "copy")
 
 
 def test_the_log_of_the_old_file_is_not_read_into_the_new_one(run: Path, tmp_path: Path) -> None:
     back_up(run, tmp_path / "copy")
-    before = opened(run).info()["digest"]
+    before = open_model(run).info()["digest"]
     # a process was killed: what it wrote last is in the log only
     killed = Ledger(run / "ledger.db")
     with killed.transaction():
-        killed.put_total(Statistics.zero(opened(run).learner.schema).to_bytes())
+        killed.put_total(Statistics.zero(open_model(run).learner.schema).to_bytes())
     for suffix in ("", "-wal", "-shm"):
         shutil.copy(f"{run / 'ledger.db'}{suffix}", tmp_path / f"dead.db{suffix}")
     killed.close()
     (tmp_path / "dead.db").write_bytes(b"damaged" * 1000)
     restore(tmp_path / "copy" / "ledger.db", tmp_path / "dead.db", force=True)
-    assert opened(tmp_path / "dead.db").info()["digest"] == before
+    assert open_model(tmp_path / "dead.db").info()["digest"] == before
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "newer", "manifest", "no manifest"])
@@ -119,10 +116,10 @@ def test_a_single_file_is_checked_before_it_replaces(
         db = sqlite3.connect(file)
         db.execute("PRAGMA user_version = 99")
         db.close()
-    before = opened(run).info()["digest"]
+    before = open_model(run).info()["digest"]
     with pytest.raises(BadInput):
         restore(file, run / "ledger.db", force=True)
-    assert opened(run).info()["digest"] == before
+    assert open_model(run).info()["digest"] == before
     assert not [path for path in run.iterdir() if path.name.startswith(".")]
 
 
@@ -131,7 +128,7 @@ def test_a_failure_half_way_leaves_the_old_file(
 ) -> None:
     back_up(run, tmp_path / "copy")
     remove_worker(RunFolder.at(run), "w01")
-    before = opened(run).info()["digest"]
+    before = open_model(run).info()["digest"]
 
     def fails(*_: object) -> None:
         raise OSError("no space left")
@@ -139,7 +136,7 @@ def test_a_failure_half_way_leaves_the_old_file(
     monkeypatch.setattr("dealfl.runs.backups._replace", fails)
     with pytest.raises(OSError, match="no space left"):
         restore(tmp_path / "copy", run, force=True)
-    assert opened(run).info()["digest"] == before
+    assert open_model(run).info()["digest"] == before
     assert not [path for path in run.iterdir() if path.name.endswith(".part")]
     monkeypatch.setattr("dealfl.database.Database.backup", fails)
     with pytest.raises(OSError, match="no space left"):

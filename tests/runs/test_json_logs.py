@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.runs.logs import LOG, JsonLines, configure, log
+from dealfl.runs import LOG, JsonLines, configure_logs, log
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def test_an_event_has_its_place_and_figures(tmp_path: Path) -> None:
-    configure(tmp_path / "log.jsonl")
+    configure_logs(tmp_path / "log.jsonl")
     log("round closed", job="digits", round=3, worker="w1", reason="majority", energy_j=1.5, n=7)
     (line,) = lines(tmp_path / "log.jsonl")
     moment = line.pop("time")
@@ -46,7 +46,7 @@ def test_an_event_has_its_place_and_figures(tmp_path: Path) -> None:
 
 
 def test_nobody_can_forge_a_line(tmp_path: Path) -> None:
-    configure(tmp_path / "log.jsonl")
+    configure_logs(tmp_path / "log.jsonl")
     evil = 'w1\n{"level": "error", "event": "all is lost"}\r\u2028\x1b[2J'
     log("worker joined", worker=evil, job=evil, reason=evil)
     raw = (tmp_path / "log.jsonl").read_bytes()
@@ -57,7 +57,7 @@ def test_nobody_can_forge_a_line(tmp_path: Path) -> None:
 
 
 def test_nothing_of_anybody_s_examples_gets_in(tmp_path: Path) -> None:
-    configure(tmp_path / "log.jsonl")
+    configure_logs(tmp_path / "log.jsonl")
     secret = "Ann Example, born 1970"
     other = logging.getLogger("dealfl.jobs")
     other.warning("%s: %s rows so far", secret, 12)
@@ -78,7 +78,7 @@ def test_nothing_of_anybody_s_examples_gets_in(tmp_path: Path) -> None:
 
 def test_a_file_rotates(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    configure(path, largest_bytes=1000, kept=2)
+    configure_logs(path, largest_bytes=1000, kept=2)
     for number in range(100):
         log("tick", round=number)
     assert sorted(one.name for one in tmp_path.iterdir()) == [
@@ -93,11 +93,11 @@ def test_a_file_rotates(tmp_path: Path) -> None:
 def test_levels_are_kept_and_configuring_again_replaces(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    configure(tmp_path / "first.jsonl", "warning")
+    configure_logs(tmp_path / "first.jsonl", "warning")
     log("too quiet")
     log("loud", level="warning")
     assert [line["event"] for line in lines(tmp_path / "first.jsonl")] == ["loud"]
-    configure(None, "debug")
+    configure_logs(None, "debug")
     log("to the terminal", level="debug")
     assert json.loads(capsys.readouterr().err)["event"] == "to the terminal"
     assert len(lines(tmp_path / "first.jsonl")) == 1
@@ -105,9 +105,9 @@ def test_levels_are_kept_and_configuring_again_replaces(
 
 def test_bad_levels_and_places_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no level of logs called 'loud'; known: debug, info"):
-        configure(None, "loud")
+        configure_logs(None, "loud")
     with pytest.raises(BadInput, match="can not be written: No such file"):
-        configure(tmp_path / "no" / "log.jsonl")
+        configure_logs(tmp_path / "no" / "log.jsonl")
 
 
 def test_figures_that_json_has_no_word_for_are_texts() -> None:

@@ -9,12 +9,8 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.errors import BadInput
-from dealfl.runs.backups import back_up, restore
-from dealfl.runs.folder import RunFolder
-from dealfl.runs.models import opened
+from dealfl.runs import RunFolder, back_up, open_model, read_status, remove_worker, restore
 from dealfl.runs.reading import require_alone
-from dealfl.runs.removing import remove_worker
-from dealfl.runs.status import run_status
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,7 +30,7 @@ def written(tmp_path: Path) -> Iterator[Path]:
 def test_the_status_is_always_of_one_moment(written: Path) -> None:
     run, seen = RunFolder.at(written), 0
     while seen < 30:
-        status = run_status(run)
+        status = read_status(run)
         assert status.rounds_closed >= seen
         # a round is closed and published, and its updates are counted, in one transaction
         assert status.version == status.rounds_closed
@@ -46,11 +42,11 @@ def test_the_status_is_always_of_one_moment(written: Path) -> None:
 
 def test_a_model_is_read_and_copied_meanwhile(written: Path, tmp_path: Path) -> None:
     run = RunFolder.at(written)
-    while not run_status(run).rounds_closed:
+    while not read_status(run).rounds_closed:
         pass
-    assert opened(written).learner.statistics["counts"].to_dict()[0] >= 2
+    assert open_model(written).learner.statistics["counts"].to_dict()[0] >= 2
     back_up(written, tmp_path / "copy")
-    assert run_status(RunFolder.at(tmp_path / "copy")).rounds_closed >= 1
+    assert read_status(RunFolder.at(tmp_path / "copy")).rounds_closed >= 1
 
 
 def test_nothing_is_changed_behind_a_server(

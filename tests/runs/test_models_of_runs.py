@@ -11,8 +11,7 @@ import pytest
 from dealfl.cli import main
 from dealfl.errors import BadBytes, BadInput, Incompatible, NotLearned
 from dealfl.learners import LEARNERS, NaiveBayes, Tikhonov, files, load
-from dealfl.runs.arrays import arrays_of
-from dealfl.runs.models import export, opened, statistics_from
+from dealfl.runs import arrays_of, export_model, open_model, statistics_from
 from dealfl.runs.rebuilding import learner_of
 from dealfl.server import Ledger
 from dealfl.statistics import Statistics
@@ -52,34 +51,34 @@ def any_run(request: pytest.FixtureRequest) -> Path:
 
 
 def test_an_exported_model_is_the_run_s(any_run: Path, tmp_path: Path) -> None:
-    model = opened(any_run)
+    model = open_model(any_run)
     out = tmp_path / "model.deal"
-    export(model, out)
+    export_model(model, out)
     plain = load(out)
     assert plain.digest() == total_digest(any_run) == model.learner.digest()
     assert plain.settings == model.learner.settings
-    again = opened(out)
+    again = open_model(out)
     assert again.info() | {"origin": "", "job": ""} == model.info() | {"origin": "", "job": ""}
     assert (again.job_text, again.about) == (model.job_text, model.about)
     assert list(tmp_path.iterdir()) == [out]
 
 
 def test_the_settings_are_those_of_the_job(houses_run: Path) -> None:
-    assert opened(houses_run).learner.settings["penalty"] == 0.25
+    assert open_model(houses_run).learner.settings["penalty"] == 0.25
 
 
 def test_the_data_of_the_job_is_not_needed(houses_run: Path, tmp_path: Path) -> None:
     shutil.copytree(houses_run, tmp_path / "moved")
     (tmp_path / "moved" / "houses.csv").unlink()
-    model = opened(tmp_path / "moved")
-    assert model.learner.digest() == opened(houses_run).learner.digest()
-    assert model.learner.settings == opened(houses_run).learner.settings
+    model = open_model(tmp_path / "moved")
+    assert model.learner.digest() == open_model(houses_run).learner.digest()
+    assert model.learner.settings == open_model(houses_run).learner.settings
     assert model.learner.settings["intercept"] is True
 
 
 def test_a_ledger_alone_is_enough(any_run: Path, tmp_path: Path) -> None:
     shutil.copy(any_run / "ledger.db", tmp_path / "alone.db")
-    model = opened(tmp_path / "alone.db")
+    model = open_model(tmp_path / "alone.db")
     assert model.learner.digest() == total_digest(any_run)
     model.learner.check()
 
@@ -92,15 +91,15 @@ def test_every_learner_is_made_from_its_schema(name: str) -> None:
 
 def test_the_job_of_another_run_is_refused(digits_run: Path, houses_run: Path) -> None:
     with pytest.raises(Incompatible, match=r"job\.toml is not the job of this model: statistics"):
-        opened(digits_run, job=houses_run / "job.toml")
+        open_model(digits_run, job=houses_run / "job.toml")
 
 
 # -- going on -----------------------------------------------------------------------------------
 
 
 def test_statistics_are_gone_on_from(any_run: Path, tmp_path: Path) -> None:
-    model = opened(any_run)
-    export(model, tmp_path / "model.deal")
+    model = open_model(any_run)
+    export_model(model, tmp_path / "model.deal")
     for path in (any_run, any_run / "ledger.db", tmp_path / "model.deal"):
         found = statistics_from(path, learner_of(model.learner.schema))
         assert found == model.learner.statistics
@@ -124,7 +123,7 @@ def saved_arrays(folder: Path, tmp_path: Path) -> dict[str, Any]:
 
 
 def test_arrays_of_tikhonov_predict_like_it(houses_run: Path, tmp_path: Path) -> None:
-    arrays, learner = saved_arrays(houses_run, tmp_path), opened(houses_run).learner
+    arrays, learner = saved_arrays(houses_run, tmp_path), open_model(houses_run).learner
     assert isinstance(learner, Tikhonov)
     X = np.array([[100.0, 0.0, 1.0, 0.0], [50.0, 1.0, 0.0, 0.0]])
     assert X @ arrays["weights"] + arrays["bias"] == pytest.approx(learner.predict(X))
@@ -137,16 +136,16 @@ def test_arrays_of_tikhonov_predict_like_it(houses_run: Path, tmp_path: Path) ->
 
 
 def test_arrays_of_naive_bayes_predict_like_it(digits_run: Path, tmp_path: Path) -> None:
-    arrays, learner = saved_arrays(digits_run, tmp_path), opened(digits_run).learner
+    arrays, learner = saved_arrays(digits_run, tmp_path), open_model(digits_run).learner
     assert isinstance(learner, NaiveBayes)
     X = np.arange(64 * 5).reshape(5, 64) % 17
     scores = X @ arrays["log_probabilities"].T + arrays["log_priors"]
     assert arrays["classes"][scores.argmax(axis=1)].tolist() == learner.predict(X).tolist()
-    assert arrays["class_counts"].sum() == opened(digits_run).info()["examples"]
+    assert arrays["class_counts"].sum() == open_model(digits_run).info()["examples"]
 
 
 def test_arrays_of_pagerank_are_its_similarities(films_run: Path, tmp_path: Path) -> None:
-    arrays, learner = saved_arrays(films_run, tmp_path), opened(films_run).learner
+    arrays, learner = saved_arrays(films_run, tmp_path), open_model(films_run).learner
     items, scores = learner.similar(0, 6)  # type: ignore[attr-defined]
     pairs = zip(arrays["pair_first"], arrays["pair_second"], strict=True)
     similar = {
@@ -162,7 +161,7 @@ def test_arrays_of_neighbors_are_its_votes(tmp_path: Path) -> None:
     subject = SUBJECTS["neighbors"]
     learner: Any = subject.learned(range(subject.pool))
     learner.save(tmp_path / "model.deal")
-    arrays = arrays_of(opened(tmp_path / "model.deal"))
+    arrays = arrays_of(open_model(tmp_path / "model.deal"))
     assert arrays["class_counts"].sum() == subject.pool
     per_table = np.bincount(arrays["vote_table"], arrays["vote_count"])
     assert per_table.tolist() == [subject.pool] * learner.settings["tables"]
@@ -215,7 +214,7 @@ def test_what_can_not_be_done_is_told(
 def test_a_run_without_a_model_is_told(tmp_path: Path) -> None:
     Ledger(tmp_path / "ledger.db").close()
     with pytest.raises(BadInput, match="has no model yet: no round was closed"):
-        opened(tmp_path)
+        open_model(tmp_path)
 
 
 def test_a_damaged_total_is_told(digits_run: Path, tmp_path: Path) -> None:
@@ -225,13 +224,13 @@ def test_a_damaged_total_is_told(digits_run: Path, tmp_path: Path) -> None:
         ledger._db.execute("UPDATE total SET sha256 = zeroblob(32)")
     ledger.close()
     with pytest.raises(BadBytes, match="the total is damaged; restore a backup"):
-        opened(tmp_path / "run")
+        open_model(tmp_path / "run")
 
 
 def test_an_empty_model_has_no_arrays(tmp_path: Path, capsys: Captured) -> None:
     NaiveBayes(2, ["a", "b"]).save(tmp_path / "empty.deal")
     with pytest.raises(NotLearned, match="no example has been learned"):
-        arrays_of(opened(tmp_path / "empty.deal"))
+        arrays_of(open_model(tmp_path / "empty.deal"))
     words = ["export", str(tmp_path / "empty.deal"), "--arrays", str(tmp_path / "a.npz")]
     assert main(["model", *words]) == 1
     assert not (tmp_path / "a.npz").exists()
@@ -243,4 +242,4 @@ def test_what_a_file_says_about_itself_is_not_trusted(tmp_path: Path) -> None:
     sections = {"statistics": model.statistics.to_bytes(), "about": b'{"round": "x"}'}
     files.write(tmp_path / "m.deal", model.name, model.settings, sections)
     with pytest.raises(BadBytes, match="about itself can not be read"):
-        opened(tmp_path / "m.deal")
+        open_model(tmp_path / "m.deal")

@@ -12,15 +12,14 @@ from dealfl.datasets import load as load_dataset
 from dealfl.errors import BadInput
 from dealfl.features import feature_map
 from dealfl.learners import Neighbors, PersonalizedPageRank, Tikhonov
-from dealfl.runs.models import export, opened
-from dealfl.runs.predicting import predict, recommend
+from dealfl.runs import export_model, open_model, predict, recommend
 from tests.runs.runs import digits, make_run
 
 Captured = pytest.CaptureFixture[str]
 
 
 def values(model: Path, data: Path) -> list[object]:
-    return [one.value for one in predict(opened(model), data)]
+    return [one.value for one in predict(open_model(model), data)]
 
 
 def test_columns_are_matched_by_name_and_words_by_vocabulary(
@@ -31,7 +30,7 @@ def test_columns_are_matched_by_name_and_words_by_vocabulary(
     basel, bern = values(houses_run, data)
     assert basel == pytest.approx(310.0, abs=3.0)
     assert bern == pytest.approx(300.0, abs=3.0)
-    export(opened(houses_run), tmp_path / "model.deal")
+    export_model(open_model(houses_run), tmp_path / "model.deal")
     assert values(tmp_path / "model.deal", data) == [basel, bern], "the job goes with the model"
     data.write_text("100,Basel\n100,Bern\n")
     assert values(houses_run, data) == [basel, bern], "without a header: in the job's order"
@@ -86,7 +85,7 @@ def test_digits_go_through_the_feature_map_of_the_job(learner: str, tmp_path: Pa
     header = ",".join(f"pixel{place}" for place in range(64))
     data = tmp_path / "digits.csv"
     data.write_text("\n".join([header, *lines]) + "\n")
-    model = opened(tmp_path / "run")
+    model = open_model(tmp_path / "run")
     found = [one.value for one in predict(model, data)]
     table = catalogued("digits").feature_map(learner)
     features = raw if table is None else feature_map(table, 64).transform(raw)
@@ -105,7 +104,7 @@ def test_a_model_without_a_job_takes_numbers_in_order(tmp_path: Path) -> None:
     model.save(tmp_path / "m.deal")
     data = tmp_path / "new.csv"
     data.write_text("a,b\n2,1\n0,nonsense\n1,inf\n")
-    found = list(predict(opened(tmp_path / "m.deal"), data))
+    found = list(predict(open_model(tmp_path / "m.deal"), data))
     assert found[0].value == pytest.approx(7.0)
     assert [one.value for one in found[1:]] == [None, None]
     data.write_text("2,1,0\n")
@@ -137,27 +136,27 @@ def test_items_without_a_job_are_numbers(tmp_path: Path) -> None:
     model.save(tmp_path / "m.deal")
     data = tmp_path / "people.csv"
     data.write_text("owner,item\nann,0\nbob,9\nbob,1.5\nbob\nbob,3\n")
-    found, wrong, rows = recommend(opened(tmp_path / "m.deal"), data, 1)
+    found, wrong, rows = recommend(open_model(tmp_path / "m.deal"), data, 1)
     assert [(one.owner, one.item) for one in found] == [("ann", 1), ("bob", 2)]
     assert [one.line for one in wrong] == [3, 4, 5]
     assert rows == 5
 
 
 def test_the_items_of_another_job_are_refused(films_run: Path, tmp_path: Path) -> None:
-    export(opened(films_run), tmp_path / "m.deal")
+    export_model(open_model(films_run), tmp_path / "m.deal")
     text = (films_run / "job.toml").read_text().replace(', "fargo"', "")
     (tmp_path / "other.toml").write_text(text)
     data = tmp_path / "people.csv"
     data.write_text("who,film,stars\nann,alien,5\n")
     with pytest.raises(BadInput, match=r"other\.toml has 5 items, and the model 6"):
-        recommend(opened(tmp_path / "m.deal", tmp_path / "other.toml"), data, 3)
+        recommend(open_model(tmp_path / "m.deal", tmp_path / "other.toml"), data, 3)
 
 
 def test_the_columns_of_another_job_are_refused(
     houses_run: Path, digits_run: Path, tmp_path: Path
 ) -> None:
-    export(opened(houses_run), tmp_path / "m.deal")
-    model = opened(tmp_path / "m.deal", digits_run / "job.toml")
+    export_model(open_model(houses_run), tmp_path / "m.deal")
+    model = open_model(tmp_path / "m.deal", digits_run / "job.toml")
     with pytest.raises(BadInput, match="is for a naive_bayes, and the model is a tikhonov"):
         list(predict(model, tmp_path / "m.deal"))
 

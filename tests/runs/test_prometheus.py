@@ -12,10 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dealfl.cli import main
 from dealfl.errors import DealError
-from dealfl.runs.folder import RunFolder
-from dealfl.runs.metrics import serve
-from dealfl.runs.removing import remove_worker
-from dealfl.runs.status import run_status
+from dealfl.runs import RunFolder, read_status, remove_worker, serve_metrics
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -38,8 +35,8 @@ def test_what_is_served_is_the_status(digits_run: Path, tmp_path: Path) -> None:
     shutil.copy(digits_run / "ledger.db", tmp_path / "ledger.db")
     shutil.copy(digits_run / "job.toml", tmp_path / "job.toml")
     run = RunFolder.at(tmp_path)
-    status = run_status(run)
-    served = serve(run)
+    status = read_status(run)
+    served = serve_metrics(run)
     try:
         found = asked(served.address)
         assert value(found, "dealfl_updates_total") == status.updates_counted
@@ -76,11 +73,11 @@ def test_the_command_serves_until_it_is_interrupted(digits_run: Path) -> None:
 
 
 def test_a_port_that_is_taken_is_told(digits_run: Path) -> None:
-    served = serve(RunFolder.at(digits_run))
+    served = serve_metrics(RunFolder.at(digits_run))
     port = int(served.address.rsplit(":", 1)[1].partition("/")[0])
     try:
         with pytest.raises(DealError, match=f"127.0.0.1:{port} can not be served: "):
-            serve(RunFolder.at(digits_run), port)
+            serve_metrics(RunFolder.at(digits_run), port)
     finally:
         served.close()
 

@@ -8,10 +8,7 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.errors import BadInput, UnknownName
-from dealfl.runs.folder import RunFolder
-from dealfl.runs.models import opened
-from dealfl.runs.removing import remove_worker
-from dealfl.runs.status import run_status, worker_states
+from dealfl.runs import RunFolder, open_model, read_status, read_workers, remove_worker
 from dealfl.server import Ledger
 from dealfl.statistics import Statistics
 from tests.federation.parts import announce, bayes, examples, joined, update
@@ -22,7 +19,7 @@ Captured = pytest.CaptureFixture[str]
 
 
 def test_a_removed_phone_s_part_is_gone(run: Path, capsys: Captured) -> None:
-    before = opened(run).learner
+    before = open_model(run).learner
     ledger = Ledger(run / "ledger.db")
     part = Statistics.from_bytes(ledger.sum_of("w01") or b"")
     ledger.close()
@@ -32,10 +29,10 @@ def test_a_removed_phone_s_part_is_gone(run: Path, capsys: Captured) -> None:
     assert part.to_bytes()[200:400] not in (run / "ledger.db").read_bytes()
     removed = json.loads(capsys.readouterr().out)
     assert removed["digest_before"] == before.digest()
-    after = opened(run).learner
+    after = open_model(run).learner
     assert after.statistics == before.statistics - part
     assert removed["digest_after"] == after.digest() != before.digest()
-    states = {one.name: one for one in worker_states(RunFolder.at(run))}
+    states = {one.name: one for one in read_workers(RunFolder.at(run))}
     assert (states["w01"].state, states["w01"].flag) == ("removed", "removed")
     assert states["w01"].incarnation == removed["incarnation"] == 2
 
@@ -47,7 +44,7 @@ def test_a_removal_opens_no_round_and_keeps_the_selector(tmp_path: Path) -> None
     kept = selector_state(tmp_path)
     known = [f"w{number:02}" for number in range(1, 16) if b"w%02d" % number in kept]
     remove_worker(RunFolder.at(tmp_path), known[0])
-    status = run_status(RunFolder.at(tmp_path))
+    status = read_status(RunFolder.at(tmp_path))
     assert (status.rounds_closed, status.open_round) == (3, None)
     dropped = selector_state(tmp_path)
     assert known[0].encode() not in dropped
@@ -64,10 +61,10 @@ def test_a_removal_leaves_an_open_round_to_the_server(tmp_path: Path) -> None:
     server.handle([announce(name) for name in ("anna", "bob")], 1.5e9 + 1)
     server.handle([update(2, name="bob", count=3, round=2)], 1.5e9 + 2)
     ledger.close()
-    before = run_status(RunFolder.at(tmp_path))
+    before = read_status(RunFolder.at(tmp_path))
     assert before.open_round is not None
     removed = remove_worker(RunFolder.at(tmp_path), "anna")
-    after = run_status(RunFolder.at(tmp_path))
+    after = read_status(RunFolder.at(tmp_path))
     assert after.open_round == before.open_round
     assert after.updates_waiting == 1, "what waits is counted when the round closes"
     model = bayes()
@@ -85,7 +82,7 @@ def selector_state(folder: Path) -> bytes:
 def test_a_removal_has_to_be_meant(
     run: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = opened(run).info()["digest"]
+    before = open_model(run).info()["digest"]
     words = ["workers", "remove", "w01", str(run)]
     monkeypatch.setattr("sys.stdin", Answers("", terminal=False))
     assert main(words) == 2
@@ -93,10 +90,10 @@ def test_a_removal_has_to_be_meant(
     monkeypatch.setattr("sys.stdin", Answers("no\n"))
     assert main(words) == 2
     assert "nothing was changed" in capsys.readouterr().err
-    assert opened(run).info()["digest"] == before
+    assert open_model(run).info()["digest"] == before
     monkeypatch.setattr("sys.stdin", Answers("yes\n"))
     assert main(words) == 0
-    assert opened(run).info()["digest"] != before
+    assert open_model(run).info()["digest"] != before
 
 
 class Answers:
@@ -118,7 +115,7 @@ def test_an_unknown_phone_is_not_removed(run: Path) -> None:
 
 
 def test_a_failed_removal_changes_nothing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = opened(run).info()["digest"]
+    before = open_model(run).info()["digest"]
 
     def fails(*_: Any) -> None:
         raise OSError("disk full")
@@ -127,8 +124,8 @@ def test_a_failed_removal_changes_nothing(run: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(OSError, match="disk full"):
         remove_worker(RunFolder.at(run), "w01")
     monkeypatch.undo()
-    assert opened(run).info()["digest"] == before
-    assert worker_states(RunFolder.at(run))[0].incarnation == 1
+    assert open_model(run).info()["digest"] == before
+    assert read_workers(RunFolder.at(run))[0].incarnation == 1
 
 
 def test_nothing_is_removed_from_a_run_without_a_model(tmp_path: Path) -> None:

@@ -13,8 +13,7 @@ import pytest
 from dealfl.cli import main
 from dealfl.errors import BadBytes, BadInput
 from dealfl.messages import Erased
-from dealfl.runs.folder import RunFolder
-from dealfl.runs.status import run_status, worker_rounds, worker_states
+from dealfl.runs import RunFolder, read_status, read_worker_rounds, read_workers
 from dealfl.server import Ledger
 from tests.federation.parts import announce, joined, update
 from tests.runs.runs import make_run
@@ -25,7 +24,7 @@ Captured = pytest.CaptureFixture[str]
 
 def test_the_status_is_what_the_simulation_counted(tmp_path: Path) -> None:
     outcome = make_run(tmp_path)
-    status = run_status(RunFolder.at(tmp_path))
+    status = read_status(RunFolder.at(tmp_path))
     assert status.rounds_closed == len(outcome.rounds) == status.rounds_asked == 8
     assert status.rounds_by_reason == {
         "majority": outcome.by_majority,
@@ -46,7 +45,7 @@ def test_an_open_round_and_states_of_workers_are_told(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     server = joined("anna", "bob", "carl", ledger=ledger)
     server.handle([update(1, name="bob", round=1, learned=1)], 5.0)
-    status = run_status(RunFolder.at(tmp_path / "ledger.db"))
+    status = read_status(RunFolder.at(tmp_path / "ledger.db"))
     assert status.open_round is not None
     assert (status.open_round.selected, status.open_round.replied) == (3, 1)
     assert status.workers == {"awake": 1, "training": 2, "asleep": 0, "removed": 0}
@@ -54,7 +53,7 @@ def test_an_open_round_and_states_of_workers_are_told(tmp_path: Path) -> None:
     assert status.version == 0
     assert status.energy_source == "not stated"
     server.handle([announce("carl")], 1000.0)
-    assert run_status(RunFolder.at(tmp_path)).workers["asleep"] == 2
+    assert read_status(RunFolder.at(tmp_path)).workers["asleep"] == 2
     ledger.close()
 
 
@@ -63,9 +62,9 @@ def test_whoever_is_flagged_or_removed_is_told(tmp_path: Path) -> None:
     server = joined("anna", "bob", ledger=ledger)
     server.handle([update(1, name="bob", incarnation=7)], 1.0)
     server.remove("anna", 2.0)
-    status = run_status(RunFolder.at(tmp_path))
+    status = read_status(RunFolder.at(tmp_path))
     assert (status.flagged, status.workers["removed"]) == (2, 1)
-    by_name = {one.name: one for one in worker_states(RunFolder.at(tmp_path))}
+    by_name = {one.name: one for one in read_workers(RunFolder.at(tmp_path))}
     assert by_name["bob"].flag == "incarnation 7; it is 1 now"
     assert by_name["anna"].heard_s is None
     ledger.close()
@@ -86,20 +85,20 @@ def test_an_erasure_is_pending_until_a_version_shows_it(tmp_path: Path) -> None:
     server = joined("anna", ledger=ledger)
     server.handle([update(1, count=2, name="anna", round=1)], 1.0)
     server.erase("request", [b"owner"], 2.0)
-    status = run_status(RunFolder.at(tmp_path))
+    status = read_status(RunFolder.at(tmp_path))
     assert (status.erasures, status.erasures_pending) == (1, 1)
     answer = Erased(job="job", worker="anna", incarnation=1, request="request", examples=0)
     server.handle([answer, announce("anna")], 3.0)
     server.handle([update(2, name="anna", round=2)], 4.0)
-    status = run_status(RunFolder.at(tmp_path))
+    status = read_status(RunFolder.at(tmp_path))
     assert (status.erasures, status.erasures_pending) == (1, 0)
     ledger.close()
 
 
 def test_a_worker_is_shown_with_its_rounds(digits_run: Path) -> None:
     run = RunFolder.at(digits_run)
-    for worker in worker_states(run):
-        rounds = worker_rounds(run, worker.name)
+    for worker in read_workers(run):
+        rounds = read_worker_rounds(run, worker.name)
         assert len(rounds) == worker.selected
         assert sum(one["energy_j"] for one in rounds) == pytest.approx(worker.energy_j)
         if rounds:
@@ -112,7 +111,7 @@ def test_a_ledger_by_the_clock_on_the_wall_is_told_by_it(tmp_path: Path) -> None
     now_s = time.time()
     joined("anna", ledger=ledger).handle([announce("bob", 0)], now_s - 1000.0)
     ledger.close()
-    states = {one.name: one.state for one in worker_states(RunFolder.at(tmp_path))}
+    states = {one.name: one.state for one in read_workers(RunFolder.at(tmp_path))}
     assert states["bob"] == "asleep"  # the server may have stopped: nobody is heard any more
 
 
@@ -135,7 +134,7 @@ def test_status_without_a_name_takes_the_latest_run(
 def test_status_prints_one_json_object(digits_run: Path, capsys: Captured) -> None:
     assert main(["status", str(digits_run), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found == run_status(RunFolder.at(digits_run)).as_dict()
+    assert found == read_status(RunFolder.at(digits_run)).as_dict()
     assert found["version"] == 8
 
 
@@ -178,12 +177,12 @@ def test_what_is_no_ledger_is_told(tmp_path: Path) -> None:
         RunFolder.at(tmp_path / "nothing.db")
     (tmp_path / "ledger.db").write_bytes(b"SQLite format 3\x00 and then nonsense" * 100)
     with pytest.raises(BadBytes, match="can not be read"):
-        run_status(RunFolder.at(tmp_path))
+        read_status(RunFolder.at(tmp_path))
     other = sqlite3.connect(tmp_path / "other.db")
     other.execute("CREATE TABLE workers (name)")
     other.close()
     with pytest.raises(BadInput, match="is no ledger"):
-        run_status(RunFolder.at(tmp_path / "other.db"))
+        read_status(RunFolder.at(tmp_path / "other.db"))
 
 
 @pytest.mark.parametrize(("version", "advice"), [(1, "brings it up to date"), (99, "a newer one")])
@@ -196,7 +195,7 @@ def test_a_ledger_of_another_version_is_not_touched(
     db.execute(f"PRAGMA user_version = {version}")
     db.close()
     with pytest.raises(BadInput, match=advice):
-        run_status(RunFolder.at(path))
+        read_status(RunFolder.at(path))
     db = sqlite3.connect(path)
     assert db.execute("PRAGMA user_version").fetchone() == (version,)
     db.close()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dealfl.cli.tables import add_json
 
 if TYPE_CHECKING:
-    from dealfl.runs.backups import Copied
+    from dealfl.runs import Copied
 
 __all__ = ["add_parser"]
 
@@ -58,14 +58,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _back_up(arguments: argparse.Namespace) -> int:
-    from dealfl.runs.backups import back_up
+    from dealfl.runs import back_up
 
     copies = back_up(Path(arguments.source), Path(arguments.to))
     return _told(arguments, "backed up", copies)
 
 
 def _restore(arguments: argparse.Namespace) -> int:
-    from dealfl.runs.backups import restore
+    from dealfl.runs import restore
 
     copies = restore(Path(arguments.backup), Path(arguments.to), force=arguments.force)
     return _told(arguments, "restored", copies)

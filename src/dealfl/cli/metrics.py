@@ -38,10 +38,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from dealfl.runs.folder import RunFolder
-    from dealfl.runs.metrics import serve
+    from dealfl.runs import RunFolder, serve_metrics
 
-    served = serve(RunFolder.at(arguments.run_folder), arguments.port, arguments.host)
+    served = serve_metrics(RunFolder.at(arguments.run_folder), arguments.port, arguments.host)
     address = served.address
     print(json.dumps({"address": address}) if arguments.json else f"serving {address}", flush=True)
     ended = threading.Event()

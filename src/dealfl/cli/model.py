@@ -60,9 +60,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _info(arguments: argparse.Namespace) -> int:
-    from dealfl.runs.models import opened
+    from dealfl.runs import open_model
 
-    info = opened(arguments.model, arguments.job).info()
+    info = open_model(arguments.model, arguments.job).info()
     if arguments.json:
         print(json.dumps(info))
         return 0
@@ -84,15 +84,14 @@ def _shown(value: Any) -> str:  # noqa: ANN401
 
 def _export(arguments: argparse.Namespace) -> int:
     from dealfl.errors import BadInput
-    from dealfl.runs.arrays import save_arrays
-    from dealfl.runs.models import export, opened
+    from dealfl.runs import export_model, open_model, save_arrays
 
     if not arguments.out and not arguments.arrays:
         raise BadInput("nothing to write; give --out MODEL.deal, --arrays ARRAYS.npz, or both")
-    model = opened(arguments.model, arguments.job)
+    model = open_model(arguments.model, arguments.job)
     written: dict[str, Any] = {"digest": model.learner.digest()}
     if arguments.out:
-        export(model, Path(arguments.out), force=arguments.force)
+        export_model(model, Path(arguments.out), force=arguments.force)
         written["model"] = arguments.out
     if arguments.arrays:
         written["arrays"] = arguments.arrays
@@ -110,13 +109,13 @@ def _export(arguments: argparse.Namespace) -> int:
 def _predict(arguments: argparse.Namespace) -> int:
     from dealfl.errors import BadInput
     from dealfl.learners import HistoryLearner
-    from dealfl.runs.models import opened, require_free
+    from dealfl.runs import open_model, require_free
 
     if arguments.top is not None and arguments.top < 1:
         raise BadInput(f"--top {arguments.top}: give a number from 1 on")
     if arguments.out:
         require_free(Path(arguments.out), force=arguments.force)
-    model = opened(arguments.model, arguments.job)
+    model = open_model(arguments.model, arguments.job)
     recommends = isinstance(model.learner, HistoryLearner)
     if arguments.top is not None and not recommends:
         raise BadInput(f"--top is for items; a {model.learner.name} predicts one value for a row")
@@ -124,7 +123,7 @@ def _predict(arguments: argparse.Namespace) -> int:
 
 
 def _predict_rows(arguments: argparse.Namespace, model: Any) -> int:  # noqa: ANN401
-    from dealfl.runs.predicting import predict
+    from dealfl.runs import predict
 
     found = list(predict(model, Path(arguments.data)))
     problems = [one.problem for one in found if one.problem is not None]
@@ -134,7 +133,7 @@ def _predict_rows(arguments: argparse.Namespace, model: Any) -> int:  # noqa: AN
 
 
 def _recommend_items(arguments: argparse.Namespace, model: Any) -> int:  # noqa: ANN401
-    from dealfl.runs.predicting import recommend
+    from dealfl.runs import recommend
 
     found, problems, count = recommend(model, Path(arguments.data), arguments.top or 10)
     rows = [dataclasses.asdict(one) for one in found]

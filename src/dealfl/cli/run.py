@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dealfl.jobs import Document
-    from dealfl.runs.folder import RunFolder
-    from dealfl.runs.result import Result
+    from dealfl.runs import Result, RunFolder
     from dealfl.simulate import Fleet
 
 __all__ = ["add_parser"]
@@ -61,9 +60,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from dealfl.cli.live import view_for
     from dealfl.memory import keep_freed_memory
     from dealfl.report.page import write_page
-    from dealfl.runs.folder import RunFolder
-    from dealfl.runs.logs import configure
-    from dealfl.runs.run import Interrupted, Run
+    from dealfl.runs import Interrupted, Run, RunFolder, configure_logs
     from dealfl.simulate import fleet_of
 
     keep_freed_memory()
@@ -75,7 +72,7 @@ def _run(arguments: argparse.Namespace) -> int:
     drawing = find_spec("plotly") is not None
     if not drawing:
         print("dealfl: no page will be drawn; pip install 'dealfl[report]'", file=sys.stderr)
-    configure(folder.path / "log.jsonl")
+    configure_logs(folder.path / "log.jsonl")
     try:
         with _stopped_by_signals(run.stop), view_for(sys.stderr, fleet.job.name) as view:
             result = run.run(view)
@@ -94,7 +91,7 @@ def _document(arguments: argparse.Namespace) -> "tuple[Document, str]":
     from dealfl.cli.simulate import read_values
     from dealfl.jobs import Document
     from dealfl.jobs.toml_text import toml_document
-    from dealfl.runs.run import default_job
+    from dealfl.runs import default_job
 
     if arguments.job is None:
         text = default_job()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dealfl.cli.tables import add_json, print_table, short_number
 
 if TYPE_CHECKING:
-    from dealfl.runs.status import RunStatus
+    from dealfl.runs import RunStatus
 
 __all__ = ["add_parser"]
 
@@ -49,15 +49,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def _run(arguments: argparse.Namespace) -> int:
     from dealfl.errors import BadInput
-    from dealfl.runs.folder import RunFolder
-    from dealfl.runs.status import run_status
+    from dealfl.runs import RunFolder, read_status
 
     if not 0.1 <= arguments.every <= 86_400:
         raise BadInput(f"--every {arguments.every:g}: give seconds from 0.1 to 86400")
     run = RunFolder.at(arguments.run_folder)
     try:
         while True:
-            status = run_status(run)
+            status = read_status(run)
             if arguments.json:
                 print(json.dumps(status.as_dict()), flush=True)
             else:

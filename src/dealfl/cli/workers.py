@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dealfl.cli.tables import add_json, ago, print_table, short_number
 
 if TYPE_CHECKING:
-    from dealfl.runs.status import WorkerStatus
+    from dealfl.runs import WorkerStatus
 
 __all__ = ["add_parser"]
 
@@ -50,11 +50,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from dealfl.runs.folder import RunFolder
-    from dealfl.runs.status import run_status, worker_states
+    from dealfl.runs import RunFolder, read_status, read_workers
 
     run = RunFolder.at(arguments.run_folder)
-    workers, now_s = worker_states(run), run_status(run).now_s
+    workers, now_s = read_workers(run), read_status(run).now_s
     if arguments.json:
         plain = [dataclasses.asdict(worker) for worker in workers]
         print(json.dumps({"now_s": now_s, "workers": plain}))
@@ -87,15 +86,14 @@ def _row(worker: "WorkerStatus", now_s: float) -> tuple[str, ...]:
 
 def _show(arguments: argparse.Namespace) -> int:
     from dealfl.errors import unknown_name
-    from dealfl.runs.folder import RunFolder
-    from dealfl.runs.status import worker_rounds, worker_states
+    from dealfl.runs import RunFolder, read_worker_rounds, read_workers
 
     run = RunFolder.at(arguments.run_folder)
-    workers = {worker.name: worker for worker in worker_states(run)}
+    workers = {worker.name: worker for worker in read_workers(run)}
     if arguments.name not in workers:
         raise unknown_name("worker", arguments.name, workers)
     plain = dataclasses.asdict(workers[arguments.name])
-    rounds = worker_rounds(run, arguments.name)
+    rounds = read_worker_rounds(run, arguments.name)
     if arguments.json:
         print(json.dumps({**plain, "rounds": rounds}))
         return 0
@@ -119,8 +117,7 @@ def _shown(value: object) -> str:
 
 
 def _remove(arguments: argparse.Namespace) -> int:
-    from dealfl.runs.folder import RunFolder
-    from dealfl.runs.removing import remove_worker
+    from dealfl.runs import RunFolder, remove_worker
 
     run = RunFolder.at(arguments.run_folder)
     if not arguments.yes:

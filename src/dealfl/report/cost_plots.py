@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dealfl.pages import Plot, told
 from dealfl.report.traces import NO_ROUNDS, ROUND, axis, colour, lines
 from dealfl.report.words import energy_scale, joules, labels, radio_sentence, scheme_name
-from dealfl.runs.result import Result
+from dealfl.runs import Result
 from dealfl.simulate import Outcome, Round
 
 __all__ = ["cost_plots"]

@@ -20,7 +20,7 @@ from dealfl.report.words import (
     terms,
     verdict,
 )
-from dealfl.runs.result import Result
+from dealfl.runs import Result
 from dealfl.simulate import Outcome, Participant
 
 __all__ = ["write_page"]

@@ -8,7 +8,7 @@ from typing import Any
 from dealfl.pages import COLOURS, Plot, told
 from dealfl.report.kinds import Kind, kinds
 from dealfl.report.words import energy_scale, labels, radio_sentence, scheme_name
-from dealfl.runs.result import Result
+from dealfl.runs import Result
 
 __all__ = ["phone_plots"]
 

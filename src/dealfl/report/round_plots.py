@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dealfl.pages import Plot, told
 from dealfl.report.traces import NO_ROUNDS, ROUND, Trace, axis, colour, lines, thinned
 from dealfl.report.words import labels, quality_text, scheme_name
-from dealfl.runs.result import Result
+from dealfl.runs import Result
 from dealfl.simulate import Outcome, Round
 
 __all__ = ["round_plots"]

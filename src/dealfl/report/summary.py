@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dealfl.runs.result import Comparison, Result
+from dealfl.runs import Comparison, Result
 from dealfl.simulate import Outcome
 
 __all__ = ["figure", "summary"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from dealfl.pages import COLOURS, told
 from dealfl.report.words import labels, scheme_name
-from dealfl.runs.result import Result
+from dealfl.runs import Result
 from dealfl.simulate import Round
 
 __all__ = ["NO_ROUNDS", "ROUND", "Trace", "axis", "colour", "lines", "thinned"]

@@ -4,7 +4,7 @@ Nothing of anybody's examples gets in: of a message only its fixed words are wri
 put into it only numbers, and of an error only its kind and place. Each record is one line, whatever
 is in it, so nobody can forge another one.
 
-    configure(Path("runs/digits/log.jsonl"))
+    configure_logs(Path("runs/digits/log.jsonl"))
     log("round closed", job="digits", round=3, reason="majority", updates=7)
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 
 from dealfl.errors import BadInput
 
-__all__ = ["LOG", "JsonLines", "configure", "log"]
+__all__ = ["LOG", "JsonLines", "configure_logs", "log"]
 
 LOG = logging.getLogger("dealfl")
 LEVELS = ("debug", "info", "warning", "error")
@@ -103,7 +103,7 @@ def log(
     LOG.log(logging.getLevelName(level.upper()), event, extra={**places, "deal_figures": figures})
 
 
-def configure(
+def configure_logs(
     path: Path | None = None,
     level: str = "info",
     *,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from dealfl.errors import DealError
 from dealfl.runs.folder import RunFolder
-from dealfl.runs.status import RunStatus, run_status
+from dealfl.runs.status import RunStatus, read_status
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-__all__ = ["Collector", "Served", "serve"]
+__all__ = ["Collector", "Served", "serve_metrics"]
 
 _BUCKETS_S = (1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 3600.0)
 
@@ -48,7 +48,7 @@ class Collector:
             InfoMetricFamily,
         )
 
-        status = run_status(self._run)
+        status = read_status(self._run)
         for name, text, value in _COUNTERS:
             yield CounterMetricFamily(f"dealfl_{name}", text, value=value(status))
         for name, text, value in _GAUGES:
@@ -98,7 +98,7 @@ class Served:
         self._thread.join()
 
 
-def serve(run: RunFolder, port: int = 0, host: str = "127.0.0.1") -> Served:
+def serve_metrics(run: RunFolder, port: int = 0, host: str = "127.0.0.1") -> Served:
     """Serve a run's metrics over HTTP; port 0 takes a free one."""
     try:
         from prometheus_client import CollectorRegistry, start_http_server
@@ -106,7 +106,7 @@ def serve(run: RunFolder, port: int = 0, host: str = "127.0.0.1") -> Served:
         raise DealError(
             "metrics need the package prometheus-client; install dealfl[metrics]"
         ) from None
-    run_status(run)  # what can not be read is told now, and not to whoever asks
+    read_status(run)  # what can not be read is told now, and not to whoever asks
     registry = CollectorRegistry()
     registry.register(Collector(run))
     try:

@@ -17,7 +17,7 @@ from dealfl.runs.folder import RunFolder
 from dealfl.runs.reading import reading
 from dealfl.runs.rebuilding import learner_for
 
-__all__ = ["Model", "export", "opened", "statistics_from"]
+__all__ = ["Model", "export_model", "open_model", "statistics_from"]
 
 _SQLITE = b"SQLite format 3\x00"
 _JOB, _ABOUT = "job", "about"
@@ -68,7 +68,7 @@ def examples_counted(learner: Learner) -> int | None:
     return None
 
 
-def opened(path: str | Path, job: str | Path | None = None) -> Model:
+def open_model(path: str | Path, job: str | Path | None = None) -> Model:
     """Return the model of a saved learner, of a run folder, or of a ledger."""
     place = Path(path)
     given = None if job is None else Document.read(job)
@@ -140,7 +140,7 @@ def statistics_from(path: str | Path, learner: Learner) -> Statistics:
     return statistics
 
 
-def export(model: Model, out: Path, *, force: bool = False) -> None:
+def export_model(model: Model, out: Path, *, force: bool = False) -> None:
     """Write a model to a file that `dealfl.learners.load` opens; its job goes with it."""
     require_free(out, force=force)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:

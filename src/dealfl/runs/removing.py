@@ -14,7 +14,7 @@ from dealfl.jobs.selection import selection_of
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.reading import require_alone
 from dealfl.runs.rebuilding import job_of, learner_for
-from dealfl.runs.status import RunStatus, run_status
+from dealfl.runs.status import RunStatus, read_status
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Candidate, Selector, selector
 from dealfl.statistics import Statistics
@@ -78,7 +78,7 @@ def _now_s(status: RunStatus) -> float:
 
 def remove_worker(run: RunFolder, worker: str) -> Removal:
     """Take all that a worker has said out of the model, in one transaction."""
-    status = run_status(run)
+    status = read_status(run)
     require_alone(run.ledger)  # a server has the model in memory, and would write it back
     with closing(Ledger(run.ledger)) as ledger:
         known = ledger.workers()

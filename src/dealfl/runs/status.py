@@ -15,7 +15,14 @@ from dealfl.runs.folder import RunFolder
 from dealfl.runs.reading import LedgerReader, reading
 from dealfl.server.selection import OverPromise
 
-__all__ = ["OpenRound", "RunStatus", "WorkerStatus", "run_status", "worker_rounds", "worker_states"]
+__all__ = [
+    "OpenRound",
+    "RunStatus",
+    "WorkerStatus",
+    "read_status",
+    "read_worker_rounds",
+    "read_workers",
+]
 
 _HEARD_WITHIN_S = 180.0  # unless the job says how often workers announce themselves
 _MISSED = 3
@@ -101,19 +108,19 @@ class RunStatus:
         return plain
 
 
-def run_status(run: RunFolder) -> RunStatus:
+def read_status(run: RunFolder) -> RunStatus:
     """Return how a run is doing."""
     with reading(run.ledger) as ledger:
         return _Look(run, ledger).status()
 
 
-def worker_states(run: RunFolder) -> list[WorkerStatus]:
+def read_workers(run: RunFolder) -> list[WorkerStatus]:
     """Return all workers, by name."""
     with reading(run.ledger) as ledger:
         return _Look(run, ledger).workers()
 
 
-def worker_rounds(run: RunFolder, worker: str) -> list[dict[str, Any]]:
+def read_worker_rounds(run: RunFolder, worker: str) -> list[dict[str, Any]]:
     """Return the rounds for which a worker was selected."""
     with reading(run.ledger) as ledger:
         return ledger.named(

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from dealfl.memory import Arc, BudgetedThetaLru, Frames, Lru, PagedArray, Policy, ThetaLru
-from dealfl.memory.journal import PAGE_BYTES
-from dealfl.memory.pagefile import PAYLOAD_BYTES
+from dealfl.memory.page_file import PAGE_BYTES, PAYLOAD_BYTES
 
 POLICIES: dict[str, Callable[[int], Policy]] = {
     "LRU": Lru,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dealfl.errors import BadBytes
-from dealfl.memory import journal as journal_module
+from dealfl.memory.page_file import PAGE_BYTES, PageJournal
 from tests.memory.arrays import WIDE_PAGE, cells, journal_is_empty, opened
 
 PAGES = 3
@@ -36,7 +36,7 @@ def _writes_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Write]:
 
     array = opened(path, PAGES, PAGES)
     with monkeypatch.context() as noting:
-        noting.setattr("dealfl.memory.journal.os.pwrite", noted)
+        noting.setattr("dealfl.memory.page_file.os.pwrite", noted)
         array.put(np.arange(SIZE), np.full(SIZE, 2))
         array.flush()
     array.abandon()
@@ -86,7 +86,6 @@ import os, signal, sys
 from pathlib import Path
 import numpy as np
 sys.path.insert(0, sys.argv[3])
-from dealfl.memory import journal
 from tests.memory.arrays import opened, WIDE_PAGE
 
 left, real = int(sys.argv[2]), os.pwrite
@@ -100,7 +99,7 @@ def dying(file, data, offset):
     return real(file, data, offset)
 
 array = opened(Path(sys.argv[1]), 3, 1)
-journal.os.pwrite = dying
+os.pwrite = dying
 size = 3 * WIDE_PAGE
 for value in range(2, 50):
     array.put(np.arange(size), np.full(size, value))
@@ -138,7 +137,7 @@ def test_a_disk_that_failed_in_the_middle_is_made_whole_first(
         return real(file, data, offset)
 
     with monkeypatch.context() as broken:
-        broken.setattr("dealfl.memory.journal.os.pwrite", failing)
+        broken.setattr("dealfl.memory.page_file.os.pwrite", failing)
         array.put(np.arange(SIZE), np.full(SIZE, 2))
         with pytest.raises(ValueError, match="Input/output error"):
             array.flush()
@@ -151,8 +150,8 @@ def test_a_disk_that_failed_in_the_middle_is_made_whole_first(
 
 def test_a_journal_of_another_file_is_refused(tmp_path: Path) -> None:
     _filled(tmp_path / "a", 1)
-    journal = journal_module.Journal(tmp_path / "a.journal", os.fdatasync)
-    journal.begin({PAGES: bytes(journal_module.PAGE_BYTES)})
+    journal = PageJournal(tmp_path / "a.journal", os.fdatasync)
+    journal.begin({PAGES: bytes(PAGE_BYTES)})
     journal.close()
     with pytest.raises(BadBytes, match=r"a\.journal belongs to another file; delete both"):
         opened(tmp_path / "a", PAGES)
@@ -160,8 +159,8 @@ def test_a_journal_of_another_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_journal_outlives_no_file(tmp_path: Path) -> None:
     _filled(tmp_path / "a", 1)
-    journal = journal_module.Journal(tmp_path / "a.journal", os.fdatasync)
-    journal.begin({0: b"\1" * journal_module.PAGE_BYTES})
+    journal = PageJournal(tmp_path / "a.journal", os.fdatasync)
+    journal.begin({0: b"\1" * PAGE_BYTES})
     journal.close()
     (tmp_path / "a").unlink()
     assert _page_values(tmp_path / "a") == [{0}] * PAGES

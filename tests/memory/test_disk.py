@@ -2,6 +2,7 @@
 
 import errno
 import os
+import struct
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,6 @@ import pytest
 
 from dealfl.errors import BadBytes, BadInput
 from dealfl.memory import BudgetedThetaLru, Frames, Lru, Policy, major_faults
-from dealfl.memory.pagefile import _CHECKSUM, _HEADER
 from tests.memory.arrays import (
     PAGE_BYTES,
     POLICIES,
@@ -33,11 +33,13 @@ def test_counted_swaps_are_the_real_major_faults_from_cold_pages(tmp_path: Path)
     filled = opened(tmp_path / "a", pages, pages)
     filled.put(starts, starts + 1)
     filled.flush()
-    os.fdatasync(filled._file.number)
+    with (tmp_path / "a").open("rb") as file:
+        os.fdatasync(file.fileno())
     filled.close()
     frames = Frames(Lru(30))
     array = opened(tmp_path / "a", pages, shared=frames)
-    os.posix_fadvise(array._file.number, 0, 0, os.POSIX_FADV_DONTNEED)
+    with (tmp_path / "a").open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     order = np.random.default_rng(0).permutation(np.tile(starts, 2))
     before = major_faults()
     read = [array.at(order[place : place + 1])[0] for place in range(len(order))]
@@ -67,7 +69,7 @@ def _failing(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     def fail(*_: object) -> int:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr("dealfl.memory.journal.os.pwrite", fail)
+    monkeypatch.setattr("dealfl.memory.page_file.os.pwrite", fail)
 
 
 @every_policy
@@ -188,8 +190,8 @@ def test_files_of_other_versions_sizes_and_kinds_are_refused(tmp_path: Path) -> 
         with pytest.raises(BadBytes, match="no file of pages; name another or delete it"):
             opened(path)
     for fields, message in (((2, 8, PAGE_BYTES), "format 2"), ((1, 8, 512), "pages of 512 bytes")):
-        header = _HEADER.pack(b"DEALPAGE", *fields, 3066)
-        path.write_bytes(header + _CHECKSUM.pack(zlib.crc32(header)) + whole[28:])
+        header = struct.pack("<8sHHIQ", b"DEALPAGE", *fields, 3066)
+        path.write_bytes(header + struct.pack("<I", zlib.crc32(header)) + whole[28:])
         with pytest.raises(BadBytes, match=f"{message}.*delete it and learn anew"):
             opened(path)
 

@@ -193,7 +193,7 @@ def test_arc_does_what_was_worked_out_by_hand() -> None:
     policy = Arc(frames=3)
     for page, victim, *expected in ARC_BY_HAND:
         assert policy.touch(page).victim == victim, f"touching {page}"
-        lists = (policy._once, policy._again, policy._once_left, policy._again_left)
+        lists = (policy.once, policy.again, policy.once_left, policy.again_left)
         assert [*map(list, lists), policy.once_target] == expected, f"after touching {page}"
 
 
@@ -202,8 +202,8 @@ def test_arc_keeps_the_invariants_of_its_paper(trace: list[int], frames: int) ->
     policy = Arc(frames)
     for page in trace:
         policy.touch(page)
-        once, again = len(policy._once), len(policy._again)
-        once_left, again_left = len(policy._once_left), len(policy._again_left)
+        once, again = len(policy.once), len(policy.again)
+        once_left, again_left = len(policy.once_left), len(policy.again_left)
         assert once + once_left <= frames
         assert once + again + once_left + again_left <= 2 * frames
         assert 0 <= policy.once_target <= frames

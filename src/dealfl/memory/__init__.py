@@ -7,7 +7,6 @@
 
 from dealfl.memory.allocator import keep_freed_memory
 from dealfl.memory.arc import Arc
-from dealfl.memory.belady import belady
 from dealfl.memory.frames import Frames, Swaps, major_faults
 from dealfl.memory.paged_array import PagedArray
 from dealfl.memory.paged_cells import PagedCells, PagedStorage, paged
@@ -17,6 +16,7 @@ from dealfl.memory.policies import (
     Policy,
     ThetaLru,
     Touch,
+    belady,
     count_swaps,
 )
 

@@ -24,29 +24,29 @@ class Arc:
 
     def __init__(self, frames: int) -> None:
         self.frames = require_frames(frames)
-        self._once: Pages = OrderedDict()  # T1 in the paper; longest unused first, as all four
-        self._again: Pages = OrderedDict()  # T2
-        self._once_left: Pages = OrderedDict()  # B1
-        self._again_left: Pages = OrderedDict()  # B2
+        self.once: Pages = OrderedDict()  # T1 in the paper; longest unused first, as all four
+        self.again: Pages = OrderedDict()  # T2
+        self.once_left: Pages = OrderedDict()  # B1
+        self.again_left: Pages = OrderedDict()  # B2
         self.once_target = 0.0  # p: the frames meant for pages touched once
 
     def touch(self, page: int) -> Touch:
         """Use a page; bring it in if it is absent."""
-        if page in self._again:
-            self._again.move_to_end(page)
+        if page in self.again:
+            self.again.move_to_end(page)
             return HIT
-        if page in self._once:
-            del self._once[page]
-            self._again[page] = None
+        if page in self.once:
+            del self.once[page]
+            self.again[page] = None
             return HIT
-        if page in self._once_left or page in self._again_left:
+        if page in self.once_left or page in self.again_left:
             return self._return(page)
         return self._arrive(page)
 
     def _return(self, page: int) -> Touch:
         """Bring in a page that has left not long ago, and learn from it."""
-        once_left, again_left = len(self._once_left), len(self._again_left)
-        from_again = page in self._again_left
+        once_left, again_left = len(self.once_left), len(self.again_left)
+        from_again = page in self.again_left
         if from_again:
             step = max(once_left / again_left, 1.0)
             self.once_target = max(self.once_target - step, 0.0)
@@ -54,46 +54,46 @@ class Arc:
             step = max(again_left / once_left, 1.0)
             self.once_target = min(self.once_target + step, float(self.frames))
         victim = self._replace(from_again)
-        del (self._again_left if from_again else self._once_left)[page]
-        self._again[page] = None
+        del (self.again_left if from_again else self.once_left)[page]
+        self.again[page] = None
         return Touch(loads=True, victim=victim)
 
     def _arrive(self, page: int) -> Touch:
         """Bring in a page of which nothing is known."""
         victim = self._room()
-        self._once[page] = None
+        self.once[page] = None
         return LOADED if victim is None else Touch(loads=True, victim=victim)
 
     def _room(self) -> int | None:
-        once = len(self._once) + len(self._once_left)
-        known = once + len(self._again) + len(self._again_left)
+        once = len(self.once) + len(self.once_left)
+        known = once + len(self.again) + len(self.again_left)
         if once == self.frames:
-            if len(self._once) == self.frames:
-                return self._once.popitem(last=False)[0]
-            self._once_left.popitem(last=False)
+            if len(self.once) == self.frames:
+                return self.once.popitem(last=False)[0]
+            self.once_left.popitem(last=False)
             return self._replace(from_again=False)
         if known < self.frames:
             return None
         if known == 2 * self.frames:
-            self._again_left.popitem(last=False)
+            self.again_left.popitem(last=False)
         return self._replace(from_again=False)
 
     def _replace(self, from_again: bool) -> int:
-        once = len(self._once)
+        once = len(self.once)
         too_many = once > self.once_target or (from_again and once == self.once_target)
         if once and too_many:
-            victim, _ = self._once.popitem(last=False)
-            self._once_left[victim] = None
+            victim, _ = self.once.popitem(last=False)
+            self.once_left[victim] = None
         else:
-            victim, _ = self._again.popitem(last=False)
-            self._again_left[victim] = None
+            victim, _ = self.again.popitem(last=False)
+            self.again_left[victim] = None
         return victim
 
     def new_round(self) -> None:
         """Do nothing: it adapts with every touch."""
 
     def __contains__(self, page: int) -> bool:
-        return page in self._once or page in self._again
+        return page in self.once or page in self.again
 
     def __len__(self) -> int:
-        return len(self._once) + len(self._again)
+        return len(self.once) + len(self.again)

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from dealfl.errors import BadInput, OutOfBounds
 from dealfl.memory.frames import Frames
-from dealfl.memory.journal import BATCH, PAGE_BYTES
-from dealfl.memory.pagefile import PAYLOAD_BYTES, PageFile
+from dealfl.memory.page_file import BATCH, PAGE_BYTES, PAYLOAD_BYTES, PageFile
 
 __all__ = ["PagedArray"]
 
@@ -63,7 +62,7 @@ class PagedArray:
         self._dirty: dict[int, None] = {}  # longest dirty first
         self._stuck: set[int] = set()  # left their frame, but could not be written
         self._waiting: dict[int, dict[int, int]] = {}  # page → offset → value
-        self._waiting_cells = 0
+        self.waiting = 0  # cells
         self._trouble: OSError | None = None
 
     def __len__(self) -> int:
@@ -164,10 +163,10 @@ class PagedArray:
             self._change(page, offsets, values)
             return
         waiting = self._waiting.setdefault(page, {})
-        self._waiting_cells -= len(waiting)
+        self.waiting -= len(waiting)
         waiting.update(zip(offsets.tolist(), values.tolist(), strict=True))
-        self._waiting_cells += len(waiting)
-        if self._waiting_cells > _WAITING_A_FRAME * self._frames.count:
+        self.waiting += len(waiting)
+        if self.waiting > _WAITING_A_FRAME * self._frames.count:
             self._make_room()
 
     def _bring(self, page: int) -> None:
@@ -212,7 +211,7 @@ class PagedArray:
 
     def _no_longer_waiting(self, page: int) -> dict[int, int]:
         changes = self._waiting.pop(page, {})
-        self._waiting_cells -= len(changes)
+        self.waiting -= len(changes)
         return changes
 
     def _write_back(self, page: int) -> None:

@@ -1,4 +1,4 @@
-"""Which page leaves when all frames are taken: one protocol, and what recency alone can do.
+"""Which page leaves when all frames are taken: protocol, recency alone, and the optimum.
 
 A policy knows pages by number only. It neither reads nor writes them: it says who must leave, and
 whoever owns the pages (`frames.Frames`, or a simulation) does so.
@@ -6,7 +6,9 @@ whoever owns the pages (`frames.Frames`, or a simulation) does so.
 
 from __future__ import annotations
 
+import heapq
 from collections import OrderedDict
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import NamedTuple, Protocol
 
@@ -21,6 +23,7 @@ __all__ = [
     "Policy",
     "ThetaLru",
     "Touch",
+    "belady",
     "count_swaps",
 ]
 
@@ -209,3 +212,32 @@ def theta_frames(frames: int, theta: float) -> int | None:
     if not 0.0 <= theta <= 1.0:
         raise BadInput(f"θ is a fraction from 0 to 1, not {theta!r}")
     return max(1, int(Decimal(str(theta)) * frames)) if theta else None
+
+
+def belady(trace: Sequence[int], frames: int) -> list[bool]:
+    """Return which touches of a trace bring a page in, if always the page needed last leaves.
+
+    >>> belady([1, 2, 3, 1, 2], frames=2)
+    [True, True, True, False, True]
+    """
+    require_frames(frames)
+    following = _next_uses(trace)
+    resident: set[int] = set()
+    latest: list[tuple[int, int]] = []  # a heap of (-next use, page); those past never come first
+    loads = []
+    for place, page in enumerate(trace):
+        loads.append(page not in resident)
+        if loads[-1] and len(resident) == frames:
+            resident.remove(heapq.heappop(latest)[1])
+        resident.add(page)
+        heapq.heappush(latest, (-following[place], page))
+    return loads
+
+
+def _next_uses(trace: Sequence[int]) -> list[int]:
+    never, seen = len(trace), dict[int, int]()
+    following = [never] * len(trace)
+    for place in range(len(trace) - 1, -1, -1):
+        following[place] = seen.get(trace[place], never)
+        seen[trace[place]] = place
+    return following

@@ -4,11 +4,17 @@ The first page is a header: "DEALPAGE", version u16, bytes of a cell u16, bytes 
 number of cells u64 and a CRC-32 u32 of these. Each other page ends with its number + 1 and a CRC-32
 of all before it, both u32, so that a damaged or misplaced page is known when it is read. A page of
 zeros was never written.
+
+Pages are copied to a journal beside the file before they are overwritten in place, in batches:
+"DEALJRNL", number of pages u32, CRC-32 u32 of what follows, and for each page its number u64 and
+its bytes. A batch counts if it is complete and its checksum matches. When its pages are safely in
+place it is overwritten with zeros: what was cleared must not linger there.
 """
 
 from __future__ import annotations
 
 import fcntl
+import mmap
 import os
 import struct
 import weakref
@@ -17,17 +23,71 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from dealfl.errors import BadBytes, BadInput
-from dealfl.memory.journal import PAGE_BYTES, Journal, write_all
 
-__all__ = ["PAYLOAD_BYTES", "PageFile"]
+__all__ = ["BATCH", "PAGE_BYTES", "PAYLOAD_BYTES", "PageFile", "PageJournal"]
 
+PAGE_BYTES = mmap.PAGESIZE
 PAYLOAD_BYTES = PAGE_BYTES - 8
+BATCH = 64  # pages: a batch costs three waits for the disk, however many pages it holds
 
 _MAGIC = b"DEALPAGE"
 _VERSION = 1
 _HEADER = struct.Struct("<8sHHIQ")
 _CHECKSUM = struct.Struct("<I")
 _ZEROS = bytes(PAGE_BYTES)
+
+_JOURNAL_MAGIC = b"DEALJRNL"
+_JOURNAL_HEADER = struct.Struct("<8sII")
+_NUMBER = struct.Struct("<Q")
+_RECORD_BYTES = _NUMBER.size + PAGE_BYTES
+_JOURNAL_BYTES = _JOURNAL_HEADER.size + BATCH * _RECORD_BYTES
+
+
+class PageJournal:
+    """One batch of pages, or zeros."""
+
+    def __init__(self, path: Path, sync: Callable[[int], None]) -> None:
+        self.path = path
+        self._sync = sync
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self.close = weakref.finalize(self, os.close, self._file)
+            os.posix_fallocate(self._file, 0, _JOURNAL_BYTES)
+        except OSError as error:
+            raise BadInput(f"{path} can not be used: {error.strerror}; free its disk") from None
+
+    def pending(self) -> dict[int, bytes]:
+        """Return the pages of a batch that was begun and perhaps not finished."""
+        data = os.pread(self._file, _JOURNAL_BYTES, 0)
+        magic, count, checksum = _JOURNAL_HEADER.unpack_from(data)
+        body = data[_JOURNAL_HEADER.size : _JOURNAL_HEADER.size + count * _RECORD_BYTES]
+        if magic != _JOURNAL_MAGIC or count > BATCH or zlib.crc32(body) != checksum:
+            return {}  # it tore before any page was overwritten: those in place are whole
+        starts = range(0, len(body), _RECORD_BYTES)
+        return {
+            _NUMBER.unpack_from(body, start)[0]: body[start + _NUMBER.size : start + _RECORD_BYTES]
+            for start in starts
+        }
+
+    def begin(self, pages: Mapping[int, bytes]) -> None:
+        """Keep a copy of pages that are about to be written in place."""
+        body = b"".join(_NUMBER.pack(number) + page for number, page in pages.items())
+        header = _JOURNAL_HEADER.pack(_JOURNAL_MAGIC, len(pages), zlib.crc32(body))
+        _write_all(self._file, header + body, 0)
+        self._sync(self._file)
+
+    def finish(self, count: int = BATCH) -> None:
+        """Zero a batch of `count` pages."""
+        _write_all(self._file, bytes(_JOURNAL_HEADER.size + count * _RECORD_BYTES), 0)
+        self._sync(self._file)
+
+
+def _write_all(file: int, data: bytes, offset: int) -> None:
+    """Write all bytes at an offset of an open file."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(file, view, offset)
+        view, offset = view[written:], offset + written
 
 
 class PageFile:
@@ -57,7 +117,7 @@ class PageFile:
         self._lock()
         self._require_header(header)
         os.posix_fadvise(self.number, 0, 0, os.POSIX_FADV_RANDOM)  # only what is asked for
-        self._journal = Journal(self.path.with_name(self.path.name + ".journal"), self._sync)
+        self._journal = PageJournal(self.path.with_name(self.path.name + ".journal"), self._sync)
         self._unfinished: Mapping[int, bytes] = {}
         self._recover()
 
@@ -121,7 +181,7 @@ class PageFile:
 
     def _put_in_place(self, sealed: Mapping[int, bytes]) -> None:
         for page, data in sealed.items():
-            write_all(self.number, data, self.offset(page))
+            _write_all(self.number, data, self.offset(page))
         self._sync(self.number)
         for page in sealed:
             self.drop_cached(page)
@@ -168,7 +228,7 @@ def _create(path: Path, header: bytes, size_bytes: int, sync: Callable[[int], No
         file = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             os.posix_fallocate(file, 0, size_bytes)
-            write_all(file, header + _CHECKSUM.pack(zlib.crc32(header)), 0)
+            _write_all(file, header + _CHECKSUM.pack(zlib.crc32(header)), 0)
             sync(file)
         finally:
             os.close(file)

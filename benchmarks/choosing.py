@@ -6,22 +6,50 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from reporting import Report
 
-from dealfl.server.selection import Candidate, FairUpperConfidence
-from dealfl.server.selection.arms import Arms
-from dealfl.server.selection.compiled import compiled_draw
-from dealfl.server.selection.counters import round_keys, uniforms
+from dealfl.seeded import round_keys, uniforms
+from dealfl.server.selection import Arms, Candidate, FairUpperConfidence
 
 MILLION, PER_ROUND, ETA, AWAKE = 1_000_000, 1_000, 10.0, 0.7
 FIRST = 1_000  # the round in the middle of a run from which on time is taken
 WORKER_BYTES = 80
 
 Floats = NDArray[np.float64]
+
+
+@cache
+def compiled_draw() -> Callable[..., Any]:
+    """Return the compiled draw of who is awake: `draw(first, second, thresholds, awake)`.
+
+    The words are those of `dealfl.seeded.words`; an arm is awake when its upper 32 bits are below
+    its threshold.
+    """
+
+    def draw(
+        first: np.uint64,
+        second: np.uint64,
+        thresholds: NDArray[np.uint32],
+        awake: NDArray[np.bool_],
+    ) -> None:
+        for place in range(len(awake)):
+            word = np.uint64(place) * np.uint64(0x9E3779B97F4A7C15)
+            word ^= first
+            word ^= word >> np.uint64(30)
+            word *= np.uint64(0xBF58476D1CE4E5B9)
+            word += second
+            word ^= word >> np.uint64(27)
+            word *= np.uint64(0x94D049BB133111EB)
+            word ^= word >> np.uint64(31)
+            awake[place] = np.uint32(word >> np.uint64(32)) < thresholds[place]
+
+    return import_module("numba").njit(draw)  # type: ignore[no-any-return]
 
 
 def grown(size: int) -> tuple[Arms, Floats, NDArray[np.bool_]]:

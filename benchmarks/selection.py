@@ -23,11 +23,12 @@ from dealfl.simulate.laboratory import (
     Policy,
     Result,
     bound,
+    judge_wrong_choices,
     laboratory_of,
+    measure_wrong_choices,
     read_laboratory,
     run_laboratory,
 )
-from dealfl.simulate.laboratory.wrong import verdict, wrong_choices
 
 OPTIMA = {"three": 1.0380, "six": 1.7728}
 REGRETS = {
@@ -136,7 +137,7 @@ def batteries(report: Report, seeds: int) -> None:
 
 def wrong(report: Report, jobs: int) -> None:
     """Measure what wrong picks cost, and say whether it is the tail alone."""
-    found = wrong_choices(jobs=jobs)
+    found = measure_wrong_choices(jobs=jobs)
     for one in found:
         error = one.prediction_error
         found_row = {
@@ -151,7 +152,7 @@ def wrong(report: Report, jobs: int) -> None:
     report.check(
         "verdict on the claim that wrong picks hurt the 95th percentile only",
         "a verdict",
-        verdict(found),
+        judge_wrong_choices(found),
         True,
     )
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dealfl.server.selection.arms import Arms
-from dealfl.server.selection.counters import round_keys, uniforms, words
+from dealfl.seeded import round_keys, uniforms, words
+from dealfl.server.selection import Arms
 from dealfl.server.selection.kernels import best_of, can_compile
 
 needs_numba = pytest.mark.skipif(not can_compile(), reason="numba is not installed")
@@ -29,7 +29,7 @@ def arms_of(
         arms.deficit = draw.integers(0, levels, size).astype(np.float64)
         arms.mean, arms.rate = np.full(size, 0.5), np.zeros(size)
         arms.count = np.ones(size)
-    arms._spread(np.arange(size))
+    arms.update_spread(np.arange(size))
     return arms
 
 
@@ -83,7 +83,7 @@ def test_scores_that_differ_in_their_last_bits_are_ranked_alike(discount: float)
     draw = np.random.default_rng(8)
     arms.count = draw.integers(2, 9, 5000).astype(np.float64)
     arms.since = draw.integers(1, 99, 5000).astype(np.int32)
-    arms._spread(np.arange(5000))
+    arms.update_spread(np.arange(5000))
     arms.mean, weight = np.zeros(5000), np.ones(5000)
     arms.mean = 0.7 - arms.scores(100, weight)
     eligible = np.ones(5000, np.bool_)
@@ -98,7 +98,7 @@ def test_without_numba_a_hundred_thousand_arms_are_chosen_from_by_numpy() -> Non
     code = (
         "import sys; sys.modules['numba'] = None\n"
         "import numpy as np\n"
-        "from dealfl.server.selection.arms import Arms\n"
+        "from dealfl.server.selection import Arms\n"
         "arms = Arms(np.zeros(100_000), eta=1.0)\n"
         "print(arms.choose(1, np.ones(100_000, bool), np.ones(100_000), 3).tolist())\n"
     )
@@ -166,17 +166,3 @@ def test_rounds_seeds_and_purposes_are_independent_for_one_arm() -> None:
     surprise = ((pairs - expected) ** 2 / expected).sum()
     assert abs(surprise - 255) < 5 * math.sqrt(2 * 255)
     assert round_keys(3, 1, purpose=1) != round_keys(3, 1, purpose=2)
-
-
-@needs_numba
-def test_the_compiled_draw_is_the_one_of_numpy() -> None:
-    from dealfl.server.selection.compiled import compiled_draw
-
-    keys = round_keys(9, 4)
-    chances = np.random.default_rng(0).random(len(ARMS))
-    limits = (chances * 2.0**32).astype(np.uint32)
-    awake = np.zeros(len(ARMS), np.bool_)
-    compiled_draw()(np.uint64(keys[0]), np.uint64(keys[1]), limits, awake)
-    expected = (words(keys, ARMS) >> np.uint64(32)) < limits
-    assert (awake == expected).all()
-    assert abs(awake.mean() - chances.mean()) < 0.01

@@ -9,21 +9,23 @@ import pytest
 from dealfl.errors import BadInput
 from dealfl.jobs.document import Document
 from dealfl.server.selection import Candidate, FairUpperConfidence
+from dealfl.server.selection.saved_state import COLUMNS, Saved, packed, packed_names
 from dealfl.simulate.laboratory import (
     Course,
     Laboratory,
     Policy,
     Result,
     bound,
+    judge_wrong_choices,
     laboratory_of,
+    measure_wrong_choices,
     optima,
     preset_names,
     read_laboratory,
     run_laboratory,
 )
+from dealfl.simulate.laboratory.environment import Environment, awake_phases, reward_phases
 from dealfl.simulate.laboratory.setting import Batteries, DayNight, Markov
-from dealfl.simulate.laboratory.world import World, awake_phases, reward_phases
-from dealfl.simulate.laboratory.wrong import verdict, wrong_choices
 
 SEEDS = 24
 REFERENCE_SEEDS = 48
@@ -124,8 +126,13 @@ def test_the_players_are_the_selectors() -> None:
         fairness={str(place): share for place, share in enumerate(one.fairness.tolist())},
     )
     everybody = [Candidate(str(place)) for place in range(6)]
-    selector._met(1, everybody)
-    world, picks = World(one, 1), np.zeros(6)
+    names = [one.name for one in everybody]
+    new = {
+        name: np.full(6, {"mean": 1, "allowed": 1, "since": 1}.get(name, 0), kind)
+        for name, (kind, _) in COLUMNS.items()
+    }
+    selector.restore(packed(Saved(0, 0, 0, names, new), packed_names(names)))
+    world, picks = Environment(one, 1), np.zeros(6)
     for number in range(1, 81):
         awake, rewards = world.awake(number)[0], world.rewards(number)[0]
         chosen = selector.select(number, [everybody[i] for i in np.flatnonzero(awake)], 3)
@@ -148,7 +155,7 @@ def test_utility_alone_gains_more_than_chance_and_keeps_no_promise() -> None:
 
 
 def test_all_policies_see_the_same_world_and_more_seeds_change_nothing() -> None:
-    few, many = World(setting("six"), 3), World(setting("six"), 9)
+    few, many = Environment(setting("six"), 3), Environment(setting("six"), 9)
     for number in range(1, 50):
         assert (few.awake(number) == many.awake(number)[:3]).all()
         assert (few.rewards(number) == many.rewards(number)[:3]).all()
@@ -160,7 +167,7 @@ def test_all_policies_see_the_same_world_and_more_seeds_change_nothing() -> None
 def test_workers_wake_as_often_as_they_should_in_every_model() -> None:
     one = setting("six", rounds=1)
     for model in (Markov(persistence=0.9), DayNight(period=40, swing=0.25)):
-        world = World(replace(one, availability=model), 200)
+        world = Environment(replace(one, availability=model), 200)
         awake = np.array([world.awake(number) for number in range(1, 401)])
         assert awake.mean(axis=(0, 1)) == pytest.approx(one.awake, abs=0.015)
         again = (awake[1:] == awake[:-1]).mean()
@@ -174,7 +181,7 @@ def test_workers_wake_as_often_as_they_should_in_every_model() -> None:
 
 def test_batteries_drain_in_steps_and_each_at_its_own_time() -> None:
     one = replace(setting("six"), drift=Batteries(period=100, steps=10, empty=0.5))
-    world, rows = World(one, 1), reward_phases(one)
+    world, rows = Environment(one, 1), reward_phases(one)
     assert rows.shape == (10, 6)
     assert world.means(1)[0] == one.reward[0], "the first one's battery is full"
     assert world.means(100)[0] == pytest.approx(one.reward[0] * 0.55)
@@ -230,13 +237,13 @@ def test_every_preset_runs(name: str) -> None:
 
 
 def test_wrong_picks_hurt_more_than_the_tail() -> None:
-    found = wrong_choices(errors=(0.0, 0.4), jobs=200, rounds=30)
+    found = measure_wrong_choices(errors=(0.0, 0.4), jobs=200, rounds=30)
     none = [one for one in found if one.prediction_error == 0.0]
     assert all(one.mean == one.median == one.percentile_95 == 1.0 for one in none)
     large = [one for one in found if one.prediction_error == 0.4]
     assert all(one.percentile_95 > one.mean > 1.05 and one.median > 1.05 for one in large)
     assert not any(one.only_the_tail for one in large)
-    assert verdict(found).startswith("not confirmed")
-    assert verdict(none).startswith("no measurable harm")
+    assert judge_wrong_choices(found).startswith("not confirmed")
+    assert judge_wrong_choices(none).startswith("no measurable harm")
     tail = replace(large[0], mean=1.0, median=1.0)
-    assert verdict([tail]).startswith("confirmed")
+    assert judge_wrong_choices([tail]).startswith("confirmed")

@@ -4,6 +4,7 @@ import pytest
 
 from dealfl.errors import BadInput
 from dealfl.server.selection import Bandit, Candidate, selector
+from dealfl.server.selection.saved_state import unpacked
 
 PRICED = ("fair_ucb", "thompson", "discounted")
 
@@ -42,14 +43,14 @@ def test_a_round_for_which_nobody_is_worth_it_does_not_take_place(name: str) -> 
     one = made(name, price=0.3, fairness=0.1, eta=1.0)
     one.select(1, [Candidate("a", 100.0), Candidate("b", 100.0)], 1)
     few = [Candidate(worker, 1.0) for worker in "abc"]
-    owed = one._arms.queues(2)[:2].tolist()
+    owed = one.arms.queues(2)[:2].tolist()
     for _ in range(30):
         assert one.select(2, few, 2) == []
         again = made(name, price=0.3, fairness=0.1, eta=1.0)
         again.restore(one.state())
         one = again
-    assert one._arms.queues(2)[:2].tolist() == owed, "what does not take place is not owed"
-    assert one._awake.tolist() == [1, 1, 0]
+    assert one.arms.queues(2)[:2].tolist() == owed, "what does not take place is not owed"
+    assert unpacked(one.state()).columns["awake"].tolist() == [1, 1, 0]
     assert one.select(2, [Candidate("c", 100.0)], 2) == ["c"]
     with pytest.raises(BadInput, match="rounds only go up"):
         one.select(2, few, 2)
@@ -61,7 +62,7 @@ def test_a_silent_worker_is_blamed_once_however_often_nobody_is_worth_it(name: s
     one.select(1, [Candidate("silent", 100.0)], 1)
     for _ in range(5):
         assert one.select(2, [Candidate("few", 1.0)], 1) == []
-    assert one._arms.count[one._places["silent"]] == pytest.approx(1.0, abs=0.05)
+    assert one.arms.count[one.names.index("silent")] == pytest.approx(1.0, abs=0.05)
 
 
 @pytest.mark.parametrize("name", [*PRICED, "oort"])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dealfl.server.selection.promises import capacities, excess, kept_share
+from dealfl.server.selection.feasibility import capacities, excess, kept_share
 
 
 def capacity(awake: list[float], count: int) -> float:

@@ -8,7 +8,7 @@ import pytest
 
 from dealfl.errors import BadBytes, DealError
 from dealfl.server.selection import Candidate, FairUpperConfidence
-from dealfl.server.selection.states import COLUMNS, unpacked
+from dealfl.server.selection.saved_state import COLUMNS, unpacked
 
 
 def played() -> FairUpperConfidence:
@@ -27,8 +27,11 @@ WORKERS = len(unpacked(STATE).names)
 def test_the_state_is_canonical() -> None:
     one = FairUpperConfidence(fairness=0.1)
     one.restore(STATE)
-    one._state = None  # made anew, not kept
-    assert one.state() == STATE
+    other = played()
+    assert one.state() == other.state() == STATE
+    for selector in (one, other):
+        selector.select(130, [Candidate("w1")], 1)
+    assert one.state() == other.state() != STATE
 
 
 @pytest.mark.parametrize("length", [1, 10, 31, 33, len(STATE) - 1])
@@ -78,7 +81,8 @@ def test_damaged_bytes_are_refused_or_read_and_never_anything_else() -> None:
             refused += 1
             assert one.state() == FairUpperConfidence().state(), "nothing was changed"
         else:
-            one.select(one._round + 1, [Candidate("w1"), Candidate("w9")], 1)
+            following = unpacked(one.state()).round_number + 1
+            one.select(following, [Candidate("w1"), Candidate("w9")], 1)
     assert refused > 500
 
 
@@ -88,7 +92,7 @@ def test_a_state_of_ten_thousand_workers_is_cheap() -> None:
     one.select(1, [Candidate(name) for name in names], 100)
     one.state()
     spent_s = []
-    for name in one._names[:20]:
+    for name in one.names[:20]:
         one.earned(1, name, 0.5)
         start = time.perf_counter()
         one.state()

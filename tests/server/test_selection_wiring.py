@@ -96,8 +96,8 @@ def test_after_a_transaction_that_failed_it_selects_the_same(
 
 
 def mean_and_tries(one: FairUpperConfidence, name: str) -> tuple[float, float]:
-    place = one._places[name]
-    return float(one._arms.mean[place]), float(one._arms.count[place])
+    place = one.names.index(name)
+    return float(one.arms.mean[place]), float(one.arms.count[place])
 
 
 def fair_server(**terms: object) -> tuple[Server, FairUpperConfidence]:
@@ -146,10 +146,10 @@ def test_who_is_removed_is_gone_for_the_selector() -> None:
     one, chosen = fair_server()
     one.handle([announce(name, 0) for name in "ab"], 0.0)
     one.remove("a", 1.0)
-    assert chosen._names == ["b"]
+    assert chosen.names == ["b"]
     again = FairUpperConfidence()
     again.restore(one._ledger.setting("selector"))
-    assert again._names == ["b"], "also after a restart"
+    assert again.names == ["b"], "also after a restart"
 
 
 class Counting(Ledger):

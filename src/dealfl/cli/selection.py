@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dealfl.simulate.laboratory import Course, Result
-    from dealfl.simulate.laboratory.wrong import WrongChoices
+    from dealfl.simulate.laboratory import Course, Result, WrongChoices
 
 __all__ = ["EXAMPLES", "add_options", "run"]
 
@@ -55,7 +54,7 @@ def run(
     clear()
     table = _told(result)
     if arguments.page:
-        from dealfl.simulate.laboratory.page import write_page
+        from dealfl.simulate.laboratory import write_page
 
         write_page(result, table, Path(arguments.page))
     print(json.dumps(_plain(result), indent=2) if arguments.json else table)
@@ -163,19 +162,19 @@ def _columns(rows: list[list[str]]) -> list[str]:
 
 
 def _wrong_choices(arguments: argparse.Namespace) -> int:
-    from dealfl.simulate.laboratory.wrong import verdict, wrong_choices
+    from dealfl.simulate.laboratory import judge_wrong_choices, measure_wrong_choices
 
-    found = wrong_choices()
+    found = measure_wrong_choices()
     if arguments.json:
         rows = [
             {name: getattr(one, name) for name in one.__slots__} | {"tail": one.only_the_tail}
             for one in found
         ]
-        print(json.dumps({"choices": rows, "verdict": verdict(found)}, indent=2))
+        print(json.dumps({"choices": rows, "verdict": judge_wrong_choices(found)}, indent=2))
         return 0
     head = ["chosen by", "round ends with", "wrong picks", "mean", "median", "95th percentile"]
     print("\n".join(_columns([head, *(_wrong_row(one) for one in found)])))
-    print(f"\n{verdict(found)}")
+    print(f"\n{judge_wrong_choices(found)}")
     return 0
 
 

@@ -6,17 +6,22 @@ from typing import Any
 
 from dealfl.errors import BadInput, unknown_name
 from dealfl.plugins import Registry
+from dealfl.server.selection.arms import Arms
 from dealfl.server.selection.bandit import Bandit
 from dealfl.server.selection.base import Candidate, OverPromise, Promising, Selector
-from dealfl.server.selection.discounted import Discounted
-from dealfl.server.selection.everyone import Everyone
-from dealfl.server.selection.fair_ucb import FairUpperConfidence
-from dealfl.server.selection.oort import OortLike
-from dealfl.server.selection.thompson import ThompsonSampling
-from dealfl.server.selection.uniform import Uniform
+from dealfl.server.selection.baselines import Everyone, Uniform
+from dealfl.server.selection.fair_policies import (
+    Discounted,
+    FairUpperConfidence,
+    ThompsonSampling,
+    draw_rewards,
+)
+from dealfl.server.selection.feasibility import excess
+from dealfl.server.selection.oort import OortLike, Utilities
 
 __all__ = [
     "SELECTORS",
+    "Arms",
     "Bandit",
     "Candidate",
     "Discounted",
@@ -28,6 +33,9 @@ __all__ = [
     "Selector",
     "ThompsonSampling",
     "Uniform",
+    "Utilities",
+    "draw_rewards",
+    "excess",
     "selector",
     "settings_of",
 ]

@@ -66,7 +66,7 @@ class Arms:
         self.deficit, self.count, self.mean = columns["deficit"], columns["count"], columns["mean"]
         self.since, self.picked = columns["since"], columns["picked"]
         self.flag = columns["flag"]
-        self._spread(np.arange(len(self)))
+        self.update_spread(np.arange(len(self)))
 
     def __len__(self) -> int:
         return len(self.rate)
@@ -130,7 +130,7 @@ class Arms:
         self.deficit[places] = np.maximum(owed, 0.0)
         if self._discount < 1:
             self.count[places] *= self._discount ** (age + 1)
-            self._spread(places)
+            self.update_spread(places)
         self.since[places] = round_number + 1
         self.picked[places] = round_number
         self.flag[places] = AWAITED
@@ -142,7 +142,7 @@ class Arms:
         self.count[places] = tries + 1.0
         self.mean[places] = np.minimum(total / (tries + 1.0), 1.0)
         self.flag[places] = flag
-        self._spread(places)
+        self.update_spread(places)
 
     def miss(self, places: Places) -> None:
         """Count a try without a reward for arms that did not answer."""
@@ -159,10 +159,11 @@ class Arms:
         self.deficit = self.queues(round_number)
         if self._discount < 1:
             self.count *= self._discount**age
-            self._spread(np.arange(len(self)))
+            self.update_spread(np.arange(len(self)))
         self.since[:] = round_number
 
-    def _spread(self, places: Places) -> None:
+    def update_spread(self, places: Places) -> None:
+        """Bring the spread of some arms in line with their number of tries."""
         tries = self.count[places]
         tried = tries > 0
         self.spread[places] = np.sqrt(1.5 / np.where(tried, tries, 1.0)) * tried

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from dealfl.errors import BadInput
 from dealfl.server.selection.arms import AWAITED, MISSED, Arms
 from dealfl.server.selection.base import Candidate, OverPromise
+from dealfl.server.selection.feasibility import excess, kept_share
 from dealfl.server.selection.kernels import Floats, Places
-from dealfl.server.selection.promises import excess, kept_share
+from dealfl.server.selection.saved_state import COLUMNS, Saved, packed, packed_names, unpacked
 from dealfl.server.selection.settings import Fairness, number
-from dealfl.server.selection.states import COLUMNS, Saved, packed, packed_names, unpacked
 
 __all__ = ["Bandit"]
 
@@ -33,12 +33,12 @@ class Bandit:
     Whoever is worth less than `price` is not woken before it is owed the difference, or overdue.
     """
 
+    names: list[str]  # of all workers known, in the order in which they were met
+    arms: Arms  # what is known of them, in the same order
     _round: int
     _reviewed: int
     _per_round: int
-    _names: list[str]
     _places: dict[str, int]
-    _arms: Arms
     _awaited: Places
     _first: NDArray[np.int32]
     _awake: NDArray[np.int32]
@@ -76,41 +76,41 @@ class Bandit:
         if not candidates or count <= 0:
             return []
         places, weights = self._met(round_number, candidates)
-        eligible = np.zeros(len(self._arms), np.bool_)
-        weight = np.zeros(len(self._arms))
+        eligible = np.zeros(len(self.arms), np.bool_)
+        weight = np.zeros(len(self.arms))
         eligible[places], weight[places] = True, weights
         self._state = None
-        self._arms.miss(self._awaited)
+        self.arms.miss(self._awaited)
         self._awaited = _NOBODY
         self._awake[places] += 1
         self._round, self._per_round = round_number, count
         if round_number - self._reviewed >= _REVIEW_EVERY:
             self._review(round_number)
         if self._price:
-            worthy = self._arms.scores(round_number, weight) >= self._arms.worth(self._price)
+            worthy = self.arms.scores(round_number, weight) >= self.arms.worth(self._price)
             worthy[places] |= [candidate.overdue for candidate in candidates]
             eligible &= worthy
         chosen = self._choose(round_number, eligible, weight, count)
         if not len(chosen):
             self._awake[places] -= 1  # nobody was worth it: the round does not take place
             return []
-        self._arms.pick(round_number, chosen)
+        self.arms.pick(round_number, chosen)
         self._served[chosen] += 1
         self._awaited = chosen
-        return [self._names[place] for place in chosen.tolist()]
+        return [self.names[place] for place in chosen.tolist()]
 
     def earned(self, round_number: int, worker: str, reward: float) -> None:
         """Take note of a reward; what was not asked for or is known already changes nothing."""
         earned = number("reward", reward, 0.0, 1.0)
         place = self._places.get(worker)
-        if place is None or self._arms.picked[place] != round_number:
+        if place is None or self.arms.picked[place] != round_number:
             return
-        if self._arms.flag[place] == AWAITED:
-            self._arms.learn(np.array([place]), np.array([earned]))
+        if self.arms.flag[place] == AWAITED:
+            self.arms.learn(np.array([place]), np.array([earned]))
             self._awaited = self._awaited[self._awaited != place]
             self._state = None
-        elif self._arms.flag[place] == MISSED:
-            self._arms.correct(place, earned)
+        elif self.arms.flag[place] == MISSED:
+            self.arms.correct(place, earned)
             self._state = None
 
     def gone(self, worker: str) -> None:
@@ -118,16 +118,16 @@ class Bandit:
         if worker not in self._places:
             return
         saved = self._saved()
-        keep = np.arange(len(self._names)) != self._places[worker]
+        keep = np.arange(len(self.names)) != self._places[worker]
         columns = {name: column[keep] for name, column in saved.columns.items()}
-        names = [name for name in self._names if name != worker]
+        names = [name for name in self.names if name != worker]
         self._load(Saved(self._round, self._reviewed, self._per_round, names, columns))
 
     def state(self) -> bytes:
         """Return everything known; the same object until something changes."""
         if self._state is None:
             if self._packed_names is None:
-                self._packed_names = packed_names(self._names)
+                self._packed_names = packed_names(self.names)
             self._state = packed(self._saved(), self._packed_names)
         return self._state
 
@@ -154,22 +154,11 @@ class Bandit:
         found = excess(promised, awake, self._per_round)
         if found is None:
             return None
-        workers = sorted(self._names[place] for place in found.places if promised[place] > 0)
+        workers = sorted(self.names[place] for place in found.places if promised[place] > 0)
         return OverPromise(tuple(workers), found.promised, found.possible)
 
-    def behind(self) -> dict[str, float]:
-        """Return by how many picks a round each worker is behind its promise, if it is.
-
-        That goes to 0 for promises that can be kept, whatever makes workers wake; where it stays,
-        they can not.
-        """
-        rounds = np.maximum(self._round + 1 - self._first, 1)
-        missing = self._promised() - self._served / rounds
-        named = zip(self._names, missing.tolist(), strict=True)
-        return {name: share for name, share in named if share > 0}
-
     def _promised(self) -> Floats:
-        return np.array([self._fairness.rate(name) for name in self._names], dtype=np.float64)
+        return np.array([self._fairness.rate(name) for name in self.names], dtype=np.float64)
 
     def _availability(self) -> Floats:
         rounds = np.maximum(self._round + 1 - self._first, 1)
@@ -184,13 +173,13 @@ class Bandit:
         share = kept_share(promised, awake, self._per_round) if promised.any() else 1.0
         allowed = np.ones(len(promised)) if share == 1 else _SLACK * share * awake
         cut = promised > allowed
-        self._arms.bring_forward(round_number)
+        self.arms.bring_forward(round_number)
         if cut.any():
-            others = self._arms.deficit[~cut]
+            others = self.arms.deficit[~cut]
             most = float(others.max()) if len(others) else 0.0
-            self._arms.deficit[cut] = np.minimum(self._arms.deficit[cut], most)
+            self.arms.deficit[cut] = np.minimum(self.arms.deficit[cut], most)
         self._allowed = allowed
-        self._arms.rate = np.minimum(promised, allowed)
+        self.arms.rate = np.minimum(promised, allowed)
         self._reviewed = round_number
 
     # -- inside ---------------------------------------------------------------------------------
@@ -198,10 +187,10 @@ class Bandit:
     def _choose(
         self, round_number: int, eligible: NDArray[np.bool_], weight: Floats, count: int
     ) -> Places:
-        return self._arms.choose(round_number, eligible, weight, count)
+        return self.arms.choose(round_number, eligible, weight, count)
 
     def _took_place(self) -> bool:
-        return bool((self._arms.picked == self._round).any())
+        return bool((self.arms.picked == self._round).any())
 
     def _met(self, round_number: int, candidates: Sequence[Candidate]) -> tuple[Places, Floats]:
         """Return where the candidates stand and their weights; meet those not seen before."""
@@ -224,29 +213,29 @@ class Bandit:
             name: np.concatenate([column, np.full(count, fresh.get(name, 0), column.dtype)])
             for name, column in saved.columns.items()
         }
-        everybody = [*self._names, *names]
+        everybody = [*self.names, *names]
         self._load(Saved(self._round, self._reviewed, self._per_round, everybody, columns))
 
     def _saved(self) -> Saved:
-        arms = self._arms
+        arms = self.arms
         columns: dict[str, NDArray[np.generic]] = {
             "deficit": arms.deficit, "count": arms.count, "mean": arms.mean,
             "allowed": self._allowed, "since": arms.since, "picked": arms.picked,
             "first": self._first, "awake": self._awake, "served": self._served, "flag": arms.flag,
         }  # fmt: skip
-        return Saved(self._round, self._reviewed, self._per_round, self._names, columns)
+        return Saved(self._round, self._reviewed, self._per_round, self.names, columns)
 
     def _load(self, saved: Saved) -> None:
         columns: dict[str, Any] = dict(saved.columns)
         self._round, self._reviewed = saved.round_number, saved.reviewed
         self._per_round = saved.per_round
-        self._names = list(saved.names)
-        self._places = {name: place for place, name in enumerate(self._names)}
+        self.names = list(saved.names)
+        self._places = {name: place for place, name in enumerate(self.names)}
         self._first, self._awake = columns["first"], columns["awake"]
         self._served, self._allowed = columns["served"], columns["allowed"]
         rates = np.minimum(self._promised(), self._allowed)
-        self._arms = Arms(rates, **self._arm_settings)
-        self._arms.put(columns)
-        self._awaited = np.flatnonzero(self._arms.flag == AWAITED)
+        self.arms = Arms(rates, **self._arm_settings)
+        self.arms.put(columns)
+        self._awaited = np.flatnonzero(self.arms.flag == AWAITED)
         self._state = None
         self._packed_names = None

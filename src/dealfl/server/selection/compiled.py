@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["compiled_best", "compiled_draw"]
+__all__ = ["compiled_best"]
 
 _BLOCK = 64
 
@@ -130,28 +130,3 @@ def _rank(values: Floats, rank: int) -> float:
         else:
             break
     return float(values[rank])
-
-
-@cache
-def compiled_draw() -> Callable[..., Any]:
-    """Return the compiled draw of who is awake: `draw(first, second, thresholds, awake)`.
-
-    The words are those of `counters.words`; an arm is awake when its upper 32 bits are below its
-    threshold.
-    """
-
-    def draw(
-        first: np.uint64, second: np.uint64, thresholds: NDArray[np.uint32], awake: Masks
-    ) -> None:
-        for place in range(len(awake)):
-            word = np.uint64(place) * np.uint64(0x9E3779B97F4A7C15)
-            word ^= first
-            word ^= word >> np.uint64(30)
-            word *= np.uint64(0xBF58476D1CE4E5B9)
-            word += second
-            word ^= word >> np.uint64(27)
-            word *= np.uint64(0x94D049BB133111EB)
-            word ^= word >> np.uint64(31)
-            awake[place] = np.uint32(word >> np.uint64(32)) < thresholds[place]
-
-    return numba.njit(draw)  # type: ignore[no-any-return]

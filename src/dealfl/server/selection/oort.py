@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dealfl.seeded import round_keys, uniforms
 from dealfl.server.selection.arms import Arms
 from dealfl.server.selection.bandit import Bandit
-from dealfl.server.selection.counters import round_keys, uniforms
 from dealfl.server.selection.kernels import Floats, Places
 
 __all__ = ["OortLike", "Utilities"]
@@ -26,12 +26,11 @@ class OortLike(Bandit):
 
     The utility is `weight · (mean + sqrt(0.1 ln k / last round))`; whoever is within 95 % of the
     last that would fit is drawn in proportion to it. The reward holds speed and data already.
-    There is no guarantee: `fairness` and `eta` change nothing but what `behind` reports,
-    and who is worth a `price`.
+    There is no guarantee: `fairness` and `eta` change nothing but who is worth a `price`.
     """
 
     def _choose(self, round_number: int, eligible: Masks, weight: Floats, count: int) -> Places:
-        utilities = Utilities.of(self._arms, self._seed, round_number, weight, len(eligible))
+        utilities = Utilities.of(self.arms, self._seed, round_number, weight, len(eligible))
         return np.flatnonzero(utilities.chosen(eligible[None, :], count))
 
 

@@ -2,6 +2,12 @@
 
 from dealfl.simulate.laboratory.experiment import Course, Result, bound, run_laboratory
 from dealfl.simulate.laboratory.optimum import Optimum, optima
+from dealfl.simulate.laboratory.page import write_page
+from dealfl.simulate.laboratory.prediction_errors import (
+    WrongChoices,
+    judge_wrong_choices,
+    measure_wrong_choices,
+)
 from dealfl.simulate.laboratory.setting import (
     Laboratory,
     Policy,
@@ -16,10 +22,14 @@ __all__ = [
     "Optimum",
     "Policy",
     "Result",
+    "WrongChoices",
     "bound",
+    "judge_wrong_choices",
     "laboratory_of",
+    "measure_wrong_choices",
     "optima",
     "preset_names",
     "read_laboratory",
     "run_laboratory",
+    "write_page",
 ]

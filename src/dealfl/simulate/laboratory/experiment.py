@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dealfl.simulate.laboratory.batched_policies import Player, make_player
+from dealfl.simulate.laboratory.environment import Environment
 from dealfl.simulate.laboratory.optimum import Optimum, optima
-from dealfl.simulate.laboratory.players import Player, player
 from dealfl.simulate.laboratory.setting import Laboratory, Policy, Steady
-from dealfl.simulate.laboratory.world import World
 from dealfl.simulate.sweep import Estimate
 
 __all__ = ["Course", "Result", "bound", "run_laboratory"]
@@ -79,7 +79,7 @@ def run_laboratory(
     seeds = seeds or setting.plan.seeds
     best = optima(setting)
     games = [_Game(setting, policy, seeds) for policy in setting.policies]
-    world = World(setting, seeds)
+    world = Environment(setting, seeds)
     points = _points(setting.plan.rounds)
     reported = set(points.tolist())
     possible = 0.0
@@ -114,7 +114,7 @@ class _Game:
 
     def __init__(self, setting: Laboratory, policy: Policy, seeds: int) -> None:
         self._setting, self._policy = setting, policy
-        self._player: Player = player(setting, policy, seeds)
+        self._player: Player = make_player(setting, policy, seeds)
         self._gained = np.zeros(seeds)
         self._picks = np.zeros((seeds, setting.workers), np.int64)
         self._curve: list[Floats] = []

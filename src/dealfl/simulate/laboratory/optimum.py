@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy import optimize, sparse
 
 from dealfl.errors import BadInput
-from dealfl.server.selection.counters import round_keys, uniforms
-from dealfl.server.selection.promises import excess
+from dealfl.seeded import round_keys, uniforms
+from dealfl.server.selection import excess
+from dealfl.simulate.laboratory.environment import awake_phases, reward_phases
 from dealfl.simulate.laboratory.setting import Laboratory
-from dealfl.simulate.laboratory.world import awake_phases, reward_phases
 
 __all__ = ["Optimum", "optima", "optimum"]
 

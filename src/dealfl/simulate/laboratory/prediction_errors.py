@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from scipy import special
 
 from dealfl.errors import BadInput
-from dealfl.server.selection.arms import Arms
-from dealfl.server.selection.counters import round_keys, uniforms
+from dealfl.seeded import round_keys, uniforms
+from dealfl.server.selection import Arms
 
-__all__ = ["WrongChoices", "verdict", "wrong_choices"]
+__all__ = ["WrongChoices", "judge_wrong_choices", "measure_wrong_choices"]
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -45,7 +45,7 @@ class WrongChoices:
         return calm and self.percentile_95 > 1 + _UNCHANGED
 
 
-def wrong_choices(
+def measure_wrong_choices(
     errors: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8),
     jobs: int = 500,
     rounds: int = 100,
@@ -68,7 +68,7 @@ def wrong_choices(
     return found + _compared(None, learned, [best] * rounds, _Times(typical, jobs, seed, rounds))
 
 
-def verdict(found: list[WrongChoices]) -> str:
+def judge_wrong_choices(found: list[WrongChoices]) -> str:
     """Return whether wrong picks hurt the 95th percentile only, in words."""
     hurt = [one for one in found if one.percentile_95 > 1 + _UNCHANGED]
     if not hurt:

@@ -1,4 +1,4 @@
-"""Each candidate has the same chance."""
+"""The baselines that learn nothing: everyone is woken, or each has the same chance."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,37 @@ import numpy as np
 from dealfl.errors import BadInput
 from dealfl.server.selection.base import Candidate
 
-__all__ = ["Uniform"]
+__all__ = ["Everyone", "Uniform"]
 
 
-class Uniform:
+class _Memoryless:
+    def earned(self, round_number: int, worker: str, reward: float) -> None:
+        """Learn nothing."""
+
+    def gone(self, worker: str) -> None:
+        """Drop nothing."""
+
+    def state(self) -> bytes:
+        """Return nothing: nothing is remembered."""
+        return b""
+
+    def restore(self, state: bytes) -> None:
+        """Restore nothing."""
+
+
+class Everyone(_Memoryless):
+    """Wakes all candidates, whatever the count: the traditional way, as a baseline.
+
+    >>> Everyone().select(1, [Candidate("a"), Candidate("b")], count=1)
+    ['a', 'b']
+    """
+
+    def select(self, round_number: int, candidates: Sequence[Candidate], count: int) -> list[str]:  # noqa: ARG002
+        """Return all candidates."""
+        return [candidate.name for candidate in candidates]
+
+
+class Uniform(_Memoryless):
     """Wakes `count` candidates at random; a round's draw depends on the seed and its number alone.
 
     >>> Uniform(seed=1).select(3, [Candidate(name) for name in "abcdef"], count=2)
@@ -27,16 +54,3 @@ class Uniform:
         draw = np.random.Generator(np.random.PCG64([self._seed, round_number]))
         places = draw.permutation(len(candidates))[:count]
         return [candidates[place].name for place in sorted(places.tolist())]
-
-    def earned(self, round_number: int, worker: str, reward: float) -> None:
-        """Learn nothing."""
-
-    def gone(self, worker: str) -> None:
-        """Drop nothing."""
-
-    def state(self) -> bytes:
-        """Return nothing: the round's number is all that is needed."""
-        return b""
-
-    def restore(self, state: bytes) -> None:
-        """Restore nothing."""

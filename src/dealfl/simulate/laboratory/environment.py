@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.server.selection.counters import round_keys, uniforms
+from dealfl.seeded import round_keys, uniforms
 from dealfl.simulate.laboratory.setting import Batteries, DayNight, Laboratory, Markov
 
-__all__ = ["World", "awake_phases", "reward_phases"]
+__all__ = ["Environment", "awake_phases", "reward_phases"]
 
 Floats = NDArray[np.float64]
 Masks = NDArray[np.bool_]
@@ -35,7 +35,7 @@ def reward_phases(setting: Laboratory) -> Floats:
     return rewards
 
 
-class World:
+class Environment:
     """Rounds of a setting for several seeds at once: matrices of seed and worker.
 
     A number depends on the setting's seed, the round, the seed's place and the worker alone, so

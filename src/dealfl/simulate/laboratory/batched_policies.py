@@ -7,13 +7,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.server.selection.arms import Arms
-from dealfl.server.selection.counters import round_keys, uniforms
-from dealfl.server.selection.oort import Utilities
-from dealfl.server.selection.thompson import drawn
+from dealfl.seeded import round_keys, uniforms
+from dealfl.server.selection import Arms, Utilities, draw_rewards
 from dealfl.simulate.laboratory.setting import Laboratory, Policy
 
-__all__ = ["Player", "player"]
+__all__ = ["Player", "make_player"]
 
 Floats = NDArray[np.float64]
 Masks = NDArray[np.bool_]
@@ -57,7 +55,7 @@ class _Queued:
 
 class _Sampled(_Queued):
     def scores(self, round_number: int, means: Floats, awake: Masks) -> Floats:  # noqa: ARG002
-        sample = drawn(self._seed, round_number, self._arms.mean, self._arms.count)
+        sample = draw_rewards(self._seed, round_number, self._arms.mean, self._arms.count)
         return self._arms.sampled_scores(round_number, self._weight, sample).reshape(self._shape)
 
 
@@ -106,6 +104,6 @@ _PLAYERS: dict[str, type[_Queued] | type[_Uniform]] = {
 }
 
 
-def player(setting: Laboratory, policy: Policy, seeds: int) -> Player:
+def make_player(setting: Laboratory, policy: Policy, seeds: int) -> Player:
     """Return who plays a policy."""
     return _PLAYERS[policy.kind](setting, policy, seeds)

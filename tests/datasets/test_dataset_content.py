@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dealfl.datasets.content import Content, unpacked_name
+from dealfl.datasets.readers.content import Content, unpacked_name
 from dealfl.errors import BadBytes, BadInput
 
 Pack = Callable[[dict[str, bytes]], bytes]

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dealfl.datasets.columns import Columns
-from dealfl.datasets.content import Content
-from dealfl.datasets.formats import Cifar, Libsvm, Table, TargetColumn
+from dealfl.datasets.readers.delimited import Columns
+from dealfl.datasets.readers.content import Content
+from dealfl.datasets.readers.formats import Cifar, Libsvm, Table, TargetColumn
 from dealfl.errors import BadInput
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False, width=64)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dealfl.datasets import Dataset, Domain, Task
-from dealfl.datasets.formats import Table
+from dealfl.datasets.readers.formats import Table
 
 __all__ = ["TWO_HILLS"]
 

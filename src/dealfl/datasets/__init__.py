@@ -8,7 +8,7 @@
 
 from dealfl.datasets.catalog import CATALOG, catalogued
 from dealfl.datasets.catalog.regression import yearpredictionmsd_like
-from dealfl.datasets.content import Content
+from dealfl.datasets.readers.content import Content
 from dealfl.datasets.datafile import DataFile
 from dealfl.datasets.dataset import Dataset, Task
 from dealfl.datasets.domain import Domain

@@ -6,11 +6,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from dealfl.datasets.content import Content
+from dealfl.datasets.readers.content import Content
 from dealfl.datasets.datafile import DataFile
 from dealfl.datasets.domain import Domain
-from dealfl.datasets.formats import Table
-from dealfl.datasets.ratings import Interactions
+from dealfl.datasets.readers.formats import Table
+from dealfl.datasets.readers.ratings import Interactions
 from dealfl.errors import BadInput, unknown_name
 from dealfl.plugins import plugged_in, plugins
 

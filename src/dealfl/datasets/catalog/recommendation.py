@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from dealfl.datasets.columns import Columns
-from dealfl.datasets.content import Content
+from dealfl.datasets.readers.delimited import Columns
+from dealfl.datasets.readers.content import Content
 from dealfl.datasets.datafile import DataFile
 from dealfl.datasets.dataset import Dataset, Task
-from dealfl.datasets.ratings import Events, RatingMatrix, Ratings
+from dealfl.datasets.readers.ratings import Events, RatingMatrix, Ratings
 
 __all__ = ["JESTER", "MOVIELENS", "RETAILROCKET", "RETAILROCKET_FULL"]
 

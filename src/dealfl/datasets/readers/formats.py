@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from dealfl.datasets.columns import Columns
-from dealfl.datasets.content import Content
+from dealfl.datasets.readers.delimited import Columns
+from dealfl.datasets.readers.content import Content
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:

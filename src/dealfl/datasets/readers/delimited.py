@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from dealfl.datasets.content import Content
+from dealfl.datasets.readers.content import Content
 from dealfl.errors import BadInput
 
 __all__ = ["Columns"]

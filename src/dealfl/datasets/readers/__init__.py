@@ -1,0 +1,1 @@
+"""Reading data files: unpacked, as delimited text, LIBSVM text or binary, with errors by line."""

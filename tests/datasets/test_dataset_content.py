@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dealfl.datasets.readers.content import Content, unpacked_name
+from dealfl.datasets.readers.content import Content, read_lines, unpacked_name
 from dealfl.errors import BadBytes, BadInput
 
 Pack = Callable[[dict[str, bytes]], bytes]
@@ -98,7 +98,7 @@ def test_a_link_in_an_archive_is_not_followed() -> None:
 
 def test_lines_are_numbered_as_an_editor_numbers_them() -> None:
     content = Content("a.csv", b"\xef\xbb\xbf1,2\r\n\n3,4\r\n \n5,6")
-    assert list(content.lines()) == [(1, "1,2"), (3, "3,4"), (5, "5,6")]
+    assert list(read_lines(content)) == [(1, "1,2"), (3, "3,4"), (5, "5,6")]
 
 
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:

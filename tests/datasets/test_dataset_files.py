@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from dealfl.datasets import CATALOG, Content, DataFile, Dataset, Places, State, Task, check, load
-from dealfl.datasets.readers.delimited import Columns
 from dealfl.datasets.examples import load_entry
 from dealfl.datasets.files import read_all, verify
-from dealfl.datasets.readers.formats import TargetColumn
+from dealfl.datasets.readers.formats import Columns, TargetColumn
 from dealfl.errors import BadBytes, BadInput, DatasetMissing, DealError
 
 TEXT = b"1,2\n3,4\n"

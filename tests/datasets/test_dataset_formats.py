@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dealfl.datasets.readers.delimited import Columns
 from dealfl.datasets.readers.content import Content
-from dealfl.datasets.readers.formats import Cifar, Libsvm, Table, TargetColumn
+from dealfl.datasets.readers.formats import Cifar, Columns, Libsvm, Table, TargetColumn
 from dealfl.errors import BadInput
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False, width=64)
@@ -90,7 +89,7 @@ class TestColumns:
 
     def test_a_row_is_found_again_behind_headers_and_blank_lines(self) -> None:
         columns = Columns(width=1, skip_lines=1)
-        assert columns.line_of(text("head", "", "1", "", "2"), row=1) == 5
+        assert columns.find_line(text("head", "", "1", "", "2"), row=1) == 5
 
 
 class TestTargetColumn:

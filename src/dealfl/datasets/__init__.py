@@ -8,13 +8,13 @@
 
 from dealfl.datasets.catalog import CATALOG, catalogued
 from dealfl.datasets.catalog.regression import yearpredictionmsd_like
-from dealfl.datasets.readers.content import Content
 from dealfl.datasets.datafile import DataFile
 from dealfl.datasets.dataset import Dataset, Task
 from dealfl.datasets.domain import Domain
 from dealfl.datasets.examples import Examples, Finding, State, check, load
 from dealfl.datasets.files import Places, fetch
 from dealfl.datasets.partition import by_owner, label_skewed, uniform
+from dealfl.datasets.readers.content import Content
 
 __all__ = [
     "CATALOG",

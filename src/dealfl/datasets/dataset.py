@@ -6,9 +6,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from dealfl.datasets.readers.content import Content
 from dealfl.datasets.datafile import DataFile
 from dealfl.datasets.domain import Domain
+from dealfl.datasets.readers.content import Content
 from dealfl.datasets.readers.formats import Table
 from dealfl.datasets.readers.ratings import Interactions
 from dealfl.errors import BadInput, unknown_name

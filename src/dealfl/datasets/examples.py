@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.datasets.catalog import catalogued
-from dealfl.datasets.readers.content import Content
 from dealfl.datasets.datafile import DataFile
 from dealfl.datasets.dataset import Dataset
 from dealfl.datasets.files import Places, describe_remedy, read_all, read_verified
+from dealfl.datasets.readers.content import Content
 from dealfl.datasets.readers.formats import Table
 from dealfl.datasets.readers.ratings import Histories, Interactions
 from dealfl.errors import BadBytes, BadInput, DatasetMissing

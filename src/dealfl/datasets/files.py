@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from dealfl.atomic_files import replace_file
-from dealfl.datasets.readers.content import Content
 from dealfl.datasets.datafile import DataFile
 from dealfl.datasets.dataset import Dataset
+from dealfl.datasets.readers.content import Content
 from dealfl.errors import BadBytes, BadInput, DatasetMissing
 
 __all__ = [

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from dealfl.datasets.readers.delimited import Columns
 from dealfl.datasets.datafile import DataFile
 from dealfl.datasets.dataset import Dataset, Task
 from dealfl.datasets.domain import Domain
-from dealfl.datasets.readers.formats import Cifar, Libsvm, Table, TargetColumn
+from dealfl.datasets.readers.formats import Cifar, Columns, Libsvm, Table, TargetColumn
 from dealfl.errors import DatasetMissing
 
 __all__ = ["CIFAR10", "CIFAR10_FULL", "COVTYPE", "DIGITS", "MUSHROOMS", "PHISHING"]

@@ -1,4 +1,4 @@
-"""The bytes of a data file under the name that error messages use, and how to unpack them."""
+"""The content of data files, unpacked by the suffix of their names: at once, or as a stream."""
 
 import bz2
 import gzip
@@ -8,12 +8,14 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO, TextIO, cast
 
 from dealfl.errors import BadBytes, BadInput
 
-__all__ = ["PACKINGS", "Content", "unpacked_name"]
+__all__ = ["PACKINGS", "Content", "open_bytes", "open_text", "read_lines", "unpacked_name"]
 
 PACKINGS = (".gz", ".xz", ".bz2", ".zip")  # of one file; archives of many need a member's name
 
@@ -32,38 +34,51 @@ class Content:
     name: str
     data: bytes
 
+    def __str__(self) -> str:
+        return self.name
+
     @classmethod
     def read(cls, path: Path) -> "Content":
         """Return the content of the file at `path`, still packed."""
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise BadInput(f"can not read {path}: {error.strerror}; make it readable") from error
-        return cls(str(path), data)
+        with _open_file(path) as file:
+            return cls(str(path), file.read())
 
     def unpack(self, member: str | None = None) -> "Content":
         """Return what is inside, by the suffix of the name; `member` picks one file of several."""
-        suffix = PurePosixPath(self.name).suffix
-        if suffix not in _UNPACK:
-            return self
+        with _unpack(self.name, io.BytesIO(self.data), member) as stream:
+            return Content(self.name, stream.read())
+
+
+@contextmanager
+def open_bytes(source: Path | Content) -> Iterator[BinaryIO]:
+    """Open a file, unpacked by its suffix, or a content as it is."""
+    if isinstance(source, Content):
+        yield io.BytesIO(source.data)
+        return
+    with _open_file(source) as file, _unpack(str(source), file, None) as stream:
+        yield stream
+
+
+@contextmanager
+def open_text(source: Path | Content, encoding: str = "utf-8") -> Iterator[TextIO]:
+    """Open a file or a content as text, its line ends as they are."""
+    with open_bytes(source) as stream:
+        codec = "utf-8-sig" if encoding == "utf-8" else encoding
         try:
-            if not self.data:
-                raise EOFError("it is empty")  # which gzip takes for a packed nothing
-            return Content(self.name, _UNPACK[suffix](self, member))
-        except BadInput:  # a ValueError as well, but one that says what is wrong
-            raise
-        except _DAMAGED as error:
-            reason = str(error).partition("\n")[0]
-            raise BadBytes(
-                f"{self.name}: truncated or damaged ({reason}); get the file again"
+            yield io.TextIOWrapper(stream, encoding=codec, newline="")
+        except UnicodeError as error:
+            raise BadInput(
+                f"{source} is not a text in {encoding}: {error}; "
+                'if it comes from Windows, set source.encoding = "windows-1252"'
             ) from error
 
-    def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield the number, from 1, and the text of every line that is not blank."""
-        for number, line in enumerate(io.BytesIO(self.data), start=1):
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8", "replace").rstrip("\r\n")
-            if text.strip():
-                yield number, text
+
+def read_lines(source: Path | Content, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+    """Yield the number, from 1, and the text of each line that is not blank."""
+    with open_text(source, encoding) as text:
+        for number, line in enumerate(text, 1):
+            if line.strip():
+                yield number, line.rstrip("\r\n")
 
 
 def unpacked_name(name: str) -> str:
@@ -77,21 +92,52 @@ def unpacked_name(name: str) -> str:
     return name
 
 
-def _from_gzip(content: Content, member: str | None) -> bytes:
-    data = gzip.decompress(content.data)  # all of it: tarfile alone would not see a cut-off end
-    if not content.name.endswith((".tar.gz", ".tgz")):
-        return data
-    with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+def _open_file(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise BadInput(f"there is no file {path}; check the name and the directory") from None
+    except IsADirectoryError:
+        raise BadInput(f"can not read {path}: it is a directory; name a file in it") from None
+    except OSError as error:
+        raise BadInput(f"can not read {path}: {error.strerror}; make it readable") from error
+
+
+@contextmanager
+def _unpack(name: str, packed: BinaryIO, member: str | None) -> Iterator[BinaryIO]:
+    try:
+        yield _OPEN.get(PurePosixPath(name).suffix, _open_plain)(name, packed, member)
+    except _DAMAGED as error:
+        reason = str(error).partition("\n")[0]
+        raise BadBytes(f"{name}: truncated or damaged ({reason}); get the file again") from error
+
+
+def _open_plain(name: str, packed: BinaryIO, member: str | None) -> BinaryIO:  # noqa: ARG001
+    return packed
+
+
+def _open_gzip(name: str, packed: BinaryIO, member: str | None) -> BinaryIO:
+    if not packed.read(1):
+        raise EOFError("it is empty")  # which gzip takes for a packed nothing
+    packed.seek(0)
+    stream = cast("BinaryIO", gzip.GzipFile(fileobj=packed))
+    if not name.endswith((".tar.gz", ".tgz")):
+        return stream
+    # all of it: tarfile alone would not see a cut-off end
+    with tarfile.open(fileobj=io.BytesIO(stream.read()), mode="r:") as archive:
         names = [info.name for info in archive.getmembers() if info.isfile()]
-        stream = archive.extractfile(_pick(content.name, names, member))
-        assert stream is not None  # _pick names regular files only
-        return stream.read()
+        picked = archive.extractfile(_pick(name, names, member))
+        assert picked is not None  # _pick names regular files only
+        return io.BytesIO(picked.read())
 
 
-def _from_zip(content: Content, member: str | None) -> bytes:
-    with zipfile.ZipFile(io.BytesIO(content.data)) as archive:
-        names = [info.filename for info in archive.infolist() if not info.is_dir()]
-        return archive.read(_pick(content.name, names, member))
+def _open_zip(name: str, packed: BinaryIO, member: str | None) -> BinaryIO:
+    archive = zipfile.ZipFile(packed)
+    names = [info.filename for info in archive.infolist() if not info.is_dir()]
+    try:
+        return cast("BinaryIO", archive.open(_pick(name, names, member)))
+    except RuntimeError as error:  # encrypted, or packed in an unknown way
+        raise zipfile.BadZipFile(str(error)) from error
 
 
 def _pick(archive: str, names: list[str], member: str | None) -> str:
@@ -104,20 +150,11 @@ def _pick(archive: str, names: list[str], member: str | None) -> str:
     raise BadInput(f"{archive}: looked for {wanted} in the archive, which holds {held}")
 
 
-_UNPACK: dict[str, Callable[[Content, str | None], bytes]] = {
-    ".gz": _from_gzip,
-    ".tgz": _from_gzip,
-    ".xz": lambda content, _: lzma.decompress(content.data),
-    ".bz2": lambda content, _: bz2.decompress(content.data),
-    ".zip": _from_zip,
+_OPEN: dict[str, Callable[[str, BinaryIO, str | None], BinaryIO]] = {
+    ".gz": _open_gzip,
+    ".tgz": _open_gzip,
+    ".xz": lambda _, packed, __: cast("BinaryIO", lzma.LZMAFile(packed)),  # noqa: SIM115
+    ".bz2": lambda _, packed, __: cast("BinaryIO", bz2.BZ2File(packed)),
+    ".zip": _open_zip,
 }
-_DAMAGED = (
-    EOFError,
-    OSError,
-    RuntimeError,  # a zip that is encrypted or packed in an unknown way
-    ValueError,
-    zlib.error,
-    lzma.LZMAError,
-    zipfile.BadZipFile,
-    tarfile.TarError,
-)
+_DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError)

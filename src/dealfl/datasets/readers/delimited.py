@@ -1,86 +1,223 @@
-"""Text tables of numbers: read fast, and looked at again slowly to say what is wrong."""
+"""Delimited text, a block of rows at a time: files may be larger than the memory."""
 
-import io
+import csv
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from dealfl.datasets.readers.content import Content
+from dealfl.datasets.readers.content import Content, open_text
 from dealfl.errors import BadInput
 
-__all__ = ["Columns"]
+__all__ = ["BLOCK_CHARACTERS", "Block", "DelimitedText", "Layout", "read_number"]
+
+BLOCK_CHARACTERS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """How a text table is laid out: its delimiter, its width, what to skip and what to keep.
+class Layout:
+    """How the text of a table is laid out."""
+
+    delimiter: str = ","
+    header: bool = True
+    skip_lines: int = 0
+    encoding: str = "utf-8"
+    decimal_comma: bool = False
+
+    def read_number(self, cell: str) -> float:
+        """Return the number in a cell; nan if there is none.
+
+        >>> Layout(decimal_comma=True).read_number("1.234,5")
+        1234.5
+        """
+        return read_number(cell.replace(".", "").replace(",", ".") if self.decimal_comma else cell)
+
+
+def read_number(cell: str) -> float:
+    """Return the number in a cell; nan if there is none.
+
+    >>> read_number(" 2.5 "), read_number("1_000"), read_number("ten")
+    (2.5, nan, nan)
+    """
+    try:
+        return float(cell) if "_" not in cell else math.nan
+    except ValueError:
+        return math.nan
+
+
+class Block:
+    """Some rows of a table, by column; rows of another width are apart.
+
+    Parameters
+    ----------
+    width
+        How many cells a row has.
+    lines
+        The line on which each row ends.
+    rows
+        The rows: texts without quotation marks, or else cells.
+    ragged
+        The rows of another width: the line on which each ends, and its cells.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        width: int,
+        lines: list[int],
+        rows: list[str] | list[list[str]],
+        ragged: Sequence[tuple[int, list[str]]] = (),
+    ) -> None:
+        self.layout, self.width, self.lines, self.ragged = layout, width, lines, ragged
+        self._rows: Any = rows
+
+    def __len__(self) -> int:
+        return len(self.lines) + len(self.ragged)
+
+    def texts(self, column: int) -> list[str]:
+        """Return the cells of a column."""
+        cells: list[str] = self._columns[column].tolist()
+        return cells
+
+    def numbers(self, column: int) -> NDArray[np.float64]:
+        """Return the numbers in a column; nan where there is none."""
+        texts = self.texts(column)
+        if not self.layout.decimal_comma and "_" not in "".join(texts):
+            try:
+                return np.asarray(self._columns[column], dtype=np.float64)
+            except ValueError:
+                pass  # some cell is no number: look at each that differs
+        known = {text: self.layout.read_number(text) for text in set(texts)}
+        return np.array([known[text] for text in texts], dtype=np.float64)
+
+    def table(self, columns: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
+        """Return columns as numbers of one type; ValueError if a cell is none."""
+        if self.lines and isinstance(self._rows[0], str):
+            return self._parse(columns, dtype)
+        return np.asarray(self._columns[list(columns)].T, dtype=dtype)
+
+    @cached_property
+    def _columns(self) -> NDArray[Any]:
+        if self.lines and isinstance(self._rows[0], str):
+            return self._parse(None, object).T
+        return np.array(self._rows, dtype=object).reshape(-1, self.width).T
+
+    def _parse(self, columns: Sequence[int] | None, dtype: DTypeLike) -> NDArray[Any]:
+        delimiter = self.layout.delimiter
+        table: NDArray[Any] = np.loadtxt(
+            self._rows, dtype, comments=None, delimiter=delimiter, usecols=columns, ndmin=2
+        )
+        return table
+
+
+@dataclass(frozen=True, slots=True)
+class DelimitedText:
+    """A table of delimited text, in a file or in memory.
 
     Examples
     --------
-    >>> Columns(width=3, dtype=np.int16, keep=(0, 2)).read(Content("tiny.csv", b"1,a,3\\n4,b,6"))
-    array([[1, 3],
-           [4, 6]], dtype=int16)
+    >>> table = DelimitedText(Content("tiny.csv", b"a,b\\n1,2\\n3\\n5,x"))
+    >>> (block,) = table.read_blocks(width=2)
+    >>> block.numbers(0).tolist(), block.texts(1), block.ragged
+    ([1.0, 5.0], ['2', 'x'], [(3, ['3'])])
     """
 
-    width: int
-    dtype: DTypeLike = np.float64
-    delimiter: str = ","
-    skip_lines: int = 0
-    keep: tuple[int, ...] | None = None
+    source: Path | Content
+    layout: Layout = Layout()
 
-    def read(self, content: Content) -> NDArray[Any]:
-        """Return the kept columns of every row; BadInput names file, line and value."""
-        body = content.data.split(b"\n", self.skip_lines)[-1]
-        if content.data.count(b"\n") < self.skip_lines or not body.strip():
-            raise BadInput(f"{content.name}: holds no rows; expected {self.width} columns")
+    def read_names(self) -> list[str]:
+        """Return the names of the columns; c1, c2 … where the file does not name them."""
+        first = self.read_first()
+        if not self.layout.header:
+            return [f"c{place}" for place in range(1, len(first) + 1)]
+        names = [cell.strip() or f"c{place}" for place, cell in enumerate(first, 1)]
+        for place, name in enumerate(names):
+            if name in names[:place]:
+                raise BadInput(
+                    f"{self.source}: columns {names.index(name) + 1} and {place + 1} are both "
+                    f"called {name!r}; rename one of them in the first row"
+                )
+        return names
+
+    def read_first(self) -> list[str]:
+        """Return the cells of the first row, be it a header or not."""
+        with open_text(self.source, self.layout.encoding) as text:
+            for _, row in self._read_rows(text, self._skip(text)):
+                return row
+        raise BadInput(f"{self.source} is empty: there is no row to look at")
+
+    def read_blocks(self, width: int) -> Iterator[Block]:
+        """Yield all rows after the header, those that are blank left out."""
+        delimiter = self.layout.delimiter
+        with open_text(self.source, self.layout.encoding) as text:
+            line = self._skip(text)
+            if self.layout.header:
+                line, _ = next(self._read_rows(text, line), (line, []))
+            while part := text.readlines(BLOCK_CHARACTERS):
+                # csv takes several spaces for one, and a cell in quotes may end on another line
+                if delimiter == " " or '"' in "".join(part):
+                    block, line = self._quoted(part, text, line, width)
+                else:
+                    block, line = self._plain(part, line, width), line + len(part)
+                if len(block):
+                    yield block
+
+    def _skip(self, text: TextIO) -> int:
+        for _ in range(self.layout.skip_lines):
+            text.readline()
+        return self.layout.skip_lines
+
+    def _read_rows(self, text: Iterable[str], line: int) -> Iterator[tuple[int, list[str]]]:
+        """Yield the line on which each row ends, and its cells; `line` lines stand before them."""
+        reader = csv.reader(text, delimiter=self.layout.delimiter, skipinitialspace=True)
         try:
-            table = self._parse(body)
-        except ValueError as error:
-            raise self._diagnosis(content, str(error)) from error
-        if not np.isfinite(table).all():
-            raise self._diagnosis(content, "a number that is not finite")
-        return table
+            for row in reader:
+                if row and (len(row) > 1 or row[0].strip()):
+                    yield line + reader.line_num, row
+        except csv.Error as error:
+            raise BadInput(
+                f"{self.source}, line {line + reader.line_num}: {error}; "
+                "is a quotation mark left open?"
+            ) from error
 
-    def line_of(self, content: Content, row: int) -> int:
-        """Return the line number, from 1, on which a row of the table stands."""
-        after = (number for number, _ in content.lines() if number > self.skip_lines)
-        return next(number for index, number in enumerate(after) if index == row)
+    def _quoted(self, part: list[str], rest: TextIO, line: int, width: int) -> tuple[Block, int]:
+        """Return the rows that begin in `part`, and the line on which the last one ends."""
+        lines: list[int] = []
+        rows: list[list[str]] = []
+        ragged: list[tuple[int, list[str]]] = []
+        end = line + len(part)
+        for last, row in self._read_rows(chain(part, rest), line):
+            if len(row) == width:
+                lines.append(last)
+                rows.append(row)
+            else:
+                ragged.append((last, row))
+            if last >= end:
+                end = last
+                break
+        return Block(self.layout, width, lines, rows, ragged), end
 
-    def _parse(self, body: bytes) -> NDArray[Any]:
-        text = io.StringIO(body.decode("utf-8-sig", "replace"))
-        table = np.loadtxt(
-            text, self.dtype, comments=None, delimiter=self.delimiter, usecols=self.keep, ndmin=2
-        )
-        # numpy does not mind a short line whose kept columns are there
-        if body.count(self.delimiter.encode()) != len(table) * (self.width - 1):
-            raise ValueError(f"a line without {self.width} columns")
-        return table
-
-    def _diagnosis(self, content: Content, otherwise: str) -> BadInput:
-        for number, line in content.lines():
-            complaint = self._complaint(line) if number > self.skip_lines else None
-            if complaint:
-                return BadInput(f"{content.name}, line {number}: {complaint}")
-        return BadInput(f"{content.name}: not a table of {self.width} columns ({otherwise})")
-
-    def _complaint(self, line: str) -> str | None:
-        fields = line.split(self.delimiter)
-        if len(fields) != self.width:
-            return f"{len(fields)} columns in {line[:60]!r}, expected {self.width}"
-        for column in self.keep or range(self.width):
-            if not _is_value(fields[column], np.dtype(self.dtype)):
-                kind = np.dtype(self.dtype).name
-                return f"{fields[column]!r} in column {column + 1} is not a finite {kind}"
-        return None
-
-
-def _is_value(text: str, dtype: np.dtype[Any]) -> bool:
-    try:
-        if dtype.kind == "f":
-            return bool(np.isfinite(float(text)))
-        limits = np.iinfo(dtype)
-        return int(limits.min) <= int(text) <= int(limits.max)
-    except ValueError:
-        return False
+    def _plain(self, part: list[str], line: int, width: int) -> Block:
+        delimiter = self.layout.delimiter
+        counts = [text.count(delimiter) for text in part]
+        lines = list(range(line + 1, line + 1 + len(part)))
+        if width > 1 and counts.count(width - 1) == len(part):
+            return Block(self.layout, width, lines, part)
+        rows = [
+            (number, text, count + 1)
+            for number, text, count in zip(lines, part, counts, strict=True)
+            if count or text.strip()
+        ]
+        good = [(number, text) for number, text, cells in rows if cells == width]
+        ragged = [
+            (number, text.rstrip("\r\n").split(delimiter))
+            for number, text, cells in rows
+            if cells != width
+        ]
+        return Block(self.layout, width, [n for n, _ in good], [text for _, text in good], ragged)

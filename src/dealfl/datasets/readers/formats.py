@@ -1,14 +1,16 @@
-"""Files of features and targets: LIBSVM, delimited text, and CIFAR's binary layout."""
+"""Files of features and targets: delimited text, LIBSVM, and CIFAR's binary layout."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from dealfl.datasets.readers.delimited import Columns
 from dealfl.datasets.readers.content import Content
+from dealfl.datasets.readers.delimited import Block, DelimitedText, Layout
+from dealfl.datasets.readers.libsvm import SparseRows, read_finite, read_libsvm, read_pairs
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[Any] | csr_array[Any, tuple[int, int]]
 
-__all__ = ["Cifar", "Libsvm", "Table", "TargetColumn"]
+__all__ = ["Cifar", "Columns", "Libsvm", "Table", "TargetColumn"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +38,77 @@ class Table:
         """Return the rows before `at`, with those from `at` on as their test part."""
         test = Table(self.features[at:], self.targets[at:])
         return Table(self.features[:at], self.targets[:at], test)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns of numbers in delimited text of a fixed width; a bad row is refused.
+
+    Examples
+    --------
+    >>> Columns(width=3, dtype=np.int16, keep=(0, 2)).read(Content("tiny.csv", b"1,a,3\\n4,b,6"))
+    array([[1, 3],
+           [4, 6]], dtype=int16)
+    """
+
+    width: int
+    dtype: DTypeLike = np.float64
+    delimiter: str = ","
+    skip_lines: int = 0
+    keep: tuple[int, ...] | None = None
+
+    def read(self, content: Content) -> NDArray[Any]:
+        """Return the kept columns of every row; BadInput names file, line and value."""
+        parts = [self._read_block(content, block) for block in self._read_blocks(content)]
+        if not parts:
+            raise BadInput(f"{content.name}: holds no rows; expected {self.width} columns")
+        return np.concatenate(parts)
+
+    def find_line(self, content: Content, row: int) -> int:
+        """Return the line number, from 1, on which a row of the table stands."""
+        lines = chain.from_iterable(block.lines for block in self._read_blocks(content))
+        return next(islice(lines, row, None))
+
+    @property
+    def _kept(self) -> Sequence[int]:
+        return range(self.width) if self.keep is None else self.keep
+
+    def _read_blocks(self, content: Content) -> Iterator[Block]:
+        layout = Layout(self.delimiter, header=False, skip_lines=self.skip_lines)
+        return DelimitedText(content, layout).read_blocks(self.width)
+
+    def _read_block(self, content: Content, block: Block) -> NDArray[Any]:
+        if not block.ragged:
+            try:
+                table = block.table(self._kept, self.dtype)
+            except ValueError:
+                pass  # some cell is no number: look for the first
+            else:
+                if np.isfinite(table).all():
+                    return table
+        line, reason = min(self._complaints(block))
+        raise BadInput(f"{content.name}, line {line}: {reason}")
+
+    def _complaints(self, block: Block) -> Iterator[tuple[int, str]]:
+        for line, cells in block.ragged:
+            text = self.delimiter.join(cells)[:60]
+            yield line, f"{len(cells)} columns in {text!r}, expected {self.width}"
+        for column in self._kept:
+            for line, cell in zip(block.lines, block.texts(column), strict=True):
+                if not _is_value(cell, np.dtype(self.dtype)):
+                    kind = np.dtype(self.dtype).name
+                    yield line, f"{cell!r} in column {column + 1} is not a finite {kind}"
+                    break
+
+
+def _is_value(text: str, dtype: np.dtype[Any]) -> bool:
+    try:
+        if dtype.kind == "f":
+            return bool(np.isfinite(float(text)))
+        limits = np.iinfo(dtype)
+        return int(limits.min) <= int(text) <= int(limits.max)
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,46 +153,18 @@ class Libsvm:
         """Return the table in the one file given; dense, unless `sparse`."""
         (content,) = contents
         labels: list[float] = []
-        values: list[float] = []
-        indices: list[int] = []
-        starts = [0]
-        for number, line in content.lines():
-            label, *pairs = line.split()
+        rows = SparseRows(self.n_features)
+        for line, words in chain.from_iterable(read_libsvm(content)):
             try:
-                labels.append(_finite(label))
-                self._add_pairs(pairs, indices, values)
+                labels.append(read_finite(words[0]))
+                rows.add(*read_pairs(words[1:], self.n_features))
             except ValueError as error:
-                raise BadInput(f"{content.name}, line {number}: {error}") from None
-            starts.append(len(indices))
+                raise BadInput(f"{content.name}, line {line}: {error}") from None
         if not labels:
             raise BadInput(f"{content.name}: holds no rows; expected lines of LIBSVM text")
-        return Table(self._matrix(values, indices, starts), np.array(labels).astype(self.labels))
-
-    def _add_pairs(self, pairs: list[str], indices: list[int], values: list[float]) -> None:
-        previous = 0
-        for pair in pairs:
-            index, colon, value = pair.partition(":")
-            if not colon or not index.isdecimal():
-                raise ValueError(f"{pair!r} is not an index:value pair")
-            position = int(index)
-            if not previous < position <= self.n_features:
-                raise ValueError(
-                    f"index {position} in {pair!r} is not above {previous} and at most "
-                    f"{self.n_features}"
-                )
-            indices.append(position - 1)
-            values.append(_finite(value))
-            previous = position
-
-    def _matrix(self, values: list[float], indices: list[int], starts: list[int]) -> "Matrix":
-        shape = (len(starts) - 1, self.n_features)
-        if self.sparse:
-            from scipy.sparse import csr_array
-
-            return csr_array((np.array(values), np.array(indices), np.array(starts)), shape)
-        dense = np.zeros(shape)
-        dense[np.repeat(np.arange(shape[0]), np.diff(starts)), indices] = values
-        return dense
+        matrix = rows.matrix()
+        features = matrix if self.sparse else matrix.toarray()
+        return Table(features, np.array(labels).astype(self.labels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +203,3 @@ class Cifar:
                 f"{content.name}, row {wrong[0] + 1}: label {label} is not below {self.classes}"
             )
         return rows
-
-
-def _finite(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number") from None
-    if not np.isfinite(value):
-        raise ValueError(f"{text!r} is not a finite number")
-    return value

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.datasets.readers.delimited import Columns
-from dealfl.datasets.readers.content import Content
+from dealfl.datasets.readers.content import Content, read_lines
+from dealfl.datasets.readers.formats import Columns
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Ratings:
         owners, items, ratings, times = columns.read(content).T.copy()
         wrong = np.flatnonzero((items < 1) | (items > self.n_items))
         if wrong.size:
-            line = columns.line_of(content, int(wrong[0]))
+            line = columns.find_line(content, int(wrong[0]))
             raise BadInput(
                 f"{content.name}, line {line}: item {items[wrong[0]]} is not in 1..{self.n_items}"
             )
@@ -121,7 +121,7 @@ class RatingMatrix:
     def _check(content: Content, columns: Columns, fine: NDArray[np.bool_], what: str) -> None:
         wrong = np.flatnonzero(~fine)
         if wrong.size:
-            line = columns.line_of(content, int(wrong[0]))
+            line = columns.find_line(content, int(wrong[0]))
             raise BadInput(f"{content.name}, line {line}: {what} is wrong")
 
 
@@ -148,7 +148,7 @@ class Events:
         return Interactions(owners, items, self.n_items, len(items), times=times)
 
     def _columns(self, content: Content) -> Columns:
-        _, header = next(content.lines(), (1, ""))
+        _, header = next(read_lines(content), (1, ""))
         names = header.split(",")
         wanted = (self.owner, self.item, self.time)
         missing = [name for name in wanted if name not in names]

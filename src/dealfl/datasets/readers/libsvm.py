@@ -1,0 +1,91 @@
+"""LIBSVM's text: a label, then index:value pairs, indices from 1 and ascending."""
+
+import math
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dealfl.datasets.readers.content import Content, open_text
+from dealfl.datasets.readers.delimited import BLOCK_CHARACTERS
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = ["SparseRows", "read_finite", "read_libsvm", "read_pairs"]
+
+
+def read_libsvm(
+    source: Path | Content, encoding: str = "utf-8"
+) -> Iterator[list[tuple[int, list[str]]]]:
+    """Yield blocks of rows: the line of each, and its words without those after a #.
+
+    >>> list(read_libsvm(Content("tiny", b"1 1:0.5 3:2 # good\\n\\n2 2:1")))
+    [[(1, ['1', '1:0.5', '3:2']), (3, ['2', '2:1'])]]
+    """
+    first = 1
+    with open_text(source, encoding) as text:
+        while lines := text.readlines(BLOCK_CHARACTERS):
+            words = (line.partition("#")[0].split() for line in lines)
+            yield [(line, row) for line, row in enumerate(words, first) if row]
+            first += len(lines)
+
+
+def read_pairs(words: Sequence[str], n_features: int) -> tuple[list[int], list[float]]:
+    """Return the indices, from 0 on, and the values of pairs; ValueError names a bad one.
+
+    >>> read_pairs(["1:0.5", "3:2"], n_features=3)
+    ([0, 2], [0.5, 2.0])
+    """
+    indices: list[int] = []
+    values: list[float] = []
+    previous = 0
+    for word in words:
+        index, colon, value = word.partition(":")
+        if not colon or not index.isdecimal():
+            raise ValueError(f"{word[:40]!r} is not an index:value pair")
+        position = int(index)
+        if not previous < position <= n_features:
+            raise ValueError(
+                f"index {position} in {word[:40]!r} is not above {previous} and at most "
+                f"{n_features}"
+            )
+        indices.append(position - 1)
+        values.append(read_finite(value))
+        previous = position
+    return indices, values
+
+
+def read_finite(text: str) -> float:
+    """Return a finite number; ValueError if it is none."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"{text[:40]!r} is not a number") from None
+    if not math.isfinite(value) or "_" in text:
+        raise ValueError(f"{text[:40]!r} is not a finite number")
+    return value
+
+
+class SparseRows:
+    """Rows of indices and values, gathered one after the other."""
+
+    def __init__(self, n_features: int) -> None:
+        self._n_features = n_features
+        self._indices, self._values, self._starts = array("q"), array("d"), array("q", [0])
+
+    def add(self, indices: list[int], values: list[float]) -> None:
+        """Add a row."""
+        self._indices.extend(indices)
+        self._values.extend(values)
+        self._starts.append(len(self._indices))
+
+    def matrix(self) -> "csr_array[np.float64, tuple[int, int]]":
+        """Return all rows."""
+        from scipy.sparse import csr_array
+
+        values = np.array(self._values, dtype=np.float64)
+        shape = (len(self._starts) - 1, self._n_features)
+        return csr_array((values, np.array(self._indices), np.array(self._starts)), shape)

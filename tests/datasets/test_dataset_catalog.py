@@ -26,7 +26,7 @@ def test_the_public_names_are_these() -> None:
     assert sorted(dealfl.datasets.__all__) == dealfl.datasets.__all__
     assert set(dealfl.datasets.__all__) == {
         "CATALOG", "Content", "DataFile", "Dataset", "Domain", "Examples", "Finding", "Places",
-        "State", "Task", "by_owner", "catalogued", "check", "fetch", "label_skewed", "load",
+        "State", "Table", "Task", "by_owner", "catalogued", "check", "fetch", "label_skewed", "load",
         "uniform", "yearpredictionmsd_like",
     }  # fmt: skip
 

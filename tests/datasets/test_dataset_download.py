@@ -22,7 +22,7 @@ import pytest
 from dealfl.cli.datasets import add_parser
 from dealfl.datasets import DataFile, Dataset, Places, Task, fetch
 from dealfl.datasets.examples import load_entry
-from dealfl.datasets.readers.formats import Columns, TargetColumn
+from dealfl.datasets.readers import Columns, TargetColumn
 from dealfl.errors import BadBytes, DatasetMissing
 
 TEXT = b"".join(b"%d,%d\n" % (row, row * row) for row in range(20_000))

@@ -13,7 +13,7 @@ import pytest
 from dealfl.datasets import CATALOG, Content, DataFile, Dataset, Places, State, Task, check, load
 from dealfl.datasets.examples import load_entry
 from dealfl.datasets.files import read_all, verify
-from dealfl.datasets.readers.formats import Columns, TargetColumn
+from dealfl.datasets.readers import Columns, TargetColumn
 from dealfl.errors import BadBytes, BadInput, DatasetMissing, DealError
 
 TEXT = b"1,2\n3,4\n"

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dealfl.datasets.readers.content import Content
-from dealfl.datasets.readers.formats import Cifar, Columns, Libsvm, Table, TargetColumn
+from dealfl.datasets.readers import Cifar, Columns, Content, Libsvm, Table, TargetColumn
 from dealfl.errors import BadInput
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False, width=64)

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from dealfl.datasets import Dataset, Domain, Task
-from dealfl.datasets.readers.formats import Table
+from dealfl.datasets import Dataset, Domain, Table, Task
 
 __all__ = ["TWO_HILLS"]
 

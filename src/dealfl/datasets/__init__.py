@@ -14,7 +14,7 @@ from dealfl.datasets.domain import Domain
 from dealfl.datasets.examples import Examples, Finding, State, check, load
 from dealfl.datasets.files import Places, fetch
 from dealfl.datasets.partition import by_owner, label_skewed, uniform
-from dealfl.datasets.readers.content import Content
+from dealfl.datasets.readers import Content, Table
 
 __all__ = [
     "CATALOG",
@@ -26,6 +26,7 @@ __all__ = [
     "Finding",
     "Places",
     "State",
+    "Table",
     "Task",
     "by_owner",
     "catalogued",

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from dealfl.datasets.readers.content import PACKINGS, Content, unpacked_name
+from dealfl.datasets.readers import PACKINGS, Content, unpacked_name
 
 __all__ = ["DataFile"]
 

@@ -8,9 +8,7 @@ from typing import Any
 
 from dealfl.datasets.datafile import DataFile
 from dealfl.datasets.domain import Domain
-from dealfl.datasets.readers.content import Content
-from dealfl.datasets.readers.formats import Table
-from dealfl.datasets.readers.ratings import Interactions
+from dealfl.datasets.readers import Content, Interactions, Table
 from dealfl.errors import BadInput, unknown_name
 from dealfl.plugins import plugged_in, plugins
 

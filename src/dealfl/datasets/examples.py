@@ -12,15 +12,13 @@ from dealfl.datasets.catalog import catalogued
 from dealfl.datasets.datafile import DataFile
 from dealfl.datasets.dataset import Dataset
 from dealfl.datasets.files import Places, describe_remedy, read_all, read_verified
-from dealfl.datasets.readers.content import Content
-from dealfl.datasets.readers.formats import Table
-from dealfl.datasets.readers.ratings import Histories, Interactions
+from dealfl.datasets.readers import Content, Histories, Interactions, Table
 from dealfl.errors import BadBytes, BadInput, DatasetMissing
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from dealfl.datasets.readers.formats import Matrix
+    from dealfl.datasets.readers import Matrix
 
 __all__ = ["Examples", "Finding", "State", "check", "load", "load_entry"]
 

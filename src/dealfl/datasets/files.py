@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from dealfl.atomic_files import replace_file
 from dealfl.datasets.datafile import DataFile
 from dealfl.datasets.dataset import Dataset
-from dealfl.datasets.readers.content import Content
+from dealfl.datasets.readers import Content
 from dealfl.errors import BadBytes, BadInput, DatasetMissing
 
 __all__ = [

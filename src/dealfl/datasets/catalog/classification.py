@@ -7,7 +7,7 @@ import numpy as np
 from dealfl.datasets.datafile import DataFile
 from dealfl.datasets.dataset import Dataset, Task
 from dealfl.datasets.domain import Domain
-from dealfl.datasets.readers.formats import Cifar, Columns, Libsvm, Table, TargetColumn
+from dealfl.datasets.readers import Cifar, Columns, Libsvm, Table, TargetColumn
 from dealfl.errors import DatasetMissing
 
 __all__ = ["CIFAR10", "CIFAR10_FULL", "COVTYPE", "DIGITS", "MUSHROOMS", "PHISHING"]

@@ -4,9 +4,7 @@ import numpy as np
 
 from dealfl.datasets.datafile import DataFile
 from dealfl.datasets.dataset import Dataset, Task
-from dealfl.datasets.readers.content import Content
-from dealfl.datasets.readers.formats import Columns
-from dealfl.datasets.readers.ratings import Events, RatingMatrix, Ratings
+from dealfl.datasets.readers import Columns, Content, Events, RatingMatrix, Ratings
 
 __all__ = ["JESTER", "MOVIELENS", "RETAILROCKET", "RETAILROCKET_FULL"]
 

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from dealfl.datasets.datafile import DataFile
 from dealfl.datasets.dataset import Dataset, Task
 from dealfl.datasets.domain import Domain
-from dealfl.datasets.readers.formats import Columns, Libsvm, Table, TargetColumn
+from dealfl.datasets.readers import Columns, Libsvm, Table, TargetColumn
 from dealfl.errors import BadInput
 from dealfl.seeded import seeded_sums
 

@@ -1,1 +1,46 @@
 """Reading data files: unpacked, as delimited text, LIBSVM text or binary, with errors by line."""
+
+from typing import TYPE_CHECKING
+
+from dealfl.datasets.readers.content import (
+    PACKINGS,
+    Content,
+    open_bytes,
+    open_text,
+    read_lines,
+    unpacked_name,
+)
+from dealfl.datasets.readers.delimited import Block, DelimitedText, Layout, read_number
+from dealfl.datasets.readers.formats import Cifar, Columns, Libsvm, Table, TargetColumn
+from dealfl.datasets.readers.libsvm import SparseRows, read_finite, read_libsvm, read_pairs
+from dealfl.datasets.readers.ratings import Events, Histories, Interactions, RatingMatrix, Ratings
+
+if TYPE_CHECKING:
+    from dealfl.datasets.readers.formats import Matrix as Matrix
+
+__all__ = [
+    "PACKINGS",
+    "Block",
+    "Cifar",
+    "Columns",
+    "Content",
+    "DelimitedText",
+    "Events",
+    "Histories",
+    "Interactions",
+    "Layout",
+    "Libsvm",
+    "RatingMatrix",
+    "Ratings",
+    "SparseRows",
+    "Table",
+    "TargetColumn",
+    "open_bytes",
+    "open_text",
+    "read_finite",
+    "read_libsvm",
+    "read_lines",
+    "read_number",
+    "read_pairs",
+    "unpacked_name",
+]

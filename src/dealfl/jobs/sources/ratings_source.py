@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.datasets import Dataset, Examples, Task
-from dealfl.datasets.readers.ratings import Interactions
+from dealfl.datasets.readers import Interactions
 from dealfl.errors import BadInput
 from dealfl.jobs.document import Document
 from dealfl.jobs.lists import any_number, labels, yes_no

@@ -26,8 +26,8 @@ def test_the_public_names_are_these() -> None:
     assert sorted(dealfl.datasets.__all__) == dealfl.datasets.__all__
     assert set(dealfl.datasets.__all__) == {
         "CATALOG", "Content", "DataFile", "Dataset", "Domain", "Examples", "Finding", "Places",
-        "State", "Table", "Task", "by_owner", "catalogued", "check", "fetch", "label_skewed", "load",
-        "uniform", "yearpredictionmsd_like",
+        "State", "Table", "Task", "by_owner", "catalogued", "check", "fetch", "label_skewed",
+        "load", "uniform", "yearpredictionmsd_like",
     }  # fmt: skip
 
 

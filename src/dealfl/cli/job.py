@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dealfl.jobs import Reading
-    from dealfl.jobs.proposals.starting import Ask, Start, Wishes
-    from dealfl.jobs.proposals.survey import Found
+    from dealfl.jobs.proposals import Ask, Found, Start, Wishes
 
 __all__ = ["add_parser"]
 
@@ -83,7 +82,7 @@ def _keys(arguments: argparse.Namespace) -> int:  # noqa: ARG001
 def _init(arguments: argparse.Namespace) -> int:
     from dealfl.atomic_files import replace_file
     from dealfl.errors import BadInput
-    from dealfl.jobs.proposals.starting import start
+    from dealfl.jobs.proposals import start
 
     path = Path(arguments.file)
     out = Path(arguments.out or f"{path.name.split('.')[0]}.toml")
@@ -104,8 +103,7 @@ def _init(arguments: argparse.Namespace) -> int:
 
 def _wishes(arguments: argparse.Namespace) -> "Wishes":
     from dealfl.errors import BadInput, unknown_name
-    from dealfl.jobs.proposals.roles import Roles
-    from dealfl.jobs.proposals.starting import Wishes
+    from dealfl.jobs.proposals import Roles, Wishes
     from dealfl.learners import LEARNERS
 
     if arguments.learner and arguments.learner not in LEARNERS:
@@ -173,7 +171,7 @@ def _prompt(role: str, names: Sequence[str], proposal: str, required: bool) -> s
 def _tried(begun: "Start", out: Path, wishes: "Wishes") -> "tuple[str, Reading]":
     """Return the text of the job after reading it, and the data by it, as a run would."""
     from dealfl.errors import BadInput
-    from dealfl.jobs.proposals.drafting import Sizes
+    from dealfl.jobs.proposals import Sizes
     from dealfl.simulate import Document, fleet_of
 
     def fleet(sizes: Sizes) -> Any:  # noqa: ANN401

@@ -5,12 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from dealfl.jobs.proposals.proposal import TableProposal
-from dealfl.jobs.sources.columns import Bounded, WordColumn
+from dealfl.errors import BadInput
+from dealfl.jobs.proposals.proposal import Roles, TableProposal, limits_of, propose_table
+from dealfl.jobs.proposals.survey import Found
+from dealfl.jobs.sources.columns import Bounded, Cells, WordColumn
+from dealfl.jobs.sources.libsvm_source import libsvm_chunks, pairs_of
+from dealfl.jobs.sources.watching import watched
 from dealfl.jobs.toml_text import toml_key, toml_value
 
-__all__ = ["Sizes", "feature_lines", "job_text", "table_lines"]
+__all__ = [
+    "Sizes",
+    "feature_lines",
+    "job_text",
+    "libsvm_lines",
+    "ratings_lines",
+    "survey_libsvm",
+    "table_lines",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +140,104 @@ def feature_lines(proposal: TableProposal) -> list[str]:
             "",
         ]
     return []
+
+
+# -- LIBSVM -------------------------------------------------------------------------------------
+
+
+def survey_libsvm(path: Path, encoding: str) -> tuple[Found, dict[int, tuple[float, float]]]:
+    """Return what the labels are, and the lowest and highest value of each feature."""
+    label, limits = Found("label"), dict[int, tuple[float, float]]()
+    for chunk in watched(libsvm_chunks(path, encoding), path):
+        good = []
+        for words in chunk.rows:
+            try:
+                pairs = pairs_of(words[1:])
+            except ValueError:
+                continue  # set aside when the file is read
+            good.append(words[0])
+            for index, value in pairs:
+                low, high = limits.get(index, (math.inf, -math.inf))
+                limits[index] = (min(low, value), max(high, value))
+        label.add(good, Cells())
+    if not limits:
+        raise BadInput(f"{path}: no row has a feature; a row is a label, then index:value pairs")
+    return label, limits
+
+
+def libsvm_lines(
+    label: Found, limits: dict[int, tuple[float, float]], learner: str
+) -> tuple[list[str], str]:
+    """Return the lines of labels and features, and the learner."""
+    lowest = min(low for low, _ in limits.values())
+    highest = max(high for _, high in limits.values())
+    low, high = limits_of(min(lowest, 0.0), max(highest, 0.0))
+    if low == high:
+        raise BadInput("every feature is 0: there is nothing to learn from")
+    anything = Found("features", rows=2, numbers=2, whole=False, low=0.0, high=1.0)
+    anything.words = {"0": None, "1": None}
+    proposal = propose_table([label, anything], Roles(target=label.name), learner)
+    lines = [
+        f"n_features = {max(limits)}",
+        f"low = {toml_value(low)}      # of every feature, rounded up from what was seen;",
+        f"high = {toml_value(high)}     # rows beyond are quarantined",
+    ]
+    if proposal.classes:
+        lines.append(f"classes = {toml_value(proposal.classes)}")
+    else:
+        lines.append(f"target_bound = {toml_value(proposal.target_bound)}")
+    return lines, proposal.learner
+
+
+# -- ratings ------------------------------------------------------------------------------------
+
+_LIKED_SHARE = 0.6
+_SPARSE = 4
+_FEW_ITEMS = 10_000
+
+
+def ratings_lines(columns: Sequence[Found], roles: Roles) -> list[str]:
+    """Return the lines of items and of what counts as liked; BadInput if there are none."""
+    found = {column.name: column for column in columns}
+    for role in ("owner", "item", "rating"):
+        name = getattr(roles, role)
+        if name and not found[name].values:
+            raise BadInput(f"the {role} column {name!r} is empty; choose another --{role}")
+    lines = []
+    if roles.rating:
+        rating = found[roles.rating]
+        if rating.kind != "number":
+            raise BadInput(
+                f"the rating column {rating.name!r} holds {rating.kind}s; choose another --rating"
+            )
+        lines.append(f"liked_from = {_liked_from(rating)!r}   # from here on it was liked")
+    return lines + _item_lines(found[roles.item])
+
+
+def _liked_from(rating: Found) -> float:
+    """Return a rating in the upper part of the range, one that was given."""
+    mark = rating.low + _LIKED_SHARE * (rating.high - rating.low)
+    given = [value for value in rating.sample if value >= mark]
+    return min(given, default=mark)
+
+
+def _item_lines(item: Found) -> list[str]:
+    numbered = item.kind == "number" and item.whole and item.low >= 0 and not item.texts
+    if numbered and item.high - item.low < max(_SPARSE * item.distinct, _FEW_ITEMS):
+        return [
+            "# all items there can be; rows with others are quarantined",
+            f"first_item = {int(item.low)}",
+            f"last_item = {int(item.high)}",
+        ]
+    if item.overflown:
+        raise BadInput(
+            f"the item column {item.name!r} has more than {item.distinct - 1:,} different texts; "
+            "number the items from 0 on, and use the numbers"
+        )
+    words: Sequence[int | str] = sorted(item.words)
+    if numbered:
+        words = sorted({int(float(word)) for word in item.words})
+    return [
+        "# all items there can be; rows with others are quarantined",
+        f"items = {toml_value(words)}",
+    ]

@@ -8,13 +8,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dealfl.errors import BadInput
-from dealfl.jobs.proposals.drafting import Sizes, feature_lines, job_text, table_lines
-from dealfl.jobs.proposals.libsvm_proposal import libsvm_lines, survey_libsvm
-from dealfl.jobs.proposals.proposal import propose_table
-from dealfl.jobs.proposals.ratings_proposal import ratings_lines
-from dealfl.jobs.proposals.roles import Roles, guessed, looks_like_ratings, require_known
-from dealfl.jobs.proposals.sniffing import Sniffed, sniff
-from dealfl.jobs.proposals.survey import Found, survey
+from dealfl.jobs.proposals.drafting import (
+    Sizes,
+    feature_lines,
+    job_text,
+    libsvm_lines,
+    ratings_lines,
+    survey_libsvm,
+    table_lines,
+)
+from dealfl.jobs.proposals.proposal import (
+    Roles,
+    guessed,
+    looks_like_ratings,
+    propose_table,
+    require_known,
+)
+from dealfl.jobs.proposals.survey import Found, Sniffed, sniff, survey
 from dealfl.jobs.sources.columns import Cells
 from dealfl.jobs.toml_text import toml_value
 

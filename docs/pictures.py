@@ -12,7 +12,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from dealfl.report.page import write_page
+from dealfl.report import write_page
 from dealfl.runs import Result
 from dealfl.simulate import Document, fleet_of, run_fleet
 

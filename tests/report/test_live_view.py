@@ -33,7 +33,7 @@ def test_the_panel_shows_rounds_workers_quality_energy_and_what_was_forgotten() 
         view.show_progress(progress(7))
     shown = stream.getvalue()
     for words in ("digits", "deal (1 of 4)", "7 of 30", "40 awake, 3 of them selected, 5 asleep",
-                  "0.5000", "0.25 J computing, 2.0 J radio", "70 learned, 7 forgot"):  # fmt: skip
+                  "0.5000", "250 mJ computing, 2.00 J radio", "70 learned, 7 forgot"):  # fmt: skip
         assert words in shown
 
 
@@ -57,8 +57,8 @@ def test_lines_come_every_two_seconds_and_not_twice_the_same() -> None:
             view.show_progress(progress(tenth // 30))
     told = stream.getvalue().splitlines()
     assert told == [
-        "deal (1 of 4): round 0 of 30, quality 0.5000, 2.2 J",
-        "deal (1 of 4): round 1 of 30, quality 0.5000, 2.2 J",
+        "deal (1 of 4): round 0 of 30, quality 0.5000, 2.25 J",
+        "deal (1 of 4): round 1 of 30, quality 0.5000, 2.25 J",
     ]
 
 

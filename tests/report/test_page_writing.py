@@ -7,7 +7,7 @@ import pytest
 
 from dealfl.errors import DealError
 from dealfl.pages import Plot, escaped, page, plot_section, table, write_html
-from dealfl.report.page import write_page
+from dealfl.report import write_page
 from dealfl.runs import Result
 from tests.report.conftest import no_browser
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from dealfl.report.page import write_page
-from dealfl.report.words import less
+from dealfl.report import format_saving, write_page
 from dealfl.runs import Result
 from tests.report.browsing import Browsing, Opened
 from tests.report.results import EVIL, LINK, by_hand, crowd, hostile, nobody_came, nothing_happened
@@ -98,9 +97,9 @@ def test_the_figures_are_those_of_the_result(opened: Open, result: Result) -> No
     assert "equals that of central training, bit for bit" in text
     assert f"{100 * main.energy.radio_j / main.energy.whole_j:.0f} % of what the devices" in text
     figures = page.locator(".figure").all_inner_texts()
-    assert f"{main.quality:.3f}" in figures[0]
-    assert less(beside.compute_saved) in figures[1]
-    assert less(beside.whole_saved) in figures[2]
+    assert f"{main.quality:.4f}" in figures[0]
+    assert format_saving(beside.compute_saved) in figures[1]
+    assert format_saving(beside.whole_saved) in figures[2]
     assert "modelled" in figures[1]
     assert "modelled" in figures[2]
     rows = page.locator("table.plain tbody tr").all_inner_texts()

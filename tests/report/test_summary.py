@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from dealfl.report.summary import summary
+from dealfl.report import summarize
 from dealfl.runs import Result
 from dealfl.server.selection import OverPromise
 from tests.report.results import real_result
@@ -10,22 +10,22 @@ from tests.report.results import real_result
 
 def test_what_was_left_out_or_promised_too_often_is_said() -> None:
     result = real_result()
-    plain = summary(result)
+    plain = summarize(result)
     assert "left out" not in plain
-    assert "promised" not in plain
+    assert "guarantees" not in plain
     main = replace(
         result.main,
         quarantined=3,
         first_quarantined="line 7, column 'age': 'old' is not a number",
         over_promised=OverPromise(("w1", "w2"), promised=1.5, possible=1.0),
     )
-    told = summary(Result(result.job, (main, *result.outcomes[1:])))
-    assert "3 examples can not be used and were left out; the first: line 7, column 'age'" in told
+    told = summarize(Result(result.job, (main, *result.outcomes[1:])))
+    assert "3 examples cannot be used and were left out; the first: line 7, column 'age'" in told
     assert "1.50 picks a round, 1.00 possible: w1, w2" in told
 
 
 def test_whoever_is_not_exact_is_named() -> None:
     result = real_result()
     wrong = replace(result.outcomes[1], central_digest="another")
-    told = summary(Result(result.job, (result.main, wrong, *result.outcomes[2:])))
+    told = summarize(Result(result.job, (result.main, wrong, *result.outcomes[2:])))
     assert f"NOT EXACT: {wrong.scheme}" in told

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.cli import simulate
+from dealfl.cli.live import ProgressLine
 from dealfl.errors import BadInput
 from dealfl.simulate import Outcome, Progress, SweepProgress
 from tests.simulate.fleets import TEXT
@@ -103,9 +104,9 @@ def _progress(place: int) -> Progress:
 
 def _shown(stream: io.StringIO, moments: list[float]) -> str:
     clock = iter([0.0, *moments])
-    line = simulate._ProgressLine(stream, lambda: next(clock))
+    line = ProgressLine(stream, lambda: next(clock))
     for place, _ in enumerate(moments):
-        line.show(SweepProgress(1, 2, _progress(place)))
+        line.show_sweep(SweepProgress(1, 2, _progress(place)))
     line.clear()
     return stream.getvalue()
 
@@ -117,5 +118,5 @@ def test_progress_is_one_changing_line_on_a_terminal_and_few_lines_elsewhere() -
     assert "\n" not in live
     told = _shown(io.StringIO(), [1.0, 2.5, 4.0, 7.6])
     assert told.count("\n") == 2
-    assert "round 3 of 9, 3.0 h of virtual time, quality 0.5000" in told
+    assert "round 3 of 9, 3 h 0 min of virtual time, quality 0.5000" in told
     assert _shown(io.StringIO(), [0.5, 1.0]) == "", "a short simulation needs no progress"

@@ -1,4 +1,4 @@
-"""The live view of a job: a panel that changes on a terminal, a line now and then elsewhere."""
+"""Live progress: a panel or a line that changes on a terminal, lines now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
-    from dealfl.simulate import Outcome, Progress
+    from dealfl.simulate import Outcome, Progress, SweepProgress
 
-__all__ = ["LiveView", "PlainView", "view_for"]
+__all__ = ["LiveView", "PlainView", "ProgressLine", "view_for"]
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _TOLD_EVERY_S = 2.0
 _STILL_ALIVE_S = 8.0
 _SHOWN_EVERY_S = 0.1
+_CHANGED_EVERY_S = 0.2
+_LINE_EVERY_S = 5.0
+_LINE_AFTER_S = 2.0
 
 
 def view_for(stream: TextIO, title: str) -> LiveView | PlainView:
@@ -49,15 +52,17 @@ class PlainView:
         self._next_s, self._told_round = self._clock() + _TOLD_EVERY_S, -1
 
     def show_progress(self, progress: Progress) -> None:
-        """Say how far it is, if it is time to and there is something new, or after a while."""
+        """Print how far it is, if it is time to and there is something new, or after a while."""
+        from dealfl.report import format_energy, format_quality
+
         now_s = self._clock()
         new = progress.rounds != self._told_round or now_s >= self._next_s + _STILL_ALIVE_S
         if now_s >= self._next_s and new:
             self._next_s, self._told_round = now_s + _TOLD_EVERY_S, progress.rounds
-            quality = "" if progress.quality is None else f", quality {progress.quality:.4f}"
+            energy = format_energy(progress.compute_j + progress.radio_j)
             print(
-                f"{self._scheme}: round {progress.rounds} of {progress.of_rounds}{quality}, "
-                f"{progress.compute_j + progress.radio_j:.1f} J",
+                f"{self._scheme}: round {progress.rounds} of {progress.of_rounds}, "
+                f"quality {format_quality(progress.quality)}, {energy}",
                 file=self._stream,
                 flush=True,
             )
@@ -135,39 +140,36 @@ class LiveView:
         return Panel(rows, title=title, subtitle="Ctrl-C stops; --resume goes on", expand=False)
 
     def _lines(self) -> list[tuple[str, Any]]:
+        from dealfl.report import format_energy, format_quality
+
         lines: list[tuple[str, Any]] = []
         if self._progress is not None:
             lines += _present(self._progress, self._qualities)
         for outcome in self._done:
-            quality = "–" if outcome.quality is None else f"{outcome.quality:.4f}"
-            lines.append((outcome.scheme, f"{quality}  {outcome.energy.compute_j:.2f} J computing"))
+            quality, energy = format_quality(outcome.quality), outcome.energy.compute_j
+            lines.append((outcome.scheme, f"{quality}  {format_energy(energy)} computing"))
         return lines or [("", "reading the data …")]
 
 
 def _present(progress: Progress, qualities: list[float]) -> list[tuple[str, Any]]:
     from rich.progress_bar import ProgressBar
 
+    from dealfl.report import format_duration, format_energy, format_quality
+
     awake = progress.workers - progress.asleep
+    workers = f"{awake} awake, {progress.selected} of them selected, {progress.asleep} asleep"
+    computing, radio = format_energy(progress.compute_j), format_energy(progress.radio_j)
     last = progress.last
+    took = "–" if last is None else f"{format_duration(last.duration_s)}, by {last.reason}"
     return [
         ("rounds", f"{progress.rounds} of {progress.of_rounds}"),
         ("", ProgressBar(total=progress.of_rounds, completed=progress.rounds, width=44)),
-        (
-            "workers",
-            f"{awake} awake, {progress.selected} of them selected, {progress.asleep} asleep",
-        ),
-        ("quality", f"{sparkline(qualities)}  {_figure(progress.quality)}"),
-        (
-            "energy, modelled",
-            f"{progress.compute_j:.2f} J computing, {progress.radio_j:.1f} J radio",
-        ),
+        ("workers", workers),
+        ("quality", f"{sparkline(qualities)}  {format_quality(progress.quality)}"),
+        ("energy, modelled", f"{computing} computing, {radio} radio"),
         ("examples", f"{progress.learned:,} learned, {progress.evicted:,} forgotten"),
-        ("last round", "–" if last is None else f"{last.duration_s:.2f} s, by {last.reason}"),
+        ("last round", took),
     ]
-
-
-def _figure(quality: float | None) -> str:
-    return "–" if quality is None else f"{quality:.4f}"
 
 
 def sparkline(values: list[float], width: int = 32) -> str:
@@ -182,3 +184,50 @@ def sparkline(values: list[float], width: int = 32) -> str:
     low, high = min(shown), max(shown)
     span = (high - low) or 1.0
     return "".join(_BLOCKS[round((value - low) / span * (len(_BLOCKS) - 1))] for value in shown)
+
+
+class ProgressLine:
+    """One line that changes on a terminal; elsewhere a line every few seconds."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream, self._clock = stream, clock
+        self._live = stream.isatty()
+        self._next_s = clock() + (_CHANGED_EVERY_S if self._live else _LINE_AFTER_S)
+        self._width = 0
+
+    def show_sweep(self, progress: SweepProgress) -> None:
+        """Show how far a sweep is, if it is time to."""
+        self.show(lambda: _describe(progress))
+
+    def show(self, make: Callable[[], str]) -> None:
+        """Show a text, if it is time to."""
+        now_s = self._clock()
+        if now_s < self._next_s:
+            return
+        self._next_s = now_s + (_CHANGED_EVERY_S if self._live else _LINE_EVERY_S)
+        text = make()
+        if self._live:
+            self._stream.write("\r" + text.ljust(self._width))
+            self._width = len(text)
+        else:
+            self._stream.write(text + "\n")
+        self._stream.flush()
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._width:
+            self._stream.write("\r" + " " * self._width + "\r")
+            self._stream.flush()
+
+
+def _describe(progress: SweepProgress) -> str:
+    from dealfl.report import format_duration, format_quality
+
+    inside, which = progress.inside, ""
+    if progress.of_simulations > 1:
+        which = f"simulation {progress.simulation} of {progress.of_simulations}, "
+    return (
+        f"{which}round {inside.rounds} of {inside.of_rounds}, "
+        f"{format_duration(inside.virtual_s)} of virtual time, "
+        f"quality {format_quality(inside.quality)}"
+    )

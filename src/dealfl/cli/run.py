@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dealfl.jobs import Document
-    from dealfl.runs import Result, RunFolder
+    from dealfl.runs import RunFolder
     from dealfl.simulate import Fleet
 
 __all__ = ["add_parser"]
@@ -59,7 +59,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def _run(arguments: argparse.Namespace) -> int:
     from dealfl.cli.live import view_for
     from dealfl.memory import keep_freed_memory
-    from dealfl.report.page import write_page
+    from dealfl.report import summarize, write_page
     from dealfl.runs import Interrupted, Run, RunFolder, configure_logs
     from dealfl.simulate import fleet_of
 
@@ -83,7 +83,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(result.as_dict() | {"folder": str(folder.path)}, indent=2))
     else:
-        print(_summary(result, page))
+        print(f"{summarize(result)}\n\nReport: {page}")
     return 0 if result.exact else 1
 
 
@@ -155,12 +155,3 @@ def _command(arguments: argparse.Namespace) -> str:
     words += [f"--set {value}" for value in arguments.values]
     words += [f"--from {arguments.start_from}"] if arguments.start_from else []
     return " ".join(words + (["--alone"] if arguments.alone else []))
-
-
-# -- the summary --------------------------------------------------------------------------------
-
-
-def _summary(result: "Result", page: Path) -> str:
-    from dealfl.report.summary import summary
-
-    return f"{summary(result)}\n\nReport: {page}"

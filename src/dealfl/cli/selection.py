@@ -54,9 +54,9 @@ def run(
     clear()
     table = _told(result)
     if arguments.page:
-        from dealfl.simulate.laboratory import write_page
+        from dealfl.report import write_selection_page
 
-        write_page(result, table, Path(arguments.page))
+        write_selection_page(result, table, Path(arguments.page))
     print(json.dumps(_plain(result), indent=2) if arguments.json else table)
     if arguments.page and not arguments.json:
         print(f"\nplots: {arguments.page}")

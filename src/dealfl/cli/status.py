@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from dealfl.cli.tables import add_json, print_table, short_number
+from dealfl.cli.tables import add_json, print_table
 
 if TYPE_CHECKING:
     from dealfl.runs import RunStatus
@@ -79,10 +79,12 @@ def _print(status: "RunStatus", clear: bool) -> None:
 
 
 def _rows(status: "RunStatus") -> list[tuple[str, str]]:
+    from dealfl.report import format_energy, format_number
+
     states = ", ".join(f"{count} {state}" for state, count in status.workers.items() if count)
     flagged = f"; {status.flagged} flagged" if status.flagged else ""
-    pace = f"{short_number(status.updates_per_s)} updates/s, "
-    pace += f"{short_number(status.examples_per_s)} examples/s"
+    pace = f"{format_number(status.updates_per_s)} updates/s, "
+    pace += f"{format_number(status.examples_per_s)} examples/s"
     return [
         ("rounds", _rounds(status)),
         ("open round", _open_round(status)),
@@ -91,8 +93,8 @@ def _rows(status: "RunStatus") -> list[tuple[str, str]]:
         ("examples", f"{status.examples_learned:,} learned, {status.examples_evicted:,} evicted"),
         ("model", _model(status)),
         ("erasures", f"{status.erasures} asked for, {status.erasures_pending} pending"),
-        ("energy", f"{status.energy_j:,.1f} J, {status.energy_source}"),
-        ("reward", f"{short_number(status.mean_reward)} on average"),
+        ("energy", f"{format_energy(status.energy_j)}, {status.energy_source}"),
+        ("reward", f"{format_number(status.mean_reward)} on average"),
         ("pace", pace),
         *([("over-promised", status.over_promised)] if status.over_promised else []),
     ]

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from dealfl.cli.tables import add_json, ago, print_table, short_number
+from dealfl.cli.tables import add_json, print_table
 
 if TYPE_CHECKING:
     from dealfl.runs import WorkerStatus
@@ -67,7 +67,9 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _row(worker: "WorkerStatus", now_s: float) -> tuple[str, ...]:
-    heard = "-" if worker.heard_s is None else f"{ago(now_s - worker.heard_s)} ago"
+    from dealfl.report import format_age, format_energy, format_number
+
+    heard = "-" if worker.heard_s is None else f"{format_age(now_s - worker.heard_s)} ago"
     return (
         worker.name,
         worker.state,
@@ -78,8 +80,8 @@ def _row(worker: "WorkerStatus", now_s: float) -> tuple[str, ...]:
         str(worker.updates_waiting),
         heard,
         str(worker.selected),
-        short_number(worker.mean_reward),
-        f"{worker.energy_j:,.1f} J",
+        format_number(worker.mean_reward),
+        format_energy(worker.energy_j),
         worker.flag if worker.fits else f"{worker.flag} does not fit the job".strip(),
     )
 
@@ -109,11 +111,13 @@ def _cells(one: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _shown(value: object) -> str:
+    from dealfl.report import format_number
+
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return short_number(value) if isinstance(value, float) else str(value)
+    return format_number(value) if isinstance(value, float) else str(value)
 
 
 def _remove(arguments: argparse.Namespace) -> int:

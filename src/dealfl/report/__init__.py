@@ -1,1 +1,28 @@
-"""What a run looks like: summary, page and plots."""
+"""What a run looks like: summary, page and plots; numbers for people."""
+
+from dealfl.report.formats import (
+    format_age,
+    format_count,
+    format_duration,
+    format_energy,
+    format_number,
+    format_quality,
+    format_saving,
+)
+from dealfl.report.page import write_page
+from dealfl.report.selection_page import write_selection_page
+from dealfl.report.summary import summarize, summarize_setting
+
+__all__ = [
+    "format_age",
+    "format_count",
+    "format_duration",
+    "format_energy",
+    "format_number",
+    "format_quality",
+    "format_saving",
+    "summarize",
+    "summarize_setting",
+    "write_page",
+    "write_selection_page",
+]

@@ -6,20 +6,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dealfl.pages import Cell, Plot, details, escaped, page, plot_section, table, write_html
-from dealfl.report.cost_plots import cost_plots
+from dealfl.report.energy_plots import energy_plots
+from dealfl.report.formats import (
+    format_count,
+    format_duration,
+    format_energy,
+    format_quality,
+    format_saving,
+)
 from dealfl.report.phone_plots import phone_plots
 from dealfl.report.round_plots import round_plots
-from dealfl.report.words import (
-    counted,
-    duration,
-    joules,
-    less,
-    quality_text,
-    radio_sentence,
-    scheme_name,
-    terms,
-    verdict,
-)
+from dealfl.report.wording import explain_terms, radio_sentence, scheme_name, verdict
 from dealfl.runs import Result
 from dealfl.simulate import Outcome, Participant
 
@@ -35,7 +32,7 @@ def write_page(result: Result, path: str | Path) -> None:
         [
             _head(result),
             _section("Round by round", round_plots(result)),
-            _section("What it cost", cost_plots(result)),
+            _section("What it cost", energy_plots(result)),
             _section("Which phones worked", phone_plots(result)),
             "<h2>All schemes</h2>\n",
             _schemes(result),
@@ -60,8 +57,9 @@ def _head(result: Result) -> str:
     main = result.main
     others = ", ".join(scheme_name(one.scheme) for one in result.outcomes[1:])
     beside = f"The same phones and data were also run with {others}. " if others else ""
+    rounds = format_count(len(main.rounds), "round")
     about = (
-        f"{beside}{counted(len(main.rounds), 'round')}, {duration(main.virtual_s)} in all; "
+        f"{beside}{rounds}, {format_duration(main.virtual_s)} in all; "
         f"ended: {main.ended}. Learner {main.learner}, seed {main.seed}. "
         "Energy is modelled, not measured; time is virtual."
     )
@@ -79,13 +77,15 @@ def _figures(result: Result) -> list[str]:
     if beside is None and len(result.outcomes) > 1:
         beside = result.comparisons()[0]
     against = "nothing to compare with" if beside is None else f"than {scheme_name(beside.scheme)}"
-    operating = "" if beside is None else f"; operations alone {less(beside.operating_saved)}"
-    compute = less(None if beside is None else beside.compute_saved)
-    whole = less(None if beside is None else beside.whole_saved)
+    operating = (
+        "" if beside is None else f"; operations alone {format_saving(beside.operating_saved)}"
+    )
+    compute = format_saving(None if beside is None else beside.compute_saved)
+    whole = format_saving(None if beside is None else beside.whole_saved)
     digest = ("equal", "good") if main.exact else ("NOT EQUAL", "bad")
     tested = "on examples no phone has" if main.quality is not None else "not measured"
     return [
-        _figure(main.metric, quality_text(main.quality), tested),
+        _figure(main.metric, format_quality(main.quality), tested),
         _figure("energy for computing", compute, against + operating, tag="modelled"),
         _figure("energy of whole devices", whole, against, tag="modelled"),
         _figure(
@@ -121,15 +121,15 @@ def _scheme(outcome: Outcome) -> list[object]:
     low_j, high_j = energy.band_j
     return [
         scheme_name(outcome.scheme),
-        quality_text(outcome.quality),
+        format_quality(outcome.quality),
         f"{outcome.learned:,}",
         f"{outcome.evicted:,}",
         f"{energy.wake_ups:,}",
-        joules(energy.operating_j),
-        joules(energy.compute_j),
-        joules(energy.radio_j),
-        f"{joules(energy.whole_j)} ({joules(low_j)} to {joules(high_j)})",
-        duration(outcome.virtual_s),
+        format_energy(energy.operating_j),
+        format_energy(energy.compute_j),
+        format_energy(energy.radio_j),
+        f"{format_energy(energy.whole_j)} ({format_energy(low_j)} to {format_energy(high_j)})",
+        format_duration(outcome.virtual_s),
         f"{len(outcome.rounds):,}",
         "equal" if outcome.exact else "NOT EQUAL",
     ]
@@ -147,7 +147,7 @@ def _participants(main: Outcome) -> str:
     whom = "" if len(shown) == len(everyone) else f", the {len(shown):,} that spent the most"
     caption = f"What each phone did under {scheme_name(main.scheme)}{whom}; energy is modelled"
     rows = table(caption, head, [_participant(one) for one in shown], sortable=True)
-    return details(f"Every phone: {counted(len(everyone), 'phone')}", rows)
+    return details(f"Every phone: {format_count(len(everyone), 'phone')}", rows)
 
 
 def _participant(one: Participant) -> list[object]:
@@ -158,8 +158,8 @@ def _participant(one: Participant) -> list[object]:
         one.replied,
         one.learned,
         one.held,
-        Cell(joules(one.compute_j), one.compute_j),
-        Cell(joules(one.radio_j), one.radio_j),
+        Cell(format_energy(one.compute_j), one.compute_j),
+        Cell(format_energy(one.radio_j), one.radio_j),
         Cell(f"{one.battery:.1%}", one.battery),
     ]
 
@@ -173,6 +173,6 @@ def _settings(result: Result) -> str:
 def _terms(result: Result) -> str:
     listed = "".join(
         f"<dt>{escaped(word)}</dt><dd>{escaped(meaning)}</dd>\n"
-        for word, meaning in terms(result.outcomes).items()
+        for word, meaning in explain_terms(result.outcomes).items()
     )
     return f"<h2>What the words mean</h2>\n<dl>\n{listed}</dl>\n"

@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import fsum
 
 from dealfl.pages import COLOURS, Plot, told
-from dealfl.report.kinds import Kind, kinds
-from dealfl.report.words import energy_scale, labels, radio_sentence, scheme_name
+from dealfl.report.formats import energy_scale
+from dealfl.report.plotting import Trace, colour, label
+from dealfl.report.wording import radio_sentence, scheme_name
 from dealfl.runs import Result
+from dealfl.simulate import Participant
 
 __all__ = ["phone_plots"]
 
-Trace = dict[str, Any]
+_MOST_KINDS = 10
+_OTHERS = "other kinds"
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One kind of device; figures are means over its devices, the battery with its range."""
+
+    device: str
+    count: int
+    selected: float
+    compute_j: float
+    radio_j: float
+    battery: float
+    least_battery: float
+    most_battery: float
 
 
 def phone_plots(result: Result) -> list[Plot]:
     """Return what the phones did: wake-ups under all schemes, the rest under the main one."""
-    found = kinds(result.main.participants)
+    found = _kinds(result.main.participants)
     return [_wake_ups(result), _selected(result), _energy(result, found), _battery(result, found)]
 
 
-def _named(found: Sequence[Kind]) -> list[str]:
-    return [told(name) for name in labels(kind.device for kind in found).values()]
+def _named(found: Sequence[_Kind]) -> list[str]:
+    return [told(name) for name in label(kind.device for kind in found).values()]
 
 
 def _bar(x: Sequence[str], y: Sequence[float], name: str, place: int, form: str) -> Trace:
@@ -31,13 +50,13 @@ def _bar(x: Sequence[str], y: Sequence[float], name: str, place: int, form: str)
         "x": list(x),
         "y": list(y),
         "name": told(name),
-        "marker": {"color": COLOURS[place % len(COLOURS)]},
+        "marker": {"color": colour(place)},
         "hovertemplate": f"%{{x}}: %{{y:{form}}}",
     }
 
 
 def _wake_ups(result: Result) -> Plot:
-    names = [told(name) for name in labels(scheme_name(o.scheme) for o in result.outcomes).values()]
+    names = [told(name) for name in label(scheme_name(o.scheme) for o in result.outcomes).values()]
     everyone = [one.energy.wake_ups_of_everyone for one in result.outcomes]
     woken = [one.energy.wake_ups for one in result.outcomes]
     traces = [
@@ -55,9 +74,9 @@ def _wake_ups(result: Result) -> Plot:
 
 def _selected(result: Result) -> Plot:
     traces = []
-    names = labels(scheme_name(one.scheme) for one in result.outcomes)
+    names = label(scheme_name(one.scheme) for one in result.outcomes)
     for place, outcome in enumerate(result.outcomes):
-        found = kinds(outcome.participants)
+        found = _kinds(outcome.participants)
         times = [kind.selected for kind in found]
         if any(times):
             name = names[scheme_name(outcome.scheme)]
@@ -71,7 +90,7 @@ def _selected(result: Result) -> Plot:
     )
 
 
-def _energy(result: Result, found: Sequence[Kind]) -> Plot:
+def _energy(result: Result, found: Sequence[_Kind]) -> Plot:
     largest_j = max((kind.compute_j + kind.radio_j for kind in found), default=0.0)
     scale_j, unit = energy_scale(largest_j)
     names, form = _named(found), ".3s"
@@ -90,7 +109,7 @@ def _energy(result: Result, found: Sequence[Kind]) -> Plot:
     )
 
 
-def _battery(result: Result, found: Sequence[Kind]) -> Plot:
+def _battery(result: Result, found: Sequence[_Kind]) -> Plot:
     left = [100.0 * kind.battery for kind in found]
     bar = _bar(_named(found), left, "battery left", 2, ".1f")
     bar["error_y"] = {
@@ -106,4 +125,32 @@ def _battery(result: Result, found: Sequence[Kind]) -> Plot:
         traces=[bar] if found else [],
         layout={"yaxis": {"title": {"text": "% of full"}, "range": [0, 105]}},
         nothing="No phone took part.",
+    )
+
+
+def _kinds(participants: Iterable[Participant]) -> list[_Kind]:
+    """Return the mean device of each kind; rare kinds are put together."""
+    grouped: defaultdict[str, list[Participant]] = defaultdict(list)
+    for one in participants:
+        grouped[one.device].append(one)
+    if len(grouped) <= _MOST_KINDS:
+        return [_kind(device, group) for device, group in grouped.items()]
+    ordered = sorted(grouped.items(), key=lambda item: -len(item[1]))
+    shown, rest = ordered[: _MOST_KINDS - 1], ordered[_MOST_KINDS - 1 :]
+    others = [one for _, group in rest for one in group]
+    return [*(_kind(device, group) for device, group in shown), _kind(_OTHERS, others)]
+
+
+def _kind(device: str, group: Sequence[Participant]) -> _Kind:
+    count = len(group)
+    batteries = [one.battery for one in group]
+    return _Kind(
+        device=device,
+        count=count,
+        selected=sum(one.selected for one in group) / count,
+        compute_j=fsum(one.compute_j for one in group) / count,
+        radio_j=fsum(one.radio_j for one in group) / count,
+        battery=fsum(batteries) / count,
+        least_battery=min(batteries),
+        most_battery=max(batteries),
     )

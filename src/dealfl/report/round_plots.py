@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from dealfl.pages import Plot, told
-from dealfl.report.traces import NO_ROUNDS, ROUND, Trace, axis, colour, lines, thinned
-from dealfl.report.words import labels, quality_text, scheme_name
+from dealfl.report.formats import format_quality
+from dealfl.report.plotting import NO_ROUNDS, ROUND, Trace, axis, colour, label, lines, thin
+from dealfl.report.wording import scheme_name
 from dealfl.runs import Result
 from dealfl.simulate import Outcome, Round
 
@@ -28,14 +29,14 @@ def round_plots(result: Result) -> list[Plot]:
 def _quality(result: Result) -> Plot:
     metric = result.main.metric
     reached = ", ".join(
-        f"{scheme_name(one.scheme)} {quality_text(one.quality)}" for one in result.outcomes
+        f"{scheme_name(one.scheme)} {format_quality(one.quality)}" for one in result.outcomes
     )
     return Plot(
         title=f"How good the model is: {metric}",
         words=f"{metric[:1].upper()}{metric[1:]} after each round, on examples that no phone has. "
         f"In the end: {reached}.",
         traces=lines(result, lambda one: one.quality, ".3f"),
-        layout={"xaxis": ROUND, "yaxis": {"title": axis(told(labels([metric])[metric]))}},
+        layout={"xaxis": ROUND, "yaxis": {"title": axis(told(label([metric])[metric]))}},
         nothing="The quality was not measured after any round.",
     )
 
@@ -107,11 +108,11 @@ def _ticks_s(main: Outcome) -> list[float]:
 
 
 def _closings(rounds: Sequence[Round], place: int, reason: str) -> Trace:
-    closed = thinned([one for one in rounds if one.reason == reason])
+    closed = thin([one for one in rounds if one.reason == reason])
     return {
         "x": [one.number for one in closed],
         "y": [max(one.duration_s, _SHORTEST_S) for one in closed],
-        "name": told(labels([_REASONS.get(reason, reason)]).popitem()[1]),
+        "name": told(label([_REASONS.get(reason, reason)]).popitem()[1]),
         "mode": "markers",
         "marker": {"color": colour(place), "symbol": _SYMBOLS[place % len(_SYMBOLS)], "size": 8},
         "showlegend": True,

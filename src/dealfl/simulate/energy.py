@@ -83,24 +83,6 @@ class FleetEnergy:
             },
         }
 
-    def told(self) -> list[tuple[str, str]]:
-        """Return rows of name and figure for people; zero causes are left out."""
-        low, high = self.band_j
-        saved = self.savings
-        drawn = {name.replace("_", " "): j for name, j in self.by_cause_j.items() if j}
-        causes = [f"{name} {_joules(energy_j)}" for name, energy_j in drawn.items()]
-        return [
-            ("energy, modelled", f"{_joules(self.whole_j)} ({_joules(low)} to {_joules(high)})"),
-            ("  computing alone", _joules(self.compute_j)),
-            ("    for operations", _joules(self.operating_j)),
-            ("  radio and waking", _joules(self.radio_j)),
-            ("  by cause", ", ".join(causes) or "none"),
-            ("wake-ups", f"{self.wake_ups:,} of {self.wake_ups_of_everyone:,}"),
-            ("saved: fewer wake-ups", _joules(saved.fewer_wake_ups_j)),
-            ("saved: less work", _joules(saved.less_work_j)),
-            ("saved: slower clock", f"{_joules(saved.dvfs_j)}, {self.added_latency:.1%} more time"),
-        ]
-
 
 def fleet_energy(spendings: Iterable[Spent], wake_ups_of_everyone: int) -> FleetEnergy:
     """Return what a fleet spent together.
@@ -129,7 +111,3 @@ def fleet_energy(spendings: Iterable[Spent], wake_ups_of_everyone: int) -> Fleet
             dvfs_j=spent.fastest.total_j - whole.total_j,
         ),
     )
-
-
-def _joules(energy_j: float) -> str:
-    return f"{energy_j:,.1f} J" if abs(energy_j) >= 1.0 else f"{energy_j * 1000:,.1f} mJ"

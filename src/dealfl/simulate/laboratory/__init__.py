@@ -2,7 +2,6 @@
 
 from dealfl.simulate.laboratory.experiment import Course, Result, bound, run_laboratory
 from dealfl.simulate.laboratory.optimum import Optimum, optima
-from dealfl.simulate.laboratory.page import write_page
 from dealfl.simulate.laboratory.prediction_errors import (
     WrongChoices,
     judge_wrong_choices,
@@ -31,5 +30,4 @@ __all__ = [
     "preset_names",
     "read_laboratory",
     "run_laboratory",
-    "write_page",
 ]

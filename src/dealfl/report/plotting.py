@@ -1,17 +1,17 @@
-"""What several plots of a result share: lines of all schemes, colours, titles of axes."""
+"""What the plots of a result share: lines and bars, colours, labels, titles of axes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from dealfl.pages import COLOURS, told
-from dealfl.report.words import labels, scheme_name
+from dealfl.report.wording import scheme_name
 from dealfl.runs import Result
 from dealfl.simulate import Round
 
-__all__ = ["NO_ROUNDS", "ROUND", "Trace", "axis", "colour", "lines", "thinned"]
+__all__ = ["NO_ROUNDS", "ROUND", "Trace", "axis", "colour", "label", "lines", "thin"]
 
 Trace = dict[str, Any]
 
@@ -20,14 +20,15 @@ ROUND = {"title": {"text": "round", "standoff": 6}}
 
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _MOST_POINTS = 400
+_LONGEST_LABEL = 22
 
 
 def lines(result: Result, value: Callable[[Round], float | None], form: str) -> list[Trace]:
     """Return a line for each scheme; rounds of which nothing is known are left out."""
     traces = []
-    names = labels(scheme_name(one.scheme) for one in result.outcomes)
+    names = label(scheme_name(one.scheme) for one in result.outcomes)
     for place, outcome in enumerate(result.outcomes):
-        points = thinned(_known(outcome.rounds, value))
+        points = thin(_known(outcome.rounds, value))
         if points:
             style = {"color": colour(place), "dash": _DASHES[place % len(_DASHES)], "width": 2}
             traces.append(
@@ -51,7 +52,7 @@ def _known(
     return [(n, height) for n, height in found if height is not None and math.isfinite(height)]
 
 
-def thinned(points: Sequence[Any]) -> list[Any]:
+def thin(points: Sequence[Any]) -> list[Any]:
     """Return at most so many as a screen can show, the last one always."""
     step = -(-len(points) // _MOST_POINTS) or 1
     return list(points[::-step][::-1])
@@ -65,3 +66,16 @@ def axis(text: str) -> dict[str, Any]:
 def colour(place: int) -> str:
     """Return a colour for that place, the same in all plots."""
     return COLOURS[place % len(COLOURS)]
+
+
+def label(names: Iterable[str]) -> dict[str, str]:
+    """Return for each name a short one for plots; no two are the same.
+
+    >>> label(["a phone whose name is very long indeed", "mi"])
+    {'a phone whose name is very long indeed': 'a phone whose name is…', 'mi': 'mi'}
+    """
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        short = name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
+        found[name] = f"{short} ({len(found) + 1})" if short in found.values() else short
+    return found

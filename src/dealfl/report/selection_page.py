@@ -1,23 +1,25 @@
-"""One HTML file with the plots of a laboratory's result; it needs no network."""
+"""One HTML file with the plots of a selection laboratory; it needs no network."""
 
 from __future__ import annotations
 
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.pages import COLOURS, Plot, escaped, page, plot_section, told, write_html
-from dealfl.simulate.laboratory.experiment import Course, Result, bound
 
-__all__ = ["write_page"]
+if TYPE_CHECKING:
+    from dealfl.simulate.laboratory import Course, Result
+
+__all__ = ["write_selection_page"]
 
 Trace = dict[str, Any]
 
 
-def write_page(result: Result, table: str, path: Path) -> None:
+def write_selection_page(result: Result, table: str, path: Path) -> None:
     """Write the regret over time, the fractions against what was promised, and the table."""
     name = result.setting.plan.name
     body = (
@@ -28,6 +30,8 @@ def write_page(result: Result, table: str, path: Path) -> None:
 
 
 def _regret(result: Result) -> Plot:
+    from dealfl.simulate.laboratory import bound  # its optimizer is slow to import
+
     traces: list[Trace] = []
     for course, colour in zip(result.courses, cycle(COLOURS), strict=False):
         mean = course.regret.mean(axis=0)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dealfl.pages import Plot, told
-from dealfl.report.traces import NO_ROUNDS, ROUND, axis, colour, lines
-from dealfl.report.words import energy_scale, joules, labels, radio_sentence, scheme_name
+from dealfl.report.formats import energy_scale, format_energy
+from dealfl.report.plotting import NO_ROUNDS, ROUND, axis, colour, label, lines
+from dealfl.report.wording import radio_sentence, scheme_name
 from dealfl.runs import Result
 from dealfl.simulate import Outcome, Round
 
-__all__ = ["cost_plots"]
+__all__ = ["energy_plots"]
 
 _CAUSES = {
     "cpu": "processor",
@@ -20,7 +21,7 @@ _CAUSES = {
 }
 
 
-def cost_plots(result: Result) -> list[Plot]:
+def energy_plots(result: Result) -> list[Plot]:
     """Return what all schemes spent, on what, and where the main one saved."""
     return [
         _cumulative(
@@ -60,7 +61,7 @@ def _causes(result: Result) -> Plot:
     found = dict.fromkeys(
         cause for one in result.outcomes for cause, spent in one.energy.by_cause_j.items() if spent
     )
-    names = labels(scheme_name(one.scheme) for one in result.outcomes)
+    names = label(scheme_name(one.scheme) for one in result.outcomes)
     traces = [
         {
             "type": "bar",
@@ -99,7 +100,7 @@ def _savings(main: Outcome) -> Plot:
         "orientation": "h",
         "y": list(parts),
         "x": [part_j / scale_j for part_j in parts.values()],
-        "text": [joules(part_j) for part_j in parts.values()],
+        "text": [format_energy(part_j) for part_j in parts.values()],
         "textposition": "auto",
         "marker": {"color": colour(2)},
         "hoverinfo": "text",

@@ -90,8 +90,8 @@ def _run(arguments: argparse.Namespace) -> int:
 def _document(arguments: argparse.Namespace) -> "tuple[Document, str]":
     from dealfl.cli.simulate import read_values
     from dealfl.jobs import Document
-    from dealfl.jobs.toml_text import toml_document
     from dealfl.runs import default_job
+    from dealfl.settings import toml_document
 
     if arguments.job is None:
         text = default_job()

@@ -12,9 +12,9 @@ import numpy as np
 from dealfl.datasets import Domain, Task
 from dealfl.errors import BadInput
 from dealfl.features import MAPS, FeatureMap, feature_map
-from dealfl.jobs.document import Document
 from dealfl.jobs.settings import Kind, one_of, read_value, require_keys
 from dealfl.jobs.subject import Subject
+from dealfl.settings import Document
 
 __all__ = ["map_keys", "mapped_domain", "read_features"]
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dealfl.features import FeatureMap, feature_map
-from dealfl.jobs.document import Document
 from dealfl.jobs.job import Job
 from dealfl.jobs.mapping import mapped_domain, read_features
 from dealfl.jobs.sources.source import subject_of
 from dealfl.jobs.subject import Reading, Subject
 from dealfl.jobs.tuning import read_tuning
 from dealfl.learners import LEARNERS, Learner
+from dealfl.settings import Document
 
 __all__ = ["Plan", "plan_for", "plan_of"]
 

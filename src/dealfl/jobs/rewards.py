@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from dealfl.errors import BadInput
-from dealfl.jobs.document import Document
 from dealfl.jobs.settings import number, read_section, setting
 from dealfl.server import RewardWeights
+from dealfl.settings import Document
 
 __all__ = ["Rewards", "rewards_of"]
 

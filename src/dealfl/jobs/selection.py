@@ -7,10 +7,10 @@ from decimal import Decimal
 from typing import Any
 
 from dealfl.errors import BadInput
-from dealfl.jobs.document import Document
 from dealfl.jobs.job import Job
 from dealfl.jobs.settings import nearest
 from dealfl.server.selection import selector, settings_of
+from dealfl.settings import Document
 
 __all__ = ["selection_of"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from dealfl.jobs.document import Document
+from dealfl.settings import Document
 
 __all__ = [
     "Kind",

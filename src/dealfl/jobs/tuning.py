@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from dealfl.errors import BadInput
-from dealfl.jobs.document import Document
 from dealfl.jobs.lists import numbers, yes_no
 from dealfl.jobs.settings import Kind, nearest, number, read_value, text, whole
 from dealfl.learners import LEARNERS
+from dealfl.settings import Document
 
 __all__ = ["kind_of", "learner_keys", "read_tuning"]
 

@@ -14,11 +14,11 @@ from dealfl.jobs.rewards import Rewards
 from dealfl.jobs.settings import Kind, settings_of
 from dealfl.jobs.sources.columns import Bounded, WordColumn
 from dealfl.jobs.sources.source import SOURCES
-from dealfl.jobs.toml_text import toml_value
 from dealfl.jobs.tuning import kind_of, learner_keys
 from dealfl.learners import LEARNERS
 from dealfl.server.selection import SELECTORS
 from dealfl.server.selection import settings_of as selector_keys
+from dealfl.settings import toml_value
 from dealfl.simulate.arrivals import ARRIVALS
 from dealfl.simulate.availability import AVAILABILITIES
 from dealfl.simulate.config import Faults

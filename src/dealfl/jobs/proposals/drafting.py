@@ -13,7 +13,7 @@ from dealfl.jobs.proposals.survey import Found
 from dealfl.jobs.sources.columns import Bounded, Cells, WordColumn
 from dealfl.jobs.sources.libsvm_source import libsvm_chunks, pairs_of
 from dealfl.jobs.sources.watching import watched
-from dealfl.jobs.toml_text import toml_key, toml_value
+from dealfl.settings import toml_key, toml_value
 
 __all__ = [
     "Sizes",

@@ -26,7 +26,7 @@ from dealfl.jobs.proposals.proposal import (
 )
 from dealfl.jobs.proposals.survey import Found, Sniffed, sniff, survey
 from dealfl.jobs.sources.columns import Cells
-from dealfl.jobs.toml_text import toml_value
+from dealfl.settings import toml_value
 
 __all__ = ["Ask", "Start", "Wishes", "start"]
 

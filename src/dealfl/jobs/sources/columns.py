@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.jobs.document import Document
 from dealfl.jobs.lists import any_number, anything, labels, yes_no
 from dealfl.jobs.settings import read_section, setting, text
 from dealfl.jobs.sources.cells import day_of, is_missing, number_of
+from dealfl.settings import Document
 
 __all__ = ["Bounded", "Cells", "Column", "Vocabulary", "WordColumn", "read_column"]
 

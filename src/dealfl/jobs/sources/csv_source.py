@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.datasets import Dataset, Domain, Examples
-from dealfl.jobs.document import Document
 from dealfl.jobs.lists import labels, table, yes_no
 from dealfl.jobs.settings import number, setting, text
 from dealfl.jobs.sources.columns import Bounded, Cells, Vocabulary, WordColumn, read_column
@@ -23,6 +22,7 @@ from dealfl.jobs.sources.sifting import Reader, Sieve, ranked, read_moments, rea
 from dealfl.jobs.sources.tables import Layout
 from dealfl.jobs.sources.targets import CLASSES, TARGET_BOUND, require_one_target, supervised
 from dealfl.jobs.subject import Reading
+from dealfl.settings import Document
 
 __all__ = ["CsvSource"]
 

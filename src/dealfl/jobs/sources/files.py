@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dealfl.errors import BadInput
-from dealfl.jobs.document import Document
 from dealfl.jobs.lists import character, yes_no
 from dealfl.jobs.settings import nearest, one_of, text, whole
 from dealfl.jobs.sources.tables import Layout, names_of
+from dealfl.settings import Document
 
 __all__ = ["DELIMITER", "ENCODING", "FILE", "HEADER", "SKIP_LINES", "require_columns"]
 

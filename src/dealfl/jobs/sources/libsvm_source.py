@@ -14,7 +14,6 @@ from scipy import sparse
 
 from dealfl.datasets import Dataset, Domain, Examples
 from dealfl.errors import BadInput
-from dealfl.jobs.document import Document
 from dealfl.jobs.lists import labels, numbers
 from dealfl.jobs.settings import number, setting, whole
 from dealfl.jobs.sources.cells import number_of
@@ -24,6 +23,7 @@ from dealfl.jobs.sources.tables import Chunk, lines_of
 from dealfl.jobs.sources.targets import CLASSES, TARGET_BOUND, require_one_target, supervised
 from dealfl.jobs.sources.watching import LOG, watched
 from dealfl.jobs.subject import Reading
+from dealfl.settings import Document
 
 __all__ = ["LibsvmSource", "libsvm_chunks", "pairs_of"]
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from dealfl.datasets import Dataset, Examples, Task
 from dealfl.datasets.readers import Interactions
 from dealfl.errors import BadInput
-from dealfl.jobs.document import Document
 from dealfl.jobs.lists import any_number, labels, yes_no
 from dealfl.jobs.settings import setting, text, whole
 from dealfl.jobs.sources.columns import Bounded, Cells, Vocabulary
@@ -24,6 +23,7 @@ from dealfl.jobs.sources.quarantine import Quarantine
 from dealfl.jobs.sources.sifting import Reader, Sieve, ranked, read_moments, read_texts
 from dealfl.jobs.sources.tables import Layout
 from dealfl.jobs.subject import Reading
+from dealfl.settings import Document
 
 __all__ = ["RatingsSource"]
 

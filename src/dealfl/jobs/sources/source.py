@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from functools import partial
 
 from dealfl.datasets import CATALOG
-from dealfl.jobs.document import Document
 from dealfl.jobs.job import Job
 from dealfl.jobs.settings import one_of, read_variant
 from dealfl.jobs.sources.csv_source import CsvSource
 from dealfl.jobs.sources.libsvm_source import LibsvmSource
 from dealfl.jobs.sources.ratings_source import RatingsSource
 from dealfl.jobs.subject import Subject, catalogued_subject
+from dealfl.settings import Document
 
 __all__ = ["SOURCES", "Source", "subject_of"]
 

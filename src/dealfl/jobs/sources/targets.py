@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dealfl.datasets import Dataset, Domain, Task
-from dealfl.jobs.document import Document
+from dealfl.settings import Document
 
 __all__ = ["CLASSES", "TARGET_BOUND", "require_one_target", "supervised"]
 

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.errors import BadInput
-from dealfl.jobs.document import Document
 from dealfl.jobs.settings import (
     Kind,
     number,
@@ -24,6 +23,7 @@ from dealfl.jobs.settings import (
     text,
     whole,
 )
+from dealfl.settings import Document
 
 __all__ = [
     "Batteries", "DayNight", "Independent", "Laboratory", "Markov", "Policy", "Steady", "Workers",

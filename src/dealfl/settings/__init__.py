@@ -1,0 +1,45 @@
+"""The one settings language: how every section of every TOML file is declared, read and documented.
+
+A section is a frozen `msgspec.Struct`. A field annotated with `Annotated[type, Meta(…)]` is a key:
+its type says what the key takes, its description what the key means. The annotated parameters of a
+constructor are keys in the same way.
+"""
+
+from dealfl.settings.document import Document
+from dealfl.settings.reference import key_table
+from dealfl.settings.sections import (
+    FLAT,
+    check,
+    keys_of,
+    nearest,
+    read_keys,
+    read_section,
+    read_tables,
+    read_value,
+    read_variant,
+    require_keys,
+    settle,
+    tags_of,
+)
+from dealfl.settings.toml_text import toml_document, toml_key, toml_value
+from dealfl.settings.values import (
+    Amount,
+    As,
+    Count,
+    Fraction,
+    Labels,
+    Numbers,
+    OneOf,
+    Positive,
+    Share,
+    Text,
+    Whole,
+    takes,
+)
+
+__all__ = [
+    "FLAT", "Amount", "As", "Count", "Document", "Fraction", "Labels", "Numbers", "OneOf",
+    "Positive", "Share", "Text", "Whole", "check", "key_table", "keys_of", "nearest", "read_keys",
+    "read_section", "read_tables", "read_value", "read_variant", "require_keys", "settle",
+    "tags_of", "takes", "toml_document", "toml_key", "toml_value",
+]  # fmt: skip

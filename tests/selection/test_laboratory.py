@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.settings import Document
 from dealfl.server.selection import Candidate, FairUpperConfidence
 from dealfl.server.selection.saved_state import COLUMNS, Saved, packed, packed_names
+from dealfl.settings import Document
 from dealfl.simulate.laboratory import (
     Course,
     Laboratory,

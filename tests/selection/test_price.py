@@ -74,7 +74,7 @@ def test_who_is_overdue_is_woken_whatever_it_is_worth(name: str) -> None:
 
 @pytest.mark.parametrize("price", [-0.1, 1.1, "dear", True])
 def test_a_price_is_a_share(price: object) -> None:
-    with pytest.raises(BadInput, match="price="):
+    with pytest.raises(BadInput, match="price is"):
         made("fair_ucb", price=price)
 
 

@@ -287,18 +287,33 @@ def test_a_restart_continues_also_where_promises_were_cut() -> None:
 # -- settings -----------------------------------------------------------------------------------
 
 
+SHARES = "a number from 0 to 1, or a table, each value a number from 0 to 1"
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
     [
-        ("fair_ucb", {"eta": 0}, "eta=0: give a number above 0"),
-        ("fair_ucb", {"eta": math.nan}, "eta=nan: give a number above 0"),
-        ("fair_ucb", {"fairness": 1.5}, "fairness=1.5: give a number from 0 to 1"),
-        ("fair_ucb", {"fairness": {"a": "much"}}, "fairness.a='much': give a number from 0 to 1"),
-        ("thompson", {"seed": -1}, "seed=-1: give a whole number from 0 on"),
-        ("uniform", {"seed": 0.5}, "seed=0.5: give a whole number from 0 on"),
-        ("oort", {"weight_cap": 0}, "weight_cap=0: give a number above 0 to 1e+300"),
-        ("discounted", {"discount": 1.0}, "discount=1.0: give a number from 0.5 to 0.999999"),
-        ("everyone", {"eta": 1}, "everyone has no setting 'eta'; valid: none"),
+        ("fair_ucb", {"eta": 0}, "eta is 0; it takes a number > 0, or inf"),
+        ("fair_ucb", {"eta": math.nan}, "eta is nan; it takes a number > 0, or inf"),
+        ("fair_ucb", {"fairness": 1.5}, f"fairness is 1.5; it takes {SHARES}"),
+        (
+            "fair_ucb",
+            {"fairness": {"a": "much"}},
+            f"fairness is {{'a': 'much'}}; it takes {SHARES}",
+        ),
+        ("thompson", {"seed": -1}, "seed is -1; it takes a whole number ≥ 0"),
+        ("uniform", {"seed": 0.5}, "seed is 0.5; it takes a whole number ≥ 0"),
+        ("oort", {"weight_cap": 0}, "weight_cap is 0; it takes a number > 0"),
+        (
+            "discounted",
+            {"discount": 1.0},
+            "discount is 1.0; it takes a number from 0.5 to 0.999999",
+        ),
+        (
+            "everyone",
+            {"eta": 1},
+            "no key 'eta' for the selector everyone; it takes no keys; leave the section out",
+        ),
     ],
 )
 def test_bad_settings_are_refused_by_key_value_and_remedy(
@@ -323,7 +338,7 @@ def test_rounds_go_up_and_candidates_are_named_once() -> None:
         one.select(4, candidates(["a", "a"]), 1)
     with pytest.raises(BadInput, match="weight"):
         one.select(4, [Candidate("a", math.nan)], 1)
-    with pytest.raises(BadInput, match=r"reward=1\.5"):
+    with pytest.raises(BadInput, match=r"reward is 1\.5"):
         one.earned(3, "a", 1.5)
 
 

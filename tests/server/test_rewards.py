@@ -3,8 +3,7 @@
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.jobs import Document
-from dealfl.jobs.rewards import rewards_of
+from dealfl.jobs import Document, job_of
 from dealfl.power import PHONES, PhoneSpending, Training, cycles_of
 from dealfl.server.rewards import RewardWeights, reward, reward_parts
 
@@ -61,23 +60,23 @@ def test_sooner_more_and_cheaper_earns_more() -> None:
 
 def test_weights_are_read_from_a_job() -> None:
     text = "[rewards]\nspeed = 0.5\nenergy = 2\nhalf_data = 100\n"
-    read = rewards_of(Document.parse(text, "job.toml"))
+    read = job_of(Document.parse(text, "job.toml")).terms.rewards
     assert read == RewardWeights(speed=0.5, energy=2.0, half_data=100.0)
-    assert rewards_of(Document.parse("", "job.toml")) == PLAIN
+    assert job_of(Document.parse("", "job.toml")).terms.rewards == PLAIN
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("half_data = 0", "job.toml, line 2: rewards.half_data is 0; it takes a number above 0"),
+        ("half_data = 0", "job.toml, line 2: rewards.half_data is 0; it takes a number > 0"),
         (
             "half_dat = 1",
             "job.toml, line 2: no key 'half_dat' in rewards; did you mean 'half_data'",
         ),
-        ("speed = 0\nvolume = 0\nenergy = 0", "job.toml, line 1: reward weights must be from 0 on"),
+        ("speed = 0\nvolume = 0\nenergy = 0", "speed, volume and energy are all 0; at least one"),
     ],
 )
 def test_bad_weights_are_told_with_their_line(text: str, told: str) -> None:
     with pytest.raises(BadInput) as refused:
-        rewards_of(Document.parse(f"[rewards]\n{text}\n", "job.toml"))
+        job_of(Document.parse(f"[rewards]\n{text}\n", "job.toml"))
     assert told in str(refused.value)

@@ -1,40 +1,93 @@
-"""The section [job]: what is learned, how, and by when it is enough."""
+"""The sections [job], [rewards] and [selection]: what is learned, how, and by whom."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from dealfl.datasets import CATALOG
-from dealfl.jobs.settings import decimal, number, one_of, setting, share, text, whole
+from dealfl.server import RewardWeights, Terms
 from dealfl.server.selection import SELECTORS
+from dealfl.settings import (
+    FLAT,
+    Count,
+    Document,
+    Fraction,
+    OneOf,
+    Positive,
+    Text,
+    Whole,
+    keys_of,
+    read_keys,
+    read_section,
+)
 from dealfl.worker import SCHEMES
 
-__all__ = ["Job"]
+__all__ = ["Job", "job_of", "selection_of"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """What is learned, how, and by when it is enough; no `learner` means the dataset's first."""
+class Job(Struct, frozen=True, kw_only=True):
+    """What is learned, how, and when the job ends."""
 
-    dataset: str = setting(one_of(CATALOG), "")
-    name: str = setting(text(), "simulated")
-    learner: str = setting(text(), "")
-    scheme: str = setting(one_of(SCHEMES), "deal")
-    forget_fraction: str = setting(decimal(), "0.02")
-    rounds: int = setting(whole(1), 20)
-    workers_per_round: int = setting(whole(1), 10)
-    least_workers: int = setting(whole(1), 1)
-    least_waiting: int = setting(whole(1), 1)
-    longest_wait_s: float = setting(number(0.0), 86_400.0)
-    round_every_s: float = setting(number(0.0), 0.0)
-    over_select: float = setting(number(1.0), 1.0)
-    ttl_s: float = setting(number(0.0, above=True), 60.0)
-    selector: str = setting(one_of(SELECTORS), "uniform")
-    announce_every_s: float = setting(number(0.0, above=True), 60.0)
-    send_again_after_s: float = setting(number(0.0, above=True), 30.0)
-    battery_budget: float = setting(share(), 0.02)
-    tolerance: float = setting(number(0.0), 0.0)
-    patience: int = setting(whole(1), 3)
-    evaluate_every: int = setting(whole(1), 1)
-    longest_h: float = setting(number(0.0, above=True), 168.0)
-    seed: int = setting(whole(0), 0)
+    dataset: Annotated[
+        str, OneOf(CATALOG), Meta(description="dataset of the catalog; a [source] replaces it")
+    ] = ""
+    name: Annotated[Text, Meta(description="name of the job")] = "simulated"
+    learner: Annotated[
+        Text, Meta(description="name of the learner; by default the first that suits the task")
+    ] = ""
+    scheme: Annotated[
+        str,
+        OneOf(SCHEMES),
+        Meta(description="what a worker keeps, and whether it retrains from scratch"),
+    ] = "deal"
+    forget_fraction: Annotated[
+        Fraction,
+        Meta(description="share of the old examples that each training evicts, θ in the paper"),
+    ] = "0.02"
+    terms: Annotated[Terms, FLAT] = Terms()
+    selector: Annotated[
+        str, OneOf(SELECTORS), Meta(description="policy that selects the workers of a round")
+    ] = "uniform"
+    announce_every_s: Annotated[
+        Positive, Meta(description="time between two announcements of a worker")
+    ] = 60.0
+    send_again_after_s: Annotated[
+        Positive, Meta(description="time after which a worker repeats an unconfirmed message")
+    ] = 30.0
+    evaluate_every: Annotated[
+        Count, Meta(description="number of rounds between two tests of the model")
+    ] = 1
+    longest_h: Annotated[
+        Positive, Meta(description="virtual time after which the job ends in any case")
+    ] = 168.0
+    seed: Annotated[Whole, Meta(description="seed of all random draws")] = 0
+
+
+def job_of(document: Document) -> Job:
+    """Return the sections [job] and [rewards].
+
+    >>> text = "[job]\\nrounds = 3\\n[rewards]\\nspeed = 2"
+    >>> terms = job_of(Document.parse(text, "job.toml")).terms
+    >>> terms.rounds, terms.rewards.speed
+    (3, 2.0)
+    """
+    job = read_section(document, Job, "job")
+    terms = replace(
+        job.terms,
+        rewards=read_section(document, RewardWeights, "rewards"),
+        heard_within_s=3 * job.announce_every_s,
+    )
+    return replace(job, terms=terms)
+
+
+def selection_of(document: Document, job: Job) -> dict[str, Any]:
+    """Return the settings of a job's selector; its seed is the job's by default."""
+    made = SELECTORS[job.selector]
+    table = document.tables.get("selection", {})
+    settings = read_keys(document, made, "selection", table)
+    if "seed" in keys_of(made):
+        settings.setdefault("seed", job.seed)
+    return settings

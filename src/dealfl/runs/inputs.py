@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from dealfl.errors import BadInput
 from dealfl.features import FeatureMap
 from dealfl.jobs import Document, Quarantined
-from dealfl.jobs.settings import read_variant
 from dealfl.jobs.sources.cells import number_of
 from dealfl.jobs.sources.columns import Bounded, Cells, Column, read_column
 from dealfl.jobs.sources.csv_source import CsvSource
-from dealfl.jobs.sources.source import SOURCES
+from dealfl.jobs.sources.source import source_of
 from dealfl.jobs.sources.tables import Chunk, Layout, chunks
 from dealfl.learners import Learner
 from dealfl.runs.rebuilding import plan_without_data
@@ -137,7 +136,7 @@ def inputs_of(learner: Learner, document: Document | None) -> Inputs:
             f"{document.name} is for a {made.learner}, and the model is a {learner.name}"
         )
     if "source" in document.tables:
-        source = read_variant(document, SOURCES, "source", "format", "csv")
+        source = source_of(document)
         if isinstance(source, CsvSource):
             return _from_table(document, source, made.feature_map)
     domain = made.subject.dataset.domain

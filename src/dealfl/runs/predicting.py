@@ -12,11 +12,10 @@ import numpy as np
 
 from dealfl.errors import BadInput
 from dealfl.jobs import Document, Quarantined
-from dealfl.jobs.settings import read_variant
 from dealfl.jobs.sources.columns import Bounded, Cells, Vocabulary
 from dealfl.jobs.sources.ratings_source import RatingsSource
 from dealfl.jobs.sources.sifting import Reader, read_texts
-from dealfl.jobs.sources.source import SOURCES
+from dealfl.jobs.sources.source import source_of
 from dealfl.jobs.sources.tables import Chunk, Layout
 from dealfl.learners import HistoryLearner, RowLearner
 from dealfl.runs.inputs import inputs_of, placed
@@ -89,7 +88,7 @@ class _Meetings:
     @classmethod
     def of(cls, document: Document | None, n_items: int) -> _Meetings:
         if document is not None and "source" in document.tables:
-            source = read_variant(document, SOURCES, "source", "format", "csv")
+            source = source_of(document)
             if isinstance(source, RatingsSource):
                 items = len(source.items) or source.last_item - source.first_item + 1
                 if items != n_items:

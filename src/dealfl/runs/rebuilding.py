@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from dealfl.errors import BadInput, Incompatible, unknown_name
-from dealfl.jobs import Document, Job, Plan, Reading, Subject
+from dealfl.jobs import Document, Plan, Reading, Subject, job_of
 from dealfl.jobs.plan import plan_for
-from dealfl.jobs.settings import read_section, read_variant
 from dealfl.jobs.sources.columns import read_column
 from dealfl.jobs.sources.csv_source import CsvSource
-from dealfl.jobs.sources.source import SOURCES, subject_of
+from dealfl.jobs.sources.source import source_of, subject_of
 from dealfl.learners import LEARNERS, Learner
 from dealfl.schema import Schema
 
-__all__ = ["job_of", "learner_for", "learner_of", "plan_without_data"]
-
-
-def job_of(document: Document) -> Job:
-    """Return the section [job] of a job file."""
-    return read_section(document, Job, "job", document.tables.get("job", {}))
+__all__ = ["learner_for", "learner_of", "plan_without_data"]
 
 
 def plan_without_data(document: Document) -> Plan:
@@ -31,7 +26,7 @@ def plan_without_data(document: Document) -> Plan:
     job = job_of(document)
     if "source" not in document.tables:
         return plan_for(document, job, subject_of(document, job))
-    source = read_variant(document, SOURCES, "source", "format", "csv")
+    source = source_of(document)
     if isinstance(source, CsvSource):
         columns = tuple((n, read_column(document, n, t)) for n, t in source.columns.items())
         source = replace(source, features=columns)

@@ -9,11 +9,10 @@ from functools import partial
 from typing import Any
 
 from dealfl.errors import BadInput, unknown_name
-from dealfl.jobs import Document
-from dealfl.jobs.selection import selection_of
+from dealfl.jobs import Document, job_of, selection_of
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.reading import require_alone
-from dealfl.runs.rebuilding import job_of, learner_for
+from dealfl.runs.rebuilding import learner_for
 from dealfl.runs.status import RunStatus, read_status
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Candidate, Selector, selector
@@ -90,8 +89,9 @@ def remove_worker(run: RunFolder, worker: str) -> Removal:
         document = run.document()
         empty = learner_for(Statistics.from_bytes(total).schema, document)
         kind: Any = type(empty)
-        # as many rounds as there were: none is opened, since nobody would hear of it
-        terms = Terms(rounds=ledger.last_round(), release_batch=2**31)
+        # no round is opened, since no worker would hear of it
+        rounds = max(ledger.last_round(), 1)
+        terms = Terms(rounds=rounds, least_workers=2**31, release_batch=2**31)
         server = Server(
             status.job, partial(kind, **empty.settings), ledger, terms, _selector(document)
         )

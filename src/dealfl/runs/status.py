@@ -219,7 +219,7 @@ class _Look:
             job=str(self._job.get("name", "")),
             now_s=self._now_s,
             rounds_closed=len(closed),
-            rounds_asked=self._job.get("rounds", Job().rounds) if self._job else None,
+            rounds_asked=self._job.get("rounds", Job().terms.rounds) if self._job else None,
             rounds_by_reason={reason: reasons.count(reason) for reason in sorted(set(reasons))},
             last_reason=reasons[-1] if reasons else "",
             round_s=spent_s,

@@ -8,40 +8,52 @@ worker is not blamed for a training that took more because it learned more.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from dealfl.errors import BadInput
+from dealfl.settings import Amount, Positive, settle
 
 __all__ = ["RewardWeights", "reward", "reward_parts"]
 
 
-@dataclass(frozen=True, slots=True)
-class RewardWeights:
-    """How much speed, data and saved energy weigh, and what of each counts half.
+class RewardWeights(Struct, frozen=True):
+    """The weights of speed, data and saved energy, and the value of each that counts half.
 
-    `half_time` is a share of the time to live; with 0 speed is plainly 1 − t/TTL, as in the paper.
-    With `half_example_j` above 0 it is the energy an example took that counts, and not
-    `half_energy_j`; it also enters what a worker is worth in advance.
+    With `half_example_j` above 0 the energy of an example counts instead of `half_energy_j`; it is
+    then also part of a worker's weight in the selection.
     """
 
-    speed: float = 1.0
-    volume: float = 1.0
-    energy: float = 1.0
-    half_time: float = 0.05
-    half_data: float = 20.0
-    half_energy_j: float = 0.3
-    half_example_j: float = 0.0
+    speed: Annotated[Amount, Meta(description="weight of a prompt reply")] = 1.0
+    volume: Annotated[Amount, Meta(description="weight of many examples")] = 1.0
+    energy: Annotated[Amount, Meta(description="weight of low energy")] = 1.0
+    half_time: Annotated[
+        Amount,
+        Meta(
+            description="share of the time to live after which speed counts half; "
+            "0: speed is 1 − t/TTL, as in the paper"
+        ),
+    ] = 0.05
+    half_data: Annotated[
+        Positive, Meta(description="number of examples with which volume counts half")
+    ] = 20.0
+    half_energy_j: Annotated[
+        Positive, Meta(description="energy of a training with which energy counts half")
+    ] = 0.3
+    half_example_j: Annotated[
+        Amount,
+        Meta(
+            description="energy per example with which energy counts half, here and in a worker's "
+            "weight; 0: the energy of the whole training counts, in the reward only"
+        ),
+    ] = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse weights that can not be averaged."""
-        weights = (self.speed, self.volume, self.energy)
-        if min(weights) < 0 or sum(weights) <= 0:
-            raise BadInput(f"reward weights must be from 0 on and not all 0, not {weights}")
-        if self.half_time < 0 or self.half_data <= 0 or self.half_energy_j <= 0:
-            raise BadInput("half_time must be from 0 on, half_data and half_energy_j above 0")
-        if not 0 <= self.half_example_j < math.inf:
-            raise BadInput(f"half_example_j must be from 0 on, not {self.half_example_j}")
+        """Refuse weights that cannot be averaged."""
+        settle(self)
+        if not self.speed + self.volume + self.energy > 0:
+            raise BadInput("speed, volume and energy are all 0; at least one must be above 0")
 
 
 def reward(

@@ -2,48 +2,63 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from dealfl.errors import BadInput
 from dealfl.server.rewards import RewardWeights
+from dealfl.settings import Amount, Count, Positive, Share, settle
 
 __all__ = ["Terms"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """How many workers, how long, and when it is enough."""
+class Terms(Struct, frozen=True, kw_only=True):
+    """How many workers take part, for how long, and when the job ends."""
 
-    rounds: int = 20
-    workers_per_round: int = 10
-    least_workers: int = 1  # a round does not open for fewer
-    least_waiting: int = 1  # a worker is not woken for fewer examples,
-    longest_wait_s: float = 86_400.0  # unless they have waited for so long
-    round_every_s: float = 0.0  # whom to wake is decided no more often
-    over_select: float = 1.0
-    ttl_s: float = 60.0
+    rounds: Annotated[Count, Meta(description="number of rounds after which the job ends")] = 20
+    workers_per_round: Annotated[Count, Meta(description="workers that a round needs")] = 10
+    least_workers: Annotated[
+        Count, Meta(description="a round does not open for fewer available workers")
+    ] = 1
+    least_waiting: Annotated[
+        Count,
+        Meta(description="a worker is not woken for fewer examples, unless they waited too long"),
+    ] = 1
+    longest_wait_s: Annotated[
+        Amount, Meta(description="after this time a worker is woken for any number of examples")
+    ] = 86_400.0
+    round_every_s: Annotated[
+        Amount,
+        Meta(description="shortest time between two rounds; 0 opens one whenever it can"),
+    ] = 0.0
+    over_select: Annotated[
+        float,
+        Meta(ge=1, description="factor of additional workers selected, for those that stay silent"),
+    ] = 1.0
+    ttl_s: Annotated[Positive, Meta(description="time to live of a round")] = 60.0
     heard_within_s: float = 180.0
-    battery_budget: float = 0.02  # of the capacity, in 24 hours
-    tolerance: float = 0.0  # of the model's relative change; 0 never converges
-    patience: int = 3
+    battery_budget: Annotated[
+        Share, Meta(description="share of a battery that may be spent in 24 hours")
+    ] = 0.02
+    tolerance: Annotated[
+        Amount,
+        Meta(description="relative change of the model below which it has converged; 0: never"),
+    ] = 0.0
+    patience: Annotated[
+        Count, Meta(description="consecutive rounds that must stay below the tolerance")
+    ] = 3
     release_batch: int = 1
     release_deadline_s: float = 86_400.0
-    rewards: RewardWeights = field(default_factory=RewardWeights)
+    rewards: RewardWeights = RewardWeights()
 
     def __post_init__(self) -> None:
         """Refuse terms under which no round could ever close."""
-        least = min(self.workers_per_round, self.least_workers, self.patience, self.least_waiting)
-        if least < 1 or self.rounds < 0:
-            raise BadInput(
-                "rounds, workers_per_round, least_workers, least_waiting and patience must be "
-                "counts"
-            )
-        if not (self.longest_wait_s >= 0 and self.round_every_s >= 0):
-            raise BadInput("longest_wait_s and round_every_s must be from 0 on")
-        if not (self.ttl_s > 0 and self.heard_within_s > 0 and self.over_select >= 1):
-            raise BadInput("ttl_s and heard_within_s must be above 0, over_select at least 1")
+        settle(self)
+        if not self.heard_within_s > 0:
+            raise BadInput(f"heard_within_s is {self.heard_within_s}; it takes a number > 0")
 
     @property
     def selected(self) -> int:
-        """How many workers are asked in a round."""
+        """How many workers are selected for a round."""
         return round(self.workers_per_round * self.over_select)

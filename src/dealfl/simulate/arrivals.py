@@ -7,14 +7,27 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, ClassVar, Protocol
 
-from dealfl.jobs.settings import number, setting, share, whole
+from msgspec import Meta, Struct
+
+from dealfl.settings import Count, Positive, Share
 
 __all__ = ["ARRIVALS", "Arrival", "AtOnce", "EachRound", "Poisson", "Steady"]
 
 _HOUR_S = 3_600.0
+
+InitialShare = Annotated[Share, Meta(description="share of the examples present at the start")]
+Rate = Annotated[Positive, Meta(description="examples that reach each worker in an hour")]
+Batch = Annotated[Count, Meta(description="examples that arrive together")]
+Spread = Annotated[
+    float,
+    Meta(
+        ge=0,
+        le=5,
+        description="how much workers differ: standard deviation of the logarithm of their rates",
+    ),
+]
 
 
 class Arrival(Protocol):
@@ -32,24 +45,24 @@ class Arrival(Protocol):
         """Yield moments, and how many examples come then, for as long as there are some."""
 
 
-@dataclass(frozen=True, slots=True)
-class AtOnce:
+class AtOnce(Struct, frozen=True, tag_field="pattern", tag="at_once"):
     """Everything is there at the start."""
 
-    initial_share: float = setting(share(), 1.0)
-    each_round = 0
+    initial_share: InitialShare = 1.0
+    each_round: ClassVar[int] = 0
 
     def times(self, draw: random.Random) -> Iterator[tuple[float, int]]:  # noqa: ARG002
         """Yield nothing."""
         yield from ()
 
 
-@dataclass(frozen=True, slots=True)
-class EachRound:
+class EachRound(Struct, frozen=True, tag_field="pattern", tag="each_round"):
     """Some come whenever a round is opened."""
 
-    initial_share: float = setting(share(), 0.2)
-    examples_per_round: int = setting(whole(1), 1)
+    initial_share: InitialShare = 0.2
+    examples_per_round: Annotated[
+        Count, Meta(description="examples that reach each worker when a round opens")
+    ] = 1
 
     @property
     def each_round(self) -> int:
@@ -61,15 +74,14 @@ class EachRound:
         yield from ()
 
 
-@dataclass(frozen=True, slots=True)
-class Steady:
+class Steady(Struct, frozen=True, tag_field="pattern", tag="steady"):
     """The same number comes after the same time, from a random moment of the first period on."""
 
-    initial_share: float = setting(share(), 0.2)
-    examples_per_hour: float = setting(number(0.0, above=True), 1.0)
-    batch: int = setting(whole(1), 1)
-    spread: float = setting(number(0.0, most=5.0), 0.0)
-    each_round = 0
+    initial_share: InitialShare = 0.2
+    examples_per_hour: Rate = 1.0
+    batch: Batch = 1
+    spread: Spread = 0.0
+    each_round: ClassVar[int] = 0
 
     def times(self, draw: random.Random) -> Iterator[tuple[float, int]]:
         """Yield equal steps."""
@@ -80,15 +92,14 @@ class Steady:
             now_s += gap_s
 
 
-@dataclass(frozen=True, slots=True)
-class Poisson:
+class Poisson(Struct, frozen=True, tag_field="pattern", tag="poisson"):
     """They come at random, independent of each other."""
 
-    initial_share: float = setting(share(), 0.2)
-    examples_per_hour: float = setting(number(0.0, above=True), 1.0)
-    batch: int = setting(whole(1), 1)
-    spread: float = setting(number(0.0, most=5.0), 0.0)
-    each_round = 0
+    initial_share: InitialShare = 0.2
+    examples_per_hour: Rate = 1.0
+    batch: Batch = 1
+    spread: Spread = 0.0
+    each_round: ClassVar[int] = 0
 
     def times(self, draw: random.Random) -> Iterator[tuple[float, int]]:
         """Yield exponential steps."""
@@ -104,9 +115,9 @@ def _rate(mean: float, spread: float, draw: random.Random) -> float:
     return mean * draw.lognormvariate(-spread * spread / 2, spread) if spread else mean
 
 
-ARRIVALS: dict[str, type[AtOnce | EachRound | Poisson | Steady]] = {
-    "at_once": AtOnce,
-    "each_round": EachRound,
-    "steady": Steady,
-    "poisson": Poisson,
-}
+ARRIVALS: tuple[type[AtOnce | EachRound | Poisson | Steady], ...] = (
+    AtOnce,
+    EachRound,
+    Steady,
+    Poisson,
+)

@@ -6,19 +6,21 @@ import csv
 import math
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from msgspec import Meta, Struct
 
 from dealfl.errors import BadInput
-from dealfl.jobs.settings import number, setting, text
+from dealfl.settings import Positive, Text
 
 __all__ = ["AVAILABILITIES", "Always", "Availability", "DayNight", "Independent", "Markov", "Trace"]
 
 _DAY_S = 86_400.0
 _HOUR_S = 3_600.0
 Interval = tuple[float, float]
+Hour = Annotated[float, Meta(ge=0, le=24)]
 
 
 class Availability(Protocol):
@@ -31,8 +33,7 @@ class Availability(Protocol):
         """Return it with its files read, for so many workers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Always:
+class Always(Struct, frozen=True, tag_field="kind", tag="always"):
     """Everybody is always awake.
 
     >>> list(Always().awake(0, random.Random(1)))
@@ -48,12 +49,13 @@ class Always:
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class Independent:
+class Independent(Struct, frozen=True, tag_field="kind", tag="iid"):
     """In each slot of time a worker is awake with the same probability, whatever was before."""
 
-    probability: float = setting(number(0.0, most=1.0, above=True))
-    slot_s: float = setting(number(0.0, above=True), 600.0)
+    probability: Annotated[
+        float, Meta(gt=0, le=1, description="probability of being awake in a slot")
+    ]
+    slot_s: Annotated[Positive, Meta(description="length of a slot")] = 600.0
 
     def awake(self, worker: int, draw: random.Random) -> Iterator[Interval]:  # noqa: ARG002
         """Yield runs of slots."""
@@ -78,12 +80,11 @@ def _geometric(draw: random.Random, probability: float) -> int:
     return int(math.log(1.0 - draw.random()) / math.log(probability))
 
 
-@dataclass(frozen=True, slots=True)
-class Markov:
+class Markov(Struct, frozen=True, tag_field="kind", tag="markov"):
     """Being awake and being away last exponentially long; it begins in its stationary state."""
 
-    up_s: float = setting(number(0.0, above=True))
-    down_s: float = setting(number(0.0, above=True))
+    up_s: Annotated[Positive, Meta(description="mean time for which a worker is awake")]
+    down_s: Annotated[Positive, Meta(description="mean time for which a worker is asleep")]
 
     def awake(self, worker: int, draw: random.Random) -> Iterator[Interval]:  # noqa: ARG002
         """Yield the intervals of a chain in continuous time."""
@@ -100,18 +101,19 @@ class Markov:
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class DayNight:
+class DayNight(Struct, frozen=True, tag_field="kind", tag="daynight"):
     """Awake from one hour of the day to another, each worker earlier or later by some spread.
 
     >>> [interval for interval, _ in zip(DayNight(22, 6).awake(0, random.Random(1)), range(2))]
     [(0.0, 21600.0), (79200.0, 108000.0)]
     """
 
-    from_h: float = setting(number(0.0, most=24.0))
-    to_h: float = setting(number(0.0, most=24.0))
-    spread_h: float = setting(number(0.0, most=12.0), 0.0)
-    start_h: float = setting(number(0.0, most=24.0), 0.0)
+    from_h: Annotated[Hour, Meta(description="hour of the day from which workers are awake")]
+    to_h: Annotated[Hour, Meta(description="hour of the day until which workers are awake")]
+    spread_h: Annotated[
+        float, Meta(ge=0, le=12, description="hours by which a worker is earlier or later at most")
+    ] = 0.0
+    start_h: Annotated[Hour, Meta(description="hour of the day at which virtual time begins")] = 0.0
 
     def awake(self, worker: int, draw: random.Random) -> Iterator[Interval]:  # noqa: ARG002
         """Yield one interval a day; virtual time begins at `start_h`."""
@@ -131,15 +133,16 @@ class DayNight:
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Struct, frozen=True, tag_field="kind", tag="trace"):
     """Awake as a file says: a CSV of worker, from_s, to_s, with these names in the first row.
 
     The first name in the file stands for the first worker of the fleet, and so on.
     """
 
-    file: str = setting(text())
-    intervals: tuple[tuple[Interval, ...], ...] = field(default=(), repr=False)
+    file: Annotated[
+        Text, Meta(description="CSV file of worker, from_s, to_s; relative to the job file")
+    ]
+    intervals: tuple[tuple[Interval, ...], ...] = ()
 
     def awake(self, worker: int, draw: random.Random) -> Iterator[Interval]:  # noqa: ARG002
         """Yield what the file says of a worker."""
@@ -189,10 +192,10 @@ def _checked(name: str, intervals: list[Interval], path: Path) -> tuple[Interval
     return tuple(ordered)
 
 
-AVAILABILITIES: dict[str, type[Always | DayNight | Independent | Markov | Trace]] = {
-    "always": Always,
-    "iid": Independent,
-    "markov": Markov,
-    "daynight": DayNight,
-    "trace": Trace,
-}
+AVAILABILITIES: tuple[type[Always | DayNight | Independent | Markov | Trace], ...] = (
+    Always,
+    Independent,
+    Markov,
+    DayNight,
+    Trace,
+)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dealfl.server import Ledger, Server, Terms
+from dealfl.server import Ledger, Server
 from dealfl.server.selection import selector
 from dealfl.simulate.config import Fleet
 from dealfl.simulate.devices import Devices
@@ -50,7 +50,7 @@ def build(fleet: Fleet, split: Split, ledger: Ledger) -> Parts:
         fleet.job.name,
         split.make,
         ledger,
-        _terms(fleet),
+        fleet.job.terms,
         selector(fleet.job.selector, fleet.selection),
     )
     return Parts(server, workers, journals, equipment, devices)
@@ -84,25 +84,6 @@ def _worker(
         send_again_after_s=job.send_again_after_s,
         device=equipment.device,
         least_battery=group.least_battery,
-    )
-
-
-def _terms(fleet: Fleet) -> Terms:
-    job = fleet.job
-    return Terms(
-        rounds=job.rounds,
-        workers_per_round=job.workers_per_round,
-        least_workers=job.least_workers,
-        least_waiting=job.least_waiting,
-        longest_wait_s=job.longest_wait_s,
-        round_every_s=job.round_every_s,
-        over_select=job.over_select,
-        ttl_s=job.ttl_s,
-        heard_within_s=3 * job.announce_every_s,
-        battery_budget=job.battery_budget,
-        tolerance=job.tolerance,
-        patience=job.patience,
-        rewards=fleet.rewards,
     )
 
 

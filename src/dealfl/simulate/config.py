@@ -6,14 +6,14 @@ import hashlib
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
 
 from dealfl.datasets import Task
-from dealfl.jobs import Document, Job, Plan, plan_of
-from dealfl.jobs.rewards import rewards_of
-from dealfl.jobs.selection import selection_of
-from dealfl.jobs.settings import nearest, number, read_section, read_variant, setting, share
-from dealfl.server import RewardWeights
+from dealfl.jobs import Document, Job, Plan, job_of, plan_of, selection_of
+from dealfl.settings import Amount, Share, nearest, read_section, read_variant
 from dealfl.simulate.arrivals import ARRIVALS, Arrival
 from dealfl.simulate.availability import AVAILABILITIES, Availability
 from dealfl.simulate.dealing import DEALINGS, Dealing
@@ -24,17 +24,20 @@ __all__ = ["Faults", "Fleet", "fleet_of", "read_fleet"]
 _MOST_WORKERS = 100_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Faults:
-    """What goes wrong: workers that vanish or straggle in a round, and messages on their way."""
+class Faults(Struct, frozen=True, kw_only=True):
+    """What goes wrong: workers that vanish or straggle in a round, and messages in transit."""
 
-    dropout_share: float = setting(share(), 0.0)
-    straggler_share: float = setting(share(), 0.0)
-    straggler_factor: float = setting(number(1.0), 10.0)
-    loss: float = setting(share(), 0.0)
-    repetition: float = setting(share(), 0.0)
-    shortest_delay_s: float = setting(number(0.0), 0.0)
-    longest_delay_s: float = setting(number(0.0), 0.0)
+    dropout_share: Annotated[
+        Share, Meta(description="share of assigned workers that vanish until the deadline")
+    ] = 0.0
+    straggler_share: Annotated[Share, Meta(description="share of trainings that take longer")] = 0.0
+    straggler_factor: Annotated[
+        float, Meta(ge=1, description="factor by which they take longer")
+    ] = 10.0
+    loss: Annotated[Share, Meta(description="share of messages that are lost")] = 0.0
+    repetition: Annotated[Share, Meta(description="share of messages that arrive twice")] = 0.0
+    shortest_delay_s: Annotated[Amount, Meta(description="shortest delay of a message")] = 0.0
+    longest_delay_s: Annotated[Amount, Meta(description="longest delay of a message")] = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,6 @@ class Fleet:
     arrival: Arrival
     availability: Availability
     faults: Faults
-    rewards: RewardWeights
     selection: dict[str, Any]
     fingerprint: str
 
@@ -59,7 +61,7 @@ class Fleet:
 
     def with_scheme(self, scheme: str) -> Fleet:
         """Return the same fleet under another scheme."""
-        return replace(self, job=replace(self.job, scheme=scheme))
+        return replace(self, job=msgspec.structs.replace(self.job, scheme=scheme))
 
     @property
     def learner(self) -> str:
@@ -93,18 +95,17 @@ def fleet_of(document: Document) -> Fleet:
         if name not in _SECTIONS:
             raise document.error(name, f"no section [{name}]; {nearest(name, _SECTIONS)}")
     devices = _devices(document)
-    availability = read_variant(document, AVAILABILITIES, "availability", "kind", "always")
+    availability = read_variant(document, AVAILABILITIES, "availability")
     workers = sum(group.count for group in devices)
-    job = read_section(document, Job, "job", document.tables.get("job", {}))
+    job = job_of(document)
     fleet = Fleet(
         job=job,
         plan=plan_of(document, job),
         devices=devices,
-        data=read_variant(document, DEALINGS, "data", "partition", "uniform"),
-        arrival=read_variant(document, ARRIVALS, "arrival", "pattern", "at_once"),
+        data=read_variant(document, DEALINGS, "data"),
+        arrival=read_variant(document, ARRIVALS, "arrival"),
         availability=availability.opened(document.folder, workers),
-        faults=read_section(document, Faults, "faults", document.tables.get("faults", {})),
-        rewards=rewards_of(document),
+        faults=read_section(document, Faults, "faults"),
         selection=selection_of(document, job),
         fingerprint=_fingerprint(document),
     )
@@ -119,17 +120,13 @@ def _fingerprint(document: Document) -> str:
 
 
 def _devices(document: Document) -> tuple[Devices, ...]:
-    tables = document.tables.get("devices", [])
-    if not isinstance(tables, list) or not tables:
-        problem = "there are no [[devices]]; give at least one such section with a count"
-        raise document.error("devices", problem)
-    groups = [read_devices(document, place, table) for place, table in enumerate(tables, 1)]
+    groups = read_devices(document)
     total = sum(group.count for group in groups)
     if total > _MOST_WORKERS:
         raise document.error(
             "devices.1.count", f"{total} workers are too many; at most {_MOST_WORKERS}"
         )
-    return tuple(groups)
+    return groups
 
 
 def _require_agreement(document: Document, fleet: Fleet) -> None:

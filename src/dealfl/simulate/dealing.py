@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, ClassVar, Protocol
 
 import numpy as np
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from dealfl.datasets import Examples, by_owner, label_skewed, uniform
 from dealfl.errors import BadInput
-from dealfl.jobs.settings import number, setting, whole
+from dealfl.settings import Positive, Whole
 
 __all__ = ["DEALINGS", "ByOwner", "Dealing", "Evenly", "LabelSkewed"]
 
 Indices = NDArray[np.int64]
-_TEST_SHARE = number(0.0, most=0.9, above=True)
+NumberOfRows = Annotated[Whole, Meta(description="examples drawn from the dataset; 0: all")]
+TestShare = Annotated[
+    float, Meta(gt=0, le=0.9, description="share kept to test with; no worker gets it")
+]
 
 
 class Dealing(Protocol):
     """Deals out examples."""
 
-    wants_labels: bool
+    wants_labels: ClassVar[bool]
 
     @property
     def rows(self) -> int:
@@ -36,13 +38,12 @@ class Dealing(Protocol):
         """Return which of the chosen examples each worker gets."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evenly:
+class Evenly(Struct, frozen=True, kw_only=True, tag_field="partition", tag="uniform"):
     """At random, to each worker the same number."""
 
-    rows: int = setting(whole(0), 0)
-    test_share: float = setting(_TEST_SHARE, 0.2)
-    wants_labels = False
+    rows: NumberOfRows = 0
+    test_share: TestShare = 0.2
+    wants_labels: ClassVar[bool] = False
 
     def parts(
         self,
@@ -55,13 +56,12 @@ class Evenly:
         return [chosen[part] for part in uniform(len(chosen), workers, seed)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ByOwner:
+class ByOwner(Struct, frozen=True, kw_only=True, tag_field="partition", tag="by_owner"):
     """All examples of an owner to one worker."""
 
-    rows: int = setting(whole(0), 0)
-    test_share: float = setting(_TEST_SHARE, 0.2)
-    wants_labels = False
+    rows: NumberOfRows = 0
+    test_share: TestShare = 0.2
+    wants_labels: ClassVar[bool] = False
 
     def parts(self, examples: Examples, chosen: Indices, workers: int, seed: int) -> list[Indices]:
         """Return the owners' parts."""
@@ -73,14 +73,15 @@ class ByOwner:
         return [chosen[part] for part in by_owner(examples.owners[chosen], workers, seed)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelSkewed:
+class LabelSkewed(Struct, frozen=True, kw_only=True, tag_field="partition", tag="label_skewed"):
     """To each worker mostly a few classes; the smaller the concentration, the fewer."""
 
-    concentration: float = setting(number(0.0, above=True))
-    rows: int = setting(whole(0), 0)
-    test_share: float = setting(_TEST_SHARE, 0.2)
-    wants_labels = True
+    concentration: Annotated[
+        Positive, Meta(description="the smaller, the fewer classes a worker has")
+    ]
+    rows: NumberOfRows = 0
+    test_share: TestShare = 0.2
+    wants_labels: ClassVar[bool] = True
 
     def parts(self, examples: Examples, chosen: Indices, workers: int, seed: int) -> list[Indices]:
         """Return uneven parts."""
@@ -90,8 +91,4 @@ class LabelSkewed:
         return [chosen[part] for part in dealt]
 
 
-DEALINGS: Mapping[str, type[ByOwner | Evenly | LabelSkewed]] = {
-    "by_owner": ByOwner,
-    "uniform": Evenly,
-    "label_skewed": LabelSkewed,
-}
+DEALINGS: tuple[type[ByOwner | Evenly | LabelSkewed], ...] = (Evenly, ByOwner, LabelSkewed)

@@ -139,7 +139,7 @@ class FleetRun:
         self._progress(
             Progress(
                 rounds=len(self.rounds),
-                of_rounds=self.fleet.job.rounds,
+                of_rounds=self.fleet.job.terms.rounds,
                 virtual_s=self.simulation.now_s,
                 quality=known[-1] if known else None,
                 workers=self.fleet.workers,
@@ -178,16 +178,16 @@ class FleetRun:
 
     def advance(self, stopped: Callable[[], bool] = lambda: False) -> None:
         """Let as much virtual time pass as a round may take."""
-        self.simulation.run(self.simulation.now_s + self.fleet.job.ttl_s, stopped)
+        self.simulation.run(self.simulation.now_s + self.fleet.job.terms.ttl_s, stopped)
 
     def ended(self) -> str:
         """Return why the run is over; empty if it is not."""
         now_s, job = self.simulation.now_s, self.fleet.job
         if self.parts.server.finished:
-            return "all rounds" if len(self.rounds) >= job.rounds else "converged"
+            return "all rounds" if len(self.rounds) >= job.terms.rounds else "converged"
         if self._nothing_left():
             return "no examples left"
-        if now_s - self._opened_at_s > _STALLED_S + job.ttl_s:
+        if now_s - self._opened_at_s > _STALLED_S + job.terms.ttl_s:
             return "nobody could be woken any more"
         return "longest_h is over" if now_s >= job.longest_h * 3600.0 else ""
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from dealfl.features import MAPS
 from dealfl.jobs import Job
 from dealfl.jobs.mapping import map_keys
-from dealfl.jobs.rewards import Rewards
-from dealfl.jobs.settings import Kind, settings_of
+from dealfl.jobs.settings import Kind
 from dealfl.jobs.sources.columns import Bounded, WordColumn
 from dealfl.jobs.sources.source import SOURCES
-from dealfl.jobs.tuning import kind_of, learner_keys
+from dealfl.jobs.tuning import learner_keys
 from dealfl.learners import LEARNERS
+from dealfl.server import RewardWeights
 from dealfl.server.selection import SELECTORS
-from dealfl.server.selection import settings_of as selector_keys
-from dealfl.settings import toml_value
+from dealfl.settings import key_table, keys_of, tags_of, toml_value
 from dealfl.simulate.arrivals import ARRIVALS
 from dealfl.simulate.availability import AVAILABILITIES
 from dealfl.simulate.config import Faults
@@ -51,27 +50,19 @@ def _parts() -> Iterator[str]:
     yield from _variants("[arrival]", "pattern", ARRIVALS)
     yield from _variants("[availability]", "kind", AVAILABILITIES)
     yield from _section("[faults]", Faults)
-    yield from _section("[rewards]", Rewards)
+    yield from _section("[rewards]", RewardWeights)
     for name in SELECTORS.usable():
-        if keys := _selector_keys(name):
-            yield from _table(f"[selection] for {name}", SELECTORS[name], keys)
+        if keys_of(SELECTORS[name]):
+            yield from _section(f"[selection] for {name}", SELECTORS[name])
 
 
-def _selector_keys(name: str) -> dict[str, tuple[Kind, object]]:
-    parameters = inspect.signature(SELECTORS[name]).parameters
-    return {key: (kind_of(parameters[key]), parameters[key].default) for key in selector_keys(name)}
-
-
-def _variants(section: str, tag: str, variants: Mapping[str, type]) -> Iterator[str]:
-    for name, kind in variants.items():
+def _variants(section: str, tag: str, variants: Iterable[Any]) -> Iterator[str]:
+    for name, kind in tags_of(variants).items():
         yield from _section(f'{section} with {tag} = "{name}"', kind)
 
 
-def _section(title: str, section: type) -> Iterator[str]:
-    fields = settings_of(section)
-    keys = {name: (field.metadata["kind"], field.default) for name, field in fields.items()}
-    says = {name: field.metadata["says"] for name, field in fields.items()}
-    yield from _table(title, section, keys, says)
+def _section(title: str, section: Callable[..., Any]) -> Iterator[str]:
+    yield key_table(title, section)
 
 
 def _table(

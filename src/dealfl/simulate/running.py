@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from dealfl.learners import statistics_of
 from dealfl.server import Ledger
@@ -97,11 +98,12 @@ def _first_quarantined(run: FleetRun) -> str:
 def _settle(run: FleetRun) -> None:
     """Wait until every update has its receipt and was counted."""
     server = run.parts.server
-    server.terms = replace(server.terms, rounds=run.ledger.last_round())
+    rounds = max(run.ledger.last_round(), 1)
+    server.terms = replace(server.terms, rounds=rounds, least_workers=2**31)  # none is opened
     run.simulation.heal()
     for _ in range(_MOST_REPEATS):
         due_s = max(journal.next_send_s() or 0.0 for journal in run.parts.journals.values())
-        run.simulation.run(max(due_s, run.simulation.now_s + run.fleet.job.ttl_s))
+        run.simulation.run(max(due_s, run.simulation.now_s + run.fleet.job.terms.ttl_s))
         if _settled(run):
             return
     raise AssertionError("an update is still under way although nothing is lost any more")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from dealfl.jobs.lists import any_number, anything, labels, yes_no
-from dealfl.jobs.settings import read_section, setting, text
 from dealfl.jobs.sources.cells import day_of, is_missing, number_of
-from dealfl.settings import Document
+from dealfl.settings import Document, Labels, Text, read_value
 
 __all__ = ["Bounded", "Cells", "Column", "Vocabulary", "WordColumn", "read_column"]
 
@@ -55,16 +54,15 @@ class Column(Protocol):
         """Return the features, one row for each value."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounded:
+class Bounded(Struct, frozen=True, kw_only=True):
     """A number, or a date as days since 1970, between fixed limits."""
 
-    low: float = setting(any_number(), says="the lowest value; rows below it are quarantined")
-    high: float = setting(any_number(), says="the highest value; rows above it are quarantined")
-    date: bool = setting(yes_no(), False, "the cells are ISO dates, taken as days since 1970")
-    missing: float | str = setting(
-        anything(), "quarantine", 'what an empty cell stands for: a number, or "quarantine"'
-    )
+    low: Annotated[float, Meta(description="lowest value; rows below it are quarantined")]
+    high: Annotated[float, Meta(description="highest value; rows above it are quarantined")]
+    date: Annotated[bool, Meta(description="cells are ISO dates, read as days since 1970")] = False
+    missing: Annotated[
+        float | Text, Meta(description='value of an empty cell: a number, or "quarantine"')
+    ] = "quarantine"
 
     @property
     def limits(self) -> tuple[tuple[float, float], ...]:
@@ -77,7 +75,7 @@ class Bounded:
         wrong: Wrong = {}
         for place in np.flatnonzero(~((values >= self.low) & (values <= self.high))).tolist():
             if is_missing(cells[place]) and self.missing != "quarantine":
-                values[place] = self.missing
+                values[place] = float(self.missing)
             else:
                 wrong[place] = self._reason(cells[place], float(values[place]))
         return values, wrong
@@ -94,16 +92,17 @@ class Bounded:
         return values[:, np.newaxis]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WordColumn:
-    """A word of a fixed vocabulary: one feature a word, 1 where it stands and 0 elsewhere."""
+class WordColumn(Struct, frozen=True, kw_only=True):
+    """A word of a fixed vocabulary: a feature for each word, 1 where it occurs and 0 elsewhere."""
 
-    words: tuple[Any, ...] = setting(
-        labels(2), says="the vocabulary, one feature a word; rows with others are quarantined"
-    )
-    missing: str = setting(
-        text(), "quarantine", 'what an empty cell stands for: one of the words, or "quarantine"'
-    )
+    words: Annotated[
+        tuple[Any, ...],
+        Labels(2),
+        Meta(description="vocabulary, one feature for each word; rows with others are quarantined"),
+    ]
+    missing: Annotated[
+        Text, Meta(description='value of an empty cell: one of the words, or "quarantine"')
+    ] = "quarantine"
 
     @property
     def limits(self) -> tuple[tuple[float, float], ...]:
@@ -156,8 +155,8 @@ def read_column(document: Document, name: str, table: object) -> Bounded | WordC
     """Return the column that a table of [source.columns] describes."""
     key = f"source.columns.{name}"
     if isinstance(table, dict) and not {"low", "high", "date"} & set(table):
-        return _checked_words(document, key, read_section(document, WordColumn, key, table))
-    column = read_section(document, Bounded, key, table)
+        return _checked_words(document, key, read_value(document, WordColumn, key, table))
+    column: Bounded = read_value(document, Bounded, key, table)
     if not column.low < column.high:
         raise document.error(
             key, f"{key}: low is {column.low:g} and high is {column.high:g}; low must be below high"

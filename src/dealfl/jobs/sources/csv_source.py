@@ -3,55 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from dealfl.datasets import Dataset, Domain, Examples
-from dealfl.jobs.lists import labels, table, yes_no
-from dealfl.jobs.settings import number, setting, text
 from dealfl.jobs.sources.columns import Bounded, Cells, Vocabulary, WordColumn, read_column
-from dealfl.jobs.sources.files import DELIMITER, ENCODING, FILE, HEADER, SKIP_LINES, require_columns
+from dealfl.jobs.sources.files import (
+    DecimalComma,
+    Delimiter,
+    Encoding,
+    File,
+    Header,
+    SkipLines,
+    Time,
+    require_columns,
+)
 from dealfl.jobs.sources.owners import OwnerNames
 from dealfl.jobs.sources.quarantine import Quarantine
 from dealfl.jobs.sources.sifting import Reader, Sieve, ranked, read_moments, read_texts
 from dealfl.jobs.sources.tables import Layout
-from dealfl.jobs.sources.targets import CLASSES, TARGET_BOUND, require_one_target, supervised
+from dealfl.jobs.sources.targets import Classes, TargetBound, require_one_target, supervised
 from dealfl.jobs.subject import Reading
-from dealfl.settings import Document
+from dealfl.settings import Document, Text
 
 __all__ = ["CsvSource"]
 
 Columns = tuple[tuple[str, Bounded | WordColumn], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CsvSource:
-    """A table: each row an example, some columns its features, one its target."""
+class CsvSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="csv"):
+    """A table: each row is an example, some columns are its features, one is its target."""
 
-    file: str = setting(*FILE)
-    target: str = setting(text(), says="the column to predict")
-    columns: Mapping[str, Any] = setting(
-        table(), says="the columns that are features, each with its limits or words"
-    )
-    classes: tuple[Any, ...] = setting(labels(2), (), CLASSES)
-    target_bound: float = setting(number(0.0, above=True), 0.0, TARGET_BOUND)
-    owner: str = setting(
-        text(),
-        "",
-        "the column that says whose row it is; an owner's rows can stay together",
-    )
-    time: str = setting(text(), "", "the column of numbers or ISO dates that orders arrival")
-    delimiter: str = setting(*DELIMITER)
-    decimal_comma: bool = setting(yes_no(), False, "numbers are written 1.234,5")
-    header: bool = setting(*HEADER)
-    skip_lines: int = setting(*SKIP_LINES)
-    encoding: str = setting(*ENCODING)
-    features: Columns = field(default=(), repr=False)
+    file: File
+    target: Annotated[Text, Meta(description="column to predict")]
+    columns: Annotated[
+        Mapping[str, Any],
+        Meta(min_length=1, description="columns that are features, each with its limits or words"),
+    ]
+    classes: Classes = ()
+    target_bound: TargetBound = 0.0
+    owner: Annotated[
+        Text, Meta(description="column that names the owner; an owner's rows can stay together")
+    ] = ""
+    time: Time = ""
+    delimiter: Delimiter = ","
+    decimal_comma: DecimalComma = False
+    header: Header = True
+    skip_lines: SkipLines = 0
+    encoding: Encoding = "utf-8"
+    features: Columns = ()
 
     def prepared(self, document: Document, path: Path) -> CsvSource:
         """Return it with its columns checked against the job file and the data file."""

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from dealfl.errors import BadInput
-from dealfl.jobs.lists import character, yes_no
-from dealfl.jobs.settings import nearest, one_of, text, whole
 from dealfl.jobs.sources.tables import Layout, names_of
-from dealfl.settings import Document
+from dealfl.settings import Document, Text, Whole, nearest
 
-__all__ = ["DELIMITER", "ENCODING", "FILE", "HEADER", "SKIP_LINES", "require_columns"]
+__all__ = [
+    "DecimalComma", "Delimiter", "Encoding", "File", "Header", "SkipLines", "Time",
+    "require_columns",
+]  # fmt: skip
 
-FILE = (
-    text(),
-    dataclasses.MISSING,
-    "the data, beside the job file or by its full path; .gz, .xz, .bz2 and .zip are unpacked",
-)
-DELIMITER = (character(), ",", "what stands between two cells")
-HEADER = (yes_no(), True, "the first row names the columns; else they are c1, c2, …")
-SKIP_LINES = (whole(0), 0, "so many lines at the start are no part of the table")
-ENCODING = (
-    one_of(("utf-8", "utf-16", "windows-1252")),
-    "utf-8",
-    "how the text of the file is encoded",
-)
+File = Annotated[
+    Text,
+    Meta(
+        description="path of the data file, relative to the job file or absolute; .gz, .xz, .bz2 "
+        "and .zip are unpacked"
+    ),
+]
+Time = Annotated[Text, Meta(description="column of numbers or ISO dates that orders arrival")]
+Delimiter = Annotated[
+    str, Meta(min_length=1, max_length=1, description="character between two cells")
+]
+DecimalComma = Annotated[bool, Meta(description="numbers are written 1.234,5")]
+Header = Annotated[
+    bool, Meta(description="the first row names the columns; otherwise they are c1, c2, …")
+]
+SkipLines = Annotated[
+    Whole, Meta(description="lines at the start of the file that are not part of the table")
+]
+Encoding = Annotated[
+    Literal["utf-8", "utf-16", "windows-1252"], Meta(description="text encoding of the file")
+]
 
 
 def require_columns(

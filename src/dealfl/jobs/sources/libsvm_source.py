@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 from scipy import sparse
 
 from dealfl.datasets import Dataset, Domain, Examples
 from dealfl.errors import BadInput
-from dealfl.jobs.lists import labels, numbers
-from dealfl.jobs.settings import number, setting, whole
 from dealfl.jobs.sources.cells import number_of
-from dealfl.jobs.sources.files import ENCODING, FILE
+from dealfl.jobs.sources.files import Encoding, File
 from dealfl.jobs.sources.quarantine import Quarantine, Quarantined
 from dealfl.jobs.sources.tables import Chunk, lines_of
-from dealfl.jobs.sources.targets import CLASSES, TARGET_BOUND, require_one_target, supervised
+from dealfl.jobs.sources.targets import Classes, TargetBound, require_one_target, supervised
 from dealfl.jobs.sources.watching import LOG, watched
 from dealfl.jobs.subject import Reading
-from dealfl.settings import Document
+from dealfl.settings import Count, Document, Numbers
 
 __all__ = ["LibsvmSource", "libsvm_chunks", "pairs_of"]
 
@@ -31,21 +29,16 @@ _CHUNK_ROWS = 16_384
 _DENSE_CELLS = 50_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LibsvmSource:
-    """LIBSVM's text; indices begin at 1, and a feature that is not named is 0."""
+class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="libsvm"):
+    """LIBSVM's text format; indices begin at 1, and a feature that is not named is 0."""
 
-    file: str = setting(*FILE)
-    n_features: int = setting(whole(1), says="the highest index there can be")
-    low: float | tuple[float, ...] = setting(
-        numbers(), says="the lowest value of a feature, or a list with one for each"
-    )
-    high: float | tuple[float, ...] = setting(
-        numbers(), says="the highest value of a feature, or a list with one for each"
-    )
-    classes: tuple[Any, ...] = setting(labels(2), (), CLASSES)
-    target_bound: float = setting(number(0.0, above=True), 0.0, TARGET_BOUND)
-    encoding: str = setting(*ENCODING)
+    file: File
+    n_features: Annotated[Count, Meta(description="highest index")]
+    low: Annotated[Numbers, Meta(description="lowest value of all features, or of each")]
+    high: Annotated[Numbers, Meta(description="highest value of all features, or of each")]
+    classes: Classes = ()
+    target_bound: TargetBound = 0.0
+    encoding: Encoding = "utf-8"
 
     def prepared(self, document: Document, path: Path) -> LibsvmSource:
         """Return it after the checks that need the job file."""

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from dealfl.datasets import Dataset, Examples, Task
 from dealfl.datasets.readers import Interactions
 from dealfl.errors import BadInput
-from dealfl.jobs.lists import any_number, labels, yes_no
-from dealfl.jobs.settings import setting, text, whole
 from dealfl.jobs.sources.columns import Bounded, Cells, Vocabulary
-from dealfl.jobs.sources.files import DELIMITER, ENCODING, FILE, HEADER, SKIP_LINES, require_columns
+from dealfl.jobs.sources.files import (
+    DecimalComma,
+    Delimiter,
+    Encoding,
+    File,
+    Header,
+    SkipLines,
+    Time,
+    require_columns,
+)
 from dealfl.jobs.sources.owners import OwnerNames
 from dealfl.jobs.sources.quarantine import Quarantine
 from dealfl.jobs.sources.sifting import Reader, Sieve, ranked, read_moments, read_texts
 from dealfl.jobs.sources.tables import Layout
 from dealfl.jobs.subject import Reading
-from dealfl.settings import Document
+from dealfl.settings import Document, Labels, Text, Whole
 
 __all__ = ["RatingsSource"]
 
@@ -31,30 +38,33 @@ _LARGEST = float(2**53)
 _MANY = 1 << 24
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RatingsSource:
-    """Interactions: all items of an owner are one history, which is one example."""
+class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="ratings"):
+    """Interactions: all items of an owner form one history, which is one example."""
 
-    file: str = setting(*FILE)
-    owner: str = setting(text(), says="the column that says who")
-    item: str = setting(text(), says="the column that says what")
-    rating: str = setting(text(), "", "the column that says how it was liked; left out, all count")
-    liked_from: float | None = setting(
-        any_number(), None, "the rating from which an item belongs to a history"
-    )
-    time: str = setting(text(), "", "the column of numbers or ISO dates that orders arrival")
-    items: tuple[Any, ...] = setting(
-        labels(1), (), "all items there can be; rows with others are quarantined"
-    )
-    first_item: int = setting(whole(0), 0, "where items are whole numbers: the lowest")
-    last_item: int = setting(
-        whole(0), 0, "where items are whole numbers: the highest; instead of `items`"
-    )
-    delimiter: str = setting(*DELIMITER)
-    decimal_comma: bool = setting(yes_no(), False, "numbers are written 1.234,5")
-    header: bool = setting(*HEADER)
-    skip_lines: int = setting(*SKIP_LINES)
-    encoding: str = setting(*ENCODING)
+    file: File
+    owner: Annotated[Text, Meta(description="column that names the owner")]
+    item: Annotated[Text, Meta(description="column that names the item")]
+    rating: Annotated[
+        Text, Meta(description="column of the ratings; without it, every item counts")
+    ] = ""
+    liked_from: Annotated[
+        float | None, Meta(description="lowest rating with which an item belongs to a history")
+    ] = None
+    time: Time = ""
+    items: Annotated[
+        tuple[Any, ...],
+        Labels(1),
+        Meta(description="all possible items; rows with others are quarantined"),
+    ] = ()
+    first_item: Annotated[Whole, Meta(description="lowest item, where items are whole numbers")] = 0
+    last_item: Annotated[
+        Whole, Meta(description="highest item, where items are whole numbers; instead of `items`")
+    ] = 0
+    delimiter: Delimiter = ","
+    decimal_comma: DecimalComma = False
+    header: Header = True
+    skip_lines: SkipLines = 0
+    encoding: Encoding = "utf-8"
 
     def prepared(self, document: Document, path: Path) -> RatingsSource:
         """Return it after the checks that need the job file and the data file."""

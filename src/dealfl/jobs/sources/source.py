@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
 from dealfl.datasets import CATALOG
 from dealfl.jobs.job import Job
-from dealfl.jobs.settings import one_of, read_variant
 from dealfl.jobs.sources.csv_source import CsvSource
 from dealfl.jobs.sources.libsvm_source import LibsvmSource
 from dealfl.jobs.sources.ratings_source import RatingsSource
 from dealfl.jobs.subject import Subject, catalogued_subject
-from dealfl.settings import Document
+from dealfl.settings import Document, OneOf, read_variant
 
-__all__ = ["SOURCES", "Source", "subject_of"]
+__all__ = ["SOURCES", "Source", "source_of", "subject_of"]
 
 Source = CsvSource | LibsvmSource | RatingsSource
-SOURCES: Mapping[str, type[Source]] = {
-    "csv": CsvSource,
-    "libsvm": LibsvmSource,
-    "ratings": RatingsSource,
-}
+SOURCES: tuple[type[Source], ...] = (CsvSource, LibsvmSource, RatingsSource)
 
 
 def subject_of(document: Document, job: Job) -> Subject:
@@ -30,7 +24,7 @@ def subject_of(document: Document, job: Job) -> Subject:
         if not job.dataset:
             raise document.error(
                 "job",
-                f"the key 'dataset' is missing in job; it takes {one_of(CATALOG).what}; or "
+                f"the key 'dataset' is missing in job; it takes {OneOf(CATALOG).takes}; or "
                 "describe a file of your own in a section [source] (dealfl job init FILE does)",
             )
         return catalogued_subject(job.dataset)
@@ -42,8 +36,13 @@ def subject_of(document: Document, job: Job) -> Subject:
     return _own(document)
 
 
+def source_of(document: Document) -> Source:
+    """Return the section [source]; the file it names is not looked at."""
+    return read_variant(document, SOURCES, "source")
+
+
 def _own(document: Document) -> Subject:
-    chosen = read_variant(document, SOURCES, "source", "format", "csv")
+    chosen = source_of(document)
     path = document.folder / chosen.file
     source = chosen.prepared(document, path)
     state = path.stat()

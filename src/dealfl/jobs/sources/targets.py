@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from dealfl.datasets import Dataset, Domain, Task
-from dealfl.settings import Document
+from dealfl.settings import Document, Labels, Positive
 
-__all__ = ["CLASSES", "TARGET_BOUND", "require_one_target", "supervised"]
+__all__ = ["Classes", "TargetBound", "require_one_target", "supervised"]
 
-CLASSES = "the values the target can take; given for classification, left out for regression"
-TARGET_BOUND = "the largest magnitude of the target; given for regression"
+Classes = Annotated[
+    tuple[Any, ...],
+    Labels(2),
+    Meta(description="values the target can take; required for classification only"),
+]
+TargetBound = Annotated[
+    Positive, Meta(description="largest magnitude of the target; required for regression only")
+]
 
 
 def require_one_target(document: Document, classes: tuple[Any, ...], bound: float) -> None:

@@ -1,6 +1,5 @@
 """Whom to wake in a round."""
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ from dealfl.server.selection.fair_policies import (
 )
 from dealfl.server.selection.feasibility import excess
 from dealfl.server.selection.oort import OortLike, Utilities
+from dealfl.settings import keys_of, nearest
 
 __all__ = [
     "SELECTORS",
@@ -37,7 +37,6 @@ __all__ = [
     "draw_rewards",
     "excess",
     "selector",
-    "settings_of",
 ]
 
 
@@ -66,20 +65,12 @@ def selector(name: str, settings: Mapping[str, object] | None = None) -> Selecto
 
     >>> selector("uniform", {"sed": 3})
     Traceback (most recent call last):
-    dealfl.errors.BadInput: uniform has no setting 'sed'; valid: seed
+    dealfl.errors.BadInput: no key 'sed' for the selector uniform; did you mean 'seed'? Valid: seed
     """
     if name not in SELECTORS:
         raise unknown_name("selector", name, SELECTORS)
-    known = settings_of(name)
+    known = keys_of(SELECTORS[name])
     for key in settings or {}:
         if key not in known:
-            valid = ", ".join(sorted(known)) or "none"
-            raise BadInput(f"{name} has no setting {key!r}; valid: {valid}")
+            raise BadInput(f"no key {key!r} for the selector {name}; {nearest(key, known)}")
     return SELECTORS[name](**(settings or {}))
-
-
-def settings_of(name: str) -> list[str]:
-    """Return the settings that a selector takes."""
-    kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = inspect.signature(SELECTORS[name]).parameters.values()
-    return [one.name for one in parameters if one.kind in kinds]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from dealfl.server.selection.base import Candidate, OverPromise
 from dealfl.server.selection.feasibility import excess, kept_share
 from dealfl.server.selection.kernels import Floats, Places
 from dealfl.server.selection.saved_state import COLUMNS, Saved, packed, packed_names, unpacked
-from dealfl.server.selection.settings import Fairness, number
+from dealfl.server.selection.settings import Eta, Fairness, Guarantee, Price, Seed, WeightCap
+from dealfl.settings import Share, check
 
 __all__ = ["Bandit"]
 
@@ -50,19 +51,18 @@ class Bandit:
     def __init__(
         self,
         *,
-        seed: int = 0,
-        fairness: float | Mapping[str, float] = 0.0,
-        eta: float = 10.0,
-        weight_cap: float = 100.0,
-        price: float = 0.0,
+        seed: Seed = 0,
+        fairness: Guarantee = 0.0,
+        eta: Eta = 10.0,
+        weight_cap: WeightCap = 100.0,
+        price: Price = 0.0,
     ) -> None:
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise BadInput(f"seed={seed!r}: give a whole number from 0 on")
+        given: dict[str, Any] = {"seed": seed, "fairness": fairness, "eta": eta}
+        given = check(Bandit, given | {"weight_cap": weight_cap, "price": price})
         self._seed = seed
-        self._fairness = Fairness.of(fairness)
-        self._weight_cap = number("weight_cap", weight_cap, 0.0, 1e300, above=True)
-        self._price = number("price", price, 0.0, 1.0)
-        self._arm_settings: dict[str, Any] = {"eta": number("eta", eta, 0.0, above=True)}
+        self._fairness = Fairness.of(given["fairness"])
+        self._weight_cap, self._price = given["weight_cap"], given["price"]
+        self._arm_settings: dict[str, Any] = {"eta": given["eta"]}
         self.restore(b"")
 
     # -- the protocol ---------------------------------------------------------------------------
@@ -99,9 +99,9 @@ class Bandit:
         self._awaited = chosen
         return [self.names[place] for place in chosen.tolist()]
 
-    def earned(self, round_number: int, worker: str, reward: float) -> None:
+    def earned(self, round_number: int, worker: str, reward: Share) -> None:
         """Take note of a reward; what was not asked for or is known already changes nothing."""
-        earned = number("reward", reward, 0.0, 1.0)
+        earned = check(Bandit.earned, {"reward": reward})["reward"]
         place = self._places.get(worker)
         if place is None or self.arms.picked[place] != round_number:
             return

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dealfl.errors import BadInput
 from dealfl.server.selection.base import Candidate
+from dealfl.server.selection.settings import Seed
+from dealfl.settings import check
 
 __all__ = ["Everyone", "Uniform"]
 
@@ -44,10 +45,8 @@ class Uniform(_Memoryless):
     ['c', 'd']
     """
 
-    def __init__(self, seed: int = 0) -> None:
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise BadInput(f"seed={seed!r}: give a whole number from 0 on")
-        self._seed = seed
+    def __init__(self, seed: Seed = 0) -> None:
+        self._seed: int = check(Uniform, {"seed": seed})["seed"]
 
     def select(self, round_number: int, candidates: Sequence[Candidate], count: int) -> list[str]:
         """Return `count` candidates, or all if there are fewer."""

@@ -1,14 +1,16 @@
 """Choosing under a guarantee: virtual queues beside upper confidence bounds or drawn rewards."""
 
-from collections.abc import Mapping
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from dealfl.seeded import round_keys
 from dealfl.server.selection.bandit import Bandit
 from dealfl.server.selection.kernels import Floats, Places, best_of
-from dealfl.server.selection.settings import number
+from dealfl.server.selection.settings import Eta, Guarantee, Price, Seed, WeightCap
+from dealfl.settings import Amount, check
 
 __all__ = ["Discounted", "FairUpperConfidence", "ThompsonSampling", "draw_rewards"]
 
@@ -40,23 +42,28 @@ class Discounted(Bandit):
 
     >>> Discounted(discount=1.5)
     Traceback (most recent call last):
-    dealfl.errors.BadInput: discount=1.5: give a number from 0.5 to 0.999999
+    dealfl.errors.BadInput: discount is 1.5; it takes a number from 0.5 to 0.999999
     """
 
     def __init__(
         self,
         *,
-        seed: int = 0,
-        fairness: float | Mapping[str, float] = 0.0,
-        eta: float = 10.0,
-        weight_cap: float = 100.0,
-        price: float = 0.0,
-        discount: float = 0.99,
-        exploration: float = 0.1,
+        seed: Seed = 0,
+        fairness: Guarantee = 0.0,
+        eta: Eta = 10.0,
+        weight_cap: WeightCap = 100.0,
+        price: Price = 0.0,
+        discount: Annotated[
+            float,
+            Meta(ge=0.5, le=0.999999, description="share of the past that counts one round later"),
+        ] = 0.99,
+        exploration: Annotated[
+            Amount, Meta(description="preference for workers that were seldom tried")
+        ] = 0.1,
     ) -> None:
         super().__init__(seed=seed, fairness=fairness, eta=eta, weight_cap=weight_cap, price=price)
-        self._arm_settings["discount"] = number("discount", discount, 0.5, 0.999999)
-        self._arm_settings["exploration"] = number("exploration", exploration, 0.0, 1e300)
+        given = {"discount": discount, "exploration": exploration}
+        self._arm_settings |= check(Discounted, given)
         self.restore(b"")
 
 

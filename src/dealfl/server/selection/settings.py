@@ -1,35 +1,41 @@
-"""Settings of the selectors, checked before they are used."""
+"""The keys that several selectors share."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
+from typing import Annotated
 
-from dealfl.errors import BadInput
+from msgspec import Meta
 
-__all__ = ["OTHERS", "Fairness", "number"]
+from dealfl.settings import Positive, Share, Whole
+
+__all__ = ["OTHERS", "Eta", "Fairness", "Guarantee", "Price", "Seed", "WeightCap"]
+
+Seed = Annotated[Whole, Meta(description="seed of the selector's draws; by default the job's seed")]
+Guarantee = Annotated[
+    Share | Mapping[str, Share],
+    Meta(
+        description="smallest share of rounds for each worker: for all, or a table by name, with "
+        '"*" for the others'
+    ),
+]
+Eta = Annotated[
+    float, Meta(gt=0, extra={"inf": True}, description="weight of rewards against fairness")
+]
+WeightCap = Annotated[
+    Positive, Meta(description="number of waiting examples above which more do not count")
+]
+Price = Annotated[
+    Share,
+    Meta(
+        description="workers worth a smaller share of the best are not woken, unless fairness or "
+        "waiting examples require it"
+    ),
+]
+
 
 OTHERS = "*"
-
-
-def number(
-    key: str, value: object, least: float, most: float = math.inf, *, above: bool = False
-) -> float:
-    """Return a number between two others, or refuse it by its key; `above` leaves `least` out.
-
-    >>> number("eta", 0, 0.0, above=True)
-    Traceback (most recent call last):
-    dealfl.errors.BadInput: eta=0: give a number above 0
-    """
-    if isinstance(value, Real) and not isinstance(value, bool):
-        plain = float(value)
-        if (plain > least if above else plain >= least) and plain <= most:
-            return plain
-    start = f"above {least:g}" if above else f"from {least:g}"
-    end = f" to {most:g}" if math.isfinite(most) else "" if above else " on"
-    raise BadInput(f"{key}={value!r}: give a number {start}{end}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +51,10 @@ class Fairness:
 
     @classmethod
     def of(cls, value: float | Mapping[str, float]) -> Fairness:
-        """Check what was given."""
+        """Return the guarantee that a checked value gives."""
         if not isinstance(value, Mapping):
-            return cls({}, number("fairness", value, 0.0, 1.0))
-        named = {name: number(f"fairness.{name}", one, 0.0, 1.0) for name, one in value.items()}
+            return cls({}, value)
+        named = dict(value)
         return cls(named, named.pop(OTHERS, 0.0))
 
     def rate(self, name: str) -> float:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs.runs import FILMS, HOUSES, make_run, write_houses, write_ratings
+from tests.runs.made_runs import FILMS, HOUSES, make_run, write_houses, write_ratings
 
 
 @pytest.fixture(scope="session")

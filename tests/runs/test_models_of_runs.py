@@ -16,7 +16,7 @@ from dealfl.runs.rebuilding import learner_of
 from dealfl.server import Ledger
 from dealfl.statistics import Statistics
 from tests.learners.subjects import SUBJECTS
-from tests.runs.runs import digits, make_run
+from tests.runs.made_runs import digits, make_run
 
 Captured = pytest.CaptureFixture[str]
 

@@ -13,7 +13,7 @@ from dealfl.errors import BadInput
 from dealfl.features import feature_map
 from dealfl.learners import Neighbors, PersonalizedPageRank, Tikhonov
 from dealfl.runs import export_model, open_model, predict, recommend
-from tests.runs.runs import digits, make_run
+from tests.runs.made_runs import digits, make_run
 
 Captured = pytest.CaptureFixture[str]
 

@@ -12,7 +12,7 @@ from dealfl.runs import RunFolder, open_model, read_status, read_workers, remove
 from dealfl.server import Ledger
 from dealfl.statistics import Statistics
 from tests.federation.parts import announce, bayes, examples, joined, update
-from tests.runs.runs import make_run
+from tests.runs.made_runs import make_run
 from tests.simulate import fleets
 
 Captured = pytest.CaptureFixture[str]

@@ -16,7 +16,7 @@ from dealfl.messages import Erased
 from dealfl.runs import RunFolder, read_status, read_worker_rounds, read_workers
 from dealfl.server import Ledger
 from tests.federation.parts import announce, joined, update
-from tests.runs.runs import make_run
+from tests.runs.made_runs import make_run
 
 ROOT = Path(__file__).parents[2]
 Captured = pytest.CaptureFixture[str]

@@ -14,15 +14,7 @@ from dealfl.report.selection_page import write_selection_page
 from dealfl.report.summary import summarize, summarize_setting
 
 __all__ = [
-    "format_age",
-    "format_count",
-    "format_duration",
-    "format_energy",
-    "format_number",
-    "format_quality",
-    "format_saving",
-    "summarize",
-    "summarize_setting",
-    "write_page",
+    "format_age", "format_count", "format_duration", "format_energy", "format_number",
+    "format_quality", "format_saving", "summarize", "summarize_setting", "write_page",
     "write_selection_page",
-]
+]  # fmt: skip

@@ -97,12 +97,12 @@ def _compare(result: Result) -> str:
     if beside.quality_points is not None:
         points = round(beside.quality_points, 1) + 0.0  # no −0.0
         quality = f", at {points:+.1f} points of {main.metric}"
-    radio = main.energy.radio_j / main.energy.whole_j
+    radio = 100.0 * main.energy.radio_j / main.energy.whole_j
     return (
         f"Computing took {format_saving(beside.operating_saved)} energy than retraining on "
         f"everything each time\n({beside.scheme}){quality}. "
         f"Including per-call overhead: {format_saving(beside.compute_saved)}.\n"
-        f"Whole devices took {format_saving(beside.whole_saved)}: {radio:.0%} of the energy is "
+        f"Whole devices took {format_saving(beside.whole_saved)}: {radio:.0f} % of the energy is "
         "radio, so waking devices\nless often saves more than computing less."
     )
 

@@ -1,7 +1,8 @@
-"""What the main job came to: its own run, and the same fleet under the other schemes."""
+"""The result of a run: the outcome of the job's own scheme, and of the others beside it."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +13,9 @@ __all__ = ["Comparison", "Result"]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The job's own scheme beside another one on the same fleet; energy is modelled.
+    """The job's own scheme compared with another one on the same fleet; energy is modelled.
 
-    Savings are fractions of what the other one spent: negative, if this one spent more.
+    Savings are fractions of what the other one spent; negative if this one spent more.
     """
 
     scheme: str
@@ -23,6 +24,12 @@ class Comparison:
     compute_saved: float | None  # with what each call takes
     whole_saved: float | None
     time_saved: float | None
+
+    def as_dict(self) -> dict[str, float | None]:
+        """Return the figures, for JSON."""
+        plain = dataclasses.asdict(self)
+        del plain["scheme"]
+        return plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +52,12 @@ class Result:
         return all(outcome.exact for outcome in self.outcomes)
 
     def against(self, scheme: str) -> Comparison | None:
-        """Return the job's own scheme beside another one, if that one was run."""
+        """Return the comparison with another scheme, if that one was run."""
         return next((one for one in self.comparisons() if one.scheme == scheme), None)
 
     def comparisons(self) -> list[Comparison]:
-        """Return the job's own scheme beside each other one."""
-        return [_compared(self.main, other) for other in self.outcomes[1:]]
+        """Return the job's own scheme compared with each other one."""
+        return [_compare(self.main, other) for other in self.outcomes[1:]]
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -58,20 +65,11 @@ class Result:
             "job": self.job,
             "exact": self.exact,
             "outcomes": {one.scheme: one.as_dict() for one in self.outcomes},
-            "comparisons": {
-                one.scheme: {
-                    "quality_points": one.quality_points,
-                    "operating_saved": one.operating_saved,
-                    "compute_saved": one.compute_saved,
-                    "whole_saved": one.whole_saved,
-                    "time_saved": one.time_saved,
-                }
-                for one in self.comparisons()
-            },
+            "comparisons": {one.scheme: one.as_dict() for one in self.comparisons()},
         }
 
 
-def _compared(main: Outcome, other: Outcome) -> Comparison:
+def _compare(main: Outcome, other: Outcome) -> Comparison:
     better = None
     if main.quality is not None and other.quality is not None:
         better = 100.0 * (main.quality - other.quality)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -60,28 +61,10 @@ class FleetEnergy:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        saved = self.savings
-        return {
-            "source": self.source,
-            "whole_j": self.whole_j,
-            "band_j": list(self.band_j),
-            "compute_s": self.compute_s,
-            "compute_j": self.compute_j,
-            "operating_j": self.operating_j,
-            "radio_j": self.radio_j,
-            "by_cause_j": dict(self.by_cause_j),
-            "charge_uah": self.charge_uah,
-            "operations": self.operations,
-            "cycles": self.cycles,
-            "wake_ups": self.wake_ups,
-            "wake_ups_of_everyone": self.wake_ups_of_everyone,
-            "added_latency": self.added_latency,
-            "saved_j": {
-                "fewer_wake_ups": saved.fewer_wake_ups_j,
-                "less_work": saved.less_work_j,
-                "dvfs": saved.dvfs_j,
-            },
-        }
+        plain = dataclasses.asdict(self)
+        saved = plain.pop("savings")
+        plain["saved_j"] = {name.removesuffix("_j"): value for name, value in saved.items()}
+        return plain | {"whole_j": self.whole_j, "band_j": list(self.band_j)}
 
 
 def fleet_energy(spendings: Iterable[Spent], wake_ups_of_everyone: int) -> FleetEnergy:

@@ -31,8 +31,7 @@ from dealfl.messages import Announce, Assignment, Message, Update, Welcome
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Uniform
 from dealfl.statistics import Statistics
-from dealfl.worker import Cost, Done, Journal, Record, Worker
-from dealfl.worker.worker import schema_digest
+from dealfl.worker import Cost, Done, Journal, Record, Worker, schema_digest
 
 ASKED_MS = {(1_000, 100): 100.0, (10_000, 1_000): 1_000.0}
 WORKER_BYTES = 2_048
@@ -75,7 +74,7 @@ class Fleet:
 
     def announcement(self, name: str, incarnation: int) -> Announce:
         return Announce(
-            job="job", worker=name, incarnation=incarnation, journal=name, waiting=5, held=5,
+            job="job", worker=name, incarnation=incarnation, journal_id=name, waiting=5, held=5,
             schema_digest=self.digest,
         )  # fmt: skip
 
@@ -91,7 +90,7 @@ class Fleet:
             if isinstance(message, Assignment):
                 update = Update(
                     job="job", worker=message.worker, incarnation=1, round=message.round,
-                    sequence=rows[message.worker].folded + 1, delta=self.delta, learned=1,
+                    sequence=rows[message.worker].counted + 1, delta=self.delta, learned=1,
                 )  # fmt: skip
                 found += [update, self.announcement(message.worker, 1)]
         return found
@@ -119,7 +118,7 @@ def rounds(workers: int, selected: int, number: int, batch: int) -> dict[str, An
             elapsed_s, messages = fleet.round(messages, batch)
             times_s.append(elapsed_s)
         cpu_s = (time.process_time() - start_cpu_s) / number
-        closed = len(fleet.server._ledger.rounds())
+        closed = len(fleet.server.reader.closed_rounds())
         assert closed >= number - 1, f"only {closed} of {number} rounds closed"
     return {
         "workers": workers,
@@ -199,7 +198,7 @@ def _idle() -> None:
         journal = Journal(Path(directory) / "journal.db")
         worker = Worker("job", "w", make, journal, FreeMeter(), key=b"key")
         worker.ingest([(f"person {n}", Rows.encode([0.0, 0.5, 1.0], "a")) for n in range(1000)])
-        welcome = Welcome(job="job", worker="w", incarnation=1, journal=journal.mark)
+        welcome = Welcome(job="job", worker="w", incarnation=1, journal_id=journal.id)
         worker.handle([welcome], 0.0)
         now_s, every_s = 0.0, 60.0
         wakes = said = 0

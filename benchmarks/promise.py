@@ -13,6 +13,7 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -162,18 +163,17 @@ def _first(rounds: Sequence[Round], target: float) -> Round | None:
 
 def _figures(run: FleetRun, found: Round | None) -> Reached:
     last = found or run.rounds[-1]
-    chosen = run.ledger.read(
-        "SELECT count(*) FROM selections WHERE round <= ? GROUP BY worker", (last.number,)
-    )
-    picks = [int(count) for (count,) in chosen]
+    selections = run.ledger.reader.selections()
+    chosen = Counter(one.worker for one in selections if one.round <= last.number)
+    picks = list(chosen.values())
     picks += [0] * (run.fleet.workers - len(picks))
-    query = "SELECT sum(learned) FROM selections WHERE replied_s <= ?"
+    in_time = [one for one in selections if (one.replied_s or math.inf) <= last.closed_at_s]
     return Reached(
         reached=found is not None,
         energy_j=last.compute_j + last.radio_j,
         hours=last.closed_at_s / 3600,
         rounds=last.number,
-        learned=int(run.ledger.read(query, (last.closed_at_s,))[0][0]),
+        learned=sum(one.learned for one in in_time),
         wake_ups=sum(picks),
         least_share=min(picks) / last.number,
         jain=sum(picks) ** 2 / (len(picks) * sum(pick * pick for pick in picks)),

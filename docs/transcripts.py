@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dealfl.erasure import owner_hash
 from dealfl.learners import NaiveBayes, Rows
-from dealfl.messages import Message, Step, owner_hash
+from dealfl.messages import Message, Step
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone
 from dealfl.simulate import Network, Simulation
@@ -89,7 +90,7 @@ def _bayes() -> NaiveBayes:
 
 
 def _worker(name: str, elapsed_s: float, owners: Iterable[str]) -> Worker:
-    meter, journal = _SetMeter(elapsed_s), Journal(mark=f"journal of {name}")
+    meter, journal = _SetMeter(elapsed_s), Journal(journal_id=f"journal of {name}")
     worker = Worker("demo", name, _bayes, journal, meter, key=_KEY, announce_every_s=30.0)
     body = Rows.encode((0.0, 0.5, 1.0), "yes")
     worker.ingest([(owner, body) for owner in owners])

@@ -8,28 +8,39 @@ older version is brought up to date when it is opened, one of a newer version is
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
+from urllib.parse import quote
 
 from dealfl.atomic_files import synchronize
 from dealfl.errors import BadBytes, BadInput
 
-__all__ = ["Database"]
+__all__ = ["Connect", "Database", "open_read_only", "require_unused"]
+
+_READ_TIMEOUT_S = 5.0
+
+Connect = Callable[..., sqlite3.Connection]
 
 
 class Database:
-    """A file with tables; `migrations[n]` brings version n to n + 1, the first makes them."""
+    """A file with tables; `migrations[n]` brings version n to n + 1, the first makes them.
+
+    `own_table` is one that no other kind of file has.
+    """
 
     what: ClassVar[str]
     remedy: ClassVar[str]
     migrations: ClassVar[Sequence[str]]
+    own_table: ClassVar[str]
 
-    def __init__(self, path: str | Path = ":memory:") -> None:
+    def __init__(
+        self, path: str | Path = ":memory:", *, connect: Connect = sqlite3.connect
+    ) -> None:
         self.path = str(path)
         try:
-            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            self._db = connect(self.path, isolation_level=None, check_same_thread=False)
             self._open()
         except sqlite3.DatabaseError as error:
             raise self._unusable(error) from error
@@ -58,10 +69,10 @@ class Database:
                 for statement in script.split(";"):
                     self._db.execute(statement)
             if version == 0:
-                self._made()
+                self._fill()
             self._db.execute(f"PRAGMA user_version = {len(self.migrations)}")
 
-    def _made(self) -> None:
+    def _fill(self) -> None:
         """Fill the tables of a new file, in the transaction that makes them."""
 
     def _require_sound(self) -> None:
@@ -90,10 +101,6 @@ class Database:
             raise
         self._db.execute("COMMIT")
 
-    def read(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a question that changes nothing."""
-        return self._db.execute(query, values).fetchall()
-
     def checkpoint(self) -> None:
         """Empty the log: what was deleted is in no file any more."""
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -103,6 +110,16 @@ class Database:
         self.checkpoint()
         self._db.execute("VACUUM")
         self.checkpoint()
+
+    @classmethod
+    def recognizes(cls, path: Path) -> bool:
+        """Return whether a file is a database of this kind; it is not changed."""
+        query = "SELECT 1 FROM sqlite_master WHERE name = ?"
+        try:
+            with closing(open_read_only(path)) as db:
+                return db.execute(query, (cls.own_table,)).fetchone() is not None
+        except sqlite3.DatabaseError:
+            return False
 
     # -- copies ---------------------------------------------------------------------------------
 
@@ -135,3 +152,25 @@ class Database:
             self._open()
         except sqlite3.DatabaseError as error:
             raise self._unusable(error) from error
+
+
+def open_read_only(path: Path) -> sqlite3.Connection:
+    """Open a file that others may be writing; nothing can be written through it."""
+    address = f"file:{quote(str(path.absolute()))}?mode=ro"
+    return sqlite3.connect(address, uri=True, isolation_level=None, timeout=_READ_TIMEOUT_S)
+
+
+def require_unused(path: Path) -> None:
+    """Refuse a database that another process has open; leave no log behind otherwise."""
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None, timeout=0.0)) as db:
+            # only the sole user can leave the mode in which readers and a writer share a file
+            (mode,) = db.execute("PRAGMA journal_mode = DELETE").fetchone()
+    except sqlite3.OperationalError as error:
+        if "locked" not in str(error):
+            raise BadBytes(f"{path} can not be used ({error}); restore a backup") from error
+        mode = "wal"
+    except sqlite3.DatabaseError as error:
+        raise BadBytes(f"{path} can not be used ({error}); restore a backup") from error
+    if mode != "delete":
+        raise BadInput(f"{path} is in use by another process; stop that first, then try again")

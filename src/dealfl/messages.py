@@ -10,16 +10,13 @@ Refusal       server → worker   this update will never count, because …
 Published     server → all      a new version of the model
 
 Erase         server → all      forget these owners
-Erased        worker → server   forgotten: so many examples, also none
+Erased        worker → server   forgotten: N examples, or none
 ErasedReceipt server → worker   your answer is on record
 Withdraw      worker → server   an update under way holds what was erased: do not count it
 Verdict       server → worker   withdrawn, or counted already
 """
 
 from __future__ import annotations
-
-import hashlib
-import hmac
 
 import msgspec
 
@@ -40,8 +37,7 @@ __all__ = [
     "Verdict",
     "Welcome",
     "Withdraw",
-    "owner_hash",
-    "storable",
+    "is_storable",
 ]
 
 PROTOCOL = 1
@@ -55,11 +51,11 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknow
 class Announce(_Record, frozen=True, kw_only=True):
     """A worker is awake and says what it could do; `incarnation` 0 asks for one.
 
-    `journal` is the mark of its journal: another one under the same name is another life.
+    Another `journal_id` under the same name means another incarnation.
     """
 
     incarnation: int
-    journal: str
+    journal_id: str
     receipted: int = 0
     schema_digest: str
     waiting: int
@@ -73,13 +69,13 @@ class Announce(_Record, frozen=True, kw_only=True):
 
 
 class Welcome(_Record, frozen=True, kw_only=True):
-    """The incarnation a worker lives under, and the keyed hashes of everybody erased so far.
+    """A worker's incarnation, and the keyed hashes of everybody erased so far.
 
-    `journal` says which journal is welcome: one that came late must not reach the next life.
+    `journal_id` says which journal is meant: a late welcome must not reach another one.
     """
 
     incarnation: int
-    journal: str
+    journal_id: str
     erased: tuple[bytes, ...] = ()
 
 
@@ -194,33 +190,24 @@ Message = (
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What one call of `handle` leaves to do: messages to send, and when to be called again."""
+    """The result of one call of `handle`: messages to send, and when to be called again."""
 
     messages: tuple[Message, ...] = ()
     wake_at_s: float | None = None
 
 
-def storable(message: Message) -> bool:
-    """Return whether every figure of a message is one that a database can keep.
+def is_storable(message: Message) -> bool:
+    """Return whether a database can keep every figure of a message.
 
-    >>> storable(Withdraw(job="j", worker="w", incarnation=1, sequence=2**70))
+    >>> is_storable(Withdraw(job="j", worker="w", incarnation=1, sequence=2**70))
     False
     """
-    return all(_keepable(value) for value in msgspec.structs.astuple(message))
+    return all(_fits_column(value) for value in msgspec.structs.astuple(message))
 
 
-def _keepable(value: object) -> bool:
+def _fits_column(value: object) -> bool:
     if isinstance(value, (int, float)):
         return -(2**62) < value < 2**62
     if isinstance(value, str):
         return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
     return True
-
-
-def owner_hash(key: bytes, owner: str) -> bytes:
-    """Return the keyed hash that stands for an owner wherever a name must not appear.
-
-    >>> owner_hash(b"key of the job", "ann").hex()[:16]
-    '5d93711dfac19823'
-    """
-    return hmac.digest(key, owner.encode(), hashlib.sha256)

@@ -13,15 +13,13 @@ import socket
 import sqlite3
 import struct
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from dealfl.learners import NaiveBayes
-from dealfl.messages import Message, Step, Update
+from dealfl.messages import Message, Step
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone
 from dealfl.worker import Cost, Done, Journal, Worker
@@ -99,89 +97,67 @@ class Fate:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-class MortalConnection:
+class MortalConnection(sqlite3.Connection):
     """A connection to SQLite with a failpoint around each statement."""
 
-    def __init__(self, db: sqlite3.Connection, fate: Fate) -> None:
-        self._db, self._fate = db, fate
-
-    @property
-    def in_transaction(self) -> bool:
-        return self._db.in_transaction
+    fate: Fate
 
     def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        if sql == "PRAGMA synchronous = FULL":
+            sql = "PRAGMA synchronous = OFF"  # kill −9 leaves the kernel's cache alone
         kind = {"BEGIN IMMEDIATE": "begin", "COMMIT": "commit"}.get(sql)
         if kind:
-            self._fate.reach(f"before {kind}")
-        cursor = self._db.execute(sql, *values)
+            self.fate.reach(f"before {kind}")
+        cursor = super().execute(sql, *values)
         if kind:
-            self._fate.reach(f"after {kind}")
-        self._fate.reach("statement")
+            self.fate.reach(f"after {kind}")
+        self.fate.reach("statement")
         return cursor
 
     def executemany(self, sql: str, rows: Any) -> sqlite3.Cursor:
-        cursor = self._db.executemany(sql, rows)
-        self._fate.reach("statement")
+        cursor = super().executemany(sql, rows)
+        self.fate.reach("statement")
         return cursor
-
-    def executescript(self, sql: str) -> sqlite3.Cursor:
-        cursor = self._db.executescript(sql)
-        self._fate.reach("statement")
-        return cursor
-
-    def close(self) -> None:
-        self._db.close()
-
-
-class MortalJournal(Journal):
-    def __init__(self, path: Path, fate: Fate) -> None:
-        self._fate = fate
-        super().__init__(path)
-
-    def _open(self) -> None:
-        self._db = MortalConnection(self._db, self._fate)  # type: ignore[assignment]
-        super()._open()
-        self._db.execute("PRAGMA synchronous = OFF")  # kill −9 leaves the kernel's cache alone
-
-
-class NaiveJournal(MortalJournal):
-    """Writes the outbox row in another transaction than the records: this must be found out."""
-
-    def post(self, update: Update, due_s: float) -> None:
-        self._db.execute("COMMIT")
-        self._db.execute("BEGIN IMMEDIATE")
-        super().post(update, due_s)
-
-
-class MortalLedger(Ledger):
-    def __init__(self, path: Path, fate: Fate) -> None:
-        self._fate = fate
-        super().__init__(path)
-
-    def _open(self) -> None:
-        self._db = MortalConnection(self._db, self._fate)  # type: ignore[assignment]
-        super()._open()
-        self._db.execute("PRAGMA synchronous = OFF")  # kill −9 leaves the kernel's cache alone
 
     def sent(self) -> None:
         """Do nothing: what was sent had been durable before."""
 
 
-class NaiveLedger(MortalLedger):
+class TwoTransactions(MortalConnection):
+    """Writes the outbox row in another transaction than the records: this must be found out."""
+
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        if sql.startswith("INSERT OR REPLACE INTO outbox"):
+            super().execute("COMMIT")
+            super().execute("BEGIN IMMEDIATE")
+        return super().execute(sql, *values)
+
+
+class LateCommit(MortalConnection):
     """Commits only after the receipts have left: this must be found out."""
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        if self.version == 0:  # not even this one can do without tables
-            with super().transaction():
-                yield
-            return
-        self._db.execute("BEGIN IMMEDIATE")
-        yield
+    made = False  # the tables: not even this one can do without
+
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        if sql == "COMMIT" and not self.made:
+            return self.cursor()
+        self.made = sql.startswith("PRAGMA user_version =")
+        return super().execute(sql, *values)
 
     def sent(self) -> None:
-        if self._db.in_transaction:
-            self._db.execute("COMMIT")
+        if self.in_transaction:
+            super().execute("COMMIT")
+
+
+def connecting(kind: type[MortalConnection], fate: Fate) -> Callable[..., MortalConnection]:
+    """Return what opens databases with a fate."""
+
+    def connect(path: str, **options: Any) -> MortalConnection:
+        made = sqlite3.connect(path, factory=kind, **options)
+        made.fate = fate
+        return made
+
+    return connect
 
 
 # -- the processes ------------------------------------------------------------------------------
@@ -209,7 +185,8 @@ def new_server(ledger: Ledger) -> Server:
 
 
 def _worker_calls(life: Life, fate: Fate) -> tuple[Callable[[Call], Step], Callable[[], None]]:
-    journal = (NaiveJournal if life.naive else MortalJournal)(Path(life.path), fate)
+    kind = TwoTransactions if life.naive else MortalConnection
+    journal = Journal(life.path, connect=connecting(kind, fate))
     worker = new_worker(life.name, journal)
 
     def answer(call: Call) -> Step:
@@ -221,7 +198,14 @@ def _worker_calls(life: Life, fate: Fate) -> tuple[Callable[[Call], Step], Calla
 
 
 def _server_calls(life: Life, fate: Fate) -> tuple[Callable[[Call], Step], Callable[[], None]]:
-    ledger = (NaiveLedger if life.naive else MortalLedger)(Path(life.path), fate)
+    connections: list[MortalConnection] = []
+
+    def connect(path: str, **options: Any) -> MortalConnection:
+        kind = LateCommit if life.naive else MortalConnection
+        connections.append(connecting(kind, fate)(path, **options))
+        return connections[-1]
+
+    ledger = Ledger(life.path, connect=connect)
     server = new_server(ledger)
 
     def answer(call: Call) -> Step:
@@ -229,7 +213,7 @@ def _server_calls(life: Life, fate: Fate) -> tuple[Callable[[Call], Step], Calla
             return server.erase(call.erase[0], [call.erase[1]], call.now_s)
         return server.handle(call.messages, call.now_s)
 
-    return answer, ledger.sent
+    return answer, connections[0].sent
 
 
 def live(life: Life) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Any
 
 from dealfl.learners import Histories, NaiveBayes, PersonalizedPageRank, Rows, statistics_of
@@ -13,6 +14,16 @@ from dealfl.worker import Cost, Done, Journal, Record, State, Worker
 from dealfl.worker.worker import schema_digest
 
 KEY = b"key of the job"
+
+
+class Connect:
+    """Opens databases; `db` is the last one, for tests that damage or watch what is stored."""
+
+    db: sqlite3.Connection
+
+    def __call__(self, path: str, **options: Any) -> sqlite3.Connection:
+        self.db = sqlite3.connect(path, **options)
+        return self.db
 
 
 def bayes() -> NaiveBayes:
@@ -46,14 +57,14 @@ class FixedMeter:
 
 def worker(make: Any = bayes, journal: Journal | None = None, **other: Any) -> Worker:
     meter = other.pop("meter", FixedMeter())
-    store = journal or Journal(mark="mark")
+    store = journal or Journal(journal_id="mark")
     return Worker("job", "w", make, store, meter, key=KEY, **other)
 
 
 def welcomed(make: Any = bayes, journal: Journal | None = None, **other: Any) -> Worker:
-    store = journal or Journal(mark="mark")
+    store = journal or Journal(journal_id="mark")
     one = worker(make, store, **other)
-    one.handle([Welcome(job="job", worker="w", incarnation=1, journal=store.mark)], 0.0)
+    one.handle([Welcome(job="job", worker="w", incarnation=1, journal_id=store.id)], 0.0)
     return one
 
 
@@ -82,7 +93,7 @@ def examples(count: int, make: Any = bayes) -> Statistics:
 
 
 def announce(name: str = "w", incarnation: int = 1, make: Any = bayes, **other: Any) -> Announce:
-    plain: dict[str, Any] = {"journal": f"journal of {name}", "waiting": 1, "held": 0}
+    plain: dict[str, Any] = {"journal_id": f"journal of {name}", "waiting": 1, "held": 0}
     plain["schema_digest"] = schema_digest(make())
     return Announce(job="job", worker=name, incarnation=incarnation, **(plain | other))
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dealfl.erasure import owner_hash
 from dealfl.learners import (
     Histories,
     NaiveBayes,
@@ -16,7 +17,6 @@ from dealfl.learners import (
     Tikhonov,
     statistics_of,
 )
-from dealfl.messages import owner_hash
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone, Uniform
 from dealfl.simulate import Network, Simulation
@@ -81,7 +81,7 @@ class Chaos:
         )  # fmt: skip
 
     def new_journal(self) -> Journal:
-        return Journal(mark=str(self.random.random()))
+        return Journal(journal_id=str(self.random.random()))
 
     def join(self) -> None:
         name = f"w{len(self.journals)}"
@@ -172,9 +172,9 @@ def check(learner: str, scheme: str, seed: int) -> Chaos:
     hashes = {owner_hash(KEY, owner) for owner in chaos.erased}
     for journal in chaos.journals.values():
         assert not any(journal.records_of(hashes).values()), "an erased person came back"
-    answers = chaos.ledger.answers()
-    for request in chaos.ledger.erasures():
-        assert set(answers[request]) == set(chaos.journals), "a worker has not answered"
+    for request in server.reader.erasures():
+        answers = server.reader.answers(request.name)
+        assert set(answers) == set(chaos.journals), "a worker has not answered"
     return chaos
 
 
@@ -183,7 +183,7 @@ def check(learner: str, scheme: str, seed: int) -> Chaos:
 def test_the_server_ends_with_the_digest_of_central_training(learner: str, scheme: str) -> None:
     closed = 0
     for seed in range(13):
-        closed += len(check(learner, scheme, seed).ledger.rounds())
+        closed += len(check(learner, scheme, seed).ledger.reader.closed_rounds())
     assert closed > 13, "hardly any round was ever closed"
 
 
@@ -197,5 +197,5 @@ def test_thousands_of_chaotic_runs(learner: str, scheme: str) -> None:
 
 def test_the_same_seed_is_the_same_chaos() -> None:
     first, second = (check("naive_bayes", "deal", 5) for _ in range(2))
-    assert first.ledger.rounds() == second.ledger.rounds()
+    assert first.ledger.reader.closed_rounds() == second.ledger.reader.closed_rounds()
     assert np.array_equal(first.simulation.now_s, second.simulation.now_s)

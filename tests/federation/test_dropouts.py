@@ -4,7 +4,7 @@ import random
 from itertools import pairwise
 
 from dealfl.messages import Assignment, Step, Update
-from dealfl.server import Ledger, Server, Terms
+from dealfl.server import ClosedRound, Ledger, Server, Terms
 from dealfl.server.selection import Uniform
 from dealfl.simulate import Network, Returns, Simulation
 from dealfl.statistics import Statistics
@@ -34,7 +34,7 @@ class Dropouts(Simulation):
 
     def __init__(self, chance: float, seed: int) -> None:
         self.ledger = Ledger()
-        self.journals = {f"w{n:02d}": Journal(mark=f"{n}") for n in range(WORKERS)}
+        self.journals = {f"w{n:02d}": Journal(journal_id=f"{n}") for n in range(WORKERS)}
         self.random = random.Random(seed)
         self.chance = chance
         terms = Terms(rounds=ROUNDS, workers_per_round=9, ttl_s=TTL_S, heard_within_s=150.0)
@@ -66,12 +66,12 @@ class Dropouts(Simulation):
         self.asleep.discard(event.name)
         self.wake(event.name, self.now_s)
 
-    def finish(self) -> list[tuple[int, str, float, str]]:
+    def finish(self) -> list[ClosedRound]:
         """Run until the job is done and everybody has said what is left to say."""
         while not self.server.finished and self.now_s < 1e5:
             self.run(self.now_s + TTL_S)
         self.run(self.now_s + 5 * TTL_S)
-        return self.ledger.rounds()
+        return self.ledger.reader.closed_rounds()
 
 
 def check_sum(federation: Dropouts) -> None:
@@ -85,7 +85,7 @@ def test_at_ten_percent_dropouts_rounds_close_by_majority_before_the_ttl() -> No
     federation = Dropouts(0.1, seed=1)
     rounds = federation.finish()
     assert len(rounds) == ROUNDS
-    early = [why == "majority" and took < TTL_S for _, why, took, _ in rounds]
+    early = [one.reason == "majority" and one.duration_s < TTL_S for one in rounds]
     assert sum(early) >= 0.99 * ROUNDS
     check_sum(federation)
 
@@ -94,8 +94,8 @@ def test_at_half_dropping_out_every_round_closes_by_the_ttl_with_progress() -> N
     federation = Dropouts(0.5, seed=1)
     rounds = federation.finish()
     assert len(rounds) == ROUNDS
-    assert all(took <= TTL_S + 1e-6 for _, _, took, _ in rounds)
-    assert {"majority", "time to live"} <= {why for _, why, _, _ in rounds}
-    changed = [before[3] != after[3] for before, after in pairwise(rounds)]
+    assert all(one.duration_s <= TTL_S + 1e-6 for one in rounds)
+    assert {"majority", "time to live"} <= {one.reason for one in rounds}
+    changed = [before.digest != after.digest for before, after in pairwise(rounds)]
     assert sum(changed) >= 0.9 * len(changed), "hardly any round brought anything"
     check_sum(federation)

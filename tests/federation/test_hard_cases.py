@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
 from dealfl.messages import (
     Declined,
@@ -15,14 +16,13 @@ from dealfl.messages import (
     Published,
     Update,
     Withdraw,
-    owner_hash,
 )
-from dealfl.server import Ledger
-from dealfl.server.rewards import RewardWeights, reward
+from dealfl.server import Ledger, RewardWeights, reward
 from dealfl.worker import Journal
 from dealfl.worker.outbox import Outbox
 from tests.federation.parts import (
     KEY,
+    Connect,
     announce,
     assignment,
     examples,
@@ -64,18 +64,18 @@ def test_every_record_that_was_put_aside_is_reported() -> None:
 
 
 def test_an_update_that_was_sent_past_one_held_back_can_be_withdrawn() -> None:
-    journal = Journal(mark="mark")
+    journal = Journal(journal_id="mark")
     outbox = Outbox(journal, "job", "w", 10.0)
     outbox.post(examples(5), 0.0)
-    outbox.due(0.0)
+    outbox.take_due(0.0)
     outbox.erase(-examples(1), 1.0)  # 1 is asked back, 2 is held until the verdict
     outbox.post(examples(3), 1.0)  # trained again
-    assert [message.sequence for message in outbox.due(1.0)] == [1, 3]
+    assert [message.sequence for message in outbox.take_due(1.0)] == [1, 3]
     outbox.erase(-examples(1), 2.0)
-    assert all(isinstance(message, Withdraw) for message in outbox.due(2.0))
-    outbox.withdrawn(3, 3.0)
-    outbox.withdrawn(1, 3.0)
-    (left,) = outbox.due(4.0)
+    assert all(isinstance(message, Withdraw) for message in outbox.take_due(2.0))
+    outbox.settle_withdrawn(3, 3.0)
+    outbox.settle_withdrawn(1, 3.0)
+    (left,) = outbox.take_due(4.0)
     assert isinstance(left, Update)
     assert left.delta == examples(5 + 3 - 2).to_bytes()
 
@@ -125,7 +125,7 @@ def test_an_erasure_overwrites_also_what_was_evicted_before(tmp_path: Path) -> N
     assert body not in left
 
 
-def test_a_journal_killed_while_it_is_made_has_a_mark_afterwards(tmp_path: Path) -> None:
+def test_a_journal_killed_while_it_is_made_has_an_id_afterwards(tmp_path: Path) -> None:
     class Killed(Journal):
         def set_setting(self, name: str, value: str) -> None:
             raise KeyboardInterrupt
@@ -133,9 +133,9 @@ def test_a_journal_killed_while_it_is_made_has_a_mark_afterwards(tmp_path: Path)
     with pytest.raises(KeyboardInterrupt):
         Killed(tmp_path / "j.db")
     again = Journal(tmp_path / "j.db")
-    mark = again.mark
+    journal_id = again.id
     again.close()
-    assert mark
+    assert journal_id
 
 
 def test_an_assignment_with_an_impossible_theta_is_declined() -> None:
@@ -169,7 +169,7 @@ def test_a_figure_that_can_not_be_stored_harms_only_who_sent_it(name: str) -> No
     one = joined("w", "honest")
     one.handle([POISON[name], update(1, 2, name="honest", round=1)], 1.0)
     one.handle([], 500.0)
-    assert one.workers["honest"].folded == 1
+    assert one.workers["honest"].counted == 1
 
 
 @pytest.mark.parametrize("sequence", [0, -1])
@@ -185,16 +185,15 @@ def test_nobody_earns_more_than_one_or_less_than_nothing() -> None:
 
 
 def test_a_flipped_bit_in_an_update_on_record_is_found_out() -> None:
-    body = examples(3).to_bytes()
+    body, connect = examples(3).to_bytes(), Connect()
     unnoticed = 0
     for place in range(len(body) - 12, len(body)):
         for bit in range(8):
-            ledger = Ledger()
-            one = joined("v", "w", ledger=ledger)
+            one = joined("v", "w", ledger=Ledger(connect=connect))
             one.handle([update(1, 3)], 1.0)
             damaged = bytearray(body)
             damaged[place] ^= 1 << bit
-            ledger._db.execute("UPDATE updates SET delta = ?", (bytes(damaged),))
+            connect.db.execute("UPDATE updates SET delta = ?", (bytes(damaged),))
             try:
                 one.handle([], 500.0)
             except BadInput:
@@ -205,7 +204,7 @@ def test_a_flipped_bit_in_an_update_on_record_is_found_out() -> None:
 
 def test_after_a_backup_of_the_ledger_came_back_nothing_waits_for_ever(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "l.db")
-    journal = Journal(mark="journal of w")
+    journal = Journal(journal_id="journal of w")
     one, device = server(ledger), worker(journal=journal, announce_every_s=1.0)
 
     def talk(now_s: float) -> None:
@@ -219,7 +218,7 @@ def test_after_a_backup_of_the_ledger_came_back_nothing_waits_for_ever(tmp_path:
         talk(now_s + 40.0)
 
     learn(0.0)
-    ledger._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    ledger.checkpoint()
     shutil.copy(tmp_path / "l.db", tmp_path / "backup.db")
     learn(100.0)
     ledger.close()

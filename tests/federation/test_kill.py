@@ -15,8 +15,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from dealfl.erasure import owner_hash
 from dealfl.learners import Rows, statistics_of
-from dealfl.messages import Message, Receipt, Step, owner_hash
+from dealfl.messages import Message, Receipt, Step
 from dealfl.server import Ledger
 from dealfl.statistics import Statistics
 from dealfl.worker import Journal, State
@@ -181,7 +182,7 @@ class Federation:
         """Compare what the server counted with what each journal says; return updates counted."""
         self.kill_all()
         ledger = Ledger(self.path(SERVER))
-        central, folded = make(), 0
+        central, total = make(), 0
         for name in WORKERS:
             journal = Journal(self.path(name))
             assert not journal.outbox(), f"an update of {name} was never counted"
@@ -189,19 +190,19 @@ class Federation:
             central.merge(own)
             row, counted = ledger.workers()[name], ledger.sum_of(name)
             assert row.incarnation == 1, f"{name} had to begin anew: {row.flag}"
-            assert row.folded == int(journal.setting("sequence", "0")), f"{name} lost an update"
+            assert row.counted == int(journal.setting("sequence", "0")), f"{name} lost an update"
             assert counted is not None
             assert Statistics.from_bytes(counted) == own, f"the sum of {name} differs"
-            folded += row.folded
+            total += row.counted
             hashes = [owner_hash(KEY, owner) for owner in self.erased]
             assert not any(journal.records_of(hashes).values()), "an erased person came back"
             journal.close()
         assert not ledger.pending()
         for key in self.receipts:
-            assert ledger.content_of(*key), f"a receipt was not true: {key}"
+            assert ledger.known_update(*key), f"a receipt was not true: {key}"
         assert new_server(ledger).model.digest() == central.digest()
         ledger.close()
-        return folded
+        return total
 
 
 class AtRandom(Federation):

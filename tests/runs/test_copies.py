@@ -25,7 +25,7 @@ Captured = pytest.CaptureFixture[str]
 
 
 def test_a_backup_comes_back_as_it_was(run: Path, tmp_path: Path, capsys: Captured) -> None:
-    journal = Journal(run / "w01.db", mark="mark")
+    journal = Journal(run / "w01.db", journal_id="mark")
     with journal.transaction():
         journal.add([(b"owner", b"body")], State.WAITING)
     before = open_model(run).info()["digest"]
@@ -40,7 +40,7 @@ def test_a_backup_comes_back_as_it_was(run: Path, tmp_path: Path, capsys: Captur
     assert sorted(path.name for path in run.iterdir()) == ["job.toml", "ledger.db", "w01.db"]
     assert open_model(run).info()["digest"] == before
     again = Journal(run / "w01.db")
-    assert (again.mark, again.count(State.WAITING)) == ("mark", 1)
+    assert (again.id, again.count(State.WAITING)) == ("mark", 1)
     again.close()
 
 
@@ -185,9 +185,9 @@ def test_workers_ahead_of_a_restored_ledger_begin_anew_and_nothing_counts_twice(
         ledger = Ledger(path)
         return Server("job", bayes, ledger, Terms(rounds=1000), Everyone()), ledger
 
+    journals = {name: Journal(journal_id=name) for name in ("anna", "bob")}
     workers = {
-        name: Worker("job", name, bayes, Journal(mark=name), FixedMeter(), key=KEY)
-        for name in ("anna", "bob")
+        name: Worker("job", name, bayes, journals[name], FixedMeter(), key=KEY) for name in journals
     }
 
     def learn(server: Server, now_s: float) -> None:
@@ -201,21 +201,20 @@ def test_workers_ahead_of_a_restored_ledger_begin_anew_and_nothing_counts_twice(
     back_up(path, tmp_path / "old")
     learn(server, 1000.0)
     learn(server, 2000.0)
-    assert server.model.digest() == _digest(workers)
+    assert server.model.digest() == _digest(journals)
     ledger.close()
     restore(tmp_path / "old", path, force=True)
     server, ledger = serving()
-    assert server.model.digest() != _digest(workers)
+    assert server.model.digest() != _digest(journals)
     learn(server, 3000.0)
     learn(server, 4000.0)
-    assert server.model.digest() == _digest(workers)
+    assert server.model.digest() == _digest(journals)
     assert {one.incarnation for one in server.workers.values()} == {2}
     ledger.close()
 
 
-def _digest(workers: dict[str, Worker]) -> str:
+def _digest(journals: dict[str, Journal]) -> str:
     model = bayes()
-    for worker in workers.values():
-        held = worker._journal.count(State.LEARNED)
-        model.merge(examples(held))
+    for journal in journals.values():
+        model.merge(examples(journal.count(State.LEARNED)))
     return model.digest()

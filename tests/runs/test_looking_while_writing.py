@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dealfl.cli import main
+from dealfl.database import require_unused
 from dealfl.errors import BadInput
 from dealfl.runs import RunFolder, back_up, open_model, read_status, remove_worker, restore
-from dealfl.runs.reading import require_alone
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,4 +59,4 @@ def test_nothing_is_changed_behind_a_server(
     back_up(written, tmp_path / "copy")
     with pytest.raises(BadInput, match="in use by another process"):
         restore(tmp_path / "copy", written, force=True)
-    require_alone(tmp_path / "copy" / "ledger.db")
+    require_unused(tmp_path / "copy" / "ledger.db")

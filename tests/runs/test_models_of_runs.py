@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -219,10 +221,8 @@ def test_a_run_without_a_model_is_told(tmp_path: Path) -> None:
 
 def test_a_damaged_total_is_told(digits_run: Path, tmp_path: Path) -> None:
     shutil.copytree(digits_run, tmp_path / "run")
-    ledger = Ledger(tmp_path / "run" / "ledger.db")
-    with ledger.transaction():
-        ledger._db.execute("UPDATE total SET sha256 = zeroblob(32)")
-    ledger.close()
+    with closing(sqlite3.connect(tmp_path / "run" / "ledger.db", isolation_level=None)) as db:
+        db.execute("UPDATE total SET sha256 = zeroblob(32)")
     with pytest.raises(BadBytes, match="the total is damaged; restore a backup"):
         open_model(tmp_path / "run")
 

@@ -29,9 +29,9 @@ def test_a_tick_at_which_nobody_could_be_woken_is_over() -> None:
 
 
 def test_a_restart_makes_no_extra_tick(tmp_path: Path) -> None:
-    one = joined("a", ledger=Ledger(tmp_path / "l.db"), round_every_s=100.0)
-    one.handle([update(1, name="a", round=1)], 5.0)
-    one._ledger.close()
+    ledger = Ledger(tmp_path / "l.db")
+    joined("a", ledger=ledger, round_every_s=100.0).handle([update(1, name="a", round=1)], 5.0)
+    ledger.close()
     again = server(Ledger(tmp_path / "l.db"), round_every_s=100.0)
     assert assigned(again.handle([announce("a", waiting=9)], 50.0).messages) == []
     assert assigned(again.handle([], 100.0).messages) == ["a"]
@@ -72,9 +72,9 @@ def test_what_is_left_after_a_training_begins_to_wait_anew() -> None:
 
 def test_waiting_survives_a_restart(tmp_path: Path) -> None:
     terms: dict[str, Any] = {"least_waiting": 5, "longest_wait_s": 100.0, "heard_within_s": 1e6}
-    one = server(Ledger(tmp_path / "l.db"), **terms)
-    one.handle([announce("a", 0, waiting=1)], 50.0)
-    one._ledger.close()
+    ledger = Ledger(tmp_path / "l.db")
+    server(ledger, **terms).handle([announce("a", 0, waiting=1)], 50.0)
+    ledger.close()
     again = server(Ledger(tmp_path / "l.db"), **terms)
     assert assigned(again.handle([], 149.0).messages) == []
     assert assigned(again.handle([], 150.0).messages) == ["a"]

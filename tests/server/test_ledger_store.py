@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from dealfl.errors import BadBytes, BadInput
-from dealfl.server import Ledger
-from dealfl.server.tables import RoundRow, WorkerRow
-from tests.federation.parts import announce, examples, joined, kinds, server, update
+from dealfl.server import Ledger, RoundRow, WorkerRow
+from tests.federation.parts import Connect, announce, examples, joined, kinds, server, update
 
 
 def test_a_transaction_that_fails_leaves_nothing() -> None:
@@ -28,17 +27,18 @@ def test_a_transaction_that_fails_leaves_nothing() -> None:
 
 
 def test_every_commit_waits_for_the_disk(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "l.db")
-    assert ledger._db.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL
-    assert ledger._db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    connect = Connect()
+    ledger = Ledger(tmp_path / "l.db", connect=connect)
+    assert connect.db.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL
+    assert connect.db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     ledger.close()
 
 
 def test_one_call_of_the_server_is_one_commit() -> None:
-    ledger = Ledger()
-    one = joined("v", "w", ledger=ledger)
+    connect = Connect()
+    one = joined("v", "w", ledger=Ledger(connect=connect))
     statements: list[str] = []
-    ledger._db.set_trace_callback(statements.append)
+    connect.db.set_trace_callback(statements.append)
     one.handle([update(1, name="v", round=1), update(1, round=1), announce("v")], 1.0)
     assert statements.count("BEGIN IMMEDIATE") == statements.count("COMMIT") == 1
 
@@ -47,28 +47,30 @@ def test_one_call_of_the_server_is_one_commit() -> None:
     ("table", "what"), [("sums", "sum of w is damaged"), ("total", "total is damaged")]
 )
 def test_a_flipped_bit_in_statistics_is_found_out(table: str, what: str) -> None:
-    ledger = Ledger()
+    connect = Connect()
+    ledger = Ledger(connect=connect)
     one = joined(ledger=ledger)
     one.handle([update(1, 3, round=1)], 1.0)
-    saved = ledger._db.execute(f"SELECT statistics FROM {table}").fetchone()[0]
+    saved = connect.db.execute(f"SELECT statistics FROM {table}").fetchone()[0]
     for place in (0, len(saved) // 2, len(saved) - 1):
         damaged = bytearray(saved)
         damaged[place] ^= 4
-        ledger._db.execute(f"UPDATE {table} SET statistics = ?", (bytes(damaged),))
+        connect.db.execute(f"UPDATE {table} SET statistics = ?", (bytes(damaged),))
         with pytest.raises(BadBytes, match=what):
             ledger.sum_of("w") if table == "sums" else server(ledger)
 
 
 def test_a_damaged_sum_stops_the_server_with_a_clear_error_and_changes_nothing() -> None:
-    ledger = Ledger()
+    connect = Connect()
+    ledger = Ledger(connect=connect)
     one = joined(ledger=ledger)
     one.handle([update(1, 3, round=1)], 1.0)
-    ledger._db.execute("UPDATE sums SET sha256 = ?", (b"another hash",))
+    connect.db.execute("UPDATE sums SET sha256 = ?", (b"another hash",))
     digest = one.model.digest()
     with pytest.raises(BadBytes, match="restore a backup"):
         one.handle([update(2, round=2)], 2.0)
     assert one.model.digest() == digest
-    assert ledger.content_of("w", 1, 2) is None
+    assert ledger.known_update("w", 1, 2) is None
 
 
 def test_a_ledger_of_a_newer_version_is_refused(tmp_path: Path) -> None:
@@ -87,7 +89,7 @@ def test_a_damaged_ledger_is_refused(tmp_path: Path, damage: str) -> None:
     with ledger.transaction():
         for number in range(300):
             ledger.put_worker(WorkerRow(f"worker {number}"))
-    ledger._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    ledger.checkpoint()
     ledger.close()
     content = bytearray(path.read_bytes())
     start, stop = (4096, len(content)) if damage == "page" else (0, 100)
@@ -110,7 +112,7 @@ def test_a_full_disk_is_an_error_and_the_update_counts_once_when_there_is_room(
             one.handle([update(1, 3, round=1)], 1.0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert ledger.content_of("w", 1, 1) is None
+    assert ledger.known_update("w", 1, 1) is None
     assert one.model.statistics.is_zero, "what was not durable is in no model"
     assert "Receipt" in kinds(one.handle([update(1, 3, round=1)], 2.0).messages)
     assert one.model.statistics == examples(3)
@@ -118,17 +120,18 @@ def test_a_full_disk_is_an_error_and_the_update_counts_once_when_there_is_room(
     ledger.close()
 
 
-def test_the_bodies_of_folded_updates_are_deleted_and_their_keys_stay() -> None:
-    ledger = Ledger()
+def test_the_bodies_of_counted_updates_are_deleted_and_their_keys_stay() -> None:
+    connect = Connect()
+    ledger = Ledger(connect=connect)
     one = joined(ledger=ledger)
     one.handle([update(1, 3, round=1)], 1.0)
-    assert ledger._db.execute("SELECT count(*) FROM updates WHERE delta").fetchone()[0] == 0
-    assert ledger.content_of("w", 1, 1) is not None
+    assert connect.db.execute("SELECT count(*) FROM updates WHERE delta").fetchone()[0] == 0
+    assert ledger.known_update("w", 1, 1) is not None
 
 
 def test_a_reply_is_noted_once_and_only_of_those_selected() -> None:
     ledger = Ledger()
-    ledger.put_round(RoundRow(1, 0.0, 60.0), ["w"])
+    ledger.put_round(RoundRow(1, 0.0, 60.0), ["w"], eligible=1)
     assert ledger.put_reply(1, "w", 5.0)
     assert not ledger.put_reply(1, "w", 6.0)
     assert not ledger.put_reply(1, "stranger", 6.0)

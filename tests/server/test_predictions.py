@@ -10,11 +10,15 @@ import pytest
 
 from dealfl.messages import Update
 from dealfl.power import PHONES, PhoneSpending, Training, cycles_of
-from dealfl.server import Ledger, Server
-from dealfl.server.predictions import Predictions
-from dealfl.server.roster import candidates, declined
-from dealfl.server.tables import WorkerRow
-from dealfl.server.terms import Terms
+from dealfl.server import (
+    Ledger,
+    Predictions,
+    Server,
+    Terms,
+    WorkerRow,
+    find_candidates,
+    note_decline,
+)
 from tests.federation.parts import announce, server, update
 
 LEARNER = "tikhonov_classifier"
@@ -54,10 +58,10 @@ def errors(
     draw, found = random.Random(seed), []
     for _ in range(rounds):
         one = row()
-        expected, came = known.of(one), trained(one, slowness)
+        expected, came = known.predict(one), trained(one, slowness)
         if expected is not None:
             found.append(abs(expected.elapsed_s / came.elapsed_s - 1.0))
-        known.observed(one, trained(one, slowness, draw))
+        known.observe(one, trained(one, slowness, draw))
     return found
 
 
@@ -79,26 +83,26 @@ def test_times_are_expected_within_a_tenth_after_a_few_rounds_and_after_a_change
 
 def test_a_known_phone_is_expected_before_it_ever_trained() -> None:
     known = Predictions(LEARNER)
-    known.observed(worker("box"), said())  # how many operations an example takes
+    known.observe(worker("box"), said())  # how many operations an example takes
     one = worker("mi", waiting=5000)
-    expected = known.of(one)
+    expected = known.predict(one)
     assert expected is not None
     came = trained(one)
     assert expected.elapsed_s == pytest.approx(came.elapsed_s, rel=0.2)
     assert expected.energy_j == pytest.approx(came.energy_j, rel=0.5)
-    assert known.of(worker("unheard of")) is None
-    assert Predictions("a learner from outside").of(one) is None
+    assert known.predict(worker("unheard of")) is None
+    assert Predictions("a learner from outside").predict(one) is None
 
 
 def test_any_other_device_is_expected_from_its_first_report_on() -> None:
     known = Predictions(LEARNER)
-    assert known.of(worker()) is None
-    known.observed(worker(), said())
-    expected = known.of(worker())
+    assert known.predict(worker()) is None
+    known.observe(worker(), said())
+    expected = known.predict(worker())
     assert expected is not None
     assert expected.elapsed_s == pytest.approx(0.5, rel=0.01)
     assert expected.energy_j == pytest.approx(0.2, rel=0.01)
-    double = known.of(worker(waiting=20))
+    double = known.predict(worker(waiting=20))
     assert double is not None
     assert double.elapsed_s > expected.elapsed_s
 
@@ -106,8 +110,9 @@ def test_any_other_device_is_expected_from_its_first_report_on() -> None:
 def test_what_will_be_evicted_is_part_of_the_work() -> None:
     known = Predictions(LEARNER)
     for _ in range(40):
-        known.observed(worker(held=100), said(learned=8, evicted=2))
-    few, many = known.of(worker(waiting=8, held=100)), known.of(worker(waiting=8, held=10_000))
+        known.observe(worker(held=100), said(learned=8, evicted=2))
+    few = known.predict(worker(waiting=8, held=100))
+    many = known.predict(worker(waiting=8, held=10_000))
     assert few is not None
     assert many is not None
     assert many.elapsed_s > 3 * few.elapsed_s
@@ -124,10 +129,10 @@ def test_what_will_be_evicted_is_part_of_the_work() -> None:
 )  # fmt: skip
 def test_a_report_that_can_not_be_is_not_learned_from(absurd: dict[str, float]) -> None:
     known = Predictions(LEARNER)
-    known.observed(worker(), said())
-    before, state = known.of(worker()), known.state()
-    known.observed(worker(), said(**absurd))
-    assert known.of(worker()) == before
+    known.observe(worker(), said())
+    before, state = known.predict(worker()), known.state()
+    known.observe(worker(), said(**absurd))
+    assert known.predict(worker()) == before
     assert known.state() is state
 
 
@@ -135,8 +140,8 @@ def test_one_liar_among_ten_moves_a_law_by_little() -> None:
     known = Predictions(LEARNER)
     for number in range(500):
         lie = {"elapsed_s": 9e5, "energy_j": 9e5} if number % 10 == 9 else {}
-        known.observed(worker(), said(**lie))
-        expected = known.of(worker())
+        known.observe(worker(), said(**lie))
+        expected = known.predict(worker())
         assert expected is not None
         assert expected.elapsed_s < 1.0, number
         assert expected.energy_j < 0.4, number
@@ -153,8 +158,8 @@ def test_wild_reports_leave_figures_that_can_be_computed_with() -> None:
             energy_j=10 ** draw.uniform(-12, 6) * draw.choice((0, 1)),
         )
         row = worker(draw.choice(("mi", "box")), held=draw.choice((0, 1, 10**6)))
-        known.observed(row, wild)
-        expected = known.of(row)
+        known.observe(row, wild)
+        expected = known.predict(row)
         assert expected is not None
         assert 0.0 <= expected.elapsed_s < 1e30
         assert 0.0 <= expected.energy_j < 1e30
@@ -163,10 +168,10 @@ def test_wild_reports_leave_figures_that_can_be_computed_with() -> None:
 def test_one_lie_about_the_work_moves_it_by_little() -> None:
     known = Predictions(LEARNER)
     for _ in range(20):
-        known.observed(worker(held=50), said(evicted=1))
-    before = known.of(worker(held=50))
-    known.observed(worker(held=1), said(operations=10**15, evicted=10**9))
-    after = known.of(worker(held=50))
+        known.observe(worker(held=50), said(evicted=1))
+    before = known.predict(worker(held=50))
+    known.observe(worker(held=1), said(operations=10**15, evicted=10**9))
+    after = known.predict(worker(held=50))
     assert before is not None
     assert after is not None
     assert after.elapsed_s < 1.6 * before.elapsed_s
@@ -175,42 +180,43 @@ def test_one_lie_about_the_work_moves_it_by_little() -> None:
 def test_kinds_without_end_do_not_fill_the_memory() -> None:
     known = Predictions(LEARNER)
     for number in range(1000):
-        known.observed(worker(f"made up {number}"), said())
-    known.observed(worker("x" * 10_000), said())
+        known.observe(worker(f"made up {number}"), said())
+    known.observe(worker("x" * 10_000), said())
     assert len(known.state()) < 300_000
-    assert known.of(worker("made up 999")) is not None
+    assert known.predict(worker("made up 999")) is not None
     for number in range(1000):
-        known.of(worker(f"asked for {number}"))
+        known.predict(worker(f"asked for {number}"))
     assert len(known._outlooks) < 1000
 
 
 def test_a_restart_goes_on_and_a_damaged_state_begins_anew() -> None:
     known = Predictions(LEARNER)
     for _ in range(5):
-        known.observed(worker("mi", held=50), said(evicted=3))
+        known.observe(worker("mi", held=50), said(evicted=3))
     again = Predictions(LEARNER)
     again.restore(known.state())
-    assert again.of(worker("mi", held=50)) == known.of(worker("mi", held=50))
-    again.observed(worker("mi"), said())
-    known.observed(worker("mi"), said())
+    assert again.predict(worker("mi", held=50)) == known.predict(worker("mi", held=50))
+    again.observe(worker("mi"), said())
+    known.observe(worker("mi"), said())
     assert again.state() == known.state()
     good = known.state()
     changes = {b'"version":1': b'"version":2', b'"time"': b'"tim"', b"tikhonov": b"kikhonov"}
     damaged = [good.replace(old, new) for old, new in changes.items()]
     for bad in (b"{", b"[]", b"null", good[:-9], *damaged):
         again.restore(bad)
-        assert again.of(worker("box")) is None
-        assert again.of(worker("mi", waiting=0)) == Predictions(LEARNER).of(worker("mi", waiting=0))
+        assert again.predict(worker("box")) is None
+        fresh, row = Predictions(LEARNER), worker("mi", waiting=0)
+        assert again.predict(row) == fresh.predict(row)
 
 
 def test_the_error_of_what_was_expected_is_kept() -> None:
     known = Predictions(LEARNER)
-    known.observed(worker(), said())
+    known.observe(worker(), said())
     assert known.median_error is None
-    known.assigned(worker())
-    known.observed(worker(waiting=0), said(elapsed_s=1.0))
+    known.expect(worker())
+    known.observe(worker(waiting=0), said(elapsed_s=1.0))
     assert known.median_error == pytest.approx(0.5, abs=0.02)
-    known.observed(worker(), said())
+    known.observe(worker(), said())
     assert known.median_error == pytest.approx(0.5, abs=0.02), "nothing was expected of it"
 
 
@@ -224,7 +230,7 @@ def played(one: Server, rounds: range, seconds_per_example: float) -> list[float
         waiting = 20 + (37 * number) % 100
         one.handle([announce("w", 1, waiting=waiting, device="box")], 10.0 * number)
         elapsed_s = 0.1 + waiting * seconds_per_example
-        expected = one.predictions.of(one.workers["w"])
+        expected = one.predictions.predict(one.workers["w"])
         if expected is not None:
             found.append(abs(expected.elapsed_s / elapsed_s - 1.0))
         reply = update(
@@ -243,7 +249,7 @@ def test_a_server_learns_times_and_goes_on_after_a_restart_and_a_change() -> Non
     assert median(played(one, range(6, 12), 0.02)) <= 0.10
     again = server(ledger)
     row = again.workers["w"]
-    assert again.predictions.of(replace(row, waiting=9)) == one.predictions.of(
+    assert again.predictions.predict(replace(row, waiting=9)) == one.predictions.predict(
         replace(row, waiting=9)
     )
     played(again, range(12, 60), 0.02)
@@ -258,7 +264,7 @@ def test_a_worker_that_does_not_answer_has_spent_what_is_expected() -> None:
     played(one, range(1, 6), 0.02)
     before = one.workers["w"].spent_j
     one.handle([announce("w", 1, waiting=30, device="box")], 100.0)
-    expected = one.predictions.of(one.workers["w"])
+    expected = one.predictions.predict(one.workers["w"])
     assert expected is not None
     one.handle([], 100.0 + 60.0)
     assert one.workers["w"].spent_j == pytest.approx(before + expected.energy_j)
@@ -273,36 +279,36 @@ def row_of(**other: Any) -> WorkerRow:
 
 def test_candidates_carry_what_is_expected_of_them() -> None:
     known = Predictions(LEARNER)
-    known.observed(worker(), said())
-    (one,) = candidates({"w": row_of()}, Terms(), 1.0, known)
+    known.observe(worker(), said())
+    (one,) = find_candidates({"w": row_of()}, Terms(), 1.0, known)
     assert one.elapsed_s == pytest.approx(0.5, rel=0.01)
     assert one.energy_j == pytest.approx(0.2, rel=0.01)
-    (unknown,) = candidates({"w": row_of()}, Terms(), 1.0)
+    (unknown,) = find_candidates({"w": row_of()}, Terms(), 1.0)
     assert (unknown.elapsed_s, unknown.energy_j) == (None, None)
 
 
 def test_who_can_not_afford_what_is_expected_is_not_asked() -> None:
     known = Predictions(LEARNER)
     for _ in range(5):
-        known.observed(worker(), said())
+        known.observe(worker(), said())
     terms = Terms(battery_budget=0.02)  # 2 J
-    assert candidates({"w": row_of(spent_j=1.7)}, terms, 1.0, known)
-    assert not candidates({"w": row_of(spent_j=1.9)}, terms, 1.0, known)
-    assert candidates({"w": row_of(spent_j=1.9, charging=True)}, terms, 1.0, known)
-    assert not candidates({"w": row_of(spent_j=1.7, waiting=100)}, terms, 1.0, known)
+    assert find_candidates({"w": row_of(spent_j=1.7)}, terms, 1.0, known)
+    assert not find_candidates({"w": row_of(spent_j=1.9)}, terms, 1.0, known)
+    assert find_candidates({"w": row_of(spent_j=1.9, charging=True)}, terms, 1.0, known)
+    assert not find_candidates({"w": row_of(spent_j=1.7, waiting=100)}, terms, 1.0, known)
     dear = row_of(spent_j=1.7, last_energy_j=5.0)
-    assert candidates({"w": dear}, terms, 1.0, known), "what it took last says less"
-    assert not candidates({"w": replace(dear, device="unheard of")}, terms, 1.0, known)
+    assert find_candidates({"w": dear}, terms, 1.0, known), "what it took last says less"
+    assert not find_candidates({"w": replace(dear, device="unheard of")}, terms, 1.0, known)
 
 
 def test_who_declined_is_not_asked_until_it_announces_itself() -> None:
-    row = declined(row_of(training=True))
+    row = note_decline(row_of(training=True))
     assert not row.training
-    assert candidates({"w": row}, Terms(), 1.0) == []
+    assert find_candidates({"w": row}, Terms(), 1.0) == []
 
 
 def test_a_silent_worker_is_charged_what_is_expected() -> None:
     known = Predictions(LEARNER)
-    assert known.energy_j(row_of(last_energy_j=3.0)) == 3.0
-    known.observed(worker(), said())
-    assert known.energy_j(row_of(last_energy_j=3.0)) == pytest.approx(0.2, rel=0.01)
+    assert known.predict_energy_j(row_of(last_energy_j=3.0)) == 3.0
+    known.observe(worker(), said())
+    assert known.predict_energy_j(row_of(last_energy_j=3.0)) == pytest.approx(0.2, rel=0.01)

@@ -5,7 +5,7 @@ import pytest
 from dealfl.errors import BadInput
 from dealfl.jobs import Document, job_of
 from dealfl.power import PHONES, PhoneSpending, Training, cycles_of
-from dealfl.server.rewards import RewardWeights, reward, reward_parts
+from dealfl.server import RewardWeights, reward, reward_parts
 
 TTL_S = 60.0
 DELIVERY_S = 0.5  # an assignment and an update on their way

@@ -148,7 +148,7 @@ def test_who_is_removed_is_gone_for_the_selector() -> None:
     one.remove("a", 1.0)
     assert chosen.names == ["b"]
     again = FairUpperConfidence()
-    again.restore(one._ledger.setting("selector"))
+    again.restore(one.reader.setting("selector"))
     assert again.names == ["b"], "also after a restart"
 
 

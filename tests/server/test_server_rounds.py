@@ -18,12 +18,17 @@ from dealfl.messages import (
     Welcome,
     Withdraw,
 )
-from dealfl.server import Ledger, RewardWeights, Server, Terms
-from dealfl.server.convergence import Convergence
-from dealfl.server.rewards import reward
-from dealfl.server.roster import candidates, spent
+from dealfl.server import (
+    Ledger,
+    RewardWeights,
+    Server,
+    Terms,
+    WorkerRow,
+    find_candidates,
+    note_spending,
+    reward,
+)
 from dealfl.server.selection import Candidate, Everyone, Uniform
-from dealfl.server.tables import WorkerRow
 from tests.federation.parts import announce, bayes, examples, joined, kinds, server, update
 
 
@@ -37,6 +42,10 @@ class Remembering(Everyone):
         self.earnings.append((round_number, worker, reward))
 
 
+def closings(one: Server) -> list[tuple[int, str]]:
+    return [(closed.number, closed.reason) for closed in one.reader.closed_rounds()]
+
+
 def assigned(messages: Sequence[object]) -> list[str]:
     return [message.worker for message in messages if isinstance(message, Assignment)]
 
@@ -47,7 +56,7 @@ def test_whoever_arrives_during_a_round_waits_for_the_next() -> None:
     one.handle([update(1, name="a", round=1), announce("a", waiting=0)], 2.0)
     step = one.handle([announce("b", waiting=0), update(1, name="b", round=1)], 3.0)
     assert assigned(step.messages) == ["d"], "the others have nothing waiting or are training"
-    assert [row[:2] for row in one._ledger.rounds()] == [(1, "majority")]
+    assert closings(one) == [(1, "majority")]
 
 
 @pytest.mark.parametrize(("workers", "needed"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3)])
@@ -55,18 +64,19 @@ def test_a_round_closes_when_more_than_half_have_replied(workers: int, needed: i
     names = [f"w{n}" for n in range(workers)]
     one = joined(*names)
     for count, name in enumerate(names[:needed], 1):
-        assert not one._ledger.rounds()
+        assert not one.reader.closed_rounds()
         one.handle([update(1, name=name, round=1)], float(count))
-    assert [row[:3] for row in one._ledger.rounds()] == [(1, "majority", float(needed))]
+    assert closings(one) == [(1, "majority")]
+    assert one.reader.closed_rounds()[0].duration_s == needed
 
 
 def test_a_round_without_a_majority_closes_by_its_time_to_live() -> None:
     one = joined("a", "b", ttl_s=60.0)
     assert one.handle([update(1, name="a", round=1)], 1.0).wake_at_s == 60.0
     one.handle([], 59.9)
-    assert not one._ledger.rounds()
+    assert not one.reader.closed_rounds()
     one.handle([], 60.0)
-    assert [row[:2] for row in one._ledger.rounds()] == [(1, "time to live")]
+    assert closings(one) == [(1, "time to live")]
     assert one.model.statistics == examples(1), "what came in time counts"
 
 
@@ -77,10 +87,10 @@ def declined(name: str) -> Declined:
 def test_a_round_that_everybody_declined_does_not_wait_for_its_time_to_live() -> None:
     one = joined("a", "b")
     one.handle([declined("a")], 1.0)
-    assert not one._ledger.rounds()
+    assert not one.reader.closed_rounds()
     one.handle([declined("b")], 2.0)
-    ((number, _, took_s, _),) = one._ledger.rounds()
-    assert (number, took_s) == (1, 2.0)
+    (closed,) = one.reader.closed_rounds()
+    assert (closed.number, closed.duration_s) == (1, 2.0)
 
 
 def test_a_worker_that_has_just_trained_is_not_woken_for_what_it_has_learned() -> None:
@@ -91,7 +101,7 @@ def test_a_worker_that_has_just_trained_is_not_woken_for_what_it_has_learned() -
 
 def test_a_round_does_not_open_for_fewer_than_the_least() -> None:
     one = joined("a", "b", least_workers=3)
-    assert one._ledger.last_round() == 0
+    assert one.reader.open_round() is None
     assert assigned(one.handle([announce("c", 0)], 1.0).messages) == ["a", "b", "c"]
 
 
@@ -181,7 +191,7 @@ def test_after_the_last_round_late_updates_still_count() -> None:
     assert one.finished
     one.handle([update(1, 2, name="b", round=1), announce("a", 1)], 61.0)
     assert one.model.statistics == examples(3)
-    assert one._ledger.last_round() == 1
+    assert one.reader.open_round() is None
 
 
 def test_a_removed_worker_leaves_the_model_and_may_come_back_anew() -> None:
@@ -221,7 +231,7 @@ def test_a_clock_that_jumps_back_makes_no_round_longer_than_its_time_to_live() -
     step = one.handle([update(1, name="a", round=1), announce("a")], 1000.0)
     assert step.wake_at_s == 1060.0
     assert assigned(one.handle([], 1060.0).messages) == ["a"], "the next round begins"
-    assert [row[:2] for row in one._ledger.rounds()] == [(1, "time to live")]
+    assert closings(one) == [(1, "time to live")]
 
 
 # -- the roster ---------------------------------------------------------------------------------
@@ -230,7 +240,7 @@ def test_a_clock_that_jumps_back_makes_no_round_longer_than_its_time_to_live() -
 def able(now_s: float = 0.0, **known: Any) -> bool:
     plain = WorkerRow("w", waiting=5, capacity_j=1000.0)
     changed = {name: known.get(name, getattr(plain, name)) for name in plain.__slots__}
-    return bool(candidates({"w": WorkerRow(**changed)}, Terms(), now_s))
+    return bool(find_candidates({"w": WorkerRow(**changed)}, Terms(), now_s))
 
 
 def test_only_who_is_awake_idle_fitting_and_has_something_waiting_can_be_woken() -> None:
@@ -245,18 +255,18 @@ def test_only_who_is_awake_idle_fitting_and_has_something_waiting_can_be_woken()
 
 def test_a_worker_spends_its_budget_of_charge_and_gets_a_new_one_the_next_day() -> None:
     row = WorkerRow("w", waiting=5, capacity_j=1000.0)  # 2 % of it are 20 J a day
-    row = spent(spent(row, 7.0, 10.0), 7.0, 20.0)
+    row = note_spending(note_spending(row, 7.0, 10.0), 7.0, 20.0)
     known = {name: getattr(row, name) for name in row.__slots__} | {"heard_s": 90_000.0}
     assert not able(100.0, **known), "a third training would need 21 J"
     assert able(100.0, **(known | {"charging": True}))
     assert able(100.0, **(known | {"capacity_j": 0.0})), "no battery, no budget"
     assert able(86_411.0, **known)
-    assert spent(row, 3.0, 86_411.0).spent_j == 3.0
+    assert note_spending(row, 3.0, 86_411.0).spent_j == 3.0
 
 
 def test_a_worker_is_worth_what_waits_up_to_a_cap() -> None:
     rows = {str(n): WorkerRow(str(n), waiting=n) for n in (3, 100, 5000)}
-    weights = {c.name: c.weight for c in candidates(rows, Terms(), 0.0)}
+    weights = {c.name: c.weight for c in find_candidates(rows, Terms(), 0.0)}
     assert weights == {"3": 3, "100": 100, "5000": 100}
 
 
@@ -264,7 +274,7 @@ def test_a_worker_of_another_job_or_with_another_schema_is_left_alone() -> None:
     one = server()
     one.handle([announce("a", 0, schema_digest="another")], 0.0)
     assert not one.workers["a"].fits
-    assert one._ledger.last_round() == 0
+    assert one.reader.open_round() is None
 
 
 def test_uniform_selection_repeats_itself_and_reaches_everybody() -> None:
@@ -306,10 +316,23 @@ def test_terms_under_which_no_round_could_close_are_refused(bad: dict[str, float
 
 
 def test_rounds_without_a_majority_say_nothing_about_convergence() -> None:
-    quiet = Convergence(tolerance=0.1, patience=2)
-    said = [(0.01, True), (0.01, False), (0.5, False), (0.01, True)]
-    assert [quiet.closed(change, majority=m) for change, m in said] == [False, False, False, True]
-    assert not quiet.closed(0.5, majority=True)
+    one = joined("a", "b", "c", tolerance=2.0, patience=2)  # every change is below it
+    number = 1
+
+    def close(*names: str) -> None:
+        nonlocal number
+        now_s = 100.0 * number
+        one.handle([update(number, name=name, round=number) for name in names], now_s)
+        one.handle([], now_s + 90.0)
+        one.handle([announce(name, waiting=9) for name in "abc"], now_s + 91.0)
+        number += 1
+
+    close("a", "b", "c")
+    assert not one.finished
+    close()
+    close()
+    assert [reason for _, reason in closings(one)] == ["majority", "time to live", "time to live"]
+    assert not one.finished, "two rounds without a majority do not count as quiet"
 
 
 def test_a_model_that_hardly_changes_ends_the_job_also_across_a_restart() -> None:
@@ -321,7 +344,7 @@ def test_a_model_that_hardly_changes_ends_the_job_also_across_a_restart() -> Non
         if one.finished:
             break
     assert one.finished
-    assert 2 < one._ledger.last_round() < 39
+    assert 2 < len(one.reader.closed_rounds()) < 39
     assert server(ledger).finished
 
 
@@ -360,7 +383,7 @@ def test_an_answer_to_an_erasure_is_put_on_record() -> None:
     answer = Erased(job="job", worker="w", incarnation=1, request="first", examples=3)
     assert "ErasedReceipt" in kinds(one.handle([answer], 3.0).messages)
     assert "Erase" not in kinds(one.handle([announce()], 4.0).messages)
-    assert one._ledger.answers() == {"first": {"w": 3}}
+    assert {w: a.examples for w, a in one.reader.answers("first").items()} == {"w": 3}
     stranger = Erased(job="job", worker="w", incarnation=1, request="unknown", examples=3)
     assert "ErasedReceipt" not in kinds(one.handle([stranger], 5.0).messages)
 

@@ -5,12 +5,16 @@ from itertools import pairwise
 
 import pytest
 
-from dealfl.server import RewardWeights, Terms
-from dealfl.server.predictions import Predictions
-from dealfl.server.rewards import reward_parts
-from dealfl.server.roster import candidates
-from dealfl.server.tables import WorkerRow
-from dealfl.server.worth import MOST_WORTH, worth
+from dealfl.server import (
+    MAX_WORTH,
+    Predictions,
+    RewardWeights,
+    Terms,
+    WorkerRow,
+    find_candidates,
+    reward_parts,
+    worth,
+)
 
 HALF_J = 0.05
 ROW = WorkerRow("w", waiting=10, battery=0.8, capacity_j=1e5)
@@ -25,7 +29,7 @@ def test_more_waiting_is_worth_more_and_never_more_than_the_most(fixed_j: float)
     assert all(less <= more for less, more in pairwise(weights))
     assert all(less < more for less, more in pairwise(weights[:6]))
     assert weights[0] > 0
-    assert weights[-1] <= MOST_WORTH
+    assert weights[-1] <= MAX_WORTH
 
 
 def test_a_dearer_radio_makes_it_worth_less_and_never_nothing() -> None:
@@ -50,9 +54,9 @@ def test_the_roster_weighs_by_what_is_predicted_for_the_phone() -> None:
     terms = Terms(rewards=RewardWeights(half_example_j=HALF_J))
     rows = {name: replace(ROW, name=name, device=name) for name in ("nexus", "mi", "unheard of")}
     known = Predictions("naive_bayes")
-    weights = {one.name: one.weight for one in candidates(rows, terms, 0.0, known)}
+    weights = {one.name: one.weight for one in find_candidates(rows, terms, 0.0, known)}
     assert weights["mi"] < weights["nexus"] < weights["unheard of"] == 10.0
-    plain = {one.weight for one in candidates(rows, Terms(), 0.0, known)}
+    plain = {one.weight for one in find_candidates(rows, Terms(), 0.0, known)}
     assert plain == {10.0}, "by default energy is no part of it"
 
 

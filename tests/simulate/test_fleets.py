@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.server import Ledger
+from dealfl.server import LedgerReader
 from dealfl.simulate import Progress, run_fleet
 from dealfl.worker import SCHEMES
 from tests.simulate.fleets import calm_fleet, fleet
@@ -34,16 +34,17 @@ def test_other_learners_are_simulated_as_exactly(learner: str) -> None:
 
 
 def test_a_difference_to_central_training_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dealfl.server.aggregation import Books
+    from dealfl.server.aggregation import Aggregated, Aggregation
 
-    honest = Books._fold_one
+    honest = Aggregation.aggregate
 
-    def twice(self: Books, row: Any, ready: Any) -> None:
-        honest(self, row, ready)
-        if row.name == "w03":
+    def twice(self: Aggregation, workers: Any) -> Aggregated:
+        done = honest(self, workers)
+        if "w03" in done.counted:
             self.total.merge(self.total.statistics)
+        return done
 
-    monkeypatch.setattr(Books, "_fold_one", twice)
+    monkeypatch.setattr(Aggregation, "aggregate", twice)
     assert not run_fleet(fleet({"job.rounds": 3})).exact
 
 
@@ -127,9 +128,8 @@ def test_who_is_traced_to_be_away_takes_no_part(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.db"
     outcome = run_fleet(made, ledger)
     assert outcome.exact
-    books = Ledger(ledger)
-    chosen = {name for number, *_ in books.rounds() for name in books.selected(number)}
-    books.close()
+    with LedgerReader.open(ledger) as reader:
+        chosen = {selection.worker for selection in reader.selections()}
     assert chosen == {"w01", "w02", "w03", "w04", "w05"}
 
 

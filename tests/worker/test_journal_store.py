@@ -6,10 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from dealfl.erasure import owner_hash
 from dealfl.errors import BadBytes, BadInput
-from dealfl.messages import Erase, owner_hash
+from dealfl.messages import Erase
 from dealfl.worker import Journal, State
-from tests.federation.parts import KEY, assignment, learned_statistics, row, updates, welcomed
+from tests.federation.parts import (
+    KEY,
+    Connect,
+    assignment,
+    learned_statistics,
+    row,
+    updates,
+    welcomed,
+)
 
 SECRET = b"a body that nobody else has: 0123456789"
 
@@ -38,9 +47,10 @@ def test_a_transaction_that_fails_leaves_nothing() -> None:
 
 def test_everything_is_there_after_opening_again(tmp_path: Path) -> None:
     first = filled(tmp_path / "j.db")
+    journal_id = first.id
     first.close()
     second = Journal(tmp_path / "j.db")
-    assert second.mark == first._new_mark
+    assert second.id == journal_id
     assert [record.body for record in second.records(State.WAITING)][:1] == [SECRET + b"0"]
     second.close()
 
@@ -147,9 +157,10 @@ def test_a_full_disk_is_an_error_that_leaves_nothing_half_written(tmp_path: Path
 
 
 def test_a_full_database_is_an_error_that_leaves_nothing_half_written(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j.db")
-    pages = journal._db.execute("PRAGMA page_count").fetchone()[0]
-    journal._db.execute(f"PRAGMA max_page_count = {pages}")
+    connect = Connect()
+    journal = Journal(tmp_path / "j.db", connect=connect)
+    pages = connect.db.execute("PRAGMA page_count").fetchone()[0]
+    connect.db.execute(f"PRAGMA max_page_count = {pages}")
     one = welcomed(journal=journal)
     with pytest.raises(sqlite3.OperationalError, match="full"):
         one.ingest([(f"person {n}", row(0.0, 0.5, 1.0)) for n in range(500)])
@@ -160,7 +171,7 @@ def test_a_full_database_is_an_error_that_leaves_nothing_half_written(tmp_path: 
 def test_only_the_newest_published_model_is_kept() -> None:
     journal = Journal()
     for version in (2, 1, 3):
-        journal.publish(version, b"%d" % version)
+        journal.put_published(version, b"%d" % version)
     assert journal.published() == (3, b"3")
-    journal.publish(2, b"late")
+    journal.put_published(2, b"late")
     assert journal.published() == (3, b"3")

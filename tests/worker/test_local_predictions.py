@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dealfl.erasure import owner_hash
 from dealfl.errors import BadBytes, BadInput, NotLearned
 from dealfl.learners import Neighbors
-from dealfl.messages import Erase, Published, owner_hash
+from dealfl.messages import Erase, Published
 from dealfl.worker import Journal, State
 from tests.federation.parts import KEY, assignment, bayes, item, pagerank, row, welcomed, worker
 

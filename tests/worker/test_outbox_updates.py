@@ -15,7 +15,7 @@ class Counter:
     """A server that counts updates or grants withdrawals, as it is told."""
 
     def __init__(self) -> None:
-        self.journal = Journal(mark="mark")
+        self.journal = Journal(journal_id="mark")
         self.outbox = Outbox(self.journal, "job", "w", 10.0)
         self.journal.set_setting("incarnation", "1")
         self.received: dict[int, Statistics | None] = {}  # None: withdrawn
@@ -23,20 +23,20 @@ class Counter:
 
     def send(self) -> list[Update | Withdraw]:
         self.now_s += 11.0
-        return self.outbox.due(self.now_s)
+        return self.outbox.take_due(self.now_s)
 
     def count(self, message: Update) -> None:
         assert self.received.setdefault(message.sequence, delta_of(message)) is not None
-        self.outbox.counted(message.sequence, self.now_s)
+        self.outbox.settle_counted(message.sequence, self.now_s)
 
     def judge(self, message: Withdraw, *, arrived: bool, delta: Statistics) -> None:
         """Say what became of an update: it had arrived before, or never will count."""
         if arrived:
             self.received.setdefault(message.sequence, delta)
-            self.outbox.counted(message.sequence, self.now_s)
+            self.outbox.settle_counted(message.sequence, self.now_s)
         else:
             self.received.setdefault(message.sequence, None)
-            self.outbox.withdrawn(message.sequence, self.now_s)
+            self.outbox.settle_withdrawn(message.sequence, self.now_s)
 
     def settle(self) -> Statistics:
         """Count all that is left; return the sum, in which no number may be missing."""
@@ -126,12 +126,12 @@ def test_an_update_is_sent_until_its_receipt_arrives() -> None:
     counter.outbox.post(examples(1), 0.0)
     sent = [counter.send() for _ in range(3)]
     assert all(messages == sent[0] for messages in sent)
-    assert not counter.outbox.due(counter.now_s + 9.0), "not before its time"
-    counter.outbox.counted(1, counter.now_s)
+    assert not counter.outbox.take_due(counter.now_s + 9.0), "not before its time"
+    counter.outbox.settle_counted(1, counter.now_s)
     assert not counter.send()
 
 
-def test_in_a_new_life_nothing_of_the_old_one_is_sent() -> None:
+def test_in_a_new_incarnation_nothing_of_the_old_one_is_sent() -> None:
     counter = Counter()
     counter.outbox.post(examples(1), 0.0)
     counter.outbox.restart(2)

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
 from dealfl.learners import NaiveBayes, Rows
-from dealfl.messages import Assignment, Update, Welcome, owner_hash
+from dealfl.messages import Assignment, Update, Welcome
 from dealfl.statistics import Statistics
 from dealfl.worker import Cost, Done, Journal, State, Worker
 
@@ -31,7 +32,7 @@ def make() -> NaiveBayes:
 def worker(journal: Journal, **other: Any) -> Worker:
     settings: dict[str, Any] = {"forget_fraction": "1", "validation_share": 0.3}
     made = Worker("job", "w", make, journal, FreeMeter(), key=KEY, **(settings | other))
-    made.handle([Welcome(job="job", worker="w", incarnation=1, journal=journal.mark)], 0.0)
+    made.handle([Welcome(job="job", worker="w", incarnation=1, journal_id=journal.id)], 0.0)
     return made
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
 from dealfl.messages import (
     Announce,
@@ -15,7 +16,6 @@ from dealfl.messages import (
     Receipt,
     Update,
     Welcome,
-    owner_hash,
 )
 from dealfl.worker import SCHEMES, Cost, Done, Journal, State, Worker
 from tests.federation.parts import (
@@ -257,7 +257,7 @@ def test_in_a_new_incarnation_a_worker_says_everything_again_without_the_erased(
     one.ingest(some_rows(4))
     train(one, 1)
     hashes = (owner_hash(KEY, "person 2"),)
-    welcome = Welcome(job="job", worker="w", incarnation=2, journal=journal.mark, erased=hashes)
+    welcome = Welcome(job="job", worker="w", incarnation=2, journal_id=journal.id, erased=hashes)
     step = one.handle([welcome], 2.0)
     (sent,) = updates(step.messages)
     assert (sent.incarnation, sent.sequence) == (2, 1)
@@ -280,13 +280,13 @@ def test_a_restarted_worker_goes_on_where_it_was() -> None:
 
 
 def test_a_welcome_to_an_earlier_journal_is_not_for_this_one() -> None:
-    one = worker(journal=Journal(mark="second"))
-    one.handle([Welcome(job="job", worker="w", incarnation=1, journal="first")], 1.0)
+    one = worker(journal=Journal(journal_id="second"))
+    one.handle([Welcome(job="job", worker="w", incarnation=1, journal_id="first")], 1.0)
     (said,) = [m for m in one.handle([], 100.0).messages if isinstance(m, Announce)]
     assert said.incarnation == 0, "it still asks for an incarnation"
 
 
-def test_saying_everything_again_costs_what_computing_it_takes() -> None:
+def test_posting_the_full_sum_costs_what_computing_it_takes() -> None:
     class Recording(FixedMeter):
         def cost(self, done: Done) -> Cost:
             asked.append(done)
@@ -298,7 +298,7 @@ def test_saying_everything_again_costs_what_computing_it_takes() -> None:
     one.ingest(some_rows(4))
     train(one, 1)
     asked.clear()
-    one.handle([Welcome(job="job", worker="w", incarnation=2, journal=journal.mark)], 2.0)
+    one.handle([Welcome(job="job", worker="w", incarnation=2, journal_id=journal.id)], 2.0)
     (said,) = asked
     assert said.learned.operations > 0
     assert (said.examples, said.wakes) == (4, False)

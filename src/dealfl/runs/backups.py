@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import sqlite3
 import tempfile
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,10 +13,9 @@ from pathlib import Path
 import msgspec
 
 from dealfl.atomic_files import synchronize
-from dealfl.database import Database
+from dealfl.database import Database, require_unused
 from dealfl.errors import BadBytes, BadInput
 from dealfl.runs.folder import JOB
-from dealfl.runs.reading import require_alone
 from dealfl.server import Ledger
 from dealfl.worker import Journal
 
@@ -25,7 +23,6 @@ __all__ = ["MANIFEST", "Copied", "back_up", "restore"]
 
 MANIFEST = "backup.json"
 _KINDS: dict[str, type[Database]] = {"ledger": Ledger, "journal": Journal}
-_TELLING = {"ledger": "rounds", "journal": "outbox"}  # a table that only this kind has
 _BESIDE = ("-wal", "-shm", "-journal")
 
 
@@ -84,12 +81,7 @@ def _databases(source: Path) -> list[Path]:
 
 def kind_of(path: Path) -> str:
     """Return whether a file is a ledger or a journal; '' for anything else."""
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
-            tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
-    except sqlite3.DatabaseError:
-        return ""
-    return next((kind for kind, table in _TELLING.items() if table in tables), "")
+    return next((name for name, kind in _KINDS.items() if kind.recognizes(path)), "")
 
 
 def _copied(path: Path, folder: Path) -> Copied:
@@ -170,7 +162,7 @@ def _require_replaceable(target: Path, force: bool) -> None:
     if not force:
         raise BadInput(f"{target} is there already; give --force to replace it")
     try:
-        require_alone(target)
+        require_unused(target)
     except BadBytes:
         return  # what is damaged may be replaced
 

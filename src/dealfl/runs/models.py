@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,8 @@ from dealfl.errors import BadBytes, BadInput, Incompatible
 from dealfl.jobs import Document
 from dealfl.learners import Learner, Statistics, files, load
 from dealfl.runs.folder import RunFolder
-from dealfl.runs.reading import reading
 from dealfl.runs.rebuilding import learner_for
+from dealfl.server import LedgerReader
 
 __all__ = ["Model", "export_model", "open_model", "statistics_from"]
 
@@ -113,16 +112,13 @@ def _of_run(run: RunFolder, given: Document | None, text: str) -> Model:
 
 def _counted(run: RunFolder) -> tuple[Statistics, About]:
     """Return all that a ledger has counted up to its last closed round."""
-    with reading(run.ledger) as ledger:
-        found = ledger.rows("SELECT statistics, sha256 FROM total")
-        (number,) = ledger.row("SELECT max(number) FROM rounds WHERE closed_s IS NOT NULL")
-        (version,) = ledger.row("SELECT max(version) FROM versions")
-    if not found:
+    with LedgerReader.open(run.ledger) as ledger:
+        total, closed, version = ledger.total(), ledger.closed_rounds(), ledger.last_version()
+    if total is None:
         raise BadInput(f"{run.ledger} has no model yet: no round was closed; wait for one")
-    data, digest = found[0]
-    if hashlib.sha256(data).digest() != digest:
-        raise BadBytes(f"ledger {run.ledger}: the total is damaged; restore a backup")
-    return Statistics.from_bytes(data, max_bytes=files.MAX_BYTES), About(number, version)
+    statistics = Statistics.from_bytes(total, max_bytes=files.MAX_BYTES)
+    number = closed[-1].number if closed else None
+    return statistics, About(number, version.number if version else None)
 
 
 def statistics_from(path: str | Path, learner: Learner) -> Statistics:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from dealfl.database import require_unused
 from dealfl.errors import BadInput, unknown_name
 from dealfl.jobs import Document, job_of, selection_of
 from dealfl.runs.folder import RunFolder
-from dealfl.runs.reading import require_alone
 from dealfl.runs.rebuilding import learner_for
 from dealfl.runs.status import RunStatus, read_status
 from dealfl.server import Ledger, Server, Terms
@@ -78,7 +78,7 @@ def _now_s(status: RunStatus) -> float:
 def remove_worker(run: RunFolder, worker: str) -> Removal:
     """Take all that a worker has said out of the model, in one transaction."""
     status = read_status(run)
-    require_alone(run.ledger)  # a server has the model in memory, and would write it back
+    require_unused(run.ledger)  # a server has the model in memory, and would write it back
     with closing(Ledger(run.ledger)) as ledger:
         known = ledger.workers()
         if worker not in known:
@@ -98,6 +98,6 @@ def remove_worker(run: RunFolder, worker: str) -> Removal:
         before = server.model.digest()
         server.remove(worker, _now_s(status))
         return Removal(
-            worker, known[worker].folded, before, server.model.digest(),
+            worker, known[worker].counted, before, server.model.digest(),
             server.workers[worker].incarnation,
         )  # fmt: skip

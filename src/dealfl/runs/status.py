@@ -12,7 +12,7 @@ import msgspec
 
 from dealfl.jobs import Job
 from dealfl.runs.folder import RunFolder
-from dealfl.runs.reading import LedgerReader, reading
+from dealfl.server import LedgerReader, OpenRound, Selection, Version, WorkerFigures, WorkerRow
 from dealfl.server.selection import OverPromise
 
 __all__ = [
@@ -27,19 +27,7 @@ __all__ = [
 _HEARD_WITHIN_S = 180.0  # unless the job says how often workers announce themselves
 _MISSED = 3
 _WALL_CLOCK_FROM_S = 1e9  # a smaller time is that of a virtual clock
-_NEVER_S = -1e17
 _NOT_STATED = "not stated"
-
-
-@dataclass(frozen=True, slots=True)
-class OpenRound:
-    """The round that goes on."""
-
-    number: int
-    opened_s: float
-    deadline_s: float
-    selected: int
-    replied: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,35 +98,26 @@ class RunStatus:
 
 def read_status(run: RunFolder) -> RunStatus:
     """Return how a run is doing."""
-    with reading(run.ledger) as ledger:
+    with LedgerReader.open(run.ledger) as ledger:
         return _Look(run, ledger).status()
 
 
 def read_workers(run: RunFolder) -> list[WorkerStatus]:
     """Return all workers, by name."""
-    with reading(run.ledger) as ledger:
+    with LedgerReader.open(run.ledger) as ledger:
         return _Look(run, ledger).workers()
 
 
 def read_worker_rounds(run: RunFolder, worker: str) -> list[dict[str, Any]]:
     """Return the rounds for which a worker was selected."""
-    with reading(run.ledger) as ledger:
-        return ledger.named(
-            "SELECT round, replied_s, declined, learned, evicted, operations, elapsed_s, "
-            "energy_j, reward FROM selections WHERE worker = ? ORDER BY round",
-            worker,
-        )
+    with LedgerReader.open(run.ledger) as ledger:
+        return [_without_worker(selection) for selection in ledger.selections(worker)]
 
 
-_WORKERS = """
-SELECT name, device, battery, charging, incarnation, folded, waiting AS examples_waiting,
-  held AS examples_held, heard_s, training, busy_until_s, fits, flag,
-  (SELECT count(*) FROM updates u WHERE u.worker = w.name AND u.incarnation = w.incarnation
-    AND u.delta IS NOT NULL) AS updates_waiting,
-  count(s.round) AS selected, count(s.replied_s) AS replied, sum(s.reward) AS reward,
-  coalesce(sum(s.energy_j), 0.0) AS energy_j
-FROM workers w LEFT JOIN selections s ON s.worker = w.name GROUP BY name ORDER BY name
-"""
+def _without_worker(selection: Selection) -> dict[str, Any]:
+    plain = dataclasses.asdict(selection)
+    del plain["worker"]
+    return plain
 
 
 class _Look:
@@ -153,41 +132,46 @@ class _Look:
         self._now_s = self._now()
 
     def _now(self) -> float:
-        (latest,) = self._ledger.row(
-            "SELECT max(s) FROM (SELECT max(heard_s) AS s FROM workers UNION ALL "
-            "SELECT max(opened_s) FROM rounds UNION ALL SELECT max(closed_s) FROM rounds "
-            "UNION ALL SELECT max(replied_s) FROM selections)"
-        )
-        latest_s = 0.0 if latest is None else float(latest)
+        latest_s = self._ledger.latest_s()
         return max(latest_s, time.time()) if latest_s >= _WALL_CLOCK_FROM_S else latest_s
 
     def _setting(self, name: str) -> str:
-        found = self._ledger.rows("SELECT value FROM settings WHERE name = ?", name)
-        return bytes(found[0][0]).decode() if found else ""
+        return self._ledger.setting(name).decode()
 
     # -- workers --------------------------------------------------------------------------------
 
     def workers(self) -> list[WorkerStatus]:
         """Return all workers, by name."""
-        return [self._worker(row) for row in self._ledger.named(_WORKERS)]
+        return [self._worker(figures) for figures in self._ledger.workers()]
 
-    def _worker(self, row: dict[str, Any]) -> WorkerStatus:
-        state = self._state(row["heard_s"], row.pop("training"), row.pop("busy_until_s"))
-        reward, selected = row.pop("reward"), row["selected"]
-        changed = {
-            "charging": bool(row["charging"]),
-            "fits": bool(row["fits"]),
-            "heard_s": None if state == "removed" else row["heard_s"],
-            "mean_reward": reward / selected if selected else None,
-        }
-        return WorkerStatus(state=state, **(row | changed))
+    def _worker(self, figures: WorkerFigures) -> WorkerStatus:
+        row = figures.row
+        return WorkerStatus(
+            name=row.name,
+            state=self._state(row),
+            device=row.device,
+            battery=row.battery,
+            charging=row.charging,
+            incarnation=row.incarnation,
+            folded=row.counted,
+            updates_waiting=figures.updates_waiting,
+            examples_waiting=row.waiting,
+            examples_held=row.held,
+            heard_s=row.heard_s,
+            flag=row.flag,
+            fits=row.fits,
+            selected=figures.selected,
+            replied=figures.replied + figures.declined,
+            mean_reward=figures.reward / figures.selected if figures.selected else None,
+            energy_j=figures.energy_j,
+        )
 
-    def _state(self, heard_s: float, training: int, busy_until_s: float) -> str:
-        if heard_s <= _NEVER_S:
+    def _state(self, row: WorkerRow) -> str:
+        if row.heard_s is None:
             return "removed"
-        if training and self._now_s <= busy_until_s:
+        if row.training and self._now_s <= row.busy_until_s:
             return "training"
-        return "awake" if self._now_s - heard_s <= self._heard_within_s() else "asleep"
+        return "awake" if self._now_s - row.heard_s <= self._heard_within_s() else "asleep"
 
     def _heard_within_s(self) -> float:
         announce_every_s = float(self._job.get("announce_every_s", 0.0))
@@ -199,20 +183,11 @@ class _Look:
         """Return how the run is doing."""
         workers = self.workers()
         names = ("awake", "training", "asleep", "removed")
-        closed = self._ledger.rows(
-            "SELECT reason, closed_s - opened_s, digest FROM rounds WHERE closed_s IS NOT NULL "
-            "ORDER BY number"
-        )
-        spent_s = sum(took for _, took, _ in closed)
-        reasons = [reason for reason, _, _ in closed]
-        learned, evicted, energy_j, replies, reward = self._ledger.row(
-            "SELECT coalesce(sum(learned), 0), coalesce(sum(evicted), 0), "
-            "coalesce(sum(energy_j), 0), count(replied_s), avg(reward) FROM selections"
-        )
-        version, version_round, published = self._version()
-        asked, pending = self._ledger.row(
-            "SELECT count(*), coalesce(sum(published = 0), 0) FROM erasures"
-        )
+        closed, replies = self._ledger.closed_rounds(), self._ledger.replies()
+        spent_s = sum(one.duration_s for one in closed)
+        reasons = [one.reason for one in closed]
+        version = self._ledger.last_version() or Version(0, 0, "")
+        erasures = self._ledger.erasures()
         counted = sum(one.folded for one in workers)
         return RunStatus(
             ledger=str(self._run.ledger),
@@ -223,47 +198,34 @@ class _Look:
             rounds_by_reason={reason: reasons.count(reason) for reason in sorted(set(reasons))},
             last_reason=reasons[-1] if reasons else "",
             round_s=spent_s,
-            last_round_s=closed[-1][1] if closed else None,
-            open_round=self._open_round(),
+            last_round_s=closed[-1].duration_s if closed else None,
+            open_round=self._ledger.open_round(),
             converged=self._setting("converged") == "yes",
             workers={name: sum(one.state == name for one in workers) for name in names},
             flagged=sum(bool(one.flag) for one in workers),
             updates_counted=counted,
             updates_waiting=sum(one.updates_waiting for one in workers),
-            examples_learned=learned,
-            examples_evicted=evicted,
-            version=version,
-            version_round=version_round,
-            published_digest=published,
-            round_digest=closed[-1][2] if closed else "",
-            erasures=asked,
-            erasures_pending=pending,
-            energy_j=energy_j,
+            examples_learned=replies.learned,
+            examples_evicted=replies.evicted,
+            version=version.number,
+            version_round=version.round,
+            published_digest=version.digest,
+            round_digest=closed[-1].digest if closed else "",
+            erasures=len(erasures),
+            erasures_pending=sum(not one.published for one in erasures),
+            energy_j=replies.energy_j,
             energy_source=self._energy_source(),
-            replies=replies,
-            mean_reward=reward,
+            replies=replies.count,
+            mean_reward=replies.mean_reward,
             over_promised=self._over_promised(),
             updates_per_s=counted / spent_s if spent_s else None,
-            examples_per_s=(learned + evicted) / spent_s if spent_s else None,
-            round_durations_s=tuple(took for _, took, _ in closed),
+            examples_per_s=(replies.learned + replies.evicted) / spent_s if spent_s else None,
+            round_durations_s=tuple(one.duration_s for one in closed),
         )  # fmt: skip
 
     def _over_promised(self) -> str:
         found = self._setting("over_promised")
         return str(msgspec.json.decode(found, type=OverPromise)) if found else ""
-
-    def _open_round(self) -> OpenRound | None:
-        found = self._ledger.rows(
-            "SELECT number, opened_s, deadline_s, (SELECT count(*) FROM selections "
-            "WHERE round = number), (SELECT count(replied_s) FROM selections WHERE round = number) "
-            "FROM rounds WHERE closed_s IS NULL"
-        )
-        return OpenRound(*found[0]) if found else None
-
-    def _version(self) -> tuple[int, int, str]:
-        query = "SELECT version, round, digest FROM versions ORDER BY version DESC LIMIT 1"
-        found = self._ledger.rows(query)
-        return (int(found[0][0]), int(found[0][1]), str(found[0][2])) if found else (0, 0, "")
 
     def _energy_source(self) -> str:
         """Return how energy is known: what the ledger says; devices of a job are modelled."""

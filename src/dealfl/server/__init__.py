@@ -1,8 +1,41 @@
 """What coordinates: it wakes workers, collects what changed, and adds it up exactly once."""
 
 from dealfl.server.ledger import Ledger
-from dealfl.server.rewards import RewardWeights
+from dealfl.server.ledger_reader import (
+    ClosedRound,
+    LedgerReader,
+    OpenRound,
+    Selection,
+    Version,
+    WorkerFigures,
+)
+from dealfl.server.predictions import Prediction, Predictions
+from dealfl.server.rewards import RewardWeights, reward, reward_parts
+from dealfl.server.roster import MAX_WORTH, find_candidates, note_decline, note_spending, worth
 from dealfl.server.server import Server
+from dealfl.server.tables import RoundRow, WorkerRow
 from dealfl.server.terms import Terms
 
-__all__ = ["Ledger", "RewardWeights", "Server", "Terms"]
+__all__ = [
+    "MAX_WORTH",
+    "ClosedRound",
+    "Ledger",
+    "LedgerReader",
+    "OpenRound",
+    "Prediction",
+    "Predictions",
+    "RewardWeights",
+    "RoundRow",
+    "Selection",
+    "Server",
+    "Terms",
+    "Version",
+    "WorkerFigures",
+    "WorkerRow",
+    "find_candidates",
+    "note_decline",
+    "note_spending",
+    "reward",
+    "reward_parts",
+    "worth",
+]

@@ -1,18 +1,23 @@
 """The server's ledger: workers, rounds, updates, statistics and erasures, in one SQLite file.
 
 One call of the server is one transaction (WAL, synchronous=FULL), so a receipt that was sent is
-true after any crash. Bodies of updates are folded into their worker's sum when a round closes, and
-deleted; of a counted update only its key and the hash of its content stay.
+true after any crash. Bodies of updates are added to their worker's sum when a round closes, and
+deleted; of a counted update only its key and the hash of its delta stay.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import fields
 
-from dealfl.errors import BadBytes
-from dealfl.messages import Update
-from dealfl.server.erasures import Erasures
+import msgspec
+
+from dealfl.database import Database
+from dealfl.erasure import Request
+from dealfl.errors import BadBytes, BadInput
+from dealfl.messages import Erased, Update
+from dealfl.server.ledger_reader import LedgerReader, intact
 from dealfl.server.tables import MIGRATIONS, Pending, RoundRow, WorkerRow, worker_row
 
 __all__ = ["Ledger"]
@@ -21,12 +26,18 @@ _COLUMNS = ", ".join(field.name for field in fields(WorkerRow))
 _MARKS = ", ".join("?" for _ in fields(WorkerRow))
 
 
-class Ledger(Erasures):
-    """All that the server must not lose."""
+class Ledger(Database):
+    """The store that the server writes; everybody else looks at it through a `LedgerReader`."""
 
     what = "ledger"
     remedy = "restore a backup"
     migrations = MIGRATIONS
+    own_table = "rounds"
+
+    @property
+    def reader(self) -> LedgerReader:
+        """What others may ask, within this process."""
+        return LedgerReader(self._db, self.path)
 
     # -- workers --------------------------------------------------------------------------------
 
@@ -38,14 +49,19 @@ class Ledger(Erasures):
     def put_worker(self, row: WorkerRow) -> None:
         """Write what is known of a worker."""
         values = [getattr(row, field.name) for field in fields(WorkerRow)]
-        self._db.execute(f"INSERT OR REPLACE INTO workers VALUES ({_MARKS})", values)  # noqa: S608
+        self._db.execute(
+            f"INSERT OR REPLACE INTO workers ({_COLUMNS}) VALUES ({_MARKS})",  # noqa: S608
+            values,
+        )
 
     # -- updates --------------------------------------------------------------------------------
 
-    def content_of(self, worker: str, incarnation: int, sequence: int) -> tuple[bytes, bool] | None:
-        """Return hash of the content, and whether it was withdrawn, of a known update."""
+    def known_update(
+        self, worker: str, incarnation: int, sequence: int
+    ) -> tuple[bytes, bool] | None:
+        """Return the hash of an update's delta, and whether it was withdrawn; None if unknown."""
         row = self._db.execute(
-            "SELECT content, withdrawn FROM updates "
+            "SELECT delta_sha256, withdrawn FROM updates "
             "WHERE worker = ? AND incarnation = ? AND sequence = ?",
             (worker, incarnation, sequence),
         ).fetchone()
@@ -53,8 +69,7 @@ class Ledger(Erasures):
 
     def put_update(self, worker: str, incarnation: int, sequence: int, delta: bytes) -> None:
         """Put an update on record."""
-        content = hashlib.sha256(delta).digest()
-        row = (worker, incarnation, sequence, content, 0, delta)
+        row = (worker, incarnation, sequence, hashlib.sha256(delta).digest(), 0, delta)
         self._db.execute("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def put_withdrawn(self, worker: str, incarnation: int, sequence: int) -> None:
@@ -63,32 +78,29 @@ class Ledger(Erasures):
         self._db.execute("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def pending(self) -> dict[str, list[Pending]]:
-        """Return the updates that are not folded yet, in order, by worker of this incarnation."""
+        """Return the updates of present incarnations that are not counted yet, by worker."""
         rows = self._db.execute(
-            "SELECT u.worker, u.sequence, u.delta, u.withdrawn, u.content FROM updates u "
+            "SELECT u.worker, u.sequence, u.delta, u.withdrawn, u.delta_sha256 FROM updates u "
             "JOIN workers w ON w.name = u.worker AND w.incarnation = u.incarnation "
             "WHERE u.delta IS NOT NULL ORDER BY u.worker, u.sequence"
         )
         found: dict[str, list[Pending]] = {}
-        for worker, sequence, delta, withdrawn, content in rows:
-            if not withdrawn and hashlib.sha256(delta).digest() != content:
+        for worker, sequence, delta, withdrawn, sha256 in rows:
+            if not withdrawn and hashlib.sha256(delta).digest() != sha256:
                 raise BadBytes(f"ledger {self.path}: update {sequence} of {worker} is damaged")
             found.setdefault(worker, []).append(Pending(sequence, None if withdrawn else delta))
         return found
 
-    def waiting(self) -> dict[str, list[int]]:
-        """Return the numbers of the updates that are not folded yet, by worker."""
+    def first_pending(self) -> dict[str, int]:
+        """Return the sequence of each worker's first update that is not counted yet."""
         rows = self._db.execute(
-            "SELECT u.worker, u.sequence FROM updates u "
+            "SELECT u.worker, min(u.sequence) FROM updates u "
             "JOIN workers w ON w.name = u.worker AND w.incarnation = u.incarnation "
-            "WHERE u.delta IS NOT NULL ORDER BY u.worker, u.sequence"
+            "WHERE u.delta IS NOT NULL GROUP BY u.worker"
         )
-        found: dict[str, list[int]] = {}
-        for worker, sequence in rows:
-            found.setdefault(worker, []).append(sequence)
-        return found
+        return dict(rows.fetchall())
 
-    def mark_folded(self, worker: str, incarnation: int, last: int) -> None:
+    def delete_deltas(self, worker: str, incarnation: int, last: int) -> None:
         """Delete the bodies of updates up to `last`."""
         self._db.execute(
             "UPDATE updates SET delta = NULL WHERE worker = ? AND incarnation = ? AND sequence <= ?"
@@ -97,11 +109,11 @@ class Ledger(Erasures):
         )
 
     def drop_updates(self, worker: str) -> None:
-        """Forget all updates of a worker's life that is over."""
+        """Delete all updates of a worker."""
         self._db.execute("DELETE FROM updates WHERE worker = ?", (worker,))
 
-    def highest(self, worker: str, incarnation: int) -> int:
-        """Return the largest number of a worker's updates on record, 0 for none."""
+    def last_sequence(self, worker: str, incarnation: int) -> int:
+        """Return the highest sequence of a worker's updates on record, 0 for none."""
         query = (
             "SELECT coalesce(max(sequence), 0) FROM updates WHERE worker = ? AND incarnation = ?"
         )
@@ -110,12 +122,13 @@ class Ledger(Erasures):
     # -- statistics -----------------------------------------------------------------------------
 
     def sum_of(self, worker: str) -> bytes | None:
-        """Return a worker's folded sum."""
+        """Return a worker's sum."""
         query = "SELECT statistics, sha256 FROM sums WHERE worker = ?"
-        return self._checked(self._db.execute(query, (worker,)).fetchone(), f"sum of {worker}")
+        row = self._db.execute(query, (worker,)).fetchone()
+        return None if row is None else intact(row, f"ledger {self.path}: the sum of {worker}")
 
     def put_sum(self, worker: str, statistics: bytes | None) -> None:
-        """Replace a worker's folded sum; None removes it."""
+        """Replace a worker's sum; None removes it."""
         if statistics is None:
             self._db.execute("DELETE FROM sums WHERE worker = ?", (worker,))
             return
@@ -124,20 +137,12 @@ class Ledger(Erasures):
 
     def total(self) -> bytes | None:
         """Return the statistics of everybody, as of the last closed round."""
-        query = "SELECT statistics, sha256 FROM total"
-        return self._checked(self._db.execute(query).fetchone(), "total")
+        return self.reader.total()
 
     def put_total(self, statistics: bytes) -> None:
         """Replace the statistics of everybody."""
         row = (statistics, hashlib.sha256(statistics).digest())
         self._db.execute("INSERT OR REPLACE INTO total VALUES (1, ?, ?)", row)
-
-    def _checked(self, row: tuple[bytes, bytes] | None, what: str) -> bytes | None:
-        if row is None:
-            return None
-        if hashlib.sha256(row[0]).digest() != row[1]:
-            raise BadBytes(f"ledger {self.path}: the {what} is damaged; restore a backup")
-        return bytes(row[0])
 
     # -- rounds ---------------------------------------------------------------------------------
 
@@ -156,11 +161,11 @@ class Ledger(Erasures):
         """Return the number of the last round, 0 before the first."""
         return int(self._db.execute("SELECT coalesce(max(number), 0) FROM rounds").fetchone()[0])
 
-    def put_round(self, row: RoundRow, selected: list[str], able: int = 0) -> None:
-        """Open a round in which so many could have been selected."""
+    def put_round(self, row: RoundRow, selected: list[str], eligible: int) -> None:
+        """Open a round; `eligible` workers could have been selected."""
         self._db.execute(
-            "INSERT INTO rounds (number, opened_s, deadline_s, able) VALUES (?, ?, ?, ?)",
-            (row.number, row.opened_s, row.deadline_s, able),
+            "INSERT INTO rounds (number, opened_s, deadline_s, eligible) VALUES (?, ?, ?, ?)",
+            (row.number, row.opened_s, row.deadline_s, eligible),
         )
         pairs = [(row.number, worker) for worker in selected]
         self._db.executemany("INSERT INTO selections (round, worker) VALUES (?, ?)", pairs)
@@ -212,14 +217,14 @@ class Ledger(Erasures):
         )  # fmt: skip
 
     def put_assumed(self, number: int, worker: str, energy_j: float) -> None:
-        """Note what was charged to a worker for a round in which nothing was heard of it."""
+        """Note the energy that was assumed for a worker that did not reply in a round."""
         self._db.execute(
             "UPDATE selections SET assumed_j = ? WHERE round = ? AND worker = ?",
             (energy_j, number, worker),
         )
 
     def assumed_j(self, number: int, worker: str, since_s: float) -> float:
-        """Return what was charged so for a round that closed at that moment or later."""
+        """Return the energy assumed for a worker in a round that closed at `since_s` or later."""
         row = self._db.execute(
             "SELECT s.assumed_j FROM selections s JOIN rounds r ON r.number = s.round "
             "WHERE s.round = ? AND s.worker = ? AND r.closed_s >= ?",
@@ -227,13 +232,29 @@ class Ledger(Erasures):
         ).fetchone()
         return 0.0 if row is None else float(row[0])
 
-    def rounds(self) -> list[tuple[int, str, float, str]]:
-        """Return number, reason, duration and digest of each closed round."""
-        rows = self._db.execute(
-            "SELECT number, reason, closed_s - opened_s, digest FROM rounds "
-            "WHERE closed_s IS NOT NULL ORDER BY number"
+    # -- erasures -------------------------------------------------------------------------------
+
+    def put_erasure(self, request: Request) -> None:
+        """Put an erasure on record, once."""
+        known = {one.name: one.owners for one in self.reader.erasures()}
+        if known.get(request.name, request.owners) != request.owners:
+            raise BadInput(
+                f"an erasure called {request.name!r} of other owners is on record already"
+            )
+        row = (request.name, msgspec.msgpack.encode(request.owners), request.asked_s)
+        self._db.execute(
+            "INSERT OR IGNORE INTO erasures (request, owners, asked_s) VALUES (?, ?, ?)", row
         )
-        return [(int(n), str(why), float(took), str(digest)) for n, why, took, digest in rows]
+
+    def mark_published(self, requests: Iterable[str]) -> None:
+        """Note that a published version shows these erasures."""
+        rows = [(request,) for request in requests]
+        self._db.executemany("UPDATE erasures SET published = 1 WHERE request = ?", rows)
+
+    def put_answer(self, answer: Erased) -> None:
+        """Note a worker's answer to an erasure."""
+        row = (answer.request, answer.worker, answer.examples, answer.incarnation, answer.sequence)
+        self._db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)", row)
 
     # -- versions and settings ------------------------------------------------------------------
 
@@ -246,8 +267,7 @@ class Ledger(Erasures):
 
     def setting(self, name: str, default: bytes = b"") -> bytes:
         """Return a value that survives restarts."""
-        row = self._db.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
-        return default if row is None else bytes(row[0])
+        return self.reader.setting(name, default)
 
     def set_setting(self, name: str, value: bytes) -> None:
         """Keep a value through restarts."""

@@ -1,13 +1,14 @@
-"""Who the server knows: announcements, welcomes, and lives that begin anew."""
+"""Who the server knows: announcements, welcomes and incarnations."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from dealfl.erasure import list_suppressed
 from dealfl.messages import PROTOCOL, Announce, Erase, Message, Welcome
-from dealfl.server.aggregation import Books
+from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger
-from dealfl.server.roster import announced
+from dealfl.server.roster import note_announcement
 from dealfl.server.tables import WorkerRow
 
 __all__ = ["Membership"]
@@ -18,13 +19,12 @@ class Membership:
 
     rows: dict[str, WorkerRow]
 
-    def __init__(self, job: str, ledger: Ledger, books: Books, heard_within_s: float) -> None:
-        self._job, self._ledger, self._books = job, ledger, books
-        self._heard_within_s = heard_within_s
+    def __init__(self, job: str, ledger: Ledger, aggregation: Aggregation) -> None:
+        self._job, self._ledger, self._aggregation = job, ledger, aggregation
         self.load()
 
     def load(self) -> None:
-        """Go on from the ledger."""
+        """Reload the workers from the ledger."""
         self.rows = self._ledger.workers()
 
     def put(self, row: WorkerRow) -> WorkerRow:
@@ -33,62 +33,70 @@ class Membership:
         self._ledger.put_worker(row)
         return row
 
-    def announced(self, message: Announce, now_s: float) -> list[Message]:
-        """Take note of where a worker stands; welcome it, and repeat what it has not answered."""
+    def announce(self, message: Announce, now_s: float, heard_within_s: float) -> list[Message]:
+        """Note what a worker says of itself; welcome it, and repeat what it has not answered.
+
+        A worker is alive if it was heard of within `heard_within_s`.
+        """
         row, heard_s = self.rows.get(message.worker), now_s
         if row is None:
-            row = WorkerRow(message.worker, incarnation=1, journal=message.journal)
-        elif message.journal != row.journal:
-            if message.incarnation and self._is_alive(row, now_s):
+            row = WorkerRow(message.worker, incarnation=1, journal_id=message.journal_id)
+        elif message.journal_id != row.journal_id:
+            if message.incarnation and _is_alive(row, now_s, heard_within_s):
                 self.put(replace(row, flag="two journals under one name"))
                 return []  # the one that joined last is the worker
-            row = replace(self.new_life(row, "lost its journal"), journal=message.journal)
-            # it may be an old message: whoever sent it has to be heard of again before long
-            heard_s -= self._heard_within_s * 2 / 3
+            row = self.begin_incarnation(row, "lost its journal")
+            row = replace(row, journal_id=message.journal_id)
+            # it may be an old message: its sender has to be heard of again before long
+            heard_s -= heard_within_s * 2 / 3
         elif self._is_ahead(message, row):
             incarnation = max(row.incarnation, message.incarnation)
-            row = self.new_life(replace(row, incarnation=incarnation), "ledger restored")
-        fits = message.schema_digest == self._books.schema_digest and message.protocol == PROTOCOL
-        row = self.put(announced(row, message, fits, heard_s))
+            row = self.begin_incarnation(replace(row, incarnation=incarnation), "ledger restored")
+        same_schema = message.schema_digest == self._aggregation.schema_digest
+        fits = same_schema and message.protocol == PROTOCOL
+        row = self.put(note_announcement(row, message, fits, heard_s))
         replies: list[Message] = []
         if message.incarnation != row.incarnation:
             replies.append(self.welcome(row))
-        for request, owners in self._ledger.unanswered(row.name).items():
-            order = Erase(job=self._job, worker=row.name, request=request, owners=owners)
+        for request in self._ledger.reader.unanswered_erasures(row.name):
+            order = Erase(
+                job=self._job, worker=row.name, request=request.name, owners=request.owners
+            )
             replies.append(order)
         return replies
 
     def welcome(self, row: WorkerRow) -> Welcome:
-        """Return what tells a worker which life it is in, and whom it must not learn again."""
-        erased = {owner for owners in self._ledger.erasures().values() for owner in owners}
+        """Return the message with a worker's incarnation and whom it must not learn again."""
         return Welcome(
             job=self._job,
             worker=row.name,
             incarnation=row.incarnation,
-            journal=row.journal,
-            erased=tuple(sorted(erased)),
+            journal_id=row.journal_id,
+            erased=list_suppressed(self._ledger.reader.erasures()),
         )
 
-    def new_life(self, row: WorkerRow, flag: str) -> WorkerRow:
-        """Take everything a worker said out of the model; it will say it again."""
-        self._books.strike(row.name)
-        return replace(row, incarnation=row.incarnation + 1, folded=0, flag=flag)
+    def begin_incarnation(self, row: WorkerRow, flag: str) -> WorkerRow:
+        """Take all updates of a worker out of the model; it will send its full sum."""
+        self._aggregation.drop(row.name)
+        return replace(row, incarnation=row.incarnation + 1, counted=0, flag=flag)
 
-    def settle(self) -> list[Message]:
-        """Fold what is on record; whoever said what can not be begins a new life."""
+    def aggregate(self) -> list[Message]:
+        """Count the updates on record; whoever diverged begins a new incarnation."""
+        done = self._aggregation.aggregate(self.rows)
         replies: list[Message] = []
-        for name, problem in self._books.fold(self.rows):
-            worker = self.put(self.new_life(self.rows[name], problem))
+        for name, problem in done.diverged.items():
+            worker = self.put(self.begin_incarnation(self.rows[name], problem))
             replies.append(self.welcome(worker))
-        for name, folded in self._books.folded():
-            self.put(replace(self.rows[name], folded=folded))
+        for name, counted in done.counted.items():
+            self.put(replace(self.rows[name], counted=counted))
         return replies
 
-    def _is_alive(self, row: WorkerRow, now_s: float) -> bool:
-        return now_s - row.heard_s < self._heard_within_s
-
     def _is_ahead(self, message: Announce, row: WorkerRow) -> bool:
-        """Whether a worker has receipts that this ledger, come back from a backup, knows not of."""
+        """Return whether a worker has receipts that a restored ledger does not know of."""
         if message.incarnation != row.incarnation:
             return message.incarnation > row.incarnation
-        return message.receipted > self._ledger.highest(row.name, row.incarnation)
+        return message.receipted > self._ledger.last_sequence(row.name, row.incarnation)
+
+
+def _is_alive(row: WorkerRow, now_s: float, heard_within_s: float) -> bool:
+    return row.heard_s is not None and now_s - row.heard_s < heard_within_s

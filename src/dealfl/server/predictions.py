@@ -1,4 +1,4 @@
-"""What a worker's next training will take, learned from what updates say others of its kind took.
+"""What a worker's next training will cost, learned from the reports of devices of its kind.
 
 A known phone starts from its profile, any other device from its first report. What the law has
 missed lately moves it further: models grow, and so does the time to fetch them.
@@ -15,14 +15,21 @@ import msgspec
 
 from dealfl.messages import Update
 from dealfl.power import CYCLES, Cycles, LearnerCycles, TrainingTime
-from dealfl.server.device_laws import Kind, first, learned, mean, present, profiled
+from dealfl.server.device_laws import (
+    DeviceLaws,
+    current_law,
+    improve,
+    laws_from_profile,
+    laws_from_report,
+    running_mean,
+)
 from dealfl.server.tables import WorkerRow
 
-__all__ = ["Outlook", "Prediction", "Predictions"]
+__all__ = ["Prediction", "Predictions"]
 
 _VERSION = 1
-_MOST_DEVICES = 256  # kinds; the one unheard of longest is forgotten first
-_LONGEST_NAME = 200
+_MAX_DEVICES = 256  # kinds; the one unheard of longest is forgotten first
+_MAX_NAME = 200
 _BOUNDS = {
     "operations": 1e15,
     "elapsed_s": 1e6,
@@ -32,7 +39,7 @@ _BOUNDS = {
 }
 _ALIKE = LearnerCycles(Cycles(1.0), Cycles(1.0))  # a learner that was not measured
 _NEW_SHARE = 0.05
-_LITTLE = 0.01  # of those held: so much more may be evicted than before
+_LITTLE = 0.01  # of those held: this much more may be evicted than before
 _ERRORS = 200
 
 
@@ -45,13 +52,13 @@ class _Known:
     operations_per_example: float
     evicted_share: float
     evictions: int
-    kinds: dict[str, Kind]
+    devices: dict[str, DeviceLaws]
 
     @property
     def is_sound(self) -> bool:
         figures = (self.operations_per_example, self.evicted_share, self.evictions)
-        kinds = self.kinds.values()
-        return all(figure >= 0 for figure in figures) and all(kind.is_sound for kind in kinds)
+        devices = self.devices.values()
+        return all(figure >= 0 for figure in figures) and all(laws.is_sound for laws in devices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +70,8 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
-    """What to expect of all devices of one kind: two lines over examples."""
+class _Outlook:
+    """What to expect of all devices of one kind."""
 
     operations_per_example: float
     evicted_share: float  # of those held
@@ -72,7 +79,7 @@ class Outlook:
     time: TrainingTime
     energy: TrainingTime | None  # joules for seconds
 
-    def of(self, waiting: int, held: int) -> Prediction:
+    def predict(self, waiting: int, held: int) -> Prediction:
         """Return what learning so many examples will take, and evicting some of those held."""
         evicted = math.floor(self.evicted_share * held + 0.5)
         work = _cycles(self.cycles, self.operations_per_example, waiting, evicted)
@@ -83,7 +90,7 @@ class Outlook:
 
 
 class Predictions:
-    """Expects, and learns from what came; `state` survives restarts.
+    """Predicts costs, and learns from reports; `state` survives restarts.
 
     Examples
     --------
@@ -93,8 +100,8 @@ class Predictions:
     >>> said = Update(job="j", worker="w", incarnation=1, sequence=1, round=1, delta=b"",
     ...               learned=10, operations=640, elapsed_s=0.004, energy_j=0.3)
     >>> for _ in range(20):
-    ...     known.observed(honor, said)
-    >>> round(known.of(honor).elapsed_s, 3), round(known.of(honor).energy_j, 1)
+    ...     known.observe(honor, said)
+    >>> round(known.predict(honor).elapsed_s, 3), round(known.predict(honor).energy_j, 1)
     (0.004, 0.3)
     """
 
@@ -104,8 +111,8 @@ class Predictions:
         self._clear()
 
     def _clear(self) -> None:
-        self._kinds: dict[str, Kind] = {}
-        self._outlooks: dict[str, Outlook | None] = {}
+        self._laws: dict[str, DeviceLaws] = {}
+        self._outlooks: dict[str, _Outlook | None] = {}
         self._expected: dict[str, Prediction] = {}
         self._errors: deque[float] = deque(maxlen=_ERRORS)
         self._operations_per_example = 0.0
@@ -115,66 +122,66 @@ class Predictions:
 
     # -- what to expect -------------------------------------------------------------------------
 
-    def of(self, row: WorkerRow) -> Prediction | None:
-        """Return what a worker's next training will take; None if nothing like it is known."""
-        outlook = self.outlook(row.device)
-        return outlook.of(row.waiting, row.held) if outlook else None
+    def predict(self, row: WorkerRow) -> Prediction | None:
+        """Return what a worker's next training will cost; None if nothing like it is known."""
+        outlook = self._outlook(row.device)
+        return outlook.predict(row.waiting, row.held) if outlook else None
 
-    def outlook(self, device: str) -> Outlook | None:
+    def _outlook(self, device: str) -> _Outlook | None:
         """Return what to expect of one kind of device."""
         if device not in self._outlooks:
-            if len(self._outlooks) > 2 * _MOST_DEVICES:
+            if len(self._outlooks) > 2 * _MAX_DEVICES:
                 self._outlooks.clear()
-            self._outlooks[device] = self._looked_out(device)
+            self._outlooks[device] = self._new_outlook(device)
         return self._outlooks[device]
 
-    def energy_j(self, row: WorkerRow) -> float:
-        """Return what a worker that never answered may have spent."""
-        prediction = self.of(row)
+    def predict_energy_j(self, row: WorkerRow) -> float:
+        """Return the energy that a worker which never replied may have spent."""
+        prediction = self.predict(row)
         return prediction.energy_j if prediction and prediction.energy_j else row.last_energy_j
 
-    def _looked_out(self, device: str) -> Outlook | None:
-        kind = self._kinds.get(device) or profiled(device, self._learner)
-        if kind is None:
+    def _new_outlook(self, device: str) -> _Outlook | None:
+        laws = self._laws.get(device) or laws_from_profile(device, self._learner)
+        if laws is None:
             return None
-        return Outlook(
-            kind.operations_per_example or self._operations_per_example,
+        return _Outlook(
+            laws.operations_per_example or self._operations_per_example,
             self._evicted_share,
             self._cycles,
-            present(kind.time),
-            present(kind.energy) if kind.energy else None,
+            current_law(laws.time),
+            current_law(laws.energy) if laws.energy else None,
         )
 
-    # -- what came ------------------------------------------------------------------------------
+    # -- reports --------------------------------------------------------------------------------
 
-    def assigned(self, row: WorkerRow) -> None:
-        """Take note of what is expected of a worker that trains now."""
-        prediction = self.of(row)
+    def expect(self, row: WorkerRow) -> None:
+        """Note the prediction for a worker that trains now, to be compared with its report."""
+        prediction = self.predict(row)
         if prediction is not None:
             self._expected[row.name] = prediction
 
-    def observed(self, row: WorkerRow, update: Update) -> None:
-        """Learn from a worker's report; what can not be is not learned from."""
+    def observe(self, row: WorkerRow, update: Update) -> None:
+        """Learn from a worker's report; an implausible one is ignored."""
         expected = self._expected.pop(row.name, None)
-        if not _plausible(update) or len(row.device) > _LONGEST_NAME:
+        if not _plausible(update) or len(row.device) > _MAX_NAME:
             return
         if expected is not None:
             self._errors.append(abs(expected.elapsed_s / update.elapsed_s - 1.0))
         per_example = update.operations / (update.learned + update.evicted)
-        self._operations_per_example = mean(self._operations_per_example, per_example)
+        self._operations_per_example = running_mean(self._operations_per_example, per_example)
         if row.held > 0:
             share = min(update.evicted / row.held, 1.0)
             self._evictions += 1
             weight = max(1.0 / self._evictions, _NEW_SHARE)
-            self._evicted_share = mean(self._evicted_share, share, weight, at_least=_LITTLE)
+            self._evicted_share = running_mean(self._evicted_share, share, weight, at_least=_LITTLE)
         work = _cycles(self._cycles, per_example, update.learned, update.evicted)
-        kind = self._kinds.pop(row.device, None) or profiled(row.device, self._learner)
-        kind = kind or first(work, update.elapsed_s)
-        kind = learned(kind, work, update.elapsed_s, update.energy_j)
-        rate = mean(kind.operations_per_example, per_example)
-        self._kinds[row.device] = replace(kind, operations_per_example=rate)
-        while len(self._kinds) > _MOST_DEVICES:
-            del self._kinds[next(iter(self._kinds))]
+        laws = self._laws.pop(row.device, None) or laws_from_profile(row.device, self._learner)
+        laws = laws or laws_from_report(work, update.elapsed_s)
+        laws = improve(laws, work, update.elapsed_s, update.energy_j)
+        rate = running_mean(laws.operations_per_example, per_example)
+        self._laws[row.device] = replace(laws, operations_per_example=rate)
+        while len(self._laws) > _MAX_DEVICES:
+            del self._laws[next(iter(self._laws))]
         self._outlooks.clear()
         self._state = None
 
@@ -194,7 +201,7 @@ class Predictions:
                 self._operations_per_example,
                 self._evicted_share,
                 self._evictions,
-                self._kinds,
+                self._laws,
             )
             self._state = msgspec.json.encode(known)
         return self._state
@@ -207,7 +214,7 @@ class Predictions:
         except msgspec.DecodeError:
             return
         if known.version == _VERSION and known.learner == self._learner and known.is_sound:
-            self._kinds, self._operations_per_example = known.kinds, known.operations_per_example
+            self._laws, self._operations_per_example = known.devices, known.operations_per_example
             self._evicted_share, self._evictions = known.evicted_share, known.evictions
             self._state = state
 

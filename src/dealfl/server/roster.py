@@ -1,4 +1,14 @@
-"""Who could be woken: awake, idle, fitting the job, with examples waiting and charge to spare."""
+"""Who could be woken: awake, idle, fitting the job, with examples waiting and charge to spare.
+
+What a worker is worth in advance are its waiting examples, discounted by the energy each will cost.
+An example is worth 1 if it costs nothing, half at `half_example_j` joules, and goes to 0 beyond:
+
+    worth = min(waiting, 100) / (1 + joules for an example / half_example_j)
+
+Energy is predicted for the whole device, so all waiting examples share the fixed part of a wake-up:
+more waiting is worth more, also for each example. On a battery a joule counts for more the emptier
+the battery is; on a charger it counts once.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +19,25 @@ from dealfl.server.predictions import Predictions
 from dealfl.server.selection import Candidate
 from dealfl.server.tables import WorkerRow
 from dealfl.server.terms import Terms
-from dealfl.server.worth import worth
 
-__all__ = ["announced", "candidates", "corrected", "declined", "replied", "spent"]
+__all__ = [
+    "MAX_WORTH",
+    "correct_spending",
+    "find_candidates",
+    "note_announcement",
+    "note_decline",
+    "note_reply",
+    "note_spending",
+    "worth",
+]
 
+MAX_WORTH = 100.0  # examples; more than that make a worker no more attractive
+_MIN_BATTERY = 0.1
 _DAY_S = 86_400.0
 
 
-def announced(row: WorkerRow, message: Announce, fits: bool, now_s: float) -> WorkerRow:
-    """Return a worker's row after it said where it stands."""
+def note_announcement(row: WorkerRow, message: Announce, fits: bool, now_s: float) -> WorkerRow:
+    """Return a worker's row after it announced itself."""
     return replace(
         row,
         waiting=message.waiting,
@@ -35,42 +55,42 @@ def announced(row: WorkerRow, message: Announce, fits: bool, now_s: float) -> Wo
     )
 
 
-def replied(row: WorkerRow, learned: int, now_s: float) -> WorkerRow:
+def note_reply(row: WorkerRow, learned: int, now_s: float) -> WorkerRow:
     """Return a worker's row after it trained: what is left has come in the meantime."""
     left = max(row.waiting - learned, 0)
     return replace(row, training=False, waiting=left, waiting_since_s=now_s)
 
 
-def spent(row: WorkerRow, energy_j: float, now_s: float) -> WorkerRow:
-    """Return a worker's row after it spent energy; the budget begins anew every 24 hours."""
+def note_spending(row: WorkerRow, energy_j: float, now_s: float) -> WorkerRow:
+    """Return a worker's row after it spent energy; the budget starts again every 24 hours."""
     if not 0 <= now_s - row.spent_since_s < _DAY_S:
         row = replace(row, spent_j=0.0, spent_since_s=now_s)
     used_j = max(energy_j, 0.0)  # nobody gets charge back
     return replace(row, spent_j=row.spent_j + used_j, last_energy_j=used_j)
 
 
-def corrected(row: WorkerRow, assumed_j: float, energy_j: float, now_s: float) -> WorkerRow:
-    """Return a worker's row with what it spent in the place of what was assumed before."""
-    return spent(replace(row, spent_j=max(row.spent_j - assumed_j, 0.0)), energy_j, now_s)
+def correct_spending(row: WorkerRow, assumed_j: float, energy_j: float, now_s: float) -> WorkerRow:
+    """Return a worker's row with the energy it spent in place of what was assumed before."""
+    return note_spending(replace(row, spent_j=max(row.spent_j - assumed_j, 0.0)), energy_j, now_s)
 
 
-def declined(row: WorkerRow) -> WorkerRow:
-    """Return a worker's row after it declined: it is not asked again until it announces itself."""
+def note_decline(row: WorkerRow) -> WorkerRow:
+    """Return a worker's row after it declined; it has to announce itself to be selected again."""
     return replace(row, training=False, waiting=0)
 
 
-def candidates(
+def find_candidates(
     workers: dict[str, WorkerRow],
     terms: Terms,
     now_s: float,
     predictions: Predictions | None = None,
 ) -> list[Candidate]:
-    """Return everybody who could be woken now, by name, with what to expect of them."""
+    """Return everybody who could be woken now, by name, with what to expect of each."""
     found = []
     for name, row in sorted(workers.items()):
         if not (_able(row, terms, now_s) and _awake(row, terms, now_s)):
             continue
-        expected = predictions.of(row) if predictions else None
+        expected = predictions.predict(row) if predictions else None
         elapsed_s = expected.elapsed_s if expected else None
         energy_j = expected.energy_j if expected and expected.energy_j else None
         if _affords(row, terms, now_s, row.last_energy_j if energy_j is None else energy_j):
@@ -78,6 +98,22 @@ def candidates(
             overdue = _overdue(row, terms, now_s)
             found.append(Candidate(name, weight, elapsed_s, energy_j, overdue))
     return found
+
+
+def worth(row: WorkerRow, energy_j: float | None, half_example_j: float) -> float:
+    """Return a weight in (0, 100]; energy that is not known, or a half of 0, takes nothing away.
+
+    >>> row = WorkerRow("w", waiting=20, battery=0.5)
+    >>> worth(row, 1.0, 0.1), worth(row, None, 0.1)
+    (10.0, 20.0)
+    """
+    examples = min(float(row.waiting), MAX_WORTH)
+    if not energy_j or not half_example_j:
+        return examples
+    example_j = energy_j / row.waiting
+    if not row.charging:
+        example_j /= min(max(row.battery, _MIN_BATTERY), 1.0)
+    return examples / (1.0 + example_j / half_example_j)
 
 
 def _able(row: WorkerRow, terms: Terms, now_s: float) -> bool:
@@ -92,7 +128,8 @@ def _overdue(row: WorkerRow, terms: Terms, now_s: float) -> bool:
 
 def _awake(row: WorkerRow, terms: Terms, now_s: float) -> bool:
     # a clock that jumped back makes everybody heard in the future: they are awake
-    return not row.training and now_s - row.heard_s <= terms.heard_within_s
+    heard = row.heard_s is not None and now_s - row.heard_s <= terms.heard_within_s
+    return heard and not row.training
 
 
 def _affords(row: WorkerRow, terms: Terms, now_s: float, energy_j: float) -> bool:

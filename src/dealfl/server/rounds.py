@@ -1,4 +1,4 @@
-"""Rounds: whom to wake, when it is enough, what it earned, and what is published of it."""
+"""Rounds: when they open and close, who is selected, what they earn, what is published."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from dataclasses import replace
 
 import msgspec
 
+from dealfl.erasure import Outstanding, ReleaseRule, is_settled
 from dealfl.messages import Assignment, Declined, Message, Published, Update
-from dealfl.server.aggregation import Books
-from dealfl.server.cadence import Cadence
-from dealfl.server.convergence import Convergence
+from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger
 from dealfl.server.membership import Membership
 from dealfl.server.predictions import Predictions
-from dealfl.server.releases import Releases
 from dealfl.server.rewards import reward
-from dealfl.server.roster import candidates, corrected, declined, replied, spent
+from dealfl.server.roster import (
+    correct_spending,
+    find_candidates,
+    note_decline,
+    note_reply,
+    note_spending,
+)
 from dealfl.server.selection import OverPromise, Promising, Selector
 from dealfl.server.tables import RoundRow, WorkerRow
 from dealfl.server.terms import Terms
@@ -26,35 +30,31 @@ _REVIEW_EVERY = 100
 
 
 class Rounds:
-    """Opens and closes rounds; all that it remembers is in the ledger."""
+    """Opens and closes rounds under `terms`; all that must survive a restart is in the ledger."""
 
     def __init__(
         self,
         job: str,
         ledger: Ledger,
-        books: Books,
+        aggregation: Aggregation,
         members: Membership,
         terms: Terms,
         selector: Selector,
     ) -> None:
         self.terms = terms
-        self.predictions = Predictions(books.total.name)
-        self._job, self._ledger, self._books, self._members = job, ledger, books, members
-        self._selector = selector
-        self._releases = Releases(ledger, terms)
-        self._cadence = Cadence(ledger, terms.round_every_s)
+        self.predictions = Predictions(aggregation.total.name)
+        self._job, self._ledger = job, ledger
+        self._aggregation, self._members, self._selector = aggregation, members, selector
         self.load()
 
     def load(self) -> None:
-        """Go on from the ledger."""
+        """Reload state from the ledger."""
         self._saved = self._ledger.setting("selector")
         self._selector.restore(self._saved)
         self.predictions.restore(self._ledger.setting("predictions"))
-        quiet = int(self._ledger.setting("quiet", b"0"))
-        self._convergence = Convergence(self.terms.tolerance, self.terms.patience, quiet)
 
     def save(self) -> None:
-        """Write down what the selector has learned, if it has: of many workers that is much."""
+        """Write the selector's state if it changed; it is large for many workers."""
         state = self._selector.state()
         if state is not self._saved:
             self._ledger.set_setting("selector", state)
@@ -73,29 +73,29 @@ class Rounds:
         return found.over_promised() if isinstance(found, Promising) else None
 
     def wake_at_s(self) -> float | None:
-        """Return when there is something to do though nobody says a word."""
+        """Return when to be called again if no message arrives."""
         open_round = self._ledger.open_round()
         if open_round is not None:
             return open_round.deadline_s
-        return None if self.finished else self._cadence.next_s
+        return None if self.finished else self._next_opening_s()
 
-    def gone(self, worker: str) -> None:
-        """Expect nothing any more of a worker that was removed."""
+    def forget(self, worker: str) -> None:
+        """Forget a removed worker."""
         self._selector.gone(worker)
 
     # -- replies --------------------------------------------------------------------------------
 
-    def replied(self, row: WorkerRow, message: Update, now_s: float) -> None:
+    def record_reply(self, row: WorkerRow, message: Update, now_s: float) -> None:
         """Reward a reply to an assignment, once."""
         if message.round is None:
             return
         if not self._ledger.put_reply(message.round, row.name, now_s):
             return
-        self.predictions.observed(row, message)
+        self.predictions.observe(row, message)
         self._ledger.set_setting("predictions", self.predictions.state())
         assumed_j = self._ledger.assumed_j(message.round, row.name, row.spent_since_s)
-        row = corrected(row, assumed_j, message.energy_j, now_s)
-        self._members.put(replied(row, message.learned, now_s))
+        row = correct_spending(row, assumed_j, message.energy_j, now_s)
+        self._members.put(note_reply(row, message.learned, now_s))
         earned = reward(
             self.terms.rewards,
             elapsed_s=now_s - self._ledger.opened_s(message.round),
@@ -106,13 +106,13 @@ class Rounds:
         self._ledger.put_figures(message, earned)
         self._selector.earned(message.round, row.name, earned)
 
-    def declined(self, row: WorkerRow, message: Declined, now_s: float) -> None:
-        """Take note that a worker will not train in a round."""
+    def record_decline(self, row: WorkerRow, message: Declined, now_s: float) -> None:
+        """Note that a worker will not train in a round."""
         reason = message.reason or "no reason given"
         if self._ledger.put_reply(message.round, row.name, now_s, reason):
-            self._members.put(declined(row))
+            self._members.put(note_decline(row))
 
-    # -- moving on ------------------------------------------------------------------------------
+    # -- opening and closing --------------------------------------------------------------------
 
     def advance(self, now_s: float) -> list[Message]:
         """Close the open round if it is over, and open the next."""
@@ -128,9 +128,9 @@ class Rounds:
             replies += self._close(open_round, reason, now_s)
         if not self.finished:
             replies += self._open(now_s)
-        if self._ledger.open_round() is None and self._books.anything_ready(self._members.rows):
-            replies += self._members.settle()  # late updates and erasures count between rounds, too
-            digest = self._books.total.digest()
+        if self._ledger.open_round() is None and self._aggregation.has_pending(self._members.rows):
+            replies += self._members.aggregate()  # late updates count between rounds, too
+            digest = self._aggregation.total.digest()
             replies += self._publish(self._ledger.last_round(), digest, now_s)
         return replies
 
@@ -143,27 +143,40 @@ class Rounds:
         return "time to live" if now_s >= row.deadline_s else ""
 
     def _open(self, now_s: float) -> list[Message]:
-        if not self._cadence.due(now_s):
+        if not self._is_opening_due(now_s):
             return []
+        if self.terms.round_every_s:
+            next_s = now_s + self.terms.round_every_s
+            self._ledger.set_setting("next_opening_s", repr(next_s).encode())
         number, rows = self._ledger.last_round() + 1, self._members.rows
-        able = candidates(rows, self.terms, now_s, self.predictions)
-        enough = len(able) >= self.terms.least_workers
-        chosen = self._selector.select(number, able, self.terms.selected) if enough else []
+        eligible = find_candidates(rows, self.terms, now_s, self.predictions)
+        enough = len(eligible) >= self.terms.least_workers
+        chosen = self._selector.select(number, eligible, self.terms.selected) if enough else []
         if not chosen:
             return []
         self._review(number)
         deadline_s = now_s + self.terms.ttl_s
-        self._ledger.put_round(RoundRow(number, now_s, deadline_s), chosen, able=len(able))
+        self._ledger.put_round(RoundRow(number, now_s, deadline_s), chosen, len(eligible))
         for name in chosen:
-            self.predictions.assigned(rows[name])
+            self.predictions.expect(rows[name])
             self._members.put(replace(rows[name], training=True, busy_until_s=deadline_s))
         return [
             Assignment(job=self._job, worker=name, round=number, deadline_s=deadline_s)
             for name in chosen
         ]
 
+    def _next_opening_s(self) -> float | None:
+        """Return before when no round opens; a restart does not change it."""
+        saved = self._ledger.setting("next_opening_s") if self.terms.round_every_s else b""
+        return float(saved) if saved else None
+
+    def _is_opening_due(self, now_s: float) -> bool:
+        next_s = self._next_opening_s()
+        # a moment further away than a period: the clock jumped back
+        return next_s is None or not now_s < next_s <= now_s + self.terms.round_every_s
+
     def _review(self, number: int) -> None:
-        """Write down now and then whether promises can be kept, for those who read the ledger."""
+        """Write now and then whether fairness guarantees can be met, for readers of the ledger."""
         if isinstance(self._selector, Promising) and (
             number % _REVIEW_EVERY == 0 or number.bit_count() == 1
         ):
@@ -172,31 +185,45 @@ class Rounds:
             self._ledger.set_setting("over_promised", content)
 
     def _close(self, row: RoundRow, reason: str, now_s: float) -> list[Message]:
-        before = self._books.total.statistics if self.terms.tolerance else None
+        before = self._aggregation.total.statistics if self.terms.tolerance else None
         for name, replied_s in self._ledger.selected(row.number).items():
-            if replied_s is None:  # it may have worked without a word: that costs charge, too
+            if replied_s is None:  # it may have trained all the same: that costs charge, too
                 silent = self._members.rows[name]
-                energy_j = self.predictions.energy_j(silent)
-                self._members.put(spent(silent, energy_j, now_s))
+                energy_j = self.predictions.predict_energy_j(silent)
+                self._members.put(note_spending(silent, energy_j, now_s))
                 self._ledger.put_assumed(row.number, name, energy_j)
-        replies = self._members.settle()
-        digest = self._books.total.digest()
+        replies = self._members.aggregate()
+        digest = self._aggregation.total.digest()
         self._ledger.close_round(row.number, now_s, reason, digest)
-        change = self._books.total.change(before) if before is not None else 1.0
-        if self._convergence.closed(change, majority=reason == "majority"):
-            self._ledger.set_setting("converged", b"yes")
-        self._ledger.set_setting("quiet", str(self._convergence.quiet).encode())
+        if reason == "majority":  # a round without one says nothing about convergence
+            self._note_change(1.0 if before is None else self._aggregation.total.change(before))
         return replies + self._publish(row.number, digest, now_s)
+
+    def _note_change(self, change: float) -> None:
+        """Count the rounds in a row that hardly changed the model; enough of them end the job."""
+        quiet = int(self._ledger.setting("quiet", b"0")) + 1 if change < self.terms.tolerance else 0
+        self._ledger.set_setting("quiet", str(quiet).encode())
+        if quiet >= self.terms.patience:
+            self._ledger.set_setting("converged", b"yes")
 
     def _publish(self, number: int, digest: str, now_s: float) -> list[Message]:
         """Publish, unless two versions would then differ by a few erased people only."""
-        if not self._releases.may_publish(now_s):
+        outstanding = self._outstanding()
+        rule = ReleaseRule(self.terms.release_batch, self.terms.release_deadline_s)
+        if not rule.may_publish(outstanding, now_s):
             return []
-        self._releases.published()
+        self._ledger.mark_published(one.request.name for one in outstanding if one.settled)
         version = self._ledger.put_version(number, digest)
-        statistics = self._books.total.statistics.to_bytes()
+        statistics = self._aggregation.total.statistics.to_bytes()
         return [
             Published(
                 job=self._job, worker="", version=version, digest=digest, statistics=statistics
             )
+        ]
+
+    def _outstanding(self) -> list[Outstanding]:
+        reader, rows = self._ledger.reader, self._members.rows
+        return [
+            Outstanding(request, is_settled(reader.answers(request.name), rows))
+            for request in reader.outstanding_erasures()
         ]

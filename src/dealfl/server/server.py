@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from dealfl.erasure import Request
 from dealfl.errors import BadInput
 from dealfl.learners import Learner
 from dealfl.messages import (
@@ -26,10 +27,11 @@ from dealfl.messages import (
     Update,
     Verdict,
     Withdraw,
-    storable,
+    is_storable,
 )
-from dealfl.server.aggregation import Books
+from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger
+from dealfl.server.ledger_reader import LedgerReader
 from dealfl.server.membership import Membership
 from dealfl.server.predictions import Predictions
 from dealfl.server.rounds import Rounds
@@ -53,24 +55,23 @@ class Server:
     ) -> None:
         self.job = job
         self._ledger = ledger
-        self._books = Books(ledger, make)
-        self._books.load()
-        agreed = terms or Terms()
-        self._members = Membership(job, ledger, self._books, agreed.heard_within_s)
+        self._aggregation = Aggregation(ledger, make)
+        self._aggregation.load()
+        self._members = Membership(job, ledger, self._aggregation)
         self._rounds = Rounds(
-            job, ledger, self._books, self._members, agreed, selector or Uniform()
+            job, ledger, self._aggregation, self._members, terms or Terms(), selector or Uniform()
         )
         self._actions: dict[type, Callable[[Any, float], list[Message]]] = {
-            Announce: self._members.announced,
-            Update: self._updated,
-            Declined: self._declined,
-            Withdraw: self._withdrawn,
-            Erased: self._erased,
+            Announce: self._receive_announce,
+            Update: self._receive_update,
+            Declined: self._receive_declined,
+            Withdraw: self._receive_withdraw,
+            Erased: self._receive_erased,
         }
 
     def reload(self) -> None:
-        """Go on from the ledger: after a start, or after a transaction that failed."""
-        self._books.load()
+        """Reload state from the ledger, after it was changed or a transaction failed."""
+        self._aggregation.load()
         self._members.load()
         self._rounds.load()
 
@@ -78,7 +79,7 @@ class Server:
 
     @property
     def terms(self) -> Terms:
-        """The terms of the job."""
+        """The terms of the job; new ones apply to everything from the next call on."""
         return self._rounds.terms
 
     @terms.setter
@@ -86,9 +87,14 @@ class Server:
         self._rounds.terms = terms
 
     @property
+    def reader(self) -> LedgerReader:
+        """What the ledger says, to look at."""
+        return self._ledger.reader
+
+    @property
     def model(self) -> Learner:
         """The model of all that was counted up to the last closed round."""
-        return self._books.total
+        return self._aggregation.total
 
     @property
     def finished(self) -> bool:
@@ -97,7 +103,7 @@ class Server:
 
     @property
     def predictions(self) -> Predictions:
-        """What trainings are expected to take."""
+        """What trainings are expected to cost."""
         return self._rounds.predictions
 
     @property
@@ -122,12 +128,12 @@ class Server:
             replies += self._rounds.advance(now_s)
             self._rounds.save()
         if any(isinstance(reply, Published) for reply in replies):
-            self._ledger.checkpoint()  # what was folded is deleted, and in no file any more
+            self._ledger.checkpoint()  # the deltas that were counted are deleted from every file
         return Step(tuple(replies), self._rounds.wake_at_s())
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Change ledger and memory together; after a failure memory is read from the ledger."""
+        """Change ledger and memory together; reload memory from the ledger after a failure."""
         try:
             with self._ledger.transaction():
                 yield
@@ -139,7 +145,7 @@ class Server:
         action = self._actions.get(type(message))
         if action is None:
             return []
-        if storable(message):
+        if is_storable(message):
             return action(message, now_s)
         row = self._members.rows.get(message.worker)
         if row is not None:
@@ -150,32 +156,36 @@ class Server:
     def erase(self, request: str, owners: Sequence[bytes], now_s: float) -> Step:
         """Ask everybody to forget owners, given by their keyed hashes."""
         with self._transaction():
-            self._ledger.put_erasure(request, tuple(owners), now_s)
+            self._ledger.put_erasure(Request(request, tuple(owners), now_s))
         order = Erase(job=self.job, worker="", request=request, owners=tuple(owners))
         return Step((order,), None)
 
     def remove(self, worker: str, now_s: float) -> Step:
-        """Take a lost device's part out of the model; if it comes back, it begins anew."""
+        """Take a lost device's part out of the model; if it returns, it is a new incarnation."""
         row = self._members.rows.get(worker)
         if row is None:
             raise BadInput(f"no worker called {worker!r}")
         with self._transaction():
-            self._members.put(replace(self._members.new_life(row, "removed"), heard_s=-1e18))
-            self._rounds.gone(worker)
+            removed = self._members.begin_incarnation(row, "removed")
+            self._members.put(replace(removed, heard_s=None))
+            self._rounds.forget(worker)
         return self.handle((), now_s)
 
-    def _updated(self, message: Update, now_s: float) -> list[Message]:
+    def _receive_announce(self, message: Announce, now_s: float) -> list[Message]:
+        return self._members.announce(message, now_s, self.terms.heard_within_s)
+
+    def _receive_update(self, message: Update, now_s: float) -> list[Message]:
         row = self._members.rows.get(message.worker)
         if row is None:
             return []  # it will announce itself, and send again
-        problem = self._books.receive(row, message)
+        problem = self._aggregation.receive(row, message)
         if problem is not None:
-            if problem.fatal:  # a backup came back, or nonsense was said: begin anew
-                row = self._members.new_life(row, problem.reason)
+            if problem.fatal:  # a journal was restored from a backup, or the bytes are nonsense
+                row = self._members.begin_incarnation(row, problem.reason)
             self._members.put(replace(row, flag=problem.reason))
             welcome = [self._members.welcome(row)] if problem.fatal else []
             return [self._refusal(message, problem.reason), *welcome]
-        self._rounds.replied(row, message, now_s)
+        self._rounds.record_reply(row, message, now_s)
         return [
             Receipt(
                 job=self.job,
@@ -194,17 +204,17 @@ class Server:
             reason=reason,
         )
 
-    def _declined(self, message: Declined, now_s: float) -> list[Message]:
+    def _receive_declined(self, message: Declined, now_s: float) -> list[Message]:
         row = self._members.rows.get(message.worker)
         if row is not None:
-            self._rounds.declined(row, message, now_s)
+            self._rounds.record_decline(row, message, now_s)
         return []
 
-    def _withdrawn(self, message: Withdraw, now_s: float) -> list[Message]:  # noqa: ARG002
+    def _receive_withdraw(self, message: Withdraw, now_s: float) -> list[Message]:  # noqa: ARG002
         row = self._members.rows.get(message.worker)
         if row is None or message.incarnation != row.incarnation:
             return []
-        withdrawn = self._books.withdraw(row, message.sequence)
+        withdrawn = self._aggregation.withdraw(row, message.sequence)
         return [
             Verdict(
                 job=self.job,
@@ -215,8 +225,8 @@ class Server:
             )
         ]
 
-    def _erased(self, message: Erased, now_s: float) -> list[Message]:  # noqa: ARG002
-        if message.request not in self._ledger.erasures():
+    def _receive_erased(self, message: Erased, now_s: float) -> list[Message]:  # noqa: ARG002
+        if all(request.name != message.request for request in self._ledger.reader.erasures()):
             return []
         self._ledger.put_answer(message)
         return [ErasedReceipt(job=self.job, worker=message.worker, request=message.request)]

@@ -1,4 +1,4 @@
-"""The tables of the ledger, and what is in a row."""
+"""The tables of the ledger, and the records in its rows."""
 
 from __future__ import annotations
 
@@ -8,24 +8,29 @@ __all__ = ["MIGRATIONS", "Pending", "RoundRow", "WorkerRow", "worker_row"]
 
 _FIRST = """
 CREATE TABLE workers (
-  name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL, journal TEXT NOT NULL,
-  folded INTEGER NOT NULL,
+  name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL, journal_id TEXT NOT NULL,
+  counted INTEGER NOT NULL,
   waiting INTEGER NOT NULL, held INTEGER NOT NULL, device TEXT NOT NULL, battery REAL NOT NULL,
-  charging INTEGER NOT NULL, capacity_j REAL NOT NULL, heard_s REAL NOT NULL,
+  charging INTEGER NOT NULL, capacity_j REAL NOT NULL, heard_s REAL,
   training INTEGER NOT NULL, busy_until_s REAL NOT NULL, fits INTEGER NOT NULL,
-  spent_j REAL NOT NULL,
-  spent_since_s REAL NOT NULL, last_energy_j REAL NOT NULL, flag TEXT NOT NULL) WITHOUT ROWID;
+  spent_j REAL NOT NULL, spent_since_s REAL NOT NULL, last_energy_j REAL NOT NULL,
+  flag TEXT NOT NULL, waiting_since_s REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE sums (worker TEXT PRIMARY KEY, statistics BLOB NOT NULL, sha256 BLOB NOT NULL);
 CREATE TABLE updates (
   worker TEXT NOT NULL, incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL,
-  content BLOB, withdrawn INTEGER NOT NULL, delta BLOB,
+  delta_sha256 BLOB, withdrawn INTEGER NOT NULL, delta BLOB,
   PRIMARY KEY (worker, incarnation, sequence)) WITHOUT ROWID;
 CREATE INDEX updates_pending ON updates (worker, incarnation, sequence) WHERE delta IS NOT NULL;
 CREATE TABLE rounds (
   number INTEGER PRIMARY KEY, opened_s REAL NOT NULL, deadline_s REAL NOT NULL,
-  closed_s REAL, reason TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT '');
+  eligible INTEGER NOT NULL, closed_s REAL,
+  reason TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT '');
 CREATE TABLE selections (
   round INTEGER NOT NULL, worker TEXT NOT NULL, replied_s REAL, declined TEXT NOT NULL DEFAULT '',
+  learned INTEGER NOT NULL DEFAULT 0, evicted INTEGER NOT NULL DEFAULT 0,
+  operations INTEGER NOT NULL DEFAULT 0, elapsed_s REAL NOT NULL DEFAULT 0,
+  energy_j REAL NOT NULL DEFAULT 0, reward REAL NOT NULL DEFAULT 0,
+  assumed_j REAL NOT NULL DEFAULT 0,
   PRIMARY KEY (round, worker)) WITHOUT ROWID;
 CREATE TABLE total (id INTEGER PRIMARY KEY CHECK (id = 1), statistics BLOB NOT NULL,
   sha256 BLOB NOT NULL);
@@ -35,45 +40,29 @@ CREATE TABLE erasures (
   published INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE answers (
   request TEXT NOT NULL, worker TEXT NOT NULL, examples INTEGER NOT NULL,
+  incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL,
   PRIMARY KEY (request, worker)) WITHOUT ROWID;
 CREATE TABLE settings (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """
 
-_SECOND = """
-ALTER TABLE rounds ADD COLUMN able INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE selections ADD COLUMN learned INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE selections ADD COLUMN evicted INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE selections ADD COLUMN operations INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE selections ADD COLUMN elapsed_s REAL NOT NULL DEFAULT 0;
-ALTER TABLE selections ADD COLUMN energy_j REAL NOT NULL DEFAULT 0;
-ALTER TABLE selections ADD COLUMN reward REAL NOT NULL DEFAULT 0;
-ALTER TABLE answers ADD COLUMN incarnation INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE answers ADD COLUMN sequence INTEGER NOT NULL DEFAULT 0;
-"""
-
-_THIRD = """
-ALTER TABLE workers ADD COLUMN waiting_since_s REAL NOT NULL DEFAULT 0;
-ALTER TABLE selections ADD COLUMN assumed_j REAL NOT NULL DEFAULT 0;
-"""
-
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD)
+MIGRATIONS: tuple[str, ...] = (_FIRST,)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """What the server knows of a worker."""
+    """What the server knows of a worker; `heard_s` is None once it was removed."""
 
     name: str
     incarnation: int = 0
-    journal: str = ""
-    folded: int = 0
+    journal_id: str = ""
+    counted: int = 0  # the sequence of its last update in the model
     waiting: int = 0
     held: int = 0
     device: str = ""
     battery: float = 1.0
     charging: bool = False
     capacity_j: float = 0.0
-    heard_s: float = 0.0
+    heard_s: float | None = 0.0
     training: bool = False
     busy_until_s: float = 0.0
     fits: bool = True
@@ -86,7 +75,7 @@ class WorkerRow:
 
 @dataclass(frozen=True, slots=True)
 class RoundRow:
-    """A round, open until it has a closing time."""
+    """An open round."""
 
     number: int
     opened_s: float
@@ -95,14 +84,14 @@ class RoundRow:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An update that is on record and not folded yet; a withdrawn one has no delta."""
+    """An update that is on record and not counted yet; a withdrawn one has no delta."""
 
     sequence: int
     delta: bytes | None
 
 
 def worker_row(row: tuple[object, ...]) -> WorkerRow:
-    """Return a row of the table as what it means."""
+    """Return the record of a row."""
     plain = WorkerRow(*row)  # type: ignore[arg-type]
     return replace(
         plain,

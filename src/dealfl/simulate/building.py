@@ -40,7 +40,7 @@ def build(fleet: Fleet, split: Split, ledger: Ledger) -> Parts:
     """Return server and workers, with empty journals."""
     devices = _named(fleet)
     seed, draw = fleet.job.seed, drawer(fleet)
-    journals = {name: Journal(mark=f"{seed}/{name}") for name in devices}
+    journals = {name: Journal(journal_id=f"{seed}/{name}") for name in devices}
     equipment = {name: equip(fleet, group, name, draw) for name, group in devices.items()}
     workers = {
         name: _worker(fleet, split, name, journals[name], equipment[name], devices[name])

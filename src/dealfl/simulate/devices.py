@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from dealfl.errors import BadInput
 from dealfl.power import PHONES, Phone, load_phone
 from dealfl.settings import Amount, Count, Document, Positive, Share, Text, read_tables
-from dealfl.worker.device import LEAST_BATTERY
+from dealfl.worker import LEAST_BATTERY
 
 __all__ = ["Devices", "read_devices"]
 

@@ -8,7 +8,6 @@ from itertools import islice
 
 from dealfl.errors import BadInput
 from dealfl.server import Ledger
-from dealfl.server.figures import replied_so_far, round_figures
 from dealfl.simulate.building import build, drawer, network_of
 from dealfl.simulate.config import Fleet
 from dealfl.simulate.fleet_simulation import FleetSimulation
@@ -106,26 +105,26 @@ class FleetRun:
         self.report()
 
     def _note_version(self) -> None:
-        closed = self.ledger.rounds()
+        reader = self.ledger.reader
+        closed = reader.closed_rounds()
         if len(closed) == len(self.rounds) or self.simulation.healed:
             return
-        number, reason, duration_s, _ = closed[-1]
-        evaluated = number % self.fleet.job.evaluate_every == 0
+        last = closed[-1]
+        evaluated = last.number % self.fleet.job.evaluate_every == 0
         quality = self.split.quality(self.parts.server.model) if evaluated else None
-        figures = round_figures(self.ledger, number)
-        learned, evicted = replied_so_far(self.ledger)
+        figures, replies = reader.round_figures(last.number), reader.replies()
         self.rounds.append(
             Round(
-                number=number,
-                reason=reason,
-                duration_s=duration_s,
+                number=last.number,
+                reason=last.reason,
+                duration_s=last.duration_s,
                 closed_at_s=self.simulation.now_s,
                 quality=quality,
-                able=figures.able,
+                able=figures.eligible,
                 selected=figures.selected,
                 replied=figures.replied,
-                learned=learned - sum(one.learned for one in self.rounds),
-                evicted=evicted - sum(one.evicted for one in self.rounds),
+                learned=replies.learned - sum(one.learned for one in self.rounds),
+                evicted=replies.evicted - sum(one.evicted for one in self.rounds),
                 **self._energy_j(),
             )
         )
@@ -135,7 +134,7 @@ class FleetRun:
         """Report how far the run is."""
         known = [one.quality for one in self.rounds if one.quality is not None]
         rows = self.parts.server.workers.values()
-        learned, evicted = replied_so_far(self.ledger)
+        replies = self.ledger.reader.replies()
         self._progress(
             Progress(
                 rounds=len(self.rounds),
@@ -145,8 +144,8 @@ class FleetRun:
                 workers=self.fleet.workers,
                 asleep=len(self.simulation.asleep),
                 selected=sum(row.training for row in rows),
-                learned=learned,
-                evicted=evicted,
+                learned=replies.learned,
+                evicted=replies.evicted,
                 **self._energy_j(),
                 last=self.rounds[-1] if self.rounds else None,
             )

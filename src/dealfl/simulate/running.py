@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from dealfl.learners import statistics_of
 from dealfl.server import Ledger
-from dealfl.server.figures import Selections, selections
 from dealfl.simulate.config import Fleet
 from dealfl.simulate.energy import fleet_energy
 from dealfl.simulate.fleet_run import FleetRun, Report
@@ -75,7 +74,7 @@ def finish(run: FleetRun) -> Outcome:
         quarantined=len(run.split.quarantine) + sum(len(one.quarantined()) for one in journals),
         first_quarantined=_first_quarantined(run),
         not_learned=sum(run.left.values()) + run.waiting(),
-        updates=sum(row.folded for row in server.workers.values()),
+        updates=sum(row.counted for row in server.workers.values()),
         energy=fleet_energy(spent, run.wake_ups_of_everyone),
         over_promised=server.over_promised,
         prediction_error=server.predictions.median_error,
@@ -116,18 +115,18 @@ def _settled(run: FleetRun) -> bool:
 
 
 def _participants(run: FleetRun) -> tuple[Participant, ...]:
-    found_out = selections(run.ledger)
+    figures = {one.row.name: one for one in run.ledger.reader.workers()}
     found = []
     for name, device in run.parts.devices.items():
         spent = run.parts.equipment[name].accounts.spent
-        chosen = found_out.get(name, Selections())
+        chosen = figures.get(name)
         journal = run.parts.journals[name]
         found.append(
             Participant(
                 name=name,
                 device=device.device,
-                selected=chosen.selected,
-                replied=chosen.replied,
+                selected=chosen.selected if chosen else 0,
+                replied=chosen.replied if chosen else 0,
                 learned=int(journal.setting("total_learned", "0")),
                 held=journal.count(State.LEARNED),
                 compute_j=spent.compute.total_j,

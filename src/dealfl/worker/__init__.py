@@ -1,14 +1,22 @@
 """What runs on a device: it keeps examples, learns, forgets, and sends what changed."""
 
-from dealfl.worker.device import Device, DeviceNow
+from dealfl.worker.device import (
+    LEAST_BATTERY,
+    Cost,
+    Device,
+    DeviceNow,
+    Done,
+    MeasuredMeter,
+    Meter,
+    PhoneMeter,
+)
 from dealfl.worker.journal import Journal
-from dealfl.worker.meters import MeasuredMeter, PhoneMeter
 from dealfl.worker.schemes import SCHEMES, Scheme
 from dealfl.worker.tables import Record, State
-from dealfl.worker.trainer import Cost, Done, Meter
-from dealfl.worker.worker import Accepted, Worker
+from dealfl.worker.worker import Accepted, Worker, exact_fraction, schema_digest
 
 __all__ = [
+    "LEAST_BATTERY",
     "SCHEMES",
     "Accepted",
     "Cost",
@@ -23,4 +31,6 @@ __all__ = [
     "Scheme",
     "State",
     "Worker",
+    "exact_fraction",
+    "schema_digest",
 ]

@@ -1,4 +1,4 @@
-"""New records: those that can not be learned are put aside, and some are kept back to validate."""
+"""New records: erased owners stay out, bad records are quarantined, some are held back."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from dealfl.erasure import admit
 from dealfl.learners import Learner, statistics_of
 from dealfl.worker.journal import Journal
 from dealfl.worker.recovery import Recovery
@@ -33,25 +34,25 @@ class Intake:
 
     def take(self, rows: Sequence[tuple[bytes, bytes]]) -> Accepted:
         """Take in records (keyed hash of the owner, body); those of erased owners stay out."""
-        welcome = [row for row in rows if not self._journal.is_suppressed(row[0])]
-        ids = self._journal.add(welcome, State.WAITING)
-        records = [Record(i, *row) for i, row in zip(ids, welcome, strict=True)]
-        bad = self._unusable(records)
+        admitted = admit(rows, self._journal.is_suppressed)
+        ids = self._journal.add(admitted, State.WAITING)
+        records = [Record(i, *row) for i, row in zip(ids, admitted, strict=True)]
+        bad = self._find_unusable(records)
         for record, reason in bad:
             self._journal.quarantine(record.id, reason)
         unusable = {record.id for record, _ in bad}
-        held_back = [i for i in ids if self._recovery.validates(i) and i not in unusable]
+        held_back = [i for i in ids if self._recovery.holds_back(i) and i not in unusable]
         self._journal.move(held_back, State.VALIDATION)
-        waiting = len(welcome) - len(bad) - len(held_back)
-        return Accepted(waiting, len(held_back), len(rows) - len(welcome), len(bad))
+        waiting = len(admitted) - len(bad) - len(held_back)
+        return Accepted(waiting, len(held_back), len(rows) - len(admitted), len(bad))
 
-    def _unusable(self, records: Sequence[Record]) -> list[tuple[Record, str]]:
-        """Return the records that can not be learned, with the reasons."""
+    def _find_unusable(self, records: Sequence[Record]) -> list[tuple[Record, str]]:
+        """Return the records that cannot be learned, with the reasons."""
         try:
             statistics_of(self._make, records)
         except (ValueError, TypeError, OverflowError, msgspec.MsgspecError) as error:
             if len(records) == 1:
                 return [(records[0], str(error))]
             middle = len(records) // 2
-            return self._unusable(records[:middle]) + self._unusable(records[middle:])
+            return self._find_unusable(records[:middle]) + self._find_unusable(records[middle:])
         return []

@@ -8,12 +8,13 @@ overwritten (`secure_delete`); `compact` empties the log and the free pages afte
 from __future__ import annotations
 
 import secrets
+import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from dealfl.database import Database
+from dealfl.database import Connect, Database
 from dealfl.messages import Update
 from dealfl.worker.tables import MIGRATIONS, Outgoing, Record, State
 
@@ -21,7 +22,7 @@ __all__ = ["Journal"]
 
 
 class Journal(Database):
-    """All that a worker must not lose.
+    """The store that a worker writes.
 
     >>> journal = Journal()
     >>> with journal.transaction():
@@ -31,23 +32,30 @@ class Journal(Database):
     """
 
     what = "journal"
-    remedy = "restore a backup, or remove it and let the worker join anew"
+    remedy = "restore a backup, or remove it and let the worker join again"
     migrations = MIGRATIONS
+    own_table = "outbox"
 
-    def __init__(self, path: str | Path = ":memory:", mark: str | None = None) -> None:
-        self._new_mark = mark or secrets.token_hex(8)
-        super().__init__(path)
+    def __init__(
+        self,
+        path: str | Path = ":memory:",
+        journal_id: str | None = None,
+        *,
+        connect: Connect = sqlite3.connect,
+    ) -> None:
+        self._new_id = journal_id or secrets.token_hex(8)
+        super().__init__(path, connect=connect)
 
-    def _made(self) -> None:
-        self.set_setting("mark", self._new_mark)
+    def _fill(self) -> None:
+        self.set_setting("journal_id", self._new_id)
 
     @property
-    def mark(self) -> str:
-        """What tells this journal from another one of the same worker."""
-        return self.setting("mark", "")
+    def id(self) -> str:
+        """A random id, drawn when the journal is made."""
+        return self.setting("journal_id", "")
 
     def compact_if_due(self) -> None:
-        """Compact if an erasure asked for it, also one before a crash."""
+        """Compact if an erasure requires it, also one before a crash."""
         if self.setting("compact", "") == "due":
             self.compact()
             with self.transaction():
@@ -109,12 +117,12 @@ class Journal(Database):
         self._db.executemany("DELETE FROM records WHERE id = ?", [(i,) for i in ids])
 
     def quarantine(self, identity: int, reason: str) -> None:
-        """Put aside a record that can not be learned; only the reason is kept."""
+        """Delete a record that cannot be learned; only the reason is kept."""
         self.delete([identity])
         self._db.execute("INSERT OR REPLACE INTO quarantine VALUES (?, ?)", (identity, reason))
 
     def quarantined(self) -> list[tuple[int, str]]:
-        """Return ids and reasons of all records that were put aside."""
+        """Return ids and reasons of all records that were quarantined."""
         rows = self._db.execute("SELECT id, reason FROM quarantine ORDER BY id")
         return [(int(identity), str(reason)) for identity, reason in rows]
 
@@ -134,28 +142,28 @@ class Journal(Database):
 
     def outbox(self) -> list[Outgoing]:
         """Return every update without a receipt, in order."""
-        rows = self._db.execute("SELECT body, handed, withdrawing FROM outbox ORDER BY sequence")
+        rows = self._db.execute("SELECT body, sent, withdrawing FROM outbox ORDER BY sequence")
         decode = msgspec.msgpack.Decoder(Update).decode
-        return [Outgoing(decode(body), bool(handed), bool(wd)) for body, handed, wd in rows]
+        return [Outgoing(decode(body), bool(sent), bool(wd)) for body, sent, wd in rows]
 
-    def due(self, now_s: float, again_after_s: float) -> list[Outgoing]:
-        """Return what has to be sent (again) now, and note that it was handed over."""
+    def take_due_updates(self, now_s: float, again_after_s: float) -> list[Outgoing]:
+        """Note that the updates which are due are sent (again) now, and return them."""
         rows = self._db.execute(
             "SELECT sequence, body, withdrawing FROM outbox WHERE send_at_s <= ? "
             # a clock that jumped back must not keep back what was sent before
-            "OR (handed = 1 AND send_at_s > ?) ORDER BY sequence",
+            "OR (sent = 1 AND send_at_s > ?) ORDER BY sequence",
             (now_s, now_s + again_after_s),
         ).fetchall()
         for sequence, _, _ in rows:
             self._db.execute(
-                "UPDATE outbox SET handed = 1, send_at_s = ? WHERE sequence = ?",
+                "UPDATE outbox SET sent = 1, send_at_s = ? WHERE sequence = ?",
                 (now_s + again_after_s, sequence),
             )
         decode = msgspec.msgpack.Decoder(Update).decode
         return [Outgoing(decode(body), True, bool(withdrawing)) for _, body, withdrawing in rows]
 
     def next_send_s(self) -> float | None:
-        """Return when the next update or answer has to be sent."""
+        """Return when the next update or answer is due."""
         query = (
             "SELECT min(s) FROM "
             "(SELECT send_at_s AS s FROM outbox UNION SELECT send_at_s FROM answers)"
@@ -163,20 +171,20 @@ class Journal(Database):
         moment = self._db.execute(query).fetchone()[0]
         return None if moment is None else float(moment)
 
-    def unpost(self, sequence: int) -> None:
-        """Remove an update from the outbox: it has its receipt, or will be made anew."""
+    def drop_update(self, sequence: int) -> None:
+        """Remove an update from the outbox."""
         self._db.execute("DELETE FROM outbox WHERE sequence = ?", (sequence,))
 
-    def hold(self, sequence: int) -> None:
-        """Keep an update back until updates before it are withdrawn or counted."""
-        self._db.execute("UPDATE outbox SET send_at_s = 9e99 WHERE sequence = ?", (sequence,))
+    def hold_back(self, sequence: int) -> None:
+        """Make an update due only when it is released."""
+        self._db.execute("UPDATE outbox SET send_at_s = NULL WHERE sequence = ?", (sequence,))
 
     def release(self, now_s: float) -> None:
-        """Let go every update that was kept back."""
-        self._db.execute("UPDATE outbox SET send_at_s = ? WHERE send_at_s = 9e99", (now_s,))
+        """Make every update due that was held back."""
+        self._db.execute("UPDATE outbox SET send_at_s = ? WHERE send_at_s IS NULL", (now_s,))
 
     def withdraw(self, sequence: int, now_s: float) -> None:
-        """Mark an update as being withdrawn, to be asked about at once."""
+        """Mark an update as being withdrawn; the question is due at once."""
         self._db.execute(
             "UPDATE outbox SET withdrawing = 1, send_at_s = ? WHERE sequence = ?", (now_s, sequence)
         )
@@ -193,24 +201,24 @@ class Journal(Database):
         query = "SELECT 1 FROM suppressed WHERE owner = ?"
         return self._db.execute(query, (owner,)).fetchone() is not None
 
-    def answer(self, request: str, examples: int, now_s: float) -> None:
+    def post_answer(self, request: str, examples: int, now_s: float) -> None:
         """Note the answer to an erasure, to be sent until it is on the server's record."""
         row = (request, examples, now_s, int(self.setting("sequence", "0")))
         self._db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", row)
 
-    def due_answers(self, now_s: float, again_after_s: float) -> list[tuple[str, int, int]]:
-        """Return the answers (request, examples, sequence) that have to be sent (again) now."""
+    def take_due_answers(self, now_s: float, again_after_s: float) -> list[tuple[str, int, int]]:
+        """Note that due answers (request, examples, sequence) are sent now, and return them."""
         query = "SELECT request, examples, sequence FROM answers WHERE send_at_s <= ? "
         rows = self._db.execute(query + "ORDER BY request", (now_s,)).fetchall()
         later = "UPDATE answers SET send_at_s = ? WHERE request = ?"
         self._db.executemany(later, [(now_s + again_after_s, row[0]) for row in rows])
         return [(str(request), int(examples), int(last)) for request, examples, last in rows]
 
-    def answered(self, request: str) -> None:
-        """Forget an answer that is on the server's record."""
+    def drop_answer(self, request: str) -> None:
+        """Remove an answer that is on the server's record."""
         self._db.execute("DELETE FROM answers WHERE request = ?", (request,))
 
-    def publish(self, version: int, statistics: bytes) -> None:
+    def put_published(self, version: int, statistics: bytes) -> None:
         """Keep the newest published model."""
         self._db.execute("DELETE FROM published WHERE version <= ?", (version,))
         if self.published() is None:

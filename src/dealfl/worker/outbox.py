@@ -1,4 +1,4 @@
-"""Updates on their way: posted once, sent until they have a receipt, made anew after an erasure."""
+"""Updates on their way: posted once, sent until they have a receipt, rebuilt after an erasure."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ class Outbox:
 
     @property
     def incarnation(self) -> int:
-        """The life the worker leads with the server; 0 before it was welcomed."""
+        """The worker's incarnation; 0 before it was welcomed."""
         return int(self._journal.setting("incarnation", "0"))
 
     @property
     def receipted(self) -> int:
-        """The number up to which every update of this life has been settled with the server."""
+        """The sequence up to which every update of this incarnation is settled with the server."""
         outbox = self._journal.outbox()
         last = int(self._journal.setting("sequence", "0"))
         return outbox[0].update.sequence - 1 if outbox else last
 
     def restart(self, incarnation: int) -> None:
-        """Begin a new life: nothing of the old one will be sent any more."""
+        """Begin a new incarnation: nothing of the old one is sent any more."""
         for outgoing in self._journal.outbox():
-            self._journal.unpost(outgoing.update.sequence)
+            self._journal.drop_update(outgoing.update.sequence)
         self._journal.set_setting("incarnation", str(incarnation))
         self._journal.set_setting("sequence", "0")
 
@@ -74,11 +74,12 @@ class Outbox:
         self._journal.post(update, due_s)
         return update
 
-    def due(self, now_s: float) -> list[Update | Withdraw]:
-        """Return what has to leave now: updates, and questions about those being withdrawn."""
-        return [self._outgoing(o) for o in self._journal.due(now_s, self._again_after_s)]
+    def take_due(self, now_s: float) -> list[Update | Withdraw]:
+        """Return what is sent now: updates, and questions about those being withdrawn."""
+        due = self._journal.take_due_updates(now_s, self._again_after_s)
+        return [self._message(outgoing) for outgoing in due]
 
-    def _outgoing(self, outgoing: Outgoing) -> Update | Withdraw:
+    def _message(self, outgoing: Outgoing) -> Update | Withdraw:
         if not outgoing.withdrawing:
             return outgoing.update
         return Withdraw(
@@ -88,49 +89,51 @@ class Outbox:
             sequence=outgoing.update.sequence,
         )
 
-    def counted(self, sequence: int, now_s: float) -> None:
-        """An update is on the server's record."""
-        self._journal.unpost(sequence)
+    def settle_counted(self, sequence: int, now_s: float) -> None:
+        """Drop an update that is on the server's record."""
+        self._journal.drop_update(sequence)
         self._release(now_s)
 
-    def withdrawn(self, sequence: int, now_s: float) -> None:
-        """An update will not count: what it said is added to the one that was held back for it."""
+    def settle_withdrawn(self, sequence: int, now_s: float) -> None:
+        """Add the delta of an update that will not count to the update held back for it."""
         outbox = self._journal.outbox()
-        gone = next((o for o in outbox if o.update.sequence == sequence and o.withdrawing), None)
-        if gone is None:
+        withdrawn = next(
+            (o for o in outbox if o.update.sequence == sequence and o.withdrawing), None
+        )
+        if withdrawn is None:
             return
-        held = next((o for o in outbox if not o.handed), None)
-        self._journal.unpost(sequence)
+        held = next((o for o in outbox if not o.sent), None)
+        self._journal.drop_update(sequence)
         if held is None:
-            kept = self.post(_delta(gone.update), now_s)
+            kept = self.post(_delta(withdrawn.update), now_s)
         else:
             kept = held.update
-            self._replace(kept, _delta(kept) + _delta(gone.update), now_s)
+            self._replace(kept, _delta(kept) + _delta(withdrawn.update), now_s)
         self._hold_or_release(kept.sequence, now_s)
 
     def erase(self, negative: Statistics, now_s: float) -> None:
-        """Take the erased out of everything that was not counted yet.
+        """Take the erased out of everything that is not counted yet.
 
-        What was never handed over is made anew together with the negative delta. What was handed
-        over is asked back, and the rest waits until the server has said what became of it.
+        What was never sent is rebuilt together with the negative delta. What was sent is withdrawn,
+        and the rest is held back until the server's verdicts.
         """
         outbox = self._journal.outbox()
-        unsent = [o.update for o in outbox if not o.handed]
-        handed = [o.update.sequence for o in outbox if o.handed]
-        for sequence in handed:
+        unsent = [o.update for o in outbox if not o.sent]
+        sent = [o.update.sequence for o in outbox if o.sent]
+        for sequence in sent:
             self._journal.withdraw(sequence, now_s)
-        if negative.is_zero and not unsent and not handed:
+        if negative.is_zero and not unsent and not sent:
             return
         total = negative
         for update in unsent:
             total = total + _delta(update)
-        kept = self._made_anew(unsent, total, now_s)
+        kept = self._rebuild(unsent, total, now_s)
         self._hold_or_release(kept, now_s)
 
-    def _made_anew(self, unsent: Sequence[Update], total: Statistics, now_s: float) -> int:
-        """Say everything in the first update that was never handed over, nothing in the others.
+    def _rebuild(self, unsent: Sequence[Update], total: Statistics, now_s: float) -> int:
+        """Put everything into the first update that was never sent, nothing into the others.
 
-        Their numbers stay in use: the server counts a worker's updates without a gap.
+        Their sequences stay in use: the server counts a worker's updates without a gap.
         """
         if not unsent:
             return self.post(total, now_s).sequence
@@ -144,12 +147,12 @@ class Outbox:
 
     def _hold_or_release(self, sequence: int, now_s: float) -> None:
         if any(outgoing.withdrawing for outgoing in self._journal.outbox()):
-            self._journal.hold(sequence)
+            self._journal.hold_back(sequence)
         else:
             self._release(now_s)
 
     def _release(self, now_s: float) -> None:
-        """Let go what was held back, once nothing is being withdrawn any more."""
+        """Release what was held back, once nothing is being withdrawn any more."""
         outbox = self._journal.outbox()
         if not any(outgoing.withdrawing for outgoing in outbox):
             self._journal.release(now_s)

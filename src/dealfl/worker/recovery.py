@@ -2,7 +2,7 @@
 
 A worker keeps a small slice of its records that is never learned, to validate with. Evicted records
 wait in a grace area, outside the statistics but within the reach of an erasure, until the next
-training. The model compared here is the worker's own, a cache that is made anew after a restart.
+training. The model compared here is the worker's own, a cache that is rebuilt after a restart.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Recovery:
         return self._share > 0
 
     def forget_model(self) -> None:
-        """Drop the worker's own model; it is made anew when needed."""
+        """Drop the worker's own model; it is rebuilt when needed."""
         self._live = None
 
-    def validates(self, identity: int) -> bool:
+    def holds_back(self, identity: int) -> bool:
         """Return whether a record is held back for validation; the same for ever for an id."""
         draw = hashlib.blake2b(str(identity).encode(), digest_size=8).digest()
         return int.from_bytes(draw, "little") < self._share * 2**64
@@ -58,7 +58,7 @@ class Recovery:
     ) -> bool:
         """Return whether the model is worse after an eviction than it would be without it."""
         slice_ = self._journal.records(State.VALIDATION)
-        live = self._live or self._made(before)
+        live = self._live or self._new_model(before)
         live.merge(statistics_of(self._make, new)[0])
         with_them = live.score_records(slice_)
         live.merge(-statistics_of(self._make, evicted)[0])
@@ -71,23 +71,23 @@ class Recovery:
         live.merge(statistics_of(self._make, evicted)[0])
         return True
 
-    def _made(self, records: Sequence[Record]) -> Learner:
+    def _new_model(self, records: Sequence[Record]) -> Learner:
         learner = self._make()
         learner.merge(statistics_of(self._make, records)[0])
         return learner
 
-    def lowered(self, fraction: Fraction) -> Fraction:
+    def lower(self, fraction: Fraction) -> Fraction:
         """Return θ after a mistake: half of it, until all is well again."""
-        present = self.present(fraction)
-        self._journal.set_setting("theta", str(present / 2))
-        return present / 2
+        current = self.current(fraction)
+        self._journal.set_setting("theta", str(current / 2))
+        return current / 2
 
-    def present(self, fraction: Fraction) -> Fraction:
+    def current(self, fraction: Fraction) -> Fraction:
         """Return the θ to use now: the job's, or less after a mistake."""
         if not self.active:
             return fraction
         return min(Fraction(self._journal.setting("theta", str(fraction))), fraction)
 
-    def raised(self, fraction: Fraction) -> None:
+    def restore(self, fraction: Fraction) -> None:
         """Let θ return towards the job's after a training in which all was well."""
-        self._journal.set_setting("theta", str(min(self.present(fraction) * 2, fraction)))
+        self._journal.set_setting("theta", str(min(self.current(fraction) * 2, fraction)))

@@ -1,4 +1,4 @@
-"""The tables of a journal, and what is in a row."""
+"""The tables of a journal, and the records in its rows."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ CREATE TABLE records (
 CREATE INDEX records_by_use ON records (state, used, arrived, id);
 CREATE INDEX records_by_owner ON records (owner);
 CREATE TABLE outbox (
-  sequence INTEGER PRIMARY KEY, body BLOB NOT NULL, send_at_s REAL NOT NULL,
-  handed INTEGER NOT NULL DEFAULT 0, withdrawing INTEGER NOT NULL DEFAULT 0);
-CREATE TABLE answers (request TEXT PRIMARY KEY, examples INTEGER NOT NULL, send_at_s REAL NOT NULL);
+  sequence INTEGER PRIMARY KEY, body BLOB NOT NULL, send_at_s REAL,
+  sent INTEGER NOT NULL DEFAULT 0, withdrawing INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE answers (
+  request TEXT PRIMARY KEY, examples INTEGER NOT NULL, send_at_s REAL NOT NULL,
+  sequence INTEGER NOT NULL);
 CREATE TABLE suppressed (owner BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE quarantine (id INTEGER PRIMARY KEY, reason TEXT NOT NULL);
 CREATE TABLE published (version INTEGER NOT NULL, statistics BLOB NOT NULL);
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 
-_SECOND = "ALTER TABLE answers ADD COLUMN sequence INTEGER NOT NULL DEFAULT 0"
-
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND)
+MIGRATIONS: tuple[str, ...] = (_FIRST,)
 
 
 class State(IntEnum):
-    """What has become of a record."""
+    """The state of a record."""
 
     WAITING = 0
     LEARNED = 1
-    GRACE = 2  # evicted, and may yet be learned back
+    GRACE = 2  # evicted, and may be learned back
     VALIDATION = 3  # never learned
 
 
@@ -50,8 +50,8 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """An update in the outbox."""
+    """An update in the outbox; once it was sent it is never changed, only withdrawn."""
 
     update: Update
-    handed: bool
+    sent: bool
     withdrawing: bool

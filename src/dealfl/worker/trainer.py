@@ -3,67 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 from dealfl.learners import Learner, Work, statistics_of
+from dealfl.worker.device import Done, Meter
 from dealfl.worker.journal import Journal
 from dealfl.worker.outbox import Outbox
 from dealfl.worker.recovery import Recovery
 from dealfl.worker.schemes import Change, Scheme
 from dealfl.worker.tables import Record, State
 
-__all__ = ["Cost", "Done", "Meter", "Trainer"]
-
-
-_NO_WORK = Work(0, 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """What a worker did: the work, the records behind it, and the bytes over the air.
-
-    `examples` were learned from, `held` are held now. What is done while the worker is awake
-    anyway is no wake-up of its own.
-    """
-
-    learned: Work = _NO_WORK
-    forgotten: Work = _NO_WORK
-    examples: int = 0
-    held: int = 0
-    fetched_bytes: int = 0
-    sent_bytes: int = 0
-    wakes: bool = True
-
-    @property
-    def work(self) -> Work:
-        """All work together."""
-        return self.learned + self.forgotten
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a training cost; the energy is measured or modelled, as `source` says.
-
-    `elapsed_s` is the training alone. `transfer_s` is the time over the air where that is
-    modelled; where it is real, it passes by itself.
-    """
-
-    elapsed_s: float
-    energy_j: float
-    source: str = "modelled"
-    transfer_s: float = 0.0
-
-
-class Meter(Protocol):
-    """Says what work cost, measured or modelled."""
-
-    def start(self) -> None:
-        """Take note that work begins."""
-
-    def cost(self, done: Done) -> Cost:
-        """Return the cost of what was done since the start."""
+__all__ = ["Trainer"]
 
 
 class Trainer:
@@ -85,7 +35,7 @@ class Trainer:
     def train(self, new: list[Record], fraction: Fraction, round_number: int, now_s: float) -> None:
         """Learn what is new, evict what the scheme says, and post the difference."""
         self._meter.start()
-        wanted, fraction = fraction, self._recovery.present(fraction)
+        wanted, fraction = fraction, self._recovery.current(fraction)
         held = self._journal.count(State.LEARNED)
         carry = Fraction(self._journal.setting("carry", "0"))
         eviction = self._scheme.retention.evict(held, fraction, carry)
@@ -157,9 +107,9 @@ class Trainer:
             return False
         held = self._journal.records(State.LEARNED)
         if self._recovery.is_worse_without(held, new, evicted):
-            self._recovery.lowered(fraction)
+            self._recovery.lower(fraction)
             return True
-        self._recovery.raised(fraction)
+        self._recovery.restore(fraction)
         return False
 
     def _learn_back(self, evicted: list[Record], due_s: float) -> None:
@@ -181,8 +131,8 @@ class Trainer:
         )
         self._post(change, body, done, due_s, None, len(evicted), 0)
 
-    def say_everything(self, now_s: float) -> None:
-        """Post the statistics of all that is held: in a new life the server knows nothing of it."""
+    def post_full_sum(self, now_s: float) -> None:
+        """Post the statistics of all that is held: the server has none in a new incarnation."""
         held = self._journal.records(State.LEARNED)
         if not held:
             return

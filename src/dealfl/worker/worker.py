@@ -1,7 +1,7 @@
 """The worker: a deterministic machine from messages to messages, with its journal as memory.
 
 Nothing is remembered outside the journal but caches, so a worker that was killed at any point
-goes on from its last commit. Messages leave after the commit and may be lost or repeated.
+resumes from its last commit. Messages leave after the commit and may be lost or repeated.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
 from dealfl.learners import Learner
 from dealfl.messages import (
@@ -29,9 +30,8 @@ from dealfl.messages import (
     Step,
     Verdict,
     Welcome,
-    owner_hash,
 )
-from dealfl.worker.device import LEAST_BATTERY, Device, DeviceNow, always
+from dealfl.worker.device import LEAST_BATTERY, Device, DeviceNow, Meter, always
 from dealfl.worker.intake import Accepted, Intake
 from dealfl.worker.journal import Journal
 from dealfl.worker.local_model import LocalModel
@@ -39,7 +39,7 @@ from dealfl.worker.outbox import Outbox
 from dealfl.worker.recovery import Recovery
 from dealfl.worker.schemes import scheme
 from dealfl.worker.tables import State
-from dealfl.worker.trainer import Meter, Trainer
+from dealfl.worker.trainer import Trainer
 
 __all__ = ["Accepted", "Device", "Worker", "exact_fraction", "schema_digest"]
 
@@ -85,13 +85,13 @@ class Worker:
         self._local = LocalModel(journal, make)
         self._schema_digest = schema_digest(make())
         self._actions: dict[type, Callable[[Any, float], None]] = {
-            Welcome: self._welcome,
-            Receipt: self._counted,
-            Refusal: self._refused,
-            Verdict: self._judged,
-            Published: self._published,
-            Erase: self._erase,
-            ErasedReceipt: self._answer_recorded,
+            Welcome: self._receive_welcome,
+            Receipt: self._receive_receipt,
+            Refusal: self._receive_refusal,
+            Verdict: self._receive_verdict,
+            Published: self._receive_published,
+            Erase: self._receive_erase,
+            ErasedReceipt: self._receive_erased_receipt,
         }
 
     # -- new records ----------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class Worker:
     # -- messages -------------------------------------------------------------------------------
 
     def handle(self, messages: Iterable[Message], now_s: float) -> Step:
-        """Take messages in, do what they ask for, and return what has to be sent."""
+        """Receive messages, do what they ask for, and return what is to be sent."""
         replies: list[Message] = []
         try:
             with self._journal.transaction():
@@ -112,8 +112,8 @@ class Worker:
                     if message.job == self.job and message.worker in ("", self.name):
                         replies += self._receive(message, now_s)
                 replies += self._announcement(now_s)
-                replies += self._outbox.due(now_s)
-                replies += self._due_answers(now_s)
+                replies += self._outbox.take_due(now_s)
+                replies += self._take_due_answers(now_s)
                 wake_at_s = self._wake_at_s()
         except BaseException:
             self._recovery.forget_model()  # it may have seen what was undone
@@ -123,30 +123,31 @@ class Worker:
 
     def _receive(self, message: Message, now_s: float) -> list[Message]:
         if isinstance(message, Assignment):
-            return self._assigned(message, now_s)
+            return self._receive_assignment(message, now_s)
         action = self._actions.get(type(message))
         if action is not None:
             action(message, now_s)
         return []
 
-    def _counted(self, message: Receipt, now_s: float) -> None:
+    def _receive_receipt(self, message: Receipt, now_s: float) -> None:
         if message.incarnation == self._outbox.incarnation:
-            self._outbox.counted(message.sequence, now_s)
+            self._outbox.settle_counted(message.sequence, now_s)
 
-    def _refused(self, message: Refusal, now_s: float) -> None:  # noqa: ARG002
-        """Take note; what becomes of the update is for a verdict or a welcome to say."""
+    def _receive_refusal(self, message: Refusal, now_s: float) -> None:  # noqa: ARG002
+        """Note the reason; a verdict or a welcome says what becomes of the update."""
         self._journal.set_setting("refused", f"update {message.sequence}: {message.reason}")
 
-    def _judged(self, message: Verdict, now_s: float) -> None:
+    def _receive_verdict(self, message: Verdict, now_s: float) -> None:
         if message.incarnation == self._outbox.incarnation:
-            settle = self._outbox.withdrawn if message.withdrawn else self._outbox.counted
+            outbox = self._outbox
+            settle = outbox.settle_withdrawn if message.withdrawn else outbox.settle_counted
             settle(message.sequence, now_s)
 
-    def _published(self, message: Published, now_s: float) -> None:  # noqa: ARG002
-        self._journal.publish(message.version, message.statistics)
+    def _receive_published(self, message: Published, now_s: float) -> None:  # noqa: ARG002
+        self._journal.put_published(message.version, message.statistics)
 
-    def _answer_recorded(self, message: ErasedReceipt, now_s: float) -> None:  # noqa: ARG002
-        self._journal.answered(message.request)
+    def _receive_erased_receipt(self, message: ErasedReceipt, now_s: float) -> None:  # noqa: ARG002
+        self._journal.drop_answer(message.request)
 
     def _announcement(self, now_s: float) -> list[Message]:
         waiting = self._journal.count(State.WAITING)
@@ -164,7 +165,7 @@ class Worker:
                 job=self.job,
                 worker=self.name,
                 incarnation=self._outbox.incarnation,
-                journal=self._journal.mark,
+                journal_id=self._journal.id,
                 receipted=self._outbox.receipted,
                 schema_digest=self._schema_digest,
                 waiting=waiting,
@@ -173,12 +174,12 @@ class Worker:
                 battery=device.battery,
                 charging=device.charging,
                 capacity_j=device.capacity_j,
-                training=any(not o.handed for o in self._journal.outbox()),
+                training=any(not o.sent for o in self._journal.outbox()),
             )
         ]
 
-    def _due_answers(self, now_s: float) -> list[Message]:
-        due = self._journal.due_answers(now_s, self._again_after_s)
+    def _take_due_answers(self, now_s: float) -> list[Message]:
+        due = self._journal.take_due_answers(now_s, self._again_after_s)
         return [
             Erased(
                 job=self.job, worker=self.name, incarnation=self._outbox.incarnation,
@@ -192,17 +193,17 @@ class Worker:
         send_s = self._journal.next_send_s()
         return announce_s if send_s is None else min(announce_s, send_s)
 
-    def _welcome(self, message: Welcome, now_s: float) -> None:
+    def _receive_welcome(self, message: Welcome, now_s: float) -> None:
         self._trainer.forget_owners(message.erased, now_s)
         stale = message.incarnation <= self._outbox.incarnation
-        if stale or message.journal != self._journal.mark:
+        if stale or message.journal_id != self._journal.id:
             return
         self._outbox.restart(message.incarnation)
-        self._trainer.say_everything(now_s)
+        self._trainer.post_full_sum(now_s)
 
     # -- training -------------------------------------------------------------------------------
 
-    def _assigned(self, message: Assignment, now_s: float) -> list[Message]:
+    def _receive_assignment(self, message: Assignment, now_s: float) -> list[Message]:
         if message.round <= int(self._journal.setting("round", "-1")):
             return []  # a repetition
         self._journal.set_setting("round", str(message.round))
@@ -248,12 +249,12 @@ class Worker:
 
     # -- erasure --------------------------------------------------------------------------------
 
-    def _erase(self, message: Erase, now_s: float) -> None:
+    def _receive_erase(self, message: Erase, now_s: float) -> None:
         done = f"erasure {message.request}"
         known = self._journal.setting(done, "")
         examples = int(known) if known else self._trainer.forget_owners(message.owners, now_s)
         self._journal.set_setting(done, str(examples))
-        self._journal.answer(message.request, examples, now_s)
+        self._journal.post_answer(message.request, examples, now_s)
 
 
 def exact_fraction(text: str) -> Fraction:

@@ -1,0 +1,19 @@
+"""Erasing people: requests and answers, who must not come back, when a version may be shown.
+
+The rules work on plain records; ledger and journal keep the rows.
+"""
+
+from dealfl.erasure.release import ReleaseRule
+from dealfl.erasure.requests import Answer, Outstanding, Request, is_settled
+from dealfl.erasure.suppression import admit, list_suppressed, owner_hash
+
+__all__ = [
+    "Answer",
+    "Outstanding",
+    "ReleaseRule",
+    "Request",
+    "admit",
+    "is_settled",
+    "list_suppressed",
+    "owner_hash",
+]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dealfl.cli.reference import reference
 from dealfl.simulate.keys import described_keys
+from docs.command_page import command_page
 from docs.protocol_parts import message_tables
 from docs.transcripts import erasure_transcript, round_transcript
 
@@ -26,7 +26,7 @@ def pages() -> dict[Path, str]:
     ):
         text = _replaced(text, name, part)
     return {
-        FOLDER / "cli.md": reference(),
+        FOLDER / "cli.md": command_page(),
         jobs: before + _KEYS + described_keys(),
         protocol: text,
     }

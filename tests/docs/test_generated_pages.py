@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from dealfl.cli import parser
-from dealfl.cli.reference import reference
 from dealfl.learners import NaiveBayes
 from docs import write
+from docs.command_page import command_page
 from docs.transcripts import erasure_transcript, round_transcript
 
 ROOT = Path(__file__).parents[2]
@@ -29,13 +29,13 @@ def test_a_part_without_its_marks_is_not_passed_over() -> None:
 def test_the_page_of_commands_does_not_depend_on_the_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    wide = reference()
+    wide = command_page()
     monkeypatch.setenv("COLUMNS", "40")
-    assert reference() == wide
+    assert command_page() == wide
 
 
 def test_the_page_of_commands_has_every_command_and_says_what_every_argument_means() -> None:
-    page = reference()
+    page = command_page()
     subparsers = next(action for action in parser()._actions if action.choices)
     for command in subparsers.choices or ():
         assert f"\n## dealfl {command}\n" in page

@@ -1,6 +1,5 @@
 """`dealfl devices measure` and `dealfl devices calibrate`."""
 
-import argparse
 import json
 import os
 import subprocess
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import dealfl.memory
-from dealfl.cli.device_actions import add_calibrate, add_measure
+from dealfl.cli import parser
 from dealfl.errors import BadInput
 from dealfl.power import TrainingTime
 from dealfl.report import calibration
@@ -21,13 +20,7 @@ PYTHON = sys.executable
 
 
 def run(*words: str) -> int:
-    top = argparse.ArgumentParser(prog="dealfl")
-    devices = top.add_subparsers().add_parser("devices")
-    devices.add_argument("--json", action="store_true")
-    actions = devices.add_subparsers()
-    add_measure(actions)
-    add_calibrate(actions)
-    arguments = top.parse_args(["devices", *words])
+    arguments = parser().parse_args(["devices", *words])
     return int(arguments.run(arguments))
 
 
@@ -208,11 +201,9 @@ def test_calibrate_writes_a_profile_and_json(
 
 def test_one_core_is_calibrated_whatever_the_environment_says() -> None:
     code = (
-        "import argparse, os\n"
-        "from dealfl.cli.device_actions import add_calibrate\n"
-        "top = argparse.ArgumentParser()\n"
-        "add_calibrate(top.add_subparsers())\n"
-        "arguments = top.parse_args(['calibrate'])\n"
+        "import os\n"
+        "from dealfl.cli import parser\n"
+        "arguments = parser().parse_args(['devices', 'calibrate'])\n"
         "import sys; assert 'numpy' not in sys.modules\n"
         "import dealfl.report.calibration as calibration\n"
         "def stop(*given, **named): raise SystemExit(int(os.environ['OPENBLAS_NUM_THREADS']))\n"

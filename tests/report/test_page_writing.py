@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.errors import DealError
-from dealfl.pages import Plot, escaped, page, plot_section, table, write_html
+from dealfl.pages import Plot, escaped, page, plot_section, table
 from dealfl.report import write_page
 from dealfl.runs import Result
 from tests.report.conftest import no_browser
@@ -19,25 +19,6 @@ def test_without_plotly_the_extra_is_named_and_nothing_is_written(
     with pytest.raises(DealError, match=r"pip install 'dealfl\[report\]'"):
         write_page(result, tmp_path / "report.html")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_page_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "page.html"
-    write_html("old", path)
-
-    def full(handle: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(DealError, match=r"page\.html can not be written: No space left"):
-        write_html("new", path)
-    assert [one.name for one in tmp_path.iterdir()] == ["page.html"]
-    assert path.read_bytes() == b"old"
-
-
-def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DealError, match=r"none/page\.html can not be written: No such file"):
-        write_html("", tmp_path / "none" / "page.html")
 
 
 def test_data_can_not_leave_its_place() -> None:

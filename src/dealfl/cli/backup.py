@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dealfl.cli.tables import add_json
+from dealfl.cli.printing import add_json
 
 if TYPE_CHECKING:
     from dealfl.runs import Copied

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from dealfl.cli.printing import add_json, print_table
+
 if TYPE_CHECKING:
     from dealfl.datasets import Dataset, Places
 
@@ -31,7 +33,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _add_json(parser, default=False)
+    add_json(parser)
     parser.set_defaults(run=_list)
     actions = parser.add_subparsers(metavar="ACTION", title="actions")
     fetch = actions.add_parser("fetch", help="download datasets into the cache")
@@ -42,12 +44,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     check.set_defaults(run=_check)
     for action in (fetch, check):
         # a default here would undo a --json that stands before the action
-        _add_json(action, default=argparse.SUPPRESS)
-
-
-def _add_json(parser: argparse.ArgumentParser, default: Any) -> None:  # noqa: ANN401
-    text = "print one JSON object"
-    parser.add_argument("--json", action="store_true", default=default, help=text)
+        add_json(action, default=argparse.SUPPRESS)
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -140,7 +137,4 @@ def _print(
     if arguments.json:
         print(json.dumps(result))
         return
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        print("  ".join(cells).rstrip())
+    print_table(table)

@@ -2,18 +2,16 @@
 
 import argparse
 import json
-import sys
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dealfl.cli.device_actions import add_calibrate, add_measure
+from dealfl.cli.measure import add_calibrate, add_measure
+from dealfl.cli.printing import add_json, print_problems, print_table
+
+__all__ = ["add_parser"]
 
 if TYPE_CHECKING:
     from dealfl.power import BaseLoad, OperatingPoint, Phone
 
-__all__ = ["add_parser", "add_show"]
-
-if TYPE_CHECKING:
     _Actions = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _EPILOG = """\
@@ -39,40 +37,26 @@ def add_parser(subparsers: "_Actions") -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _add_json(parser, default=False)
+    add_json(parser)
     parser.set_defaults(run=_list)
     actions = parser.add_subparsers(metavar="ACTION", title="actions")
-    for add in _ADD_ACTIONS:
-        add(actions)
+    _add_show(actions)
+    add_measure(actions)
+    add_calibrate(actions)
 
 
-def add_show(actions: "_Actions") -> None:
-    """Register the action `show`."""
+def _add_show(actions: "_Actions") -> None:
     show = actions.add_parser("show", help="what a cycle costs at each operating point")
     show.add_argument("name", metavar="NAME", help="a phone, or a TOML file that describes one")
     show.set_defaults(run=_show)
-    # a default here would undo a --json that stands before the action
-    _add_json(show, default=argparse.SUPPRESS)
-
-
-_ADD_ACTIONS: tuple[Callable[["_Actions"], None], ...] = (
-    add_show,
-    add_measure,
-    add_calibrate,
-)
-
-
-def _add_json(parser: argparse.ArgumentParser, default: Any) -> None:  # noqa: ANN401
-    text = "print one JSON object"
-    parser.add_argument("--json", action="store_true", default=default, help=text)
+    add_json(show, default=argparse.SUPPRESS)
 
 
 def _list(arguments: argparse.Namespace) -> int:
     from dealfl.power import PHONES
 
     rows = [_described(phone) for phone in PHONES.usable().values()]
-    for problem in PHONES.problems():
-        print(f"dealfl: {problem}", file=sys.stderr)
+    print_problems(PHONES.problems())
     if arguments.json:
         print(json.dumps({"devices": rows}))
         return 0
@@ -82,7 +66,7 @@ def _list(arguments: argparse.Namespace) -> int:
          f"{row['battery_mah']:.0f} mAh", row["quality"]["clusters[0].currents"], row["model"])
         for row in rows
     ]  # fmt: skip
-    _print_table([header, *table])
+    print_table([header, *table])
     return 0
 
 
@@ -168,7 +152,7 @@ def _print_phone(phone: "Phone") -> None:
         _print_curve(_under(phone, base))
     print("\n● on the efficient frontier   ◆ the critical operating point: slower is never cheaper")
     print("\nhow well each value is known:")
-    _print_table([(key, one.quality.value, one.source) for key, one in phone.evidence.items()])
+    print_table([(key, one.quality.value, one.source) for key, one in phone.evidence.items()])
 
 
 def _print_curve(load: dict[str, Any]) -> None:
@@ -190,10 +174,3 @@ def _bar(fraction: float) -> str:
     """Return a bar whose length is a fraction of the full width, to an eighth of a character."""
     whole, eighths = divmod(round(fraction * _BAR_WIDTH * 8), 8)
     return ("█" * whole + _EIGHTHS[eighths]).rstrip()
-
-
-def _print_table(table: Sequence[tuple[str, ...]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        print("  ".join(cells).rstrip())

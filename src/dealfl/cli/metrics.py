@@ -5,7 +5,7 @@ import json
 import signal
 import threading
 
-from dealfl.cli.tables import add_json
+from dealfl.cli.printing import add_json
 
 __all__ = ["add_parser"]
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dealfl.cli.tables import add_json, print_problems, print_table
+from dealfl.cli.printing import add_json, print_problems, print_table
 
 __all__ = ["add_parser"]
 

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from dealfl.cli.tables import add_json, print_table
+from dealfl.cli.printing import add_json, print_table
 
 if TYPE_CHECKING:
     from dealfl.runs import RunStatus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dealfl.pages import Plot, told
+from dealfl.pages import Plot, plotly_text
 from dealfl.report.formats import energy_scale, format_energy
 from dealfl.report.plotting import NO_ROUNDS, ROUND, axis, colour, label, lines
 from dealfl.report.wording import radio_sentence, scheme_name
@@ -66,9 +66,9 @@ def _causes(result: Result) -> Plot:
         {
             "type": "bar",
             "orientation": "h",
-            "y": [told(name) for name in names.values()],
+            "y": [plotly_text(name) for name in names.values()],
             "x": [one.energy.by_cause_j.get(cause, 0.0) / scale_j for one in result.outcomes],
-            "name": told(_CAUSES.get(cause, cause.replace("_", " "))),
+            "name": plotly_text(_CAUSES.get(cause, cause.replace("_", " "))),
             "marker": {"color": colour(place)},
             "hovertemplate": f"%{{y}}: %{{x:.3s}} {unit}",
         }

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from dealfl.pages import Cell, Plot, details, escaped, page, plot_section, table, write_html
+from dealfl.atomic_files import replace_file
+from dealfl.pages import Cell, Plot, details, escaped, page, plot_section, table
 from dealfl.report.energy_plots import energy_plots
 from dealfl.report.formats import (
     format_count,
@@ -42,7 +43,7 @@ def write_page(result: Result, path: str | Path) -> None:
             _terms(result),
         ]
     )
-    write_html(page(result.job, body), path)
+    replace_file(path, page(result.job, body))
 
 
 def _section(title: str, plots: Iterable[Plot]) -> str:

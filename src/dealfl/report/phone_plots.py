@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from dealfl.pages import COLOURS, Plot, told
+from dealfl.pages import COLOURS, Plot, plotly_text
 from dealfl.report.formats import energy_scale
 from dealfl.report.plotting import Trace, colour, label
 from dealfl.report.wording import radio_sentence, scheme_name
@@ -41,7 +41,7 @@ def phone_plots(result: Result) -> list[Plot]:
 
 
 def _named(found: Sequence[_Kind]) -> list[str]:
-    return [told(name) for name in label(kind.device for kind in found).values()]
+    return [plotly_text(name) for name in label(kind.device for kind in found).values()]
 
 
 def _bar(x: Sequence[str], y: Sequence[float], name: str, place: int, form: str) -> Trace:
@@ -49,14 +49,16 @@ def _bar(x: Sequence[str], y: Sequence[float], name: str, place: int, form: str)
         "type": "bar",
         "x": list(x),
         "y": list(y),
-        "name": told(name),
+        "name": plotly_text(name),
         "marker": {"color": colour(place)},
         "hovertemplate": f"%{{x}}: %{{y:{form}}}",
     }
 
 
 def _wake_ups(result: Result) -> Plot:
-    names = [told(name) for name in label(scheme_name(o.scheme) for o in result.outcomes).values()]
+    names = [
+        plotly_text(name) for name in label(scheme_name(o.scheme) for o in result.outcomes).values()
+    ]
     everyone = [one.energy.wake_ups_of_everyone for one in result.outcomes]
     woken = [one.energy.wake_ups for one in result.outcomes]
     traces = [

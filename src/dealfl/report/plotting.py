@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dealfl.pages import COLOURS, told
+from dealfl.pages import COLOURS, plotly_text
 from dealfl.report.wording import scheme_name
 from dealfl.runs import Result
 from dealfl.simulate import Round
@@ -35,7 +35,7 @@ def lines(result: Result, value: Callable[[Round], float | None], form: str) -> 
                 {
                     "x": [number for number, _ in points],
                     "y": [height for _, height in points],
-                    "name": told(names[scheme_name(outcome.scheme)]),
+                    "name": plotly_text(names[scheme_name(outcome.scheme)]),
                     "mode": "lines" if len(points) > 1 else "markers",
                     "line": style,
                     "marker": {"color": style["color"], "size": 9},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from dealfl.pages import Plot, told
+from dealfl.pages import Plot, plotly_text
 from dealfl.report.formats import format_quality
 from dealfl.report.plotting import NO_ROUNDS, ROUND, Trace, axis, colour, label, lines, thin
 from dealfl.report.wording import scheme_name
@@ -36,7 +36,7 @@ def _quality(result: Result) -> Plot:
         words=f"{metric[:1].upper()}{metric[1:]} after each round, on examples that no phone has. "
         f"In the end: {reached}.",
         traces=lines(result, lambda one: one.quality, ".3f"),
-        layout={"xaxis": ROUND, "yaxis": {"title": axis(told(label([metric])[metric]))}},
+        layout={"xaxis": ROUND, "yaxis": {"title": axis(plotly_text(label([metric])[metric]))}},
         nothing="The quality was not measured after any round.",
     )
 
@@ -62,7 +62,7 @@ def _per_round(
         "type": "bar",
         "x": [block[0].number for block in blocks],
         "y": means,
-        "name": told(name),
+        "name": plotly_text(name),
         "marker": {"color": colour(place)},
         "hovertemplate": "round %{x}: %{y:.3~f}",
     }
@@ -112,7 +112,7 @@ def _closings(rounds: Sequence[Round], place: int, reason: str) -> Trace:
     return {
         "x": [one.number for one in closed],
         "y": [max(one.duration_s, _SHORTEST_S) for one in closed],
-        "name": told(label([_REASONS.get(reason, reason)]).popitem()[1]),
+        "name": plotly_text(label([_REASONS.get(reason, reason)]).popitem()[1]),
         "mode": "markers",
         "marker": {"color": colour(place), "symbol": _SYMBOLS[place % len(_SYMBOLS)], "size": 8},
         "showlegend": True,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.pages import COLOURS, Plot, escaped, page, plot_section, told, write_html
+from dealfl.atomic_files import replace_file
+from dealfl.pages import COLOURS, Plot, escaped, page, plot_section, plotly_text
 
 if TYPE_CHECKING:
     from dealfl.simulate.laboratory import Course, Result
@@ -26,7 +27,7 @@ def write_selection_page(result: Result, table: str, path: Path) -> None:
         f"<h1>{escaped(name)}</h1>\n{plot_section(_regret(result))}"
         f"{plot_section(_fractions(result))}<pre>{escaped(table)}</pre>\n"
     )
-    write_html(page(name, body), path)
+    replace_file(path, page(name, body))
 
 
 def _regret(result: Result) -> Plot:
@@ -57,7 +58,7 @@ def _regret(result: Result) -> Plot:
 
 def _line(result: Result, values: NDArray[np.float64], name: str, line: Trace) -> Trace:
     points, heights = result.points.tolist(), values.tolist()
-    return {"x": points, "y": heights, "name": told(name), "mode": "lines", "line": line}
+    return {"x": points, "y": heights, "name": plotly_text(name), "mode": "lines", "line": line}
 
 
 def _band(result: Result, course: Course, mean: NDArray[np.float64], colour: str) -> list[Trace]:
@@ -76,7 +77,7 @@ def _fractions(result: Result) -> Plot:
     traces: list[Trace] = [
         {
             "type": "bar", "x": workers, "y": course.fractions.mean(axis=0).tolist(),
-            "name": told(course.policy.label), "marker": {"color": colour},
+            "name": plotly_text(course.policy.label), "marker": {"color": colour},
         }
         for course, colour in zip(result.courses, cycle(COLOURS), strict=False)
     ]  # fmt: skip

@@ -11,7 +11,10 @@ _SHOWN = 20
 
 
 def add_json(parser: argparse.ArgumentParser, default: Any = False) -> None:  # noqa: ANN401
-    """Give a command its --json."""
+    """Give a command its --json.
+
+    An action suppresses the default, which would undo a --json that stands before it.
+    """
     text = "print one JSON object"
     parser.add_argument("--json", action="store_true", default=default, help=text)
 

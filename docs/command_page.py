@@ -1,16 +1,15 @@
-"""The page of all commands, made from their parsers: `python -m dealfl.cli.reference`."""
+"""The page of all commands, made from their parsers."""
 
 from __future__ import annotations
 
 import argparse
 import re
-import sys
 import textwrap
 from collections.abc import Iterator
 
 from dealfl.cli import parser
 
-__all__ = ["reference"]
+__all__ = ["command_page"]
 
 _HEAD = """\
 # Commands
@@ -35,10 +34,10 @@ _WIDTH = 100
 _DEFAULT = re.compile(r"(?P<meaning>.+) \((?:default: )?(?P<default>[^()]+)\)")
 
 
-def reference() -> str:
+def command_page() -> str:
     """Return the page; it does not depend on the terminal, nor on how argparse lays out help.
 
-    >>> reference().splitlines()[0]
+    >>> command_page().splitlines()[0]
     '# Commands'
     """
     return "\n".join([_HEAD, *_sections(parser(), "", "")])
@@ -134,7 +133,3 @@ def _meaning(action: argparse.Action) -> tuple[str, str]:
         return text, "required"
     said = action.default not in (None, "", argparse.SUPPRESS, [], False)
     return text, str(action.default) if said else ""
-
-
-if __name__ == "__main__":
-    sys.stdout.write(reference())

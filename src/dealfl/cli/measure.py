@@ -3,18 +3,14 @@
 import argparse
 import json
 import os
-import resource
-import subprocess
 import sys
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dealfl.errors import BadInput, DealError
+from dealfl.cli.printing import add_json
+from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
-    from dealfl.power.meters import Meter, Reading
+    from dealfl.power.meters import MeasuredCommand
     from dealfl.report.calibration import Calibration, Fit
 
 __all__ = ["add_calibrate", "add_measure"]
@@ -34,29 +30,6 @@ examples:
   dealfl devices calibrate --quick            fewer sizes, timed less often
 """
 
-_READ_EVERY_S = 10.0  # an energy counter may wrap around; each read notices one wrap
-_SIGNALLED = 128  # the shell's way to tell that a signal ended a command
-
-
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """What one command took; a reading, or why each meter has none."""
-
-    exit_code: int
-    elapsed_s: float
-    cpu_s: float
-    reading: "Reading | None"
-    refused: dict[str, str]
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "exit_code": self.exit_code,
-            "elapsed_s": self.elapsed_s,
-            "cpu_s": self.cpu_s,
-            "reading": self.reading.as_dict() if self.reading else None,
-            "refused": self.refused,
-        }
-
 
 def add_measure(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Register the action `measure`."""
@@ -68,7 +41,7 @@ def add_measure(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--root", default="/sys", metavar="DIR", help="where sysfs is (/sys)")
-    _add_json(parser)
+    add_json(parser, default=argparse.SUPPRESS)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="to run")
     parser.set_defaults(run=_measure)
 
@@ -91,22 +64,18 @@ def add_calibrate(actions: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--as-is", action="store_true", help="do not tell the allocator to keep freed memory"
     )
-    _add_json(parser)
+    add_json(parser, default=argparse.SUPPRESS)
     parser.set_defaults(run=_calibrate)
-
-
-def _add_json(parser: argparse.ArgumentParser) -> None:
-    # a default here would undo a --json that stands before the action
-    text = "print one JSON object"
-    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=text)
 
 
 def _measure(arguments: argparse.Namespace) -> int:
     words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not words:
         raise BadInput("no command to measure; give one, as in `dealfl devices measure -- sleep 1`")
-    as_json = getattr(arguments, "json", False)
-    measured = _run_measured(words, arguments.root, sys.stderr if as_json else None)
+    from dealfl.power.meters import measure_command
+
+    as_json = arguments.json
+    measured = measure_command(words, arguments.root, sys.stderr if as_json else None)
     if as_json:
         print(json.dumps({"measured": measured.as_dict()}))
     else:
@@ -114,59 +83,7 @@ def _measure(arguments: argparse.Namespace) -> int:
     return measured.exit_code
 
 
-def _run_measured(words: Sequence[str], root: str, output: Any) -> _Measured:  # noqa: ANN401
-    from dealfl.power.meters import best_meter
-
-    choice = best_meter(root)
-    refused = dict(choice.refused)
-    before_s, start_s = _children_s(), time.perf_counter()
-    if choice.meter:
-        choice.meter.start()
-    exit_code, failure = _wait(_started(words, output), choice.meter)
-    reading: Reading | None = None
-    elapsed_s = time.perf_counter() - start_s
-    if choice.meter and not failure:
-        reading, failure = _read(choice.meter)
-    if failure:
-        refused["the meter that was chosen"] = failure
-    return _Measured(exit_code, elapsed_s, _children_s() - before_s, reading, refused)
-
-
-def _started(words: Sequence[str], output: Any) -> "subprocess.Popen[bytes]":  # noqa: ANN401
-    try:
-        return subprocess.Popen(list(words), stdout=output)  # noqa: S603 - it is the user's own
-    except OSError as error:
-        raise BadInput(f"{words[0]!r} can not be run: {error.strerror}") from None
-
-
-def _wait(process: "subprocess.Popen[bytes]", meter: "Meter | None") -> tuple[int, str]:
-    """Return the exit code, and why the meter failed, which does not stop the command."""
-    failure = ""
-    while True:
-        try:
-            code = process.wait(_READ_EVERY_S)
-        except subprocess.TimeoutExpired:
-            if meter and not failure:
-                failure = _read(meter)[1]
-        except KeyboardInterrupt:
-            continue  # the command got it, too, and decides
-        else:
-            return (code if code >= 0 else _SIGNALLED - code), failure
-
-
-def _read(meter: "Meter") -> "tuple[Reading | None, str]":
-    try:
-        return meter.read(), ""
-    except DealError as error:
-        return None, str(error)
-
-
-def _children_s() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
-def _told(measured: _Measured) -> str:
+def _told(measured: "MeasuredCommand") -> str:
     lines = [
         f"wall time  {measured.elapsed_s:.3f} s",
         f"CPU time   {measured.cpu_s:.3f} s",
@@ -189,7 +106,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
     from dealfl.memory import keep_freed_memory
     from dealfl.report.calibration import FULL, QUICK, calibrated, clock_hz
 
-    as_json = getattr(arguments, "json", False)
+    as_json = arguments.json
     kept = False if arguments.as_is else keep_freed_memory()
     calibration = calibrated(
         QUICK if arguments.quick else FULL,

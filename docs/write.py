@@ -9,7 +9,7 @@ from docs.command_page import command_page
 from docs.protocol_parts import message_tables
 from docs.transcripts import erasure_transcript, round_transcript
 
-__all__ = ["FOLDER", "pages", "write"]
+__all__ = ["FOLDER", "pages", "replace_part", "write"]
 
 FOLDER = Path(__file__).parent
 
@@ -24,7 +24,7 @@ def pages() -> dict[Path, str]:
         ("round", f"```text\n{round_transcript()}\n```"),
         ("erasure", f"```text\n{erasure_transcript()}\n```"),
     ):
-        text = _replaced(text, name, part)
+        text = replace_part(text, name, part)
     return {
         FOLDER / "cli.md": command_page(),
         jobs: before + _KEYS + described_keys(),
@@ -35,7 +35,7 @@ def pages() -> dict[Path, str]:
 _KEYS = "<!-- from here on: dealfl job keys -->\n"
 
 
-def _replaced(text: str, name: str, part: str) -> str:
+def replace_part(text: str, name: str, part: str) -> str:
     """Return a page with the part between two marks replaced."""
     before, begin, rest = text.partition(f"<!-- begin {name}: made by `make docs` -->\n")
     _, end, after = rest.partition(f"<!-- end {name} -->")

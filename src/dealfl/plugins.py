@@ -17,15 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from dealfl.errors import BadInput
 
-__all__ = ["GROUPS", "Registry", "package_of", "plugged_in", "plugins"]
-
-GROUPS = (
-    "dealfl.learners",
-    "dealfl.selectors",
-    "dealfl.retentions",
-    "dealfl.datasets",
-    "dealfl.phones",
-)
+__all__ = ["Registry", "package_of", "plugged_in", "plugins"]
 
 Thing = TypeVar("Thing")
 

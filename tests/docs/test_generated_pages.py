@@ -23,7 +23,7 @@ def test_a_page_is_up_to_date(name: str) -> None:
 
 def test_a_part_without_its_marks_is_not_passed_over() -> None:
     with pytest.raises(ValueError, match="no marks `begin messages`"):
-        write._replaced("a page without marks", "messages", "part")
+        write.replace_part("a page without marks", "messages", "part")
 
 
 def test_the_page_of_commands_does_not_depend_on_the_terminal(
@@ -36,8 +36,9 @@ def test_the_page_of_commands_does_not_depend_on_the_terminal(
 
 def test_the_page_of_commands_has_every_command_and_says_what_every_argument_means() -> None:
     page = command_page()
-    subparsers = next(action for action in parser()._actions if action.choices)
-    for command in subparsers.choices or ():
+    commands = re.findall(r"^    ([a-z]+) ", parser().format_help(), re.MULTILINE)
+    assert "run" in commands
+    for command in commands:
         assert f"\n## dealfl {command}\n" in page
     rows = re.findall(r"^\| `(.+)` \| (.*?) \|", page, re.MULTILINE)
     assert len(rows) > 60

@@ -40,7 +40,7 @@ def by_hand(patches: Patches, image: NDArray[Any]) -> list[int]:
                 for side in (1, -1):
                     excess = max(side * response - round(256 * patches.threshold), 0)
                     sums[side, *cell] += excess
-        features += [min(total >> patches._bits, 65_535) for total in sums.values()]
+        features += [min(total >> (patches.shift or 0), 65_535) for total in sums.values()]
     return features
 
 

@@ -16,7 +16,7 @@ def by_hand(relu: Relu, grid: Any) -> Any:
     """The features of whole numbers on the grid, in integers and one at a time."""
     connected = min(relu.connections, relu.n_inputs)
     signs = dealt_signs(relu.seed, relu.width, relu.n_inputs, connected).tolist()
-    bias = [int(b) for b in relu._bias]
+    bias = [int(b) for b in relu.biases]
     return [
         [
             min(max(sum(w * g for w, g in zip(ws, row, strict=True)) + b, 0), relu.clip)

@@ -195,7 +195,7 @@ def test_the_nexus_6_values_are_those_it_shipped_with() -> None:
 def test_choosing_ends_although_the_targets_of_the_nexus_6_jump(load: float, start: int) -> None:
     made = Interactive(NEXUS, NEXUS_6)
     made.frequency_hz = start
-    chosen = made._choose(load)
+    chosen = made.frequency_for(load)
     used = load * start
     slower = NEXUS.at_most(chosen - 1)
     # enough at the chosen one, or nothing would be; and the next slower one is not enough
@@ -209,7 +209,7 @@ def test_a_frequency_known_to_do_is_kept_when_the_next_slower_is_known_to_be_too
     made = Interactive(Frequencies([100 * MHZ, 200 * MHZ]), tunables)
     made.frequency_hz = 200 * MHZ
     # at 200 MHz the target would let 100 do; at 100 MHz the target asks for 200 again
-    assert made._choose(0.4) == 200 * MHZ
+    assert made.frequency_for(0.4) == 200 * MHZ
 
 
 def _forced(used: float) -> set[int]:

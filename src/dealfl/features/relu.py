@@ -68,7 +68,7 @@ class Relu:
             refuse_outside(block, place.start, low, high, "declare a wider low and high")
             grid = np.rint((block - low) * self.steps / (high - low))
             sums = grid.astype(self._weights.dtype) @ self._weights
-            sums += self._bias
+            sums += self.biases
             out[place] = np.clip(sums, 0, self._largest, out=sums)
         return out
 
@@ -97,7 +97,8 @@ class Relu:
         return np.ascontiguousarray(signs.T, dtype=exact)
 
     @cached_property
-    def _bias(self) -> NDArray[Any]:
+    def biases(self) -> NDArray[Any]:
+        """What is added to each feature before it is clipped."""
         drawn = _seeded_uint32(self.seed, "relu/bias", (self.width,))
         return (drawn % (2 * self.bias + 1) - self.bias).astype(self._weights.dtype)
 

@@ -106,10 +106,10 @@ class Interactive:
 
     def _wanted(self, load: float, boosted: bool) -> int:
         if load < self._tunables.go_hispeed_load and not boosted:
-            return self._choose(load)
+            return self.frequency_for(load)
         if self.frequency_hz < self._hispeed_hz and load <= 1.0:
             return self._hispeed_hz
-        return max(self._choose(load), self._hispeed_hz)
+        return max(self.frequency_for(load), self._hispeed_hz)
 
     def _rises_too_early(self, wanted: int, load: float, now_s: float) -> bool:
         present = self.frequency_hz
@@ -124,7 +124,7 @@ class Interactive:
             return True
         return wanted < self._floor_hz and _less(on_floor_s, tunables.min_sample_time_s)
 
-    def _choose(self, load: float) -> int:
+    def frequency_for(self, load: float) -> int:
         """Return the lowest frequency at which the load would be within its target.
 
         The target depends on the frequency, so they are narrowed down in turns, between one

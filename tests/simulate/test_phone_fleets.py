@@ -11,7 +11,7 @@ from dealfl.learners import Work
 from dealfl.power import PHONES, Energy, Spent
 from dealfl.simulate import Document, fleet_of, read_fleet, run_fleet
 from dealfl.simulate.energy import fleet_energy
-from dealfl.simulate.equipment import Battery, SpeedMeter
+from dealfl.simulate.simulated_device import SimulatedDevice, SpeedMeter
 from dealfl.worker import Device, Done
 from tests.simulate.fleets import document
 
@@ -126,10 +126,10 @@ def test_the_server_expects_times_within_a_tenth(learner: str) -> None:
 
 
 def test_a_battery_falls_with_what_is_spent_and_with_time() -> None:
-    spent = {"j": 0.0}
-    battery = Battery(Device("d", 100.0, 0.5), lambda: spent["j"], idle_w=1.0)
+    meter = SpeedMeter(1e6, 1e-6)
+    battery = SimulatedDevice(Device("d", 100.0, 0.5), meter, idle_w=1.0)
     assert battery(0.0).battery == 0.5
-    spent["j"] = 10.0
+    meter.spent = Spent(compute=Energy(cpu_j=10.0))
     assert battery(0.0).battery == pytest.approx(0.4)
     assert battery(10.0).battery == pytest.approx(0.3)
     assert battery(5.0).battery == pytest.approx(0.3), "a clock that jumps back charges nothing"
@@ -137,16 +137,19 @@ def test_a_battery_falls_with_what_is_spent_and_with_time() -> None:
 
 
 def test_a_charger_fills_it_and_pays_for_work() -> None:
-    spent = {"j": 50.0}
-    battery = Battery(
-        Device("d", 100.0, 0.5, charging=True), lambda: spent["j"], idle_w=1.0, charging_w=2.0
+    meter = SpeedMeter(1e6, 1e-6)
+    meter.spent = Spent(compute=Energy(cpu_j=50.0))
+    battery = SimulatedDevice(
+        Device("d", 100.0, 0.5, charging=True), meter, idle_w=1.0, charging_w=2.0
     )
     assert battery(10.0).battery == pytest.approx(0.7)
     assert battery(1000.0).battery == 1.0
 
 
 def test_without_a_battery_nothing_falls() -> None:
-    assert Battery(Device("d", 0.0, 1.0), lambda: 1e9)(1e9).battery == 1.0
+    meter = SpeedMeter(1e6, 1e-6)
+    meter.spent = Spent(compute=Energy(cpu_j=1e9))
+    assert SimulatedDevice(Device("d", 0.0, 1.0), meter)(1e9).battery == 1.0
 
 
 def test_phones_with_low_batteries_decline_and_rounds_end() -> None:

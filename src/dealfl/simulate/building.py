@@ -10,7 +10,7 @@ from dealfl.server import Ledger, Server
 from dealfl.server.selection import selector
 from dealfl.simulate.config import Fleet
 from dealfl.simulate.devices import Devices
-from dealfl.simulate.equipment import Equipment, equip
+from dealfl.simulate.simulated_device import SimulatedDevice, make_device
 from dealfl.simulate.simulation import Network
 from dealfl.simulate.split import Split
 from dealfl.worker import Journal, Worker
@@ -27,8 +27,8 @@ class Parts:
     server: Server
     workers: dict[str, Worker]
     journals: dict[str, Journal]
-    equipment: dict[str, Equipment]
-    devices: dict[str, Devices]
+    devices: dict[str, SimulatedDevice]
+    kinds: dict[str, str]
 
 
 def drawer(fleet: Fleet) -> Callable[[str], random.Random]:
@@ -38,13 +38,12 @@ def drawer(fleet: Fleet) -> Callable[[str], random.Random]:
 
 def build(fleet: Fleet, split: Split, ledger: Ledger) -> Parts:
     """Return server and workers, with empty journals."""
-    devices = _named(fleet)
-    seed, draw = fleet.job.seed, drawer(fleet)
-    journals = {name: Journal(journal_id=f"{seed}/{name}") for name in devices}
-    equipment = {name: equip(fleet, group, name, draw) for name, group in devices.items()}
+    groups, draw = _name_workers(fleet), drawer(fleet)
+    journals = {name: Journal(journal_id=f"{fleet.job.seed}/{name}") for name in groups}
+    devices = {name: make_device(fleet, group, name, draw) for name, group in groups.items()}
     workers = {
-        name: _worker(fleet, split, name, journals[name], equipment[name], devices[name])
-        for name in devices
+        name: _worker(fleet, split, name, journals[name], devices[name], group.least_battery)
+        for name, group in groups.items()
     }
     server = Server(
         fleet.job.name,
@@ -53,10 +52,11 @@ def build(fleet: Fleet, split: Split, ledger: Ledger) -> Parts:
         fleet.job.terms,
         selector(fleet.job.selector, fleet.selection),
     )
-    return Parts(server, workers, journals, equipment, devices)
+    kinds = {name: group.device for name, group in groups.items()}
+    return Parts(server, workers, journals, devices, kinds)
 
 
-def _named(fleet: Fleet) -> dict[str, Devices]:
+def _name_workers(fleet: Fleet) -> dict[str, Devices]:
     groups = [group for group in fleet.devices for _ in range(group.count)]
     width = len(str(len(groups)))
     return {f"w{place:0{width}}": group for place, group in enumerate(groups, 1)}
@@ -67,8 +67,8 @@ def _worker(
     split: Split,
     name: str,
     journal: Journal,
-    equipment: Equipment,
-    group: Devices,
+    device: SimulatedDevice,
+    least_battery: float,
 ) -> Worker:
     job = fleet.job
     return Worker(
@@ -76,14 +76,14 @@ def _worker(
         name,
         split.make,
         journal,
-        equipment.meter,
+        device,
         key=_KEY,
         scheme_name=job.scheme,
         forget_fraction=job.forget_fraction,
         announce_every_s=job.announce_every_s,
         send_again_after_s=job.send_again_after_s,
-        device=equipment.device,
-        least_battery=group.least_battery,
+        device=device,
+        least_battery=least_battery,
     )
 
 

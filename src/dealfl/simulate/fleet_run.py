@@ -152,7 +152,7 @@ class FleetRun:
         )
 
     def _energy_j(self) -> dict[str, float]:
-        spent = [one.accounts.spent for one in self.parts.equipment.values()]
+        spent = [device.spent for device in self.parts.devices.values()]
         return {
             "compute_j": sum(one.compute.total_j for one in spent),
             "operating_j": sum(one.operating.total_j for one in spent),
@@ -214,7 +214,7 @@ class FleetRun:
             simulation=self.simulation.fleet_state(),
             ledger=self.ledger.content(),
             journals={name: one.content() for name, one in self.parts.journals.items()},
-            equipment={name: one.state() for name, one in self.parts.equipment.items()},
+            devices={name: one.state() for name, one in self.parts.devices.items()},
             rounds=self.rounds,
             left=self.left,
             arrivals=self._taken,
@@ -232,7 +232,7 @@ class FleetRun:
         self.ledger.replace_content(state.ledger)
         for name, journal in self.parts.journals.items():
             journal.replace_content(state.journals[name])
-            self.parts.equipment[name].restore(state.equipment[name])
+            self.parts.devices[name].restore(state.devices[name])
             _skip(self._streams[name], self.left[name] - state.left[name])
             _skip(self._times[name], state.arrivals[name])
         self.parts.server.reload()

@@ -10,9 +10,9 @@ import msgspec
 
 from dealfl.atomic_files import replace_file
 from dealfl.errors import BadBytes, BadInput
-from dealfl.simulate.equipment import EquipmentState
 from dealfl.simulate.fleet_simulation import FleetState
 from dealfl.simulate.outcome import Round
+from dealfl.simulate.simulated_device import DeviceState
 
 __all__ = ["RunState", "read_state", "write_state"]
 
@@ -27,7 +27,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     simulation: FleetState
     ledger: bytes
     journals: dict[str, bytes]
-    equipment: dict[str, EquipmentState]
+    devices: dict[str, DeviceState]
     rounds: list[Round]
     left: dict[str, int]
     arrivals: dict[str, int]

@@ -57,7 +57,7 @@ def finish(run: FleetRun) -> Outcome:
     virtual_s = run.rounds[-1].closed_at_s if run.rounds else run.simulation.now_s
     _settle(run)
     server, journals = run.parts.server, run.parts.journals.values()
-    spent = [one.accounts.spent for one in run.parts.equipment.values()]
+    spent = [device.spent for device in run.parts.devices.values()]
     return Outcome(
         job=run.fleet.job.name,
         scheme=run.fleet.job.scheme,
@@ -118,13 +118,13 @@ def _participants(run: FleetRun) -> tuple[Participant, ...]:
     figures = {one.row.name: one for one in run.ledger.reader.workers()}
     found = []
     for name, device in run.parts.devices.items():
-        spent = run.parts.equipment[name].accounts.spent
+        spent = device.spent
         chosen = figures.get(name)
         journal = run.parts.journals[name]
         found.append(
             Participant(
                 name=name,
-                device=device.device,
+                device=run.parts.kinds[name],
                 selected=chosen.selected if chosen else 0,
                 replied=chosen.replied if chosen else 0,
                 learned=int(journal.setting("total_learned", "0")),
@@ -133,7 +133,7 @@ def _participants(run: FleetRun) -> tuple[Participant, ...]:
                 operating_j=spent.operating.total_j,
                 radio_j=spent.radio.total_j,
                 by_cause_j=spent.whole.by_cause_j,
-                battery=run.parts.equipment[name].device(run.simulation.now_s).battery,
+                battery=device(run.simulation.now_s).battery,
             )
         )
     return tuple(found)

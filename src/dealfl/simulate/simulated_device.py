@@ -1,4 +1,4 @@
-"""What a simulated worker runs on: a meter of what it spends, and a device with a battery."""
+"""What a simulated worker runs on: a device with a meter and a battery."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Protocol
 import msgspec
 
 from dealfl.power import Energy, PhoneSpending, Spent, cycles_of
-from dealfl.simulate.config import Fleet
+from dealfl.simulate.config import Faults, Fleet
 from dealfl.simulate.devices import Devices
+from dealfl.simulate.simulation import Draws
 from dealfl.worker import Cost, Device, Done, Meter, PhoneMeter
 
-__all__ = ["Battery", "Equipment", "EquipmentState", "SpeedMeter", "equip"]
+__all__ = ["DeviceState", "SimulatedDevice", "SpeedMeter", "make_device"]
 
 
 class Accounting(Meter, Protocol):
@@ -64,117 +65,95 @@ class SpeedMeter:
         return Energy(cpu_j=operations * self.joules_per_operation, elapsed_s=elapsed_s)
 
 
-@dataclass(slots=True)
-class Straggling:
-    """A share of trainings takes `factor` times as long, and no more energy."""
+class DeviceState(msgspec.Struct, frozen=True):
+    """What a device has spent, its battery, and where its draws stand."""
 
-    meter: Meter
-    share: float
-    factor: float
-    draw: random.Random
-
-    def start(self) -> None:
-        """Start the meter."""
-        self.meter.start()
-
-    def cost(self, done: Done) -> Cost:
-        """Return the cost, late or not."""
-        cost = self.meter.cost(done)
-        late = self.draw.random() < self.share
-        return replace(cost, elapsed_s=cost.elapsed_s * self.factor) if late else cost
+    spent: Spent
+    battery: tuple[float, float, float]
+    draws: Draws
 
 
-class Battery:
-    """A battery falls with what is spent; `spent_j` returns all that work has taken so far.
+class SimulatedDevice:
+    """A worker's device: a meter of what training costs, and a battery that falls with it.
 
-    On a charger it rises, and work takes nothing from it.
+    On a charger the battery rises, and training takes nothing from it. `delays` draws which
+    trainings take `straggler_factor` times as long, with no more energy.
 
-    >>> battery = Battery(Device("phone", capacity_j=100.0), lambda: 30.0, idle_w=0.5)
-    >>> battery(now_s=20.0).battery
-    0.6
+    >>> device = SimulatedDevice(Device("phone", 100.0), SpeedMeter(1e6, 1e-6), idle_w=0.5)
+    >>> device(now_s=20.0).battery
+    0.9
     """
 
     def __init__(
         self,
         device: Device,
-        spent_j: Callable[[], float],
+        meter: Accounting,
         *,
         idle_w: float = 0.0,
         charging_w: float = 0.0,
+        faults: Faults | None = None,
+        delays: random.Random | None = None,
     ) -> None:
-        self._device, self._spent_j = device, spent_j
+        self._device, self._meter = device, meter
+        self._faults, self._delays = faults or Faults(), delays or random.Random(0)  # noqa: S311
         self._level_j = device.battery * device.capacity_j
         self._power_w = charging_w if device.charging else -idle_w
         self._at_s = self._known_j = 0.0
 
-    def state(self) -> tuple[float, float, float]:
-        """Return where it stands."""
-        return self._level_j, self._at_s, self._known_j
+    @property
+    def spent(self) -> Spent:
+        """What was spent so far."""
+        return self._meter.spent
 
-    def restore(self, state: tuple[float, float, float]) -> None:
-        """Continue from there."""
-        self._level_j, self._at_s, self._known_j = state
+    def start(self) -> None:
+        """Start the meter."""
+        self._meter.start()
+
+    def cost(self, done: Done) -> Cost:
+        """Return what work cost, late or not."""
+        cost = self._meter.cost(done)
+        late = self._delays.random() < self._faults.straggler_share
+        elapsed_s = cost.elapsed_s * self._faults.straggler_factor
+        return replace(cost, elapsed_s=elapsed_s) if late else cost
 
     def __call__(self, now_s: float) -> Device:
-        """Return the device with what is left by now."""
+        """Return the device with what is left in the battery."""
         if self._device.capacity_j <= 0.0:
             return self._device
         passed_s = max(now_s - self._at_s, 0.0)
-        spent_j = self._spent_j()
+        spent_j = self.spent.whole.total_j
         drawn_j = 0.0 if self._device.charging else spent_j - self._known_j
         level_j = self._level_j - drawn_j + self._power_w * passed_s
         self._level_j = min(max(level_j, 0.0), self._device.capacity_j)
         self._at_s, self._known_j = max(now_s, self._at_s), spent_j
         return replace(self._device, battery=self._level_j / self._device.capacity_j)
 
-
-class EquipmentState(msgspec.Struct, frozen=True):
-    """What a worker's device has spent, what is left, and where its draws stand."""
-
-    spent: Spent
-    battery: tuple[float, float, float]
-    draws: tuple[int, tuple[int, ...], float | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Equipment:
-    """The meter as the worker sees it, the accounts behind it, and the device."""
-
-    meter: Straggling
-    accounts: Accounting
-    device: Battery
-
-    def state(self) -> EquipmentState:
+    def state(self) -> DeviceState:
         """Return where it stands."""
-        version, numbers, spare = self.meter.draw.getstate()
-        return EquipmentState(self.accounts.spent, self.device.state(), (version, numbers, spare))
+        version, numbers, spare = self._delays.getstate()
+        battery = (self._level_j, self._at_s, self._known_j)
+        return DeviceState(self.spent, battery, (version, numbers, spare))
 
-    def restore(self, state: EquipmentState) -> None:
+    def restore(self, state: DeviceState) -> None:
         """Continue from there."""
-        self.accounts.spent = state.spent
-        self.device.restore(state.battery)
-        self.meter.draw.setstate(state.draws)
+        self._meter.spent = state.spent
+        self._level_j, self._at_s, self._known_j = state.battery
+        self._delays.setstate(state.draws)
 
 
-def equip(
+def make_device(
     fleet: Fleet, group: Devices, name: str, draw: Callable[[str], random.Random]
-) -> Equipment:
-    """Return what the worker of that name runs on."""
-    faults = fleet.faults
-    accounts = _make_accounts(group, fleet.learner)
-    late = draw(f"straggler/{name}")
-    meter = Straggling(accounts, faults.straggler_share, faults.straggler_factor, late)
+) -> SimulatedDevice:
+    """Return the device of the worker of that name."""
+    meter: Accounting = SpeedMeter(group.operations_per_s, group.joules_per_operation, group.wake_j)
+    if group.profile is not None:
+        meter = PhoneMeter(PhoneSpending(group.profile, cycles_of(fleet.learner).of_worker))
     charging = draw(f"charging/{name}").random() < group.charging_share
-    battery = Battery(
+    return SimulatedDevice(
         Device(group.device, group.capacity_j, group.battery, charging),
-        lambda: accounts.spent.whole.total_j,
+        meter,
         idle_w=group.idle_w,
         charging_w=group.charging_w,
+        faults=fleet.faults,
+        delays=draw(f"straggler/{name}"),
     )
-    return Equipment(meter, accounts, battery)
-
-
-def _make_accounts(group: Devices, learner: str) -> Accounting:
-    if group.profile is not None:
-        return PhoneMeter(PhoneSpending(group.profile, cycles_of(learner).of_worker))
-    return SpeedMeter(group.operations_per_s, group.joules_per_operation, group.wake_j)

@@ -16,6 +16,7 @@ from typing import Any
 
 from reporting import Report, main, progress
 
+from dealfl.learners import cycles_of
 from dealfl.power import (
     GOVERNORS,
     PHONES,
@@ -29,7 +30,6 @@ from dealfl.power import (
     Training,
     at_point,
     critical_point,
-    cycles_of,
     efficient_frontier,
     governor,
     saving,

@@ -7,7 +7,7 @@ import numpy as np
 
 from dealfl.datasets import CATALOG, load
 from dealfl.features import feature_map
-from dealfl.learners import LEARNERS
+from dealfl.learners import LEARNERS, settings_for
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Problem:
 
     def made(self, **other: Any) -> Any:
         """Return an empty learner with the catalog's settings."""
-        return LEARNERS[self.learner](**(CATALOG[self.dataset].settings(self.learner) | other))
+        return LEARNERS[self.learner](**(settings_for(self.learner, CATALOG[self.dataset]) | other))
 
     def split(self, tested: int, seed: int = 0) -> tuple[Any, Any]:
         """Return the places to learn and to test."""

@@ -6,7 +6,7 @@ multiplication is exact, so the same value gives the same integer on every machi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 from dealfl.errors import BadInput, OutOfBounds
 from dealfl.schema import Setting
 
-__all__ = ["FixedPoint", "exponents_of", "require_finite"]
+__all__ = ["FixedPoint", "bounds_from", "exponents_of", "require_finite"]
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 Places = NDArray[np.integer[Any]]
 Locate = Callable[[Int64s], tuple[int, int]]  # from a place in an array to its row and column
 
+_WHATS = ("feature", "target")
 _SMALLEST_BOUND = 2.0**-200  # beyond it scales and their squares leave the range of floats
 
 
@@ -140,6 +141,20 @@ class FixedPoint:
             f"row {row}, {self.what} {column} is {value!r}, outside [{low:g}, {offset + bound:g}]; "
             f"declare a larger {self.what}_bound (or another offset), or pass clip=True"
         )
+
+
+def bounds_from(settings: Mapping[str, Setting]) -> dict[str, Any]:
+    """Return settings with the widest bounds of a grid in place of its exponents.
+
+    >>> bounds_from(FixedPoint.of(2, [1.0, 90.0], 8).settings())
+    {'fraction_bits': 8, 'feature_bound': [1.0, 128.0]}
+    """
+    found: dict[str, Any] = dict(settings)
+    for what in _WHATS:
+        exponent = found.pop(f"{what}_exponent", None)
+        if exponent is not None:
+            found[f"{what}_bound"] = np.ldexp(1.0, exponent).tolist()
+    return found
 
 
 def require_finite(values: Floats, first_row: int = 0) -> None:

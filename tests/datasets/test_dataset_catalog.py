@@ -13,6 +13,7 @@ import dealfl.datasets
 from dealfl.datasets import CATALOG, Dataset, Domain, Places, Task, catalogued, load
 from dealfl.errors import BadInput, UnknownName
 from dealfl.features import feature_map
+from dealfl.learners import learners_for, settings_for
 
 PAPER = (
     "movielens", "jester", "mushrooms", "phishing", "covtype", "housing", "cadata",
@@ -47,9 +48,9 @@ def test_nothing_catalogued_can_be_changed() -> None:
     table = entry.feature_map("tikhonov_classifier")
     assert table is not None
     table["width"] = 3
-    entry.settings("tikhonov_classifier")["penalty"] = 3
-    assert entry.settings("tikhonov_classifier")["penalty"] == 0.1
-    assert entry.settings("tikhonov_classifier")["n_features"] == 256
+    settings_for("tikhonov_classifier", entry)["penalty"] = 3
+    assert settings_for("tikhonov_classifier", entry)["penalty"] == 0.1
+    assert settings_for("tikhonov_classifier", entry)["n_features"] == 256
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
@@ -119,13 +120,13 @@ class TestEveryEntry:
             Task.CLASSIFICATION: set(CLASSIFIERS),
             Task.RECOMMENDATION: {"personalized_pagerank"},
         }[dataset.task]
-        assert set(dataset.learners) == expected
+        assert set(learners_for(dataset.task)) == expected
         for learner in LEARNERS:
             if learner in expected:
-                assert dataset.settings(learner)
+                assert settings_for(learner, dataset)
                 continue
             with pytest.raises(UnknownName, match=f"no learner for {dataset.name}"):
-                dataset.settings(learner)
+                settings_for(learner, dataset)
 
     def test_declares_feature_maps_that_can_be_made(self, dataset: Dataset) -> None:
         for learner in dataset.feature_maps:
@@ -133,7 +134,7 @@ class TestEveryEntry:
             assert table is not None
             assert dataset.domain is not None
             made = feature_map(table, dataset.domain.n_features)
-            settings = dataset.settings(learner)
+            settings = settings_for(learner, dataset)
             assert settings["n_features"] == made.n_features
             bound = np.broadcast_to(settings["feature_bound"], made.n_features)
             assert (bound == made.feature_bound).all()
@@ -150,21 +151,21 @@ def test_a_generated_dataset_never_passes_for_the_real_one() -> None:
 
 def test_settings_follow_from_the_limits_of_a_domain() -> None:
     covtype = CATALOG["covtype"]
-    neighbors = covtype.settings("neighbors")
+    neighbors = settings_for("neighbors", covtype)
     assert neighbors["offset"][:2] == (2959.0, 156.0)
     assert neighbors["feature_bound"][:2] == (1159.0, 204.0)
-    assert covtype.settings("tikhonov_classifier")["feature_bound"][4] == 768.0
-    assert covtype.settings("naive_bayes") == {
+    assert settings_for("tikhonov_classifier", covtype)["feature_bound"][4] == 768.0
+    assert settings_for("naive_bayes", covtype) == {
         "n_features": 204, "classes": (1, 2, 3, 4, 5, 6, 7), "feature_bound": 1.0, "offset": 0.0,
     }  # fmt: skip
-    assert CATALOG["digits"].settings("naive_bayes") == {
+    assert settings_for("naive_bayes", CATALOG["digits"]) == {
         "n_features": 64, "classes": tuple(range(10)), "feature_bound": 16.0, "offset": 0.0,
     }  # fmt: skip
-    assert CATALOG["digits"].settings("tikhonov_classifier") == {
+    assert settings_for("tikhonov_classifier", CATALOG["digits"]) == {
         "n_features": 256, "classes": tuple(range(10)), "feature_bound": 104.0,
         "fraction_bits": 8, "penalty": 0.1,
     }  # fmt: skip
-    assert CATALOG["movielens"].settings("personalized_pagerank") == {"n_items": 1682}
+    assert settings_for("personalized_pagerank", CATALOG["movielens"]) == {"n_items": 1682}
 
 
 def test_without_typical_values_the_centre_is_half_way() -> None:

@@ -10,6 +10,7 @@ import pytest
 from dealfl.datasets import CATALOG, Dataset, Examples, Places, load, yearpredictionmsd_like
 from dealfl.errors import BadInput
 from dealfl.features import feature_map
+from dealfl.learners import learners_for, settings_for
 
 LoadReal = Callable[[str], Examples]
 TABLES = [name for name, dataset in CATALOG.items() if dataset.domain is not None]
@@ -62,8 +63,8 @@ def test_no_row_is_outside_the_declared_limits(name: str, loaded: LoadReal) -> N
 def test_every_learner_s_bound_holds_on_every_row(name: str, loaded: LoadReal) -> None:
     dataset = CATALOG[name]
     examples = loaded(name)
-    for learner in dataset.learners:
-        settings = dataset.settings(learner)
+    for learner in learners_for(dataset.task):
+        settings = settings_for(learner, dataset)
         rows = features_for(dataset, learner, examples)
         assert rows.shape[1] == settings["n_features"]
         offset = np.asarray(settings.get("offset", 0.0))
@@ -140,7 +141,7 @@ def test_a_history_is_a_set_of_items_of_one_owner(name: str, load_real: LoadReal
     assert (np.diff(histories.indptr) > 0).all()
     assert examples.owners is not None
     assert len(np.unique(examples.owners)) == len(examples)
-    assert histories.shape[1] == CATALOG[name].settings("personalized_pagerank")["n_items"]
+    assert histories.shape[1] == settings_for("personalized_pagerank", CATALOG[name])["n_items"]
     assert examples.times is None or len(examples.times) == histories.nnz
 
 

@@ -8,14 +8,14 @@ import pytest
 
 from dealfl.datasets import CATALOG, Examples, load
 from dealfl.features import feature_map
-from dealfl.learners import LEARNERS
+from dealfl.learners import LEARNERS, learners_for, settings_for
 
-PAIRS = [(name, learner) for name, entry in CATALOG.items() for learner in entry.learners]
+PAIRS = [(name, learner) for name, entry in CATALOG.items() for learner in learners_for(entry.task)]
 ROWS = 200
 
 
 def made(name: str, learner: str) -> Any:
-    return LEARNERS[learner](**CATALOG[name].settings(learner))
+    return LEARNERS[learner](**settings_for(learner, CATALOG[name]))
 
 
 @pytest.mark.parametrize(("name", "learner"), PAIRS)

@@ -20,22 +20,24 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_public_names_of_learners() -> None:
     assert sorted(dealfl.learners.__all__) == [
-        "Histories", "HistoryLearner", "LEARNERS", "Learner", "NaiveBayes", "Neighbors",
-        "PersonalizedPageRank", "Record", "RowLearner", "Rows", "Statistics", "Tikhonov",
-        "TikhonovClassifier", "Work", "load", "statistics_of",
+        "Arrays", "Cycles", "DataLimits", "Histories", "HistoryLearner", "LEARNERS", "Labels",
+        "Learner", "LearnerCycles", "NaiveBayes", "Neighbors", "PersonalizedPageRank", "Record",
+        "RowLearner", "Rows", "SparseVector", "Statistics", "Tikhonov", "TikhonovClassifier",
+        "TimedLearner", "Work", "Workload", "as_matrix", "cycles_of", "dense_blocks", "from_schema",
+        "learners_for", "load", "settings_for", "statistics_of",
     ]  # fmt: skip
     assert sorted(dealfl.statistics.__all__) == ["ArraySpec", "Schema", "Statistics"]
 
 
 def test_the_public_names_of_power() -> None:
     assert sorted(dealfl.power.__all__) == [
-        "BaseLoad", "CYCLES", "Clock", "Cluster", "CpufreqClock", "Cycles", "DeviceRound", "END",
+        "BaseLoad", "Clock", "Cluster", "CpufreqClock", "DeviceRound", "END",
         "Energy", "EnergyModel", "Evidence", "FORGET", "FrequencyControl", "GOVERNORS", "Governor",
-        "LEARN", "LearnerCycles", "NoClock", "OperatingPoint", "PHONES", "Phase", "Phone",
+        "LEARN", "NoClock", "OperatingPoint", "PHONES", "Phase", "Phone",
         "PhoneSpending", "Quality", "REFERENCE_HZ", "SPEED_BAND", "Setting", "SimulatedClock",
         "Spent", "TimeEstimate",
         "Training", "TrainingTime", "at_point", "charge_per_cycle_c", "cpufreq_clock",
-        "critical_point", "cycles_of", "efficient_frontier", "governor", "load_phone", "phone",
+        "critical_point", "efficient_frontier", "governor", "load_phone", "phone",
         "saving", "speed_band", "under_control", "under_governor",
     ]  # fmt: skip
 

@@ -10,19 +10,19 @@ from sklearn.linear_model import Ridge  # type: ignore[import-untyped]
 
 from dealfl.datasets import CATALOG, Examples, load
 from dealfl.features import feature_map
-from dealfl.learners import LEARNERS, PersonalizedPageRank
+from dealfl.learners import LEARNERS, PersonalizedPageRank, learners_for, settings_for
 
 Load = Callable[[str], Examples]
 
 PROBLEMS = [
     (name, learner)
     for name in ("mushrooms", "phishing", "covtype", "housing", "cadata", "movielens", "jester")
-    for learner in CATALOG[name].learners
+    for learner in learners_for(CATALOG[name].task)
 ]
 
 
 def made(name: str, learner: str, **other: Any) -> Any:
-    return LEARNERS[learner](**(CATALOG[name].settings(learner) | other))
+    return LEARNERS[learner](**(settings_for(learner, CATALOG[name]) | other))
 
 
 def mapped(examples: Examples, learner: str) -> Any:

@@ -13,7 +13,7 @@ from dealfl.cli import main
 from dealfl.datasets import CATALOG
 from dealfl.errors import BadInput
 from dealfl.jobs import Document, Job, plan_of
-from dealfl.learners import LEARNERS, NaiveBayes
+from dealfl.learners import LEARNERS, NaiveBayes, learners_for
 from dealfl.plugins import Registry, plugins
 from dealfl.power import PHONES, phone
 from dealfl.server.selection import SELECTORS, Uniform
@@ -135,7 +135,7 @@ def test_commands_go_on_beside_a_broken_package(
     assert main(["job", "keys"]) == 0
     assert main(["devices", "show", "odd"]) == 2
     assert "of the package broken" in capsys.readouterr().err
-    assert "oddest" not in CATALOG["digits"].learners
+    assert "oddest" not in learners_for(CATALOG["digits"].task)
     job = Document.parse('[job]\ndataset = "digits"\nlearner = "oddest"', "job.toml")
     with pytest.raises(BadInput, match="learner 'oddest' of the package faulty"):
         plan_of(job, Job(dataset="digits", learner="oddest"))

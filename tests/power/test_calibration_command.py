@@ -12,9 +12,8 @@ import pytest
 import dealfl.memory
 from dealfl.cli import parser
 from dealfl.errors import BadInput
-from dealfl.power import TrainingTime
-from dealfl.report import calibration
-from dealfl.report.calibration import Calibration, Fit, Point
+from dealfl.power import TrainingTime, calibration
+from dealfl.power.calibration import Calibration, Fit, Point
 
 PYTHON = sys.executable
 
@@ -159,7 +158,7 @@ def errors(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Let calibration find one learner with these errors, without timing anything."""
     found = [0.01, -0.04, 0.02]
 
-    def calibrated(effort: object, **given: object) -> Calibration:
+    def calibrate(learners: object, effort: object, **given: object) -> Calibration:
         given["progress"]("1/1 tikhonov")  # type: ignore[operator]
         points = tuple(
             Point(10**n, 10**n, 0.1, error, held_out=n == 1) for n, error in enumerate(found)
@@ -169,7 +168,7 @@ def errors(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
     for library in ("OMP", "OPENBLAS", "MKL"):
         monkeypatch.setenv(f"{library}_NUM_THREADS", "1")  # what the command sets is undone
-    monkeypatch.setattr(calibration, "calibrated", calibrated)
+    monkeypatch.setattr(calibration, "calibrate", calibrate)
     monkeypatch.setattr(dealfl.memory, "keep_freed_memory", lambda: True)
     return found
 
@@ -205,9 +204,9 @@ def test_one_core_is_calibrated_whatever_the_environment_says() -> None:
         "from dealfl.cli import parser\n"
         "arguments = parser().parse_args(['devices', 'calibrate'])\n"
         "import sys; assert 'numpy' not in sys.modules\n"
-        "import dealfl.report.calibration as calibration\n"
+        "import dealfl.power.calibration as calibration\n"
         "def stop(*given, **named): raise SystemExit(int(os.environ['OPENBLAS_NUM_THREADS']))\n"
-        "calibration.calibrated = stop\n"
+        "calibration.calibrate = stop\n"
         "arguments.run(arguments)\n"
     )
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "8"}

@@ -12,9 +12,8 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.errors import BadBytes, BadInput, Incompatible, NotLearned
-from dealfl.learners import LEARNERS, NaiveBayes, Tikhonov, files, load
+from dealfl.learners import LEARNERS, NaiveBayes, Tikhonov, files, from_schema, load
 from dealfl.runs import arrays_of, export_model, open_model, statistics_from
-from dealfl.runs.rebuilding import learner_of
 from dealfl.server import Ledger
 from dealfl.statistics import Statistics
 from tests.learners.subjects import SUBJECTS
@@ -88,7 +87,7 @@ def test_a_ledger_alone_is_enough(any_run: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(LEARNERS))
 def test_every_learner_is_made_from_its_schema(name: str) -> None:
     schema = SUBJECTS[name].make().schema
-    assert learner_of(schema).schema.same(schema)
+    assert from_schema(schema).schema.same(schema)
 
 
 def test_the_job_of_another_run_is_refused(digits_run: Path, houses_run: Path) -> None:
@@ -103,7 +102,7 @@ def test_statistics_are_gone_on_from(any_run: Path, tmp_path: Path) -> None:
     model = open_model(any_run)
     export_model(model, tmp_path / "model.deal")
     for path in (any_run, any_run / "ledger.db", tmp_path / "model.deal"):
-        found = statistics_from(path, learner_of(model.learner.schema))
+        found = statistics_from(path, from_schema(model.learner.schema))
         assert found == model.learner.statistics
 
 

@@ -4,7 +4,8 @@ import pytest
 
 from dealfl.errors import BadInput
 from dealfl.jobs import Document, job_of
-from dealfl.power import PHONES, PhoneSpending, Training, cycles_of
+from dealfl.learners import cycles_of
+from dealfl.power import PHONES, PhoneSpending, Training
 from dealfl.server import RewardWeights, reward, reward_parts
 
 TTL_S = 60.0

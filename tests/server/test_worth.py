@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from dealfl.learners import NaiveBayes
 from dealfl.server import (
     MAX_WORTH,
     Predictions,
@@ -53,7 +54,7 @@ def test_without_a_figure_only_examples_count() -> None:
 def test_the_roster_weighs_by_what_is_predicted_for_the_phone() -> None:
     terms = Terms(rewards=RewardWeights(half_example_j=HALF_J))
     rows = {name: replace(ROW, name=name, device=name) for name in ("nexus", "mi", "unheard of")}
-    known = Predictions("naive_bayes")
+    known = Predictions(NaiveBayes)
     weights = {one.name: one.weight for one in find_candidates(rows, terms, 0.0, known)}
     assert weights["mi"] < weights["nexus"] < weights["unheard of"] == 10.0
     plain = {one.weight for one in find_candidates(rows, Terms(), 0.0, known)}

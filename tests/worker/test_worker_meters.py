@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from dealfl.errors import DealError
-from dealfl.learners import Work
+from dealfl.learners import Work, cycles_of
 from dealfl.messages import Declined, Published
-from dealfl.power import PHONES, PhoneSpending, cycles_of
+from dealfl.power import PHONES, PhoneSpending
 from dealfl.power.meters import Kind, Reading, Source
 from dealfl.worker import Cost, Device, Done, MeasuredMeter, PhoneMeter
 from tests.federation.parts import FixedMeter, assignment, bayes, row, updates, welcomed

@@ -9,14 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dealfl.cells import Proposal, Storage
-from dealfl.datasets import Dataset
 from dealfl.errors import Impossible, NotLearned
 from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Entries, Integers
-from dealfl.learners.base import SparseVector, Work
-from dealfl.learners.inputs import Labels, as_matrix, dense_blocks
-from dealfl.learners.records import RowLearner
-from dealfl.power import Cycles, LearnerCycles
+from dealfl.learners import (
+    Cycles,
+    DataLimits,
+    Labels,
+    LearnerCycles,
+    RowLearner,
+    SparseVector,
+    Work,
+    as_matrix,
+    dense_blocks,
+)
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.statistics import Statistics
 
@@ -60,23 +66,33 @@ class NearestMean(RowLearner):
         super().__init__(Schema(self.name, shape | self._grid.settings(), arrays), storage)
 
     @classmethod
-    def settings_for(cls, dataset: Dataset) -> dict[str, Any]:
-        """Return the arguments of a learner for a dataset."""
-        domain = dataset.domain_for(cls.name)
+    def settings_for(cls, data: DataLimits) -> dict[str, Any]:
+        """Return the arguments of a learner for data with these limits."""
+        domain = data.domain_for(cls.name)
         return {
             "n_features": domain.n_features,
-            "classes": dataset.classes,
+            "classes": data.classes,
             "feature_bound": domain.magnitude,
         }
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, Any]:
         """The arguments that make an empty learner like this one."""
         return {
-            "n_features": len(self._grid.bound),
+            "n_features": self.n_features,
             "classes": self._labels.values.tolist(),
             "feature_bound": self._grid.bound.tolist(),
         }
+
+    @property
+    def n_features(self) -> int:
+        """How many features a row has."""
+        return len(self._grid.bound)
+
+    @property
+    def example_count(self) -> int:
+        """How many examples were learned."""
+        return int(self._state.whole("counts").low.sum())
 
     def learn(self, X: object, y: object) -> Statistics:
         """Add examples; return the statistics that were added."""
@@ -87,9 +103,9 @@ class NearestMean(RowLearner):
         return self._change(X, y, -1)
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
-        matrix = as_matrix(X, len(self._grid.bound))
+        matrix = as_matrix(X, self.n_features)
         codes = self._labels.encode(y, matrix.shape[0])
-        sums = np.zeros((len(self._labels), len(self._grid.bound)), dtype=np.int64)
+        sums = np.zeros((len(self._labels), self.n_features), dtype=np.int64)
         for first, block in dense_blocks(matrix, _BLOCK_ROWS):
             np.add.at(sums, codes[first : first + len(block)], self._grid.quantise(block, first))
         counts = np.bincount(codes, minlength=len(self._labels))
@@ -131,7 +147,7 @@ class NearestMean(RowLearner):
         held, means = self._means()
         if not len(held):
             raise NotLearned("no example has been learned; there is no class to predict")
-        matrix = as_matrix(X, len(self._grid.bound))
+        matrix = as_matrix(X, self.n_features)
         found = [
             np.argmin(np.sum((block[:, None, :] - means) ** 2, axis=2), axis=1)
             for _, block in dense_blocks(matrix, _BLOCK_ROWS)

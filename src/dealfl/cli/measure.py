@@ -10,8 +10,8 @@ from dealfl.cli.printing import add_json
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
+    from dealfl.power.calibration import Calibration, Fit
     from dealfl.power.meters import MeasuredCommand
-    from dealfl.report.calibration import Calibration, Fit
 
 __all__ = ["add_calibrate", "add_measure"]
 
@@ -103,12 +103,15 @@ def _told(measured: "MeasuredCommand") -> str:
 def _calibrate(arguments: argparse.Namespace) -> int:
     for library in ("OMP", "OPENBLAS", "MKL"):  # read once, when numpy is imported below
         os.environ[f"{library}_NUM_THREADS"] = "1"
+    from dealfl.learners import LEARNERS, TimedLearner
     from dealfl.memory import keep_freed_memory
-    from dealfl.report.calibration import FULL, QUICK, calibrated, clock_hz
+    from dealfl.power.calibration import FULL, QUICK, calibrate, clock_hz
 
     as_json = arguments.json
     kept = False if arguments.as_is else keep_freed_memory()
-    calibration = calibrated(
+    kinds = LEARNERS.usable().values()
+    calibration = calibrate(
+        [TimedLearner(kind, kind.workload) for kind in kinds if kind.workload is not None],
         QUICK if arguments.quick else FULL,
         frequency_hz=clock_hz(),
         memory_kept=kept,
@@ -123,7 +126,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
 
 
 def _table(calibration: "Calibration") -> str:
-    from dealfl.report.calibration import ASKED_ERROR
+    from dealfl.power.calibration import ASKED_ERROR
 
     clock = calibration.frequency_hz
     lines = [

@@ -12,7 +12,7 @@ from dealfl.jobs.mapping import mapped_domain, read_features
 from dealfl.jobs.sources.source import subject_of
 from dealfl.jobs.subject import Reading, Subject
 from dealfl.jobs.tuning import read_tuning
-from dealfl.learners import LEARNERS, Learner
+from dealfl.learners import LEARNERS, Learner, settings_for
 from dealfl.settings import Document
 
 __all__ = ["Plan", "plan_for", "plan_of"]
@@ -67,7 +67,7 @@ def _proposed(subject: Subject, learner: str, made: FeatureMap | None) -> dict[s
         assert dataset.domain is not None
         domain = mapped_domain(made, dataset.domain)
         dataset = replace(dataset, domain=domain, feature_maps={})
-    return dataset.settings(learner)
+    return settings_for(learner, dataset)
 
 
 def _declared(subject: Subject, learner: str) -> FeatureMap | None:

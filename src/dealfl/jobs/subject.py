@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dealfl.datasets import CATALOG, Dataset, Examples, Task, load
 from dealfl.jobs.sources.owners import OwnerNames
 from dealfl.jobs.sources.quarantine import Quarantine
+from dealfl.learners import learners_for
 
 __all__ = ["Reading", "Subject", "catalogued_subject"]
 
@@ -57,7 +58,7 @@ class Subject:
     @property
     def learners(self) -> tuple[str, ...]:
         """The names of the learners that fit the task."""
-        return self.dataset.learners
+        return learners_for(self.task)
 
 
 def catalogued_subject(name: str) -> Subject:

@@ -14,7 +14,7 @@ from dealfl.settings import Document
 
 __all__ = ["kind_of", "learner_keys", "read_tuning"]
 
-_NOT_KEYS = ("self", "n_features", "n_items", "classes", "item_order", "storage")
+_NO_DEFAULT = (inspect.Parameter.empty, None)  # of arguments that data or the program give
 
 
 def learner_keys(learner: str) -> dict[str, tuple[Kind, object]]:
@@ -28,7 +28,7 @@ def learner_keys(learner: str) -> dict[str, tuple[Kind, object]]:
     return {
         name: (kind_of(parameter), parameter.default)
         for name, parameter in parameters.items()
-        if name not in _NOT_KEYS
+        if parameter.default not in _NO_DEFAULT
     }
 
 

@@ -1,14 +1,15 @@
 """What every learner is: a model that is a function of integer statistics.
 
-A learner supplies the statistics of a batch, the rules its statistics obey, and the model derived
-from them. Adding, refusing, digests, files and merging are the same for all and live here.
+A learner supplies the statistics of a batch, the rules its statistics obey, the model derived from
+them, and what others must know of it: tasks, settings for data, cycles, a workload to time.
+Adding, refusing, digests, files and merging are the same for all and live here.
 """
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
@@ -16,29 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.cells import Proposal, State, Storage, in_memory
-from dealfl.errors import BadBytes, Incompatible
+from dealfl.errors import BadBytes, BadInput, Incompatible
+from dealfl.fixedpoint import bounds_from
 from dealfl.learners import files
+from dealfl.learners.limits import DataLimits
+from dealfl.learners.workloads import Workload
 from dealfl.schema import Schema
 from dealfl.statistics import Statistics
+from dealfl.work import LearnerCycles, Work
 
-__all__ = ["Learner", "Record", "Work"]
+__all__ = ["Arrays", "Learner", "Record", "SparseVector"]
 
+Arrays = dict[str, NDArray[Any]]
 SparseVector = tuple[NDArray[np.int64], NDArray[np.float64]]
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What a call costs, from a formula over sizes: it is the same on every machine.
-
-    `operations` are multiply-adds (or adds, where nothing is multiplied); `bytes` are those of the
-    input read and of the statistics read and written.
-    """
-
-    operations: int
-    bytes: int
-
-    def __add__(self, other: Work) -> Work:
-        return Work(self.operations + other.operations, self.bytes + other.bytes)
 
 
 class Record(Protocol):
@@ -54,19 +45,58 @@ class Record(Protocol):
 
 
 class Learner(ABC):
-    """A model that learns and forgets by adding and subtracting integers."""
+    """A model that learns and forgets by adding and subtracting integers.
+
+    `name` is its name in jobs, files and statistics; `tasks` are those of datasets that it serves.
+    `cycles` say what it costs on a phone: without them only devices whose speed is stated in
+    operations can run it. A `workload` lets `dealfl devices calibrate` measure them.
+    """
 
     name: ClassVar[str]
+    tasks: ClassVar[tuple[str, ...]] = ()
+    cycles: ClassVar[LearnerCycles | None] = None
+    workload: ClassVar[Workload | None] = None
     whole_owners: ClassVar[bool]  # whether all records of an owner are one example
 
     def __init__(self, schema: Schema, storage: Storage | None) -> None:
         self._state = State(schema, storage or in_memory)
         self._work = Work(0, 0)
 
+    # -- an empty learner -----------------------------------------------------------------------
+
+    @classmethod
+    @abstractmethod
+    def settings_for(cls, data: DataLimits) -> dict[str, Any]:
+        """Return the arguments of a learner for data with these limits."""
+
+    @classmethod
+    def from_schema(cls, schema: Schema) -> Self:
+        """Return an empty learner whose statistics have that schema.
+
+        Settings that do not shape statistics are default; a bound is the largest of its grid.
+        """
+        known = inspect.signature(cls.__init__).parameters
+        given = bounds_from(schema.settings)
+        try:
+            made = cls(**{name: given[name] for name in given if name in known})
+        except TypeError as error:
+            raise BadInput(
+                f"a {cls.name} can not be made from its statistics alone ({error}); "
+                "give its job file"
+            ) from None
+        made.schema.require_same(schema)
+        return made
+
     @property
     @abstractmethod
-    def settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, Any]:
         """The arguments that make an empty learner like this one."""
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={value!r}" for name, value in self.settings.items())
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    # -- examples -------------------------------------------------------------------------------
 
     @abstractmethod
     def learn(self, *examples: Any, **more: Any) -> Statistics:  # noqa: ANN401
@@ -76,6 +106,21 @@ class Learner(ABC):
     def forget(self, *examples: Any, **more: Any) -> Statistics:  # noqa: ANN401
         """Remove examples as if they had never been learned; return what was added."""
 
+    def learn_records(self, records: Sequence[Record]) -> Statistics:
+        """Add records; return the statistics that were added."""
+        if not records:
+            return Statistics.zero(self.schema)
+        return self.learn(*self._examples_of(records))
+
+    @abstractmethod
+    def _examples_of(self, records: Sequence[Record]) -> tuple[Any, ...]:
+        """Return what `learn` takes for records."""
+
+    @classmethod
+    @abstractmethod
+    def records_of(cls, *examples: Any) -> Sequence[Record]:  # noqa: ANN401
+        """Return examples, as `learn` takes them, as records."""
+
     @abstractmethod
     def score_federated(self, *test: Any, **more: Any) -> float:  # noqa: ANN401
         """Return how well a model of statistics alone does; 1.0 is perfect."""
@@ -84,23 +129,12 @@ class Learner(ABC):
     def score_records(self, records: Sequence[Record]) -> float | None:
         """Return the score on a worker's own records; None where there is none."""
 
-    @abstractmethod
-    def _examples_of(self, records: Sequence[Record]) -> tuple[Any, ...]:
-        """Return what `learn` takes for records."""
+    @property
+    def last_work(self) -> Work:
+        """What the last call cost."""
+        return self._work
 
-    def learn_records(self, records: Sequence[Record]) -> Statistics:
-        """Add records; return the statistics that were added."""
-        if not records:
-            return Statistics.zero(self.schema)
-        return self.learn(*self._examples_of(records))
-
-    @abstractmethod
-    def _derived(self) -> SparseVector:
-        """Return the model as ascending indices and values, to measure how much it changed."""
-
-    @abstractmethod
-    def check(self) -> None:
-        """Raise `Impossible` if no set of examples can have these statistics."""
+    # -- statistics -----------------------------------------------------------------------------
 
     @property
     def schema(self) -> Schema:
@@ -113,13 +147,17 @@ class Learner(ABC):
         return self._state.snapshot()
 
     @property
-    def last_work(self) -> Work:
-        """What the last call cost."""
-        return self._work
+    def example_count(self) -> int | None:
+        """How many examples were learned; None where statistics do not tell."""
+        return None
 
     def digest(self) -> str:
         """Return the digest of the statistics."""
         return self._state.digest()
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise `Impossible` if no set of examples can have these statistics."""
 
     def merge(self, delta: Statistics) -> None:
         """Add what another worker learned or forgot."""
@@ -128,11 +166,39 @@ class Learner(ABC):
         cells = sum(len(delta[name]) for name in delta)
         self._work = Work(cells, delta.nbytes + 2 * 8 * cells)
 
+    def _apply(self, delta: Statistics, *, forgetting: bool) -> Statistics:
+        """Add `delta`, or raise `NotLearned` and change nothing."""
+        proposals = self._state.propose(delta)
+        if forgetting:
+            self._refuse_unlearned(proposals)
+        self._state.commit(proposals)
+        return delta
+
+    @abstractmethod
+    def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
+        """Raise `NotLearned` if forgetting would leave statistics that nothing can have."""
+
+    # -- the model ------------------------------------------------------------------------------
+
     def change(self, before: Statistics | Learner) -> float:
         """Return how far the model is from the one of `before`, relative to the larger of them."""
-        other = type(self)(**self.settings)  # type: ignore[arg-type]
+        other = type(self)(**self.settings)
         other.merge(before.statistics if isinstance(before, Learner) else before)
         return _relative_change(self._derived(), other._derived())
+
+    def derived_arrays(self) -> Arrays:
+        """Return the model as named arrays, to be used elsewhere."""
+        return {}
+
+    @abstractmethod
+    def _derived(self) -> SparseVector:
+        """Return the model as ascending indices and values, to measure how much it changed."""
+
+    @abstractmethod
+    def _forget_model(self) -> None:
+        """Drop what was derived from the statistics."""
+
+    # -- files ----------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
         """Write everything to one file, completely or not at all."""
@@ -144,10 +210,6 @@ class Learner(ABC):
         saved = files.read(Path(path))
         if saved.learner != cls.name:
             raise Incompatible(f"{path} holds a {saved.learner}, not a {cls.name}")
-        return cls._restored(saved)
-
-    @classmethod
-    def _restored(cls, saved: files.SavedLearner) -> Self:
         try:
             learner = cls(**saved.settings)  # type: ignore[arg-type]
         except TypeError as error:
@@ -162,26 +224,6 @@ class Learner(ABC):
     def _restore(self, saved: files.SavedLearner) -> None:
         data = saved.section("statistics")
         self.merge(Statistics.from_bytes(data, max_bytes=files.MAX_BYTES))
-
-    def _apply(self, delta: Statistics, *, forgetting: bool) -> Statistics:
-        """Add `delta`, or raise `NotLearned` and change nothing."""
-        proposals = self._state.propose(delta)
-        if forgetting:
-            self._refuse_unlearned(proposals)
-        self._state.commit(proposals)
-        return delta
-
-    @abstractmethod
-    def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
-        """Raise `NotLearned` if forgetting would leave statistics that nothing can have."""
-
-    @abstractmethod
-    def _forget_model(self) -> None:
-        """Drop what was derived from the statistics."""
-
-    def __repr__(self) -> str:
-        shown: dict[str, Any] = {k: v for k, v in self.settings.items() if not isinstance(v, list)}
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
 
 
 def _relative_change(now: SparseVector, before: SparseVector) -> float:

@@ -13,11 +13,14 @@ from dealfl.cells import Proposal, Storage
 from dealfl.errors import BadInput, Impossible, NotLearned
 from dealfl.fixedpoint import FixedPoint, require_finite
 from dealfl.integers import Entries, Integers
-from dealfl.learners.base import SparseVector, Work
+from dealfl.learners.base import Arrays, SparseVector
 from dealfl.learners.inputs import Labels, Matrix, as_matrix, dense_blocks, require_integer
+from dealfl.learners.limits import DataLimits
 from dealfl.learners.records import RowLearner
+from dealfl.learners.workloads import LABELLED, Workload, labelled_rows
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.statistics import Statistics
+from dealfl.work import Cycles, LearnerCycles, Work
 
 __all__ = ["NaiveBayes"]
 
@@ -41,6 +44,9 @@ class NaiveBayes(RowLearner):
     """
 
     name = "naive_bayes"
+    tasks = ("classification",)
+    cycles = LearnerCycles(Cycles(16.21, 334400), Cycles(17.08, 720700), Cycles(165.4, 642900))
+    workload = Workload(LABELLED, labelled_rows, 100, 20_000)
 
     def __init__(
         self,
@@ -72,11 +78,22 @@ class NaiveBayes(RowLearner):
         self._smoothing, self._clip = float(smoothing), clip
         self._model: tuple[Floats, Floats] | None = None
 
+    @classmethod
+    def settings_for(cls, data: DataLimits) -> dict[str, Any]:
+        """Return the arguments of a learner for data with these limits."""
+        domain = data.domain_for(cls.name)
+        return {
+            "n_features": domain.n_features,
+            "classes": data.classes,
+            "feature_bound": domain.span,
+            "offset": domain.lowest,
+        }
+
     @property
-    def settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, Any]:
         """The arguments that make an empty learner like this one."""
         return {
-            "n_features": self._features,
+            "n_features": self.n_features,
             "classes": self._labels.values.tolist(),
             "smoothing": self._smoothing,
             "feature_bound": self._grid.bound.tolist(),
@@ -86,8 +103,14 @@ class NaiveBayes(RowLearner):
         }
 
     @property
-    def _features(self) -> int:
+    def n_features(self) -> int:
+        """How many features a row has."""
         return len(self._grid.bound)
+
+    @property
+    def example_count(self) -> int:
+        """How many examples were learned."""
+        return int(self._state.whole("counts").low.sum())
 
     def learn(self, X: object, y: object) -> Statistics:
         """Add examples; return the statistics that were added."""
@@ -98,7 +121,7 @@ class NaiveBayes(RowLearner):
         return self._change(X, y, -1)
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
-        matrix = as_matrix(X, self._features)
+        matrix = as_matrix(X, self.n_features)
         codes = self._labels.encode(y, matrix.shape[0])
         counts = np.bincount(codes, minlength=len(self._labels))
         arrays = {
@@ -113,14 +136,14 @@ class NaiveBayes(RowLearner):
         return delta
 
     def _sums(self, X: Matrix, codes: Int64s) -> Int64s:
-        total = np.zeros((len(self._labels), self._features), dtype=np.int64)
+        total = np.zeros((len(self._labels), self.n_features), dtype=np.int64)
         if sparse.issparse(X) and not np.any(self._grid.offset):
             stored = np.asarray(X.data, dtype=np.float64)
             points = self._grid.quantise_stored(stored, X.indices, X.indptr, clip=self._clip)
             rows = np.repeat(codes, np.diff(X.indptr))
             np.add.at(total, (rows, X.indices), points)
             return total
-        for first, block in dense_blocks(X, max(1, _BLOCK_VALUES // self._features)):
+        for first, block in dense_blocks(X, max(1, _BLOCK_VALUES // self.n_features)):
             rows = self._grid.quantise(block, first, clip=self._clip)
             block_codes = codes[first : first + len(rows)]
             for code in np.unique(block_codes):
@@ -178,17 +201,26 @@ class NaiveBayes(RowLearner):
         """The logarithm of each feature's share in a class, one row a class."""
         return self._logarithms()[1].copy()
 
+    def derived_arrays(self) -> Arrays:
+        """Return classes, their counts, and the logarithms of shares."""
+        return {
+            "classes": self._labels.values,
+            "class_counts": self._state.whole("counts").low,
+            "log_priors": self.log_priors,
+            "log_probabilities": self.log_probabilities,
+        }
+
     def _joint(self, X: object) -> Floats:
-        matrix = as_matrix(X, self._features)
+        matrix = as_matrix(X, self.n_features)
         priors, features = self._logarithms()
         self._work = Work(
-            matrix.shape[0] * len(priors) * self._features, 8 * matrix.shape[0] * self._features
+            matrix.shape[0] * len(priors) * self.n_features, 8 * matrix.shape[0] * self.n_features
         )
         if sparse.issparse(matrix) and not np.any(self._grid.offset):
             require_finite(np.asarray(matrix.data, dtype=np.float64)[None, :])
             return np.asarray(matrix @ features.T + priors)
         joint = np.empty((matrix.shape[0], len(priors)))
-        for first, block in dense_blocks(matrix, max(1, _BLOCK_VALUES // self._features)):
+        for first, block in dense_blocks(matrix, max(1, _BLOCK_VALUES // self.n_features)):
             require_finite(block, first)
             joint[first : first + len(block)] = (block - self._grid.offset) @ features.T + priors
         return joint
@@ -217,7 +249,7 @@ class NaiveBayes(RowLearner):
         if not len(held):
             return np.empty(0, dtype=np.int64), np.empty(0)
         priors, features = self._logarithms()
-        width = 1 + self._features
+        width = 1 + self.n_features
         table = np.column_stack([priors, features])[held]
         places = held[:, None] * width + np.arange(width)
         return places.ravel(), table.ravel()

@@ -18,7 +18,7 @@ from dealfl.errors import BadInput, Impossible, NotLearned
 from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Entries, Integers
 from dealfl.learners import files
-from dealfl.learners.base import SparseVector, Work
+from dealfl.learners.base import Arrays, SparseVector
 from dealfl.learners.forest import PrefixForest
 from dealfl.learners.inputs import (
     Labels,
@@ -26,12 +26,15 @@ from dealfl.learners.inputs import (
     dense_blocks,
     require_integer,
 )
+from dealfl.learners.limits import DataLimits
 from dealfl.learners.records import RowLearner
 from dealfl.learners.signatures import Signatures
 from dealfl.learners.slab import Slab, as_ids
 from dealfl.learners.votes import commonest_nearest, winners
+from dealfl.learners.workloads import HIGHEST, LABELLED, Workload, labelled_rows
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.statistics import Statistics
+from dealfl.work import Cycles, LearnerCycles, Work
 
 __all__ = ["Neighbors"]
 
@@ -60,6 +63,9 @@ class Neighbors(RowLearner):
     """
 
     name = "neighbors"
+    tasks = ("classification",)
+    cycles = LearnerCycles(Cycles(0.259, 1269000), Cycles(15.2, 1247000), Cycles(0.4216, 7227000))
+    workload = Workload(LABELLED | {"offset": HIGHEST / 2}, labelled_rows, 10, 2_000)
 
     def __init__(
         self,
@@ -102,11 +108,22 @@ class Neighbors(RowLearner):
         self._slab = Slab(features)
         self._forest = PrefixForest(self._signatures.tables, self._signatures.bits)
 
+    @classmethod
+    def settings_for(cls, data: DataLimits) -> dict[str, Any]:
+        """Return the arguments of a learner for data with these limits."""
+        domain = data.domain_for(cls.name)
+        return {
+            "n_features": domain.n_features,
+            "classes": data.classes,
+            "feature_bound": domain.radius,
+            "offset": domain.centre,
+        }
+
     @property
-    def settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, Any]:
         """The arguments that make an empty learner like this one."""
         return {
-            "n_features": self._features,
+            "n_features": self.n_features,
             "classes": self._labels.values.tolist(),
             "k": self._k,
             "tables": self._signatures.tables,
@@ -121,8 +138,14 @@ class Neighbors(RowLearner):
         }
 
     @property
-    def _features(self) -> int:
+    def n_features(self) -> int:
+        """How many features a row has."""
         return len(self._grid.bound)
+
+    @property
+    def example_count(self) -> int:
+        """How many examples were learned, by anybody."""
+        return int(self._state.whole("counts").low.sum())
 
     def __len__(self) -> int:
         """Return how many examples are held here."""
@@ -154,12 +177,12 @@ class Neighbors(RowLearner):
     def _cost(self, rows: int) -> Work:
         planes = self._signatures.tables * self._signatures.bits
         counters = self._signatures.tables + 1
-        operations = rows * (self._features * planes + counters)
-        return Work(operations, rows * (8 * self._features + 2 * 8 * counters))
+        operations = rows * (self.n_features * planes + counters)
+        return Work(operations, rows * (8 * self.n_features + 2 * 8 * counters))
 
     def _quantised(self, X: object, *, clip: bool) -> NDArray[np.int32]:
-        matrix = as_matrix(X, self._features)
-        vectors = np.empty((matrix.shape[0], self._features), dtype=np.int32)
+        matrix = as_matrix(X, self.n_features)
+        vectors = np.empty((matrix.shape[0], self.n_features), dtype=np.int32)
         for first, block in dense_blocks(matrix, _BLOCK_ROWS):
             vectors[first : first + len(block)] = self._grid.quantise(block, first, clip=clip)
         return vectors
@@ -280,6 +303,19 @@ class Neighbors(RowLearner):
     def score_votes(self, X: object, y: object) -> float:
         """Return the share of rows whose class `predict_votes` finds."""
         return self._labels.share_right(self.predict_votes(X), y)
+
+    def derived_arrays(self) -> Arrays:
+        """Return classes, their counts, and the votes in each bucket that holds some."""
+        votes, classes = self._state.snapshot()["votes"], len(self._labels)
+        buckets, vote_bits = votes.indices // classes, self._signatures.vote_bits
+        return {
+            "classes": self._labels.values,
+            "class_counts": self._state.whole("counts").low,
+            "vote_table": buckets >> vote_bits,
+            "vote_bucket": buckets & ((1 << vote_bits) - 1),
+            "vote_class": votes.indices % classes,
+            "vote_count": votes.values.low,
+        }
 
     @property
     def federated(self) -> bool:

@@ -12,7 +12,7 @@ from dealfl.cells import Proposal, Storage
 from dealfl.errors import BadInput, Impossible, NotLearned, unknown_name
 from dealfl.fixedpoint import FixedPoint, require_finite
 from dealfl.integers import Entries, Integers
-from dealfl.learners.base import Work
+from dealfl.learners.base import Arrays
 from dealfl.learners.factors import SOLVERS, Factor, factorise, follows
 from dealfl.learners.gram import MAX_BITS, block_rows, exact_gram, packed, triangle
 from dealfl.learners.inputs import Matrix, as_matrix, dense_blocks, require_integer
@@ -20,6 +20,7 @@ from dealfl.learners.possible import require_products
 from dealfl.learners.records import RowLearner
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.statistics import Statistics
+from dealfl.work import Work
 
 __all__ = ["NormalEquations"]
 
@@ -74,8 +75,28 @@ class NormalEquations(RowLearner):
         """Return [1, X]ᵀ·targets in units of the grid, one column a target."""
 
     @property
-    def _features(self) -> int:
+    def n_features(self) -> int:
+        """How many features a row has."""
         return len(self._grid.bound)
+
+    @property
+    def example_count(self) -> int:
+        """How many examples were learned."""
+        return self._state.cells("moments").at(np.zeros(1, dtype=np.int64)).tolist()[0]
+
+    @property
+    @abstractmethod
+    def weights(self) -> Floats:
+        """The weights of the features, in original units."""
+
+    @property
+    @abstractmethod
+    def bias(self) -> float | Floats:
+        """What is added to every output."""
+
+    def derived_arrays(self) -> Arrays:
+        """Return weights and bias."""
+        return {"weights": self.weights, "bias": np.asarray(self.bias)}
 
     def learn(self, X: object, y: object) -> Statistics:
         """Add examples; return the statistics that were added."""
@@ -86,7 +107,7 @@ class NormalEquations(RowLearner):
         return self._change(X, y, -1)
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
-        matrix = as_matrix(X, self._features)
+        matrix = as_matrix(X, self.n_features)
         targets = self._target_columns(y, matrix.shape[0])
         moments, last = self._moments(matrix, targets)
         entries = Entries.of_dense(moments if sign > 0 else -moments)
@@ -107,8 +128,8 @@ class NormalEquations(RowLearner):
         for first, block in dense_blocks(X, block_rows(self._columns, bits)):
             rows = np.empty((len(block), self._columns), dtype=np.int64)
             rows[:, 0] = 1
-            rows[:, 1 : 1 + self._features] = self._grid.quantise(block, first, clip=self._clip)
-            rows[:, 1 + self._features :] = targets[first : first + len(block)]
+            rows[:, 1 : 1 + self.n_features] = self._grid.quantise(block, first, clip=self._clip)
+            rows[:, 1 + self.n_features :] = targets[first : first + len(block)]
             moments = exact_gram(rows, bits, wide=self._wide)
             total = moments if total is None else total + moments
         if total is None:
@@ -126,7 +147,7 @@ class NormalEquations(RowLearner):
         self._require_possible(self._state.whole("moments"), pairs=True)
 
     def _require_possible(self, moments: Integers, *, pairs: bool) -> None:
-        limits = [1, *[1 << self._grid.fraction_bits] * (self._features + self._targets)]
+        limits = [1, *[1 << self._grid.fraction_bits] * (self.n_features + self._targets)]
         require_products(moments, limits, pairs=pairs)
 
     # -- the model ------------------------------------------------------------------------------
@@ -134,14 +155,14 @@ class NormalEquations(RowLearner):
     @property
     def _design(self) -> slice:
         """The columns that have weights: with or without the constant one."""
-        return slice(0 if self._intercept else 1, 1 + self._features)
+        return slice(0 if self._intercept else 1, 1 + self.n_features)
 
     def _units(self) -> Floats:
         """Return grid points per unit for [1, features]: scaled features lie in [-1, 1]."""
-        return np.concatenate(([1.0], np.full(self._features, 2.0**self._grid.fraction_bits)))
+        return np.concatenate(([1.0], np.full(self.n_features, 2.0**self._grid.fraction_bits)))
 
     def _matrix(self, moments: Integers) -> Floats:
-        size = 1 + self._features
+        size = 1 + self.n_features
         left, right = triangle(size)
         units = self._units()
         values = moments[: len(left)].to_float() / (units[left] * units[right])
@@ -162,7 +183,7 @@ class NormalEquations(RowLearner):
             design = self._design
             right = (self._target_products(moments) / self._units()[:, None])[design]
             feature_units = np.ldexp(1.0, -self._grid.exponent.astype(np.int32))
-            weights = np.zeros((1 + self._features, right.shape[1]))
+            weights = np.zeros((1 + self.n_features, right.shape[1]))
             weights[design] = self._factor.solve(right)
             weights[1:] *= feature_units[:, None]
             self._weights = weights
@@ -170,8 +191,8 @@ class NormalEquations(RowLearner):
 
     def _cross(self, moments: Integers, target: int) -> Floats:
         """Return the products of one target with [1, features]."""
-        start = packed(1 + self._features + target, 0)
-        return moments[start : start + 1 + self._features].to_float()
+        start = packed(1 + self.n_features + target, 0)
+        return moments[start : start + 1 + self.n_features].to_float()
 
     def _follow(self, rows: Int64s, sign: int, count: int) -> None:
         """Let the live factor follow a small batch, or drop it: it is made anew when needed."""
@@ -179,7 +200,7 @@ class NormalEquations(RowLearner):
         self._steps += count
         if self._factor is None or count == 0:
             return
-        size = 1 + self._features
+        size = 1 + self.n_features
         small = follows(self._solver, count, size) and self._steps <= _STEPS_BEFORE_REFRESH
         scaled = rows[:, :size][:, self._design] / self._units()[self._design] if small else rows
         if not small or not all(self._factor.update(row, sign) for row in scaled):
@@ -192,16 +213,13 @@ class NormalEquations(RowLearner):
         weights = self._solved().ravel()
         return np.arange(len(weights)), weights
 
-    def _count(self) -> int:
-        return self._state.cells("moments").at(np.zeros(1, dtype=np.int64)).tolist()[0]
-
     def _outputs(self, X: object) -> Floats:
         """Return the value of each target for each row."""
-        matrix = as_matrix(X, self._features)
+        matrix = as_matrix(X, self.n_features)
         weights = self._solved()
         outputs = np.empty((matrix.shape[0], weights.shape[1]))
         for first, block in dense_blocks(matrix, 4096):
             require_finite(block, first)
             outputs[first : first + len(block)] = block @ weights[1:] + weights[0]
-        self._work = Work(outputs.size * self._features, 8 * matrix.shape[0] * self._features)
+        self._work = Work(outputs.size * self.n_features, 8 * matrix.shape[0] * self.n_features)
         return outputs

@@ -7,6 +7,7 @@ ever met one of them. So only counts are kept, and a similarity is computed when
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,14 +16,17 @@ from scipy import sparse
 from dealfl.cells import DENSE_LIMIT, Cells, Proposal, Storage, in_memory
 from dealfl.errors import BadInput, Impossible, NotLearned
 from dealfl.integers import Entries, Integers
-from dealfl.learners.base import SparseVector, Work
+from dealfl.learners.base import Arrays, SparseVector
 from dealfl.learners.histories import as_histories, as_order, pairs_of, require_items
 from dealfl.learners.inputs import as_array, require_integer
+from dealfl.learners.limits import DataLimits
 from dealfl.learners.pairs import ReorderedPairs, items_of, pair_count, pair_number
 from dealfl.learners.ranking import Ranked, top_ratios, top_sums
 from dealfl.learners.records import HistoryLearner
+from dealfl.learners.workloads import N_ITEMS, Workload, histories
 from dealfl.schema import ArraySpec, Schema
 from dealfl.statistics import Statistics
+from dealfl.work import Cycles, LearnerCycles, Work
 
 __all__ = ["PersonalizedPageRank"]
 
@@ -46,6 +50,9 @@ class PersonalizedPageRank(HistoryLearner):
     """
 
     name = "personalized_pagerank"
+    tasks = ("recommendation",)
+    cycles = LearnerCycles(Cycles(167.2, 1069000), Cycles(1561, 5069000), Cycles(220, 1826000))
+    workload = Workload({"n_items": N_ITEMS}, histories, 2, 400)
 
     def __init__(
         self, n_items: int, item_order: ArrayLike | None = None, *, storage: Storage | None = None
@@ -75,8 +82,13 @@ class PersonalizedPageRank(HistoryLearner):
 
         return place
 
+    @classmethod
+    def settings_for(cls, data: DataLimits) -> dict[str, Any]:
+        """Return the arguments of a learner for data with these limits."""
+        return {"n_items": data.n_items}
+
     @property
-    def settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, Any]:
         """The arguments that make an empty learner like this one."""
         order = None if self._item_order is None else self._item_order.tolist()
         return {"n_items": self._items, "item_order": order}
@@ -230,6 +242,18 @@ class PersonalizedPageRank(HistoryLearner):
         if np.any(seen[1:] == seen[:-1]):
             raise BadInput(f"item {seen[:-1][seen[1:] == seen[:-1]][0]} is twice in the history")
         return seen
+
+    def derived_arrays(self) -> Arrays:
+        """Return the counts of items and of pairs that occur, and the similarity of each pair."""
+        items, pairs = self._state.whole("items").low, self._state.snapshot()["pairs"]
+        first, second = items_of(pairs.indices)
+        return {
+            "item_counts": items,
+            "pair_first": first,
+            "pair_second": second,
+            "pair_counts": pairs.values.low,
+            "pair_similarities": self._derived()[1],
+        }
 
     def _forget_model(self) -> None:
         self._partners = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dealfl.errors import NotLearned
-from dealfl.learners.base import Learner, Record, Work
+from dealfl.learners.base import Learner, Record
 from dealfl.statistics import Statistics
+from dealfl.work import Work
 
 __all__ = ["Histories", "HistoryLearner", "RowLearner", "Rows", "statistics_of"]
 
@@ -30,6 +31,11 @@ def statistics_of(
     """Return the statistics of records (of whole owners, where that matters), and the work."""
     learner = make()
     return learner.learn_records(records), learner.last_work
+
+
+class _Record(NamedTuple):
+    owner: bytes
+    body: bytes
 
 
 class Rows:
@@ -93,6 +99,11 @@ class RowLearner(Learner):
 
     whole_owners = False
 
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """How many features a row has."""
+
     @abstractmethod
     def learn(self, X: object, y: object) -> Statistics:
         """Add examples; return the statistics that were added."""
@@ -132,6 +143,12 @@ class RowLearner(Learner):
     def _examples_of(self, records: Sequence[Record]) -> tuple[Any, ...]:
         return Rows.table(records)
 
+    @classmethod
+    def records_of(cls, X: object, y: object) -> Sequence[Record]:
+        """Return each row as a record that nobody owns."""
+        rows = zip(X, y, strict=True)  # type: ignore[call-overload]
+        return [_Record(b"", Rows.encode(*row)) for row in rows]
+
 
 class HistoryLearner(Learner):
     """A learner whose examples are histories: sets of items, one row of a csr each."""
@@ -169,3 +186,10 @@ class HistoryLearner(Learner):
 
     def _examples_of(self, records: Sequence[Record]) -> tuple[Any, ...]:
         return (Histories.table(records, self.n_items),)
+
+    @classmethod
+    def records_of(cls, histories: sparse.csr_array) -> Sequence[Record]:
+        """Return each item as a record; each history is of another owner."""
+        owners, items = (places.tolist() for places in histories.nonzero())
+        pairs = zip(owners, items, strict=True)
+        return [_Record(b"%d" % owner, Histories.encode(item)) for owner, item in pairs]

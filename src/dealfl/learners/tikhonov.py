@@ -11,10 +11,20 @@ from dealfl.cells import Storage
 from dealfl.errors import BadInput, Impossible, NotLearned
 from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Integers
+from dealfl.learners.base import Arrays
 from dealfl.learners.gram import packed
 from dealfl.learners.inputs import Labels, as_vector, require_integer
+from dealfl.learners.limits import DataLimits
 from dealfl.learners.normal_equations import NormalEquations
+from dealfl.learners.workloads import (
+    LABELLED,
+    NUMBERED,
+    Workload,
+    labelled_rows,
+    numbered_rows,
+)
 from dealfl.schema import Setting
+from dealfl.work import Cycles, LearnerCycles
 
 __all__ = ["Tikhonov", "TikhonovClassifier"]
 
@@ -38,6 +48,9 @@ class Tikhonov(NormalEquations):
     """
 
     name = "tikhonov"
+    tasks = ("regression",)
+    cycles = LearnerCycles(Cycles(1.345, 591500), Cycles(1.404, 1134000), Cycles(6.923, 972000))
+    workload = Workload(NUMBERED, numbered_rows, 50, 10_000)
 
     def __init__(
         self,
@@ -61,11 +74,21 @@ class Tikhonov(NormalEquations):
             clip=clip, storage=storage,
         )  # fmt: skip
 
+    @classmethod
+    def settings_for(cls, data: DataLimits) -> dict[str, Any]:
+        """Return the arguments of a learner for data with these limits."""
+        domain = data.domain_for(cls.name)
+        return {
+            "n_features": domain.n_features,
+            "feature_bound": domain.magnitude,
+            "target_bound": data.target_bound,
+        }
+
     @property
-    def settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, Any]:
         """The arguments that make an empty learner like this one."""
         return {
-            "n_features": self._features,
+            "n_features": self.n_features,
             "penalty": self._penalty,
             "feature_bound": self._grid.bound.tolist(),
             "target_bound": float(self._target_grid.bound[0]),
@@ -118,6 +141,9 @@ class TikhonovClassifier(NormalEquations):
     """
 
     name = "tikhonov_classifier"
+    tasks = ("classification",)
+    cycles = LearnerCycles(Cycles(1.179, 672200), Cycles(1.154, 1262000), Cycles(4.411, 1250000))
+    workload = Workload(LABELLED, labelled_rows, 50, 10_000)
 
     def __init__(
         self,
@@ -144,11 +170,21 @@ class TikhonovClassifier(NormalEquations):
             clip=clip, storage=storage,
         )  # fmt: skip
 
+    @classmethod
+    def settings_for(cls, data: DataLimits) -> dict[str, Any]:
+        """Return the arguments of a learner for data with these limits."""
+        domain = data.domain_for(cls.name)
+        return {
+            "n_features": domain.n_features,
+            "classes": data.classes,
+            "feature_bound": domain.magnitude,
+        }
+
     @property
-    def settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, Any]:
         """The arguments that make an empty learner like this one."""
         return {
-            "n_features": self._features,
+            "n_features": self.n_features,
             "classes": self._labels.values.tolist(),
             "penalty": self._penalty,
             "feature_bound": self._grid.bound.tolist(),
@@ -169,6 +205,10 @@ class TikhonovClassifier(NormalEquations):
         """What is added to the output of each class."""
         bias: Floats = self._solved()[0].copy()
         return bias
+
+    def derived_arrays(self) -> Arrays:
+        """Return classes, weights and bias."""
+        return {"classes": self._labels.values, **super().derived_arrays()}
 
     def predict(self, X: object) -> NDArray[Any]:
         """Return the class of each row; a class without examples is never predicted."""
@@ -196,7 +236,7 @@ class TikhonovClassifier(NormalEquations):
             raise Impossible(f"{int(counts[worst])} examples of the class {label}")
 
     def _require_one_class_each(self, moments: Integers) -> None:
-        first = 1 + self._features
+        first = 1 + self.n_features
         total = moments[self._row(0)]
         for target in range(1, self._targets):
             total = total + moments[self._row(target)]
@@ -210,8 +250,8 @@ class TikhonovClassifier(NormalEquations):
                 raise Impossible(f"an example of the class {self._labels.values[target]} is shared")
 
     def _row(self, target: int) -> slice:
-        start = packed(1 + self._features + target, 0)
-        return slice(start, start + 1 + self._features)
+        start = packed(1 + self.n_features + target, 0)
+        return slice(start, start + 1 + self.n_features)
 
     def _class_counts(self, moments: Integers) -> Floats:
         return np.array([self._cross(moments, target)[0] for target in range(self._targets)])

@@ -7,7 +7,6 @@
 """
 
 from dealfl.power.clocks import Clock, CpufreqClock, NoClock, SimulatedClock, cpufreq_clock
-from dealfl.power.cycles import CYCLES, Cycles, LearnerCycles, cycles_of
 from dealfl.power.energy import DeviceRound, Energy, EnergyModel
 from dealfl.power.frequency import (
     END,
@@ -37,7 +36,6 @@ from dealfl.power.spending import PhoneSpending, Spent, Training
 from dealfl.power.training_time import REFERENCE_HZ, TimeEstimate, TrainingTime
 
 __all__ = [
-    "CYCLES",
     "END",
     "FORGET",
     "GOVERNORS",
@@ -49,14 +47,12 @@ __all__ = [
     "Clock",
     "Cluster",
     "CpufreqClock",
-    "Cycles",
     "DeviceRound",
     "Energy",
     "EnergyModel",
     "Evidence",
     "FrequencyControl",
     "Governor",
-    "LearnerCycles",
     "NoClock",
     "OperatingPoint",
     "Phase",
@@ -73,7 +69,6 @@ __all__ = [
     "charge_per_cycle_c",
     "cpufreq_clock",
     "critical_point",
-    "cycles_of",
     "efficient_frontier",
     "governor",
     "load_phone",

@@ -9,10 +9,10 @@ load for which the clock is chosen, and slowing down pays only after it, or wher
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from dealfl.power.cycles import LearnerCycles
 from dealfl.power.energy import Energy, EnergyModel
 from dealfl.power.frequency import END, FORGET, LEARN, FrequencyControl
 from dealfl.power.hardware import BaseLoad, OperatingPoint, Phone
+from dealfl.work import LearnerCycles
 
 __all__ = ["PhoneSpending", "Spent", "Training"]
 
@@ -98,8 +98,10 @@ class PhoneSpending:
 
     Examples
     --------
-    >>> from dealfl.power import cycles_of, phone
-    >>> spending = PhoneSpending(phone("honor"), cycles_of("naive_bayes"))
+    >>> from dealfl.power import phone
+    >>> from dealfl.work import Cycles
+    >>> cycles = LearnerCycles(learn=Cycles(16.2, 334e3), forget=Cycles(17.1, 721e3))
+    >>> spending = PhoneSpending(phone("honor"), cycles)
     >>> spent = spending.of(Training(learned_operations=10**6, sent_bytes=10_000))
     >>> spent.wake_ups, spent.whole.charge_uah <= spent.fastest.charge_uah
     (1, True)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,7 @@ from dealfl.jobs.sources.columns import Bounded, Cells, Column, read_column
 from dealfl.jobs.sources.csv_source import CsvSource
 from dealfl.jobs.sources.source import source_of
 from dealfl.jobs.sources.tables import Chunk, Layout, chunks
-from dealfl.learners import Learner
+from dealfl.learners import RowLearner
 from dealfl.runs.rebuilding import plan_without_data
 
 __all__ = ["Block", "Inputs", "inputs_of", "placed"]
@@ -125,11 +124,10 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
 
 
-def inputs_of(learner: Learner, document: Document | None) -> Inputs:
+def inputs_of(learner: RowLearner, document: Document | None) -> Inputs:
     """Return what a model takes, as its job says; without one, as many numbers as features."""
     if document is None:
-        count: Any = learner.settings.get("n_features", 0)
-        return _numbers([(-_MOST, _MOST)] * count, None)
+        return _numbers([(-_MOST, _MOST)] * learner.n_features, None)
     made = plan_without_data(document)
     if made.learner != learner.name:
         raise BadInput(

@@ -46,7 +46,7 @@ class Model:
             "origin": self.origin,
             "learner": self.learner.name,
             "settings": self.learner.settings,
-            "examples": examples_counted(self.learner),
+            "examples": self.learner.example_count,
             "digest": statistics.digest(),
             "round": self.about.round,
             "version": self.about.version,
@@ -55,16 +55,6 @@ class Model:
             "memory_bytes": statistics.nbytes,
             "stored_bytes": len(statistics.to_bytes()),
         }
-
-
-def examples_counted(learner: Learner) -> int | None:
-    """Return how many examples the statistics count; None where they do not tell."""
-    statistics = learner.statistics
-    if "moments" in statistics.arrays:
-        return statistics["moments"].to_dict().get(0, 0)
-    if "counts" in statistics.arrays:
-        return sum(statistics["counts"].to_dict().values())
-    return None
 
 
 def open_model(path: str | Path, job: str | Path | None = None) -> Model:

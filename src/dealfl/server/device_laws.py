@@ -12,16 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dealfl.errors import BadInput
-from dealfl.power import (
-    CYCLES,
-    PHONES,
-    LearnerCycles,
-    PhoneSpending,
-    Spent,
-    TimeEstimate,
-    Training,
-    TrainingTime,
-)
+from dealfl.power import PHONES, PhoneSpending, Spent, TimeEstimate, Training, TrainingTime
+from dealfl.work import LearnerCycles
 
 __all__ = [
     "DeviceLaws",
@@ -52,11 +44,10 @@ class DeviceLaws:
         return self.operations_per_example >= 0.0 and all(law.is_sound for law in laws)
 
 
-def laws_from_profile(device: str, learner: str) -> DeviceLaws | None:
-    """Return the laws of a known phone for a learner that was measured."""
-    if device not in PHONES or learner not in CYCLES:
+def laws_from_profile(device: str, cycles: LearnerCycles | None) -> DeviceLaws | None:
+    """Return the laws of a known phone for a learner whose cycles were measured."""
+    if device not in PHONES or cycles is None:
         return None
-    cycles: LearnerCycles = CYCLES[learner].of_worker
     spending = PhoneSpending(PHONES[device], cycles)
     few, many = (spending.of(Training(learned_operations=count)) for count in (1, _MANY_OPERATIONS))
     apart = cycles.learn.per_operation * (_MANY_OPERATIONS - 1)

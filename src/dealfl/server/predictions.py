@@ -13,8 +13,9 @@ from statistics import median
 
 import msgspec
 
+from dealfl.learners import Cycles, Learner, LearnerCycles
 from dealfl.messages import Update
-from dealfl.power import CYCLES, Cycles, LearnerCycles, TrainingTime
+from dealfl.power import TrainingTime
 from dealfl.server.device_laws import (
     DeviceLaws,
     current_law,
@@ -94,9 +95,9 @@ class Predictions:
 
     Examples
     --------
-    >>> from dealfl.server.tables import WorkerRow
+    >>> from dealfl.learners import NaiveBayes
     >>> honor = WorkerRow("w", waiting=10, device="honor")
-    >>> known = Predictions("naive_bayes")
+    >>> known = Predictions(NaiveBayes)
     >>> said = Update(job="j", worker="w", incarnation=1, sequence=1, round=1, delta=b"",
     ...               learned=10, operations=640, elapsed_s=0.004, energy_j=0.3)
     >>> for _ in range(20):
@@ -105,9 +106,10 @@ class Predictions:
     (0.004, 0.3)
     """
 
-    def __init__(self, learner: str) -> None:
-        self._learner = learner
-        self._cycles = CYCLES.get(learner, _ALIKE).of_worker
+    def __init__(self, learner: type[Learner]) -> None:
+        self._learner = learner.name
+        self._measured = learner.cycles.of_worker if learner.cycles else None
+        self._cycles = self._measured or _ALIKE
         self._clear()
 
     def _clear(self) -> None:
@@ -141,7 +143,7 @@ class Predictions:
         return prediction.energy_j if prediction and prediction.energy_j else row.last_energy_j
 
     def _new_outlook(self, device: str) -> _Outlook | None:
-        laws = self._laws.get(device) or laws_from_profile(device, self._learner)
+        laws = self._laws.get(device) or laws_from_profile(device, self._measured)
         if laws is None:
             return None
         return _Outlook(
@@ -175,7 +177,7 @@ class Predictions:
             weight = max(1.0 / self._evictions, _NEW_SHARE)
             self._evicted_share = running_mean(self._evicted_share, share, weight, at_least=_LITTLE)
         work = _cycles(self._cycles, per_example, update.learned, update.evicted)
-        laws = self._laws.pop(row.device, None) or laws_from_profile(row.device, self._learner)
+        laws = self._laws.pop(row.device, None) or laws_from_profile(row.device, self._measured)
         laws = laws or laws_from_report(work, update.elapsed_s)
         laws = improve(laws, work, update.elapsed_s, update.energy_j)
         rate = running_mean(laws.operations_per_example, per_example)

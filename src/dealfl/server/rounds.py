@@ -42,7 +42,7 @@ class Rounds:
         selector: Selector,
     ) -> None:
         self.terms = terms
-        self.predictions = Predictions(aggregation.total.name)
+        self.predictions = Predictions(type(aggregation.total))
         self._job, self._ledger = job, ledger
         self._aggregation, self._members, self._selector = aggregation, members, selector
         self.load()

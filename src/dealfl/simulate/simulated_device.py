@@ -9,7 +9,8 @@ from typing import Protocol
 
 import msgspec
 
-from dealfl.power import Energy, PhoneSpending, Spent, cycles_of
+from dealfl.learners import cycles_of
+from dealfl.power import Energy, PhoneSpending, Spent
 from dealfl.simulate.config import Faults, Fleet
 from dealfl.simulate.devices import Devices
 from dealfl.simulate.simulation import Draws

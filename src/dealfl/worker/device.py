@@ -121,8 +121,8 @@ class Meter(Protocol):
 class PhoneMeter:
     """Models what each training costs a phone, and adds up what was spent.
 
-    >>> from dealfl.learners import Work
-    >>> from dealfl.power import cycles_of, phone
+    >>> from dealfl.learners import Work, cycles_of
+    >>> from dealfl.power import phone
     >>> meter = PhoneMeter(PhoneSpending(phone("honor"), cycles_of("naive_bayes")))
     >>> cost = meter.cost(Done(learned=Work(10**6, 0), sent_bytes=10_000))
     >>> cost.source, cost.energy_j == meter.spent.whole.total_j

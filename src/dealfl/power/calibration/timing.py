@@ -1,31 +1,23 @@
-"""How long the real learners take on this machine: timed, fitted, and tested on other sizes.
-
-Learning is timed on a model that holds little, forgetting on one that holds as much as is ever
-timed: what a model holds is what it must look through to forget. A worker holds no model while it
-trains: it reads records and computes what they add or take back, which is timed as well.
-"""
+"""How long learners take on this machine: timed, fitted, and tested on other sizes."""
 
 import json
 import os
 import platform
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
+from typing import Protocol
 
 import numpy as np
 
 from dealfl.atomic_files import replace_file
-from dealfl.learners import Histories, Rows, statistics_of
-from dealfl.power import REFERENCE_HZ, TrainingTime
-from dealfl.power.identification import TimedTraining, identified, relative_errors
-from dealfl.report.subjects import SUBJECTS, Batch, Subject
-from dealfl.worker import Record
+from dealfl.power.calibration.identification import TimedTraining, identified, relative_errors
+from dealfl.power.training_time import REFERENCE_HZ, TrainingTime
 
 __all__ = [
-    "ASKED_ERROR", "FULL", "QUICK", "SUBJECTS", "Calibration", "Effort", "Fit", "Point", "Subject",
-    "calibrated", "clock_hz", "fitted",
+    "ASKED_ERROR", "FULL", "QUICK", "Calibration", "Effort", "Fit", "Point", "TimedLearner",
+    "calibrate", "clock_hz", "fit_law",
 ]  # fmt: skip
 
 ASKED_ERROR = 0.10  # median relative error on sizes that were not fitted
@@ -124,40 +116,56 @@ class Calibration:
         replace_file(path, json.dumps(self.as_dict(), indent=2) + "\n")
 
 
-def calibrated(
+Call = Callable[[int], tuple[int, float]]  # of one of the sizes: operations, and the time
+
+
+class TimedLearner(Protocol):
+    """A learner that can be timed on batches of any size."""
+
+    @property
+    def name(self) -> str:
+        """The learner's name."""
+
+    @property
+    def actions(self) -> Sequence[str]:
+        """What it can be timed at: to learn, to forget, to train a worker."""
+
+    @property
+    def fewest(self) -> int:
+        """The smallest batch worth timing, in examples."""
+
+    @property
+    def most(self) -> int:
+        """The largest batch worth timing, in examples."""
+
+    def call(self, action: str, sizes: Sequence[int]) -> Call:
+        """Return what does an action with one of the sizes, and times it."""
+
+
+def calibrate(
+    learners: Sequence[TimedLearner],
     effort: Effort,
     *,
     frequency_hz: float | None = None,
     memory_kept: bool = False,
     progress: Callable[[str], None],
 ) -> Calibration:
-    """Time every learner of the paper on this machine and return what was found."""
+    """Time learners on this machine and return the laws that fit."""
     fits: list[Fit] = []
-    for number, subject in enumerate(SUBJECTS, 1):
-        progress(f"{number}/{len(SUBJECTS)} {subject.learner}")
-        fits += [
-            fitted(subject, effort, action=action, frequency_hz=frequency_hz) for action in _CALLS
-        ]
+    for number, learner in enumerate(learners, 1):
+        progress(f"{number}/{len(learners)} {learner.name}")
+        fits += [fit_law(learner, effort, each, frequency_hz) for each in learner.actions]
     return Calibration(tuple(fits), frequency_hz, memory_kept)
 
 
-def fitted(
-    subject: Subject,
-    effort: Effort,
-    *,
-    action: str = "learn",
-    frequency_hz: float | None = None,
-    clock: Callable[[], float] = time.process_time,
+def fit_law(
+    learner: TimedLearner, effort: Effort, action: str = "learn", frequency_hz: float | None = None
 ) -> Fit:
-    """Time a learner as it learns or forgets, or a worker; fit every other size, try the rest.
-
-    The clock counts the processor's time: what else runs here stretches long trainings only.
-    """
-    clock_hz = frequency_hz or REFERENCE_HZ
-    sizes = np.geomspace(subject.fewest, subject.most, effort.sizes).round().astype(int).tolist()
-    call = _CALLS[action](subject, sizes, clock)
+    """Time one action of a learner; fit every other size, and try the law on the rest."""
+    sizes = np.geomspace(learner.fewest, learner.most, effort.sizes).round().astype(int).tolist()
+    call = learner.call(action, sizes)
     timed = [
-        TimedTraining(operations, elapsed_s, frequency_hz=clock_hz)
+        TimedTraining(operations, elapsed_s, frequency_hz=frequency_hz or REFERENCE_HZ)
         for operations, elapsed_s in _medians(call, len(sizes), effort.repeats)
     ]
     law = identified(timed[::2])
@@ -166,67 +174,7 @@ def fitted(
         Point(size, int(one.operations), one.elapsed_s, error, held_out=bool(place % 2))
         for place, (size, one, error) in enumerate(zip(sizes, timed, errors, strict=True))
     )
-    return Fit(subject.learner, law, points, action)
-
-
-Call = Callable[[int], tuple[int, float]]  # of one of the sizes: operations, and the time
-
-
-def _learning(subject: Subject, sizes: Sequence[int], clock: Callable[[], float]) -> Call:
-    generator = np.random.default_rng(0)
-    batches = [subject.batch(generator, size) for size in sizes]
-
-    def learn(place: int) -> tuple[int, float]:
-        model = subject.made()
-        model.learn(*batches[0])  # a worker's model is in memory before it trains
-        start = clock()
-        model.learn(*batches[place])
-        return model.last_work.operations, clock() - start
-
-    return learn
-
-
-def _forgetting(subject: Subject, sizes: Sequence[int], clock: Callable[[], float]) -> Call:
-    held = subject.batch(np.random.default_rng(0), sizes[-1])
-    model = subject.made()
-    model.learn(*held)
-
-    def forget(place: int) -> tuple[int, float]:
-        batch = tuple(part[: sizes[place]] for part in held)
-        start = clock()
-        model.forget(*batch)
-        elapsed_s = clock() - start
-        operations = model.last_work.operations
-        model.learn(*batch)
-        return operations, elapsed_s
-
-    return forget
-
-
-def _training(subject: Subject, sizes: Sequence[int], clock: Callable[[], float]) -> Call:
-    generator = np.random.default_rng(0)
-    batches = [_records(subject.batch(generator, size)) for size in sizes]
-
-    def train(place: int) -> tuple[int, float]:
-        start = clock()
-        _, work = statistics_of(subject.made, batches[place])
-        return work.operations, clock() - start
-
-    return train
-
-
-def _records(batch: Batch) -> list[Record]:
-    """Return a batch as a worker's journal has it; each history is of another owner."""
-    if len(batch) == 1:
-        histories = batch[0].tocoo()
-        pairs = zip(histories.row.tolist(), histories.col.tolist(), strict=True)
-        rows = [(b"%d" % owner, Histories.encode(item)) for owner, item in pairs]
-    else:
-        rows = [(b"", Rows.encode(*pair)) for pair in zip(*batch, strict=True)]
-    return [Record(number, *row) for number, row in enumerate(rows)]
-
-
-_CALLS = {"learn": _learning, "forget": _forgetting, "train": _training}
+    return Fit(learner.name, law, points, action)
 
 
 def _medians(call: Call, sizes: int, repeats: int) -> list[tuple[int, float]]:

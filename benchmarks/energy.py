@@ -11,6 +11,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -20,6 +21,7 @@ from dealfl.learners import cycles_of
 from dealfl.power import (
     GOVERNORS,
     PHONES,
+    SPEED_BAND,
     BaseLoad,
     Energy,
     EnergyModel,
@@ -33,7 +35,6 @@ from dealfl.power import (
     efficient_frontier,
     governor,
     saving,
-    speed_band,
     under_control,
     under_governor,
 )
@@ -191,17 +192,16 @@ def control_steps() -> Callable[[int], object]:
 def small_round(phone: Phone) -> dict[str, Any]:
     """Return a small round's compute, with its band, beside what the radio adds."""
     compute = []
-    for one in speed_band(phone):
-        model = EnergyModel(one)
+    for factor in (1 / SPEED_BAND, 1.0, SPEED_BAND):
+        model = EnergyModel(replace(phone, cycle_factor=phone.cycle_factor * factor))
         cycles = model.cycles(operations=10**7, cycles_per_operation=1.0)
-        spent = model.round(cycles, one.fastest, wifi_active_s=0.1)
-        compute.append(spent.compute.charge_uah)
+        compute.append(model.compute(cycles, phone.fastest).charge_uah)
     return {
         "phone": phone.name,
         "operations": 10**7,
         "compute µAh (modelled)": compute[1],
         "band of a factor 3": f"{compute[0]:.3g} to {compute[2]:.3g}",
-        "radio µAh (0.1 s active, tail)": spent.radio.charge_uah,
+        "radio µAh (0.1 s active, tail)": EnergyModel(phone).transfer(active_s=0.1).charge_uah,
     }
 
 

@@ -31,14 +31,14 @@ def test_the_public_names_of_learners() -> None:
 
 def test_the_public_names_of_power() -> None:
     assert sorted(dealfl.power.__all__) == [
-        "BaseLoad", "Clock", "Cluster", "CpufreqClock", "DeviceRound", "END",
+        "BaseLoad", "Clock", "Cluster", "CpufreqClock", "END",
         "Energy", "EnergyModel", "Evidence", "FORGET", "FrequencyControl", "GOVERNORS", "Governor",
         "LEARN", "NoClock", "OperatingPoint", "PHONES", "Phase", "Phone",
         "PhoneSpending", "Quality", "REFERENCE_HZ", "SPEED_BAND", "Setting", "SimulatedClock",
         "Spent", "TimeEstimate",
         "Training", "TrainingTime", "at_point", "charge_per_cycle_c", "cpufreq_clock",
         "critical_point", "efficient_frontier", "governor", "load_phone", "phone",
-        "saving", "speed_band", "under_control", "under_governor",
+        "saving", "under_control", "under_governor",
     ]  # fmt: skip
 
 

@@ -12,7 +12,6 @@ from dealfl.power import (
     PhoneSpending,
     Spent,
     Training,
-    speed_band,
 )
 
 PLAIN = LearnerCycles(Cycles(2.0), Cycles(10.0))
@@ -137,7 +136,10 @@ def test_training_from_scratch_is_priced_at_the_fastest_clock() -> None:
 
 def test_the_band_of_the_declared_factor_moves_computing_and_not_the_radio() -> None:
     training = Training(learned_operations=10**9, sent_bytes=10**5)
-    fast, declared, slow = (PhoneSpending(one, PLAIN).of(training) for one in speed_band(HONOR))
+    fast, declared, slow = (
+        PhoneSpending(replace(HONOR, cycle_factor=HONOR.cycle_factor * factor), PLAIN).of(training)
+        for factor in (1 / 3, 1, 3)
+    )
     assert slow.compute.total_j == pytest.approx(3 * declared.compute.total_j)
     assert fast.compute.total_j == pytest.approx(declared.compute.total_j / 3)
     assert slow.radio.total_j == declared.radio.total_j == fast.radio.total_j

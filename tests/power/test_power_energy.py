@@ -149,13 +149,13 @@ def test_active_wifi_is_charged_once_when_it_is_the_base_load_too() -> None:
     assert model.transfer(0.1, BaseLoad.WIFI) == model.transfer(0.1, BaseLoad.AWAKE)
 
 
-def test_a_round_shows_compute_alone_beside_the_whole_device() -> None:
+def test_on_a_small_round_the_radio_costs_far_more_than_computing() -> None:
     honor = phone("honor")
-    spent = EnergyModel(honor).round(1e6, honor.fastest, wifi_active_s=0.05, pages_in=2)
-    assert spent.whole == spent.compute + spent.radio
-    assert spent.compute.wifi_tail_j == 0.0
-    assert spent.radio.cpu_j == 0.0
-    assert spent.radio.charge_uah > 100 * spent.compute.cpu_j / (3.82 * 0.0036)
+    model = EnergyModel(honor)
+    compute, radio = model.compute(1e6, honor.fastest, pages_in=2), model.transfer(0.05)
+    assert compute.wifi_tail_j == 0.0
+    assert radio.cpu_j == 0.0
+    assert radio.charge_uah > 100 * compute.cpu_j / (3.82 * 0.0036)
 
 
 def test_waiting_costs_the_base_load_and_nothing_else() -> None:

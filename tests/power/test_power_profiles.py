@@ -1,14 +1,14 @@
 """Phones: what the paper's table says of them, and what is refused in a user's file."""
 
 import re
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
 
 import dealfl.power
 from dealfl.errors import BadInput, OutOfBounds, UnknownName
-from dealfl.power import PHONES, BaseLoad, Phone, Quality, load_phone, phone, speed_band
+from dealfl.power import PHONES, BaseLoad, Phone, Quality, load_phone, phone
 
 SHIPPED = Path(dealfl.power.__file__).parent / "phones"
 
@@ -136,13 +136,6 @@ def test_base_loads_add_up() -> None:
     honor = phone("honor")
     base_ma = [round(honor.base_a(base) * 1e3, 6) for base in BaseLoad]
     assert base_ma == [43, 43 + 128, 43 + 114, 43 + 128 + 114]
-
-
-def test_the_speed_band_is_a_factor_of_three_both_ways() -> None:
-    fast, declared, slow = speed_band(phone("zte"))
-    assert slow.cycle_factor / declared.cycle_factor == pytest.approx(3)
-    assert declared.cycle_factor / fast.cycle_factor == pytest.approx(3)
-    assert replace(slow, cycle_factor=declared.cycle_factor) == declared
 
 
 def test_phones_can_not_be_changed() -> None:

@@ -7,7 +7,7 @@
 """
 
 from dealfl.power.clocks import Clock, CpufreqClock, NoClock, SimulatedClock, cpufreq_clock
-from dealfl.power.energy import DeviceRound, Energy, EnergyModel
+from dealfl.power.energy import Energy, EnergyModel
 from dealfl.power.frequency import (
     END,
     FORGET,
@@ -28,7 +28,6 @@ from dealfl.power.hardware import (
     OperatingPoint,
     Phone,
     Quality,
-    speed_band,
 )
 from dealfl.power.profiles import PHONES, load_phone, phone
 from dealfl.power.replay import Phase, at_point, under_control, under_governor
@@ -47,7 +46,6 @@ __all__ = [
     "Clock",
     "Cluster",
     "CpufreqClock",
-    "DeviceRound",
     "Energy",
     "EnergyModel",
     "Evidence",
@@ -74,7 +72,6 @@ __all__ = [
     "load_phone",
     "phone",
     "saving",
-    "speed_band",
     "under_control",
     "under_governor",
 ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from dealfl.errors import OutOfBounds
 from dealfl.power.hardware import BaseLoad, OperatingPoint, Phone
 
-__all__ = ["DeviceRound", "Energy", "EnergyModel"]
+__all__ = ["Energy", "EnergyModel"]
 
 _COULOMBS_PER_UAH = 3.6e-3
 
@@ -51,19 +51,6 @@ _CAUSES = tuple(name.removesuffix("_j") for name in _SUMMED if name.endswith("_j
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceRound:
-    """One round on a device: computing alone, beside what talking to the server costs."""
-
-    compute: Energy
-    radio: Energy
-
-    @property
-    def whole(self) -> Energy:
-        """All that the round drew from the battery."""
-        return self.compute + self.radio
-
-
-@dataclass(frozen=True, slots=True)
 class EnergyModel:
     """The energy model of one phone.
 
@@ -73,8 +60,9 @@ class EnergyModel:
     >>> honor = phone("honor")
     >>> model = EnergyModel(honor)
     >>> cycles = model.cycles(operations=10**6, cycles_per_operation=2.0)
-    >>> spent = model.round(cycles, honor.fastest, wifi_active_s=0.1)
-    >>> round(spent.compute.charge_uah, 3), round(spent.whole.charge_uah, 3)
+    >>> compute = model.compute(cycles, honor.fastest)
+    >>> whole = compute + model.transfer(active_s=0.1)
+    >>> round(compute.charge_uah, 3), round(whole.charge_uah, 3)
     (0.112, 13.751)
     """
 
@@ -137,20 +125,6 @@ class EnergyModel:
         drawn["wifi_active"] = wifi.active_a * active_s
         tail_s = min(wifi.tail_s, next_s) if active_s else 0.0
         return self._drawn(active_s, wifi_tail=wifi.active_a * tail_s, **drawn)
-
-    def round(
-        self,
-        cycles: float,
-        point: OperatingPoint,
-        base: BaseLoad = BaseLoad.AWAKE,
-        *,
-        wifi_active_s: float = 0.0,
-        pages_in: int = 0,
-        pages_out: int = 0,
-    ) -> DeviceRound:
-        """Return what one round costs: the model fetched and the update sent in one burst."""
-        compute = self.compute(cycles, point, base, pages_in=pages_in, pages_out=pages_out)
-        return DeviceRound(compute, self.transfer(wifi_active_s, base))
 
     def _base_c(self, elapsed_s: float, base: BaseLoad) -> dict[str, float]:
         phone = self.phone

@@ -1,7 +1,7 @@
 """What a phone draws from its battery: records in SI units, as the energy model reads them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
 
@@ -9,10 +9,10 @@ from dealfl.errors import OutOfBounds
 
 __all__ = [
     "SPEED_BAND", "BaseLoad", "Battery", "Cluster", "Evidence", "OperatingPoint", "Phone",
-    "Quality", "Storage", "Wifi", "speed_band",
+    "Quality", "Storage", "Wifi",
 ]  # fmt: skip
 
-SPEED_BAND = 3.0
+SPEED_BAND = 3.0  # the declared cycle factor may be wrong by this factor either way
 
 
 class Quality(StrEnum):
@@ -171,14 +171,3 @@ class Phone:
         wifi = self.wifi.active_a if base.wifi else 0.0
         screen = self.screen_a if base.screen else 0.0
         return self.awake_a + wifi + screen
-
-
-def speed_band(phone: Phone) -> tuple[Phone, Phone, Phone]:
-    """Return the phone three times as fast, as declared, and three times as slow.
-
-    >>> from dealfl.power import phone
-    >>> [one.cycle_factor for one in speed_band(phone("honor"))]
-    [1.0, 3.0, 9.0]
-    """
-    fast = replace(phone, cycle_factor=phone.cycle_factor / SPEED_BAND)
-    return fast, phone, replace(phone, cycle_factor=phone.cycle_factor * SPEED_BAND)

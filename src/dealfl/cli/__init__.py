@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from dealfl import __version__
 from dealfl.cli import (
@@ -35,13 +36,19 @@ examples:
 """
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that prints descriptions and examples as they are written."""
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - what argparse takes
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="dealfl",
         description="Federated learning for battery-powered devices whose models forget exactly.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"dealfl {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", title="commands", required=True)

@@ -37,7 +37,6 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="copy a run's ledger and journals",
         description="Copy ledgers and journals, with checksums, while others write.",
         epilog=_BACKUP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     backup.add_argument("source", metavar="RUN", help="a run folder, a ledger or a journal")
     backup.add_argument("--to", required=True, metavar="FOLDER", help="a new folder")
@@ -47,7 +46,6 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="put a backup back",
         description="Put a backup back, after checking that it is sound and not too new.",
         epilog=_RESTORE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     restore.add_argument("backup", metavar="BACKUP", help="what dealfl backup made")
     restore.add_argument("--to", required=True, metavar="RUN", help="a run folder, or a file")

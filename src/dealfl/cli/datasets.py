@@ -31,7 +31,6 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="list, fetch and check datasets",
         description="List the datasets of the catalog, fetch them, or check them.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_json(parser)
     parser.set_defaults(run=_list)

@@ -35,7 +35,6 @@ def add_parser(subparsers: "_Actions") -> None:
         help="list phones and show what their clocks cost",
         description="List the phones whose profiles are known, or show one of them.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_json(parser)
     parser.set_defaults(run=_list)

@@ -44,7 +44,6 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="make a job file for your own data",
         description="Make a job file for your own data, or list the keys that a job file has.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_subparsers(metavar="ACTION", title="actions", required=True)
     _add_init(actions.add_parser("init", help="look at a file and write a job for it"))
@@ -53,7 +52,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _add_init(parser: argparse.ArgumentParser) -> None:
-    parser.epilog, parser.formatter_class = _EPILOG, argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EPILOG
     add = parser.add_argument
     add("file", metavar="FILE", help="a CSV, LIBSVM or ratings file; packed is fine")
     add("--out", metavar="JOB.toml", help="where to write (the file's name, here)")

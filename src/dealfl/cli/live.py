@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 __all__ = ["LiveView", "PlainView", "ProgressLine", "view_for"]
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
-_TOLD_EVERY_S = 2.0
-_STILL_ALIVE_S = 8.0
 _SHOWN_EVERY_S = 0.1
 _CHANGED_EVERY_S = 0.2
 _LINE_EVERY_S = 5.0
@@ -31,44 +29,70 @@ def view_for(stream: TextIO, title: str) -> LiveView | PlainView:
     return PlainView(stream)
 
 
-class PlainView:
-    """Says in one line what is going on, every two seconds at most."""
+class ProgressLine:
+    """One line that changes on a terminal; elsewhere a line every few seconds."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock = stream, clock
-        self._next_s = 0.0
-        self._scheme = ""
-        self._told_round = -1
+        self._live = stream.isatty()
+        self._next_s = clock() + (_CHANGED_EVERY_S if self._live else _LINE_AFTER_S)
+        self._width = 0
+
+    def show_sweep(self, progress: SweepProgress) -> None:
+        """Show how far a sweep is, if it is time to."""
+        self.show(lambda: _describe(progress))
+
+    def show(self, make: Callable[[], str]) -> None:
+        """Show a text, if it is time to."""
+        now_s = self._clock()
+        if now_s < self._next_s:
+            return
+        self._next_s = now_s + (_CHANGED_EVERY_S if self._live else _LINE_EVERY_S)
+        text = make()
+        if self._live:
+            self._stream.write("\r" + text.ljust(self._width))
+            self._width = len(text)
+        else:
+            self._stream.write(text + "\n")
+        self._stream.flush()
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._width:
+            self._stream.write("\r" + " " * self._width + "\r")
+            self._stream.flush()
+
+
+class PlainView(ProgressLine):
+    """Shows a run as one line that changes, or as lines every few seconds."""
+
+    _scheme = ""
 
     def __enter__(self) -> PlainView:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave nothing behind."""
+        """Remove the line."""
+        self.clear()
 
     def start_scheme(self, scheme: str, place: int, of: int) -> None:
-        """Say whose turn it is."""
+        """Remember which scheme runs."""
         self._scheme = f"{scheme} ({place} of {of})"
-        self._next_s, self._told_round = self._clock() + _TOLD_EVERY_S, -1
 
     def show_progress(self, progress: Progress) -> None:
-        """Print how far it is, if it is time to and there is something new, or after a while."""
+        """Show how far it is, if it is time to."""
         from dealfl.report import format_energy, format_quality
 
-        now_s = self._clock()
-        new = progress.rounds != self._told_round or now_s >= self._next_s + _STILL_ALIVE_S
-        if now_s >= self._next_s and new:
-            self._next_s, self._told_round = now_s + _TOLD_EVERY_S, progress.rounds
-            energy = format_energy(progress.compute_j + progress.radio_j)
-            print(
+        self.show(
+            lambda: (
                 f"{self._scheme}: round {progress.rounds} of {progress.of_rounds}, "
-                f"quality {format_quality(progress.quality)}, {energy}",
-                file=self._stream,
-                flush=True,
+                f"quality {format_quality(progress.quality)}, "
+                f"{format_energy(progress.compute_j + progress.radio_j)}"
             )
+        )
 
     def finish_scheme(self, outcome: Outcome) -> None:
-        """Say nothing: the summary comes at the end."""
+        """Show nothing: the summary comes at the end."""
 
 
 class LiveView:
@@ -184,40 +208,6 @@ def sparkline(values: list[float], width: int = 32) -> str:
     low, high = min(shown), max(shown)
     span = (high - low) or 1.0
     return "".join(_BLOCKS[round((value - low) / span * (len(_BLOCKS) - 1))] for value in shown)
-
-
-class ProgressLine:
-    """One line that changes on a terminal; elsewhere a line every few seconds."""
-
-    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stream, self._clock = stream, clock
-        self._live = stream.isatty()
-        self._next_s = clock() + (_CHANGED_EVERY_S if self._live else _LINE_AFTER_S)
-        self._width = 0
-
-    def show_sweep(self, progress: SweepProgress) -> None:
-        """Show how far a sweep is, if it is time to."""
-        self.show(lambda: _describe(progress))
-
-    def show(self, make: Callable[[], str]) -> None:
-        """Show a text, if it is time to."""
-        now_s = self._clock()
-        if now_s < self._next_s:
-            return
-        self._next_s = now_s + (_CHANGED_EVERY_S if self._live else _LINE_EVERY_S)
-        text = make()
-        if self._live:
-            self._stream.write("\r" + text.ljust(self._width))
-            self._width = len(text)
-        else:
-            self._stream.write(text + "\n")
-        self._stream.flush()
-
-    def clear(self) -> None:
-        """Remove the line."""
-        if self._width:
-            self._stream.write("\r" + " " * self._width + "\r")
-            self._stream.flush()
 
 
 def _describe(progress: SweepProgress) -> str:

@@ -38,7 +38,6 @@ def add_measure(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="run a command and tell what it took",
         description="Run a command; tell its time, and its energy by the best meter that works.",
         epilog=_MEASURE_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--root", default="/sys", metavar="DIR", help="where sysfs is (/sys)")
     add_json(parser, default=argparse.SUPPRESS)
@@ -57,7 +56,6 @@ def add_calibrate(actions: "argparse._SubParsersAction[argparse.ArgumentParser]"
             "that were not fitted."
         ),
         epilog=_CALIBRATE_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--out", metavar="FILE", help="write the profile as JSON")
     parser.add_argument("--quick", action="store_true", help="fewer sizes, timed less often")

@@ -25,7 +25,6 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="serve a run's figures for Prometheus",
         description="Serve a run's figures for Prometheus until Ctrl-C, from its ledger.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "run_folder", nargs="?", default="", metavar="RUN",

@@ -5,7 +5,6 @@ import csv
 import dataclasses
 import io
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,14 +35,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="show, export and use a model",
         description="Show what a model is, export it, or predict with it.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_subparsers(metavar="ACTION", title="actions", required=True)
     info = actions.add_parser("info", help="learner, settings, digest and sizes")
     export = actions.add_parser("export", help="write it to a file, or to numpy arrays")
     predict = actions.add_parser("predict", help="predictions for a CSV")
     for action, run in ((info, _info), (export, _export), (predict, _predict)):
-        action.epilog, action.formatter_class = _EPILOG, argparse.RawDescriptionHelpFormatter
+        action.epilog = _EPILOG
         action.add_argument(
             "model", metavar="MODEL", help="a saved model, a run folder or a ledger"
         )
@@ -147,12 +145,14 @@ def _write(
     problems: Sequence[Any],
     columns: Sequence[str],
 ) -> None:
+    from dealfl.atomic_files import replace_file
+
     text = io.StringIO(newline="")
     table = csv.DictWriter(text, columns, lineterminator="\n")
     table.writeheader()
     table.writerows(rows)
     if arguments.out:
-        _replace(Path(arguments.out), text.getvalue())
+        replace_file(arguments.out, text.getvalue())
     if arguments.json:
         told = [dataclasses.asdict(problem) for problem in problems]
         kept = {"out": arguments.out} if arguments.out else {"predictions": rows}
@@ -164,16 +164,3 @@ def _write(
         print(text.getvalue(), end="")
     print_problems([f"{arguments.data}, {problem}" for problem in problems])
     sys.stdout.flush()
-
-
-def _replace(out: Path, text: str) -> None:
-    """Write a file as a whole or not at all."""
-    from dealfl.errors import BadInput
-
-    draft = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
-        draft.write_text(text, encoding="utf-8", newline="")
-        draft.replace(out)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise BadInput(f"{out} can not be written: {error.strerror}; give another --out") from error

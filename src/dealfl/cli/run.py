@@ -39,7 +39,6 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
             "one folder, with a page to look at."
         ),
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("job", nargs="?", type=Path, help="a job file (45 phones on digits)")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to (runs/NAME)")

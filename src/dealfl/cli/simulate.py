@@ -39,7 +39,6 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
             "a file: policies for whom to wake, against the best there could be."
         ),
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "fleet", metavar="FLEET.toml", help="the file that describes the fleet, or: selection"

@@ -33,7 +33,6 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="show how a run is doing",
         description="Show rounds, workers, updates, model and energy of a run, from its ledger.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "run_folder", nargs="?", default="", metavar="RUN",

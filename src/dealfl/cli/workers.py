@@ -31,7 +31,6 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="list, show and remove the workers of a run",
         description="List the workers of a run, show one of them, or take one out of the model.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_subparsers(metavar="ACTION", title="actions", required=True)
     every = actions.add_parser("list", help="all workers, with what they do and cost")

@@ -133,9 +133,10 @@ def test_a_failure_half_way_leaves_the_old_file(
     def fails(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr("dealfl.runs.backups._replace", fails)
-    with pytest.raises(OSError, match="no space left"):
-        restore(tmp_path / "copy", run, force=True)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", fails)
+        with pytest.raises(OSError, match="no space left"):
+            restore(tmp_path / "copy", run, force=True)
     assert open_model(run).info()["digest"] == before
     assert not [path for path in run.iterdir() if path.name.endswith(".part")]
     monkeypatch.setattr("dealfl.database.Database.backup", fails)

@@ -72,7 +72,7 @@ def test_nothing_of_anybody_s_examples_gets_in(tmp_path: Path) -> None:
     first, second, third = lines(tmp_path / "log.jsonl")
     assert first["figures"] == {"value2": 12}
     assert second["error"]["kind"] == "ValueError"
-    assert second["error"]["file"] == "test_json_logs.py"
+    assert second["error"]["file"] == Path(__file__).name
     assert third["figures"] == {"text": None}
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from dealfl.errors import BadInput
 from dealfl.jobs import Document
-from dealfl.jobs.sources.tables import Chunk
-from dealfl.jobs.sources.watching import watched
+from dealfl.jobs.sources import report_progress
 from dealfl.learners import Rows, Tikhonov
 from dealfl.simulate import fleet_of, run_fleet, split_examples
 from tests.jobs.foreign_files import DATA, JOB, houses, iris, plan, reading, refused, write
@@ -194,10 +193,10 @@ def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
 
 
 def test_reading_for_long_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    chunks = iter([Chunk([1], [["a"]])] * 4)
+    parts = iter([["a row"]] * 4)
     moments = iter([0.0, 1.0, 2.5, 2.5, 3.0, 9.0, 9.0])
     with caplog.at_level(logging.WARNING):
-        assert len(list(watched(chunks, Path("big.csv"), lambda: next(moments)))) == 4
+        assert len(list(report_progress(parts, Path("big.csv"), lambda: next(moments)))) == 4
     assert [record.message for record in caplog.records] == [
         "reading big.csv: 2 rows so far",
         "reading big.csv: 4 rows so far",

@@ -2,11 +2,11 @@
 
 from dealfl.jobs.job import Job, job_of, selection_of
 from dealfl.jobs.plan import Plan, plan_of
-from dealfl.jobs.sources.quarantine import Quarantine, Quarantined
-from dealfl.jobs.subject import Reading, Subject
+from dealfl.jobs.sources import Quarantine, Quarantined, Reading
+from dealfl.jobs.subject import SOURCES, Subject, read_source, read_subject
 from dealfl.settings import Document
 
 __all__ = [
-    "Document", "Job", "Plan", "Quarantine", "Quarantined", "Reading", "Subject", "job_of",
-    "plan_of", "selection_of",
+    "SOURCES", "Document", "Job", "Plan", "Quarantine", "Quarantined", "Reading", "Subject",
+    "job_of", "plan_of", "read_source", "read_subject", "selection_of",
 ]  # fmt: skip

@@ -9,8 +9,8 @@ from typing import Any
 from dealfl.features import FeatureMap, feature_map
 from dealfl.jobs.job import Job
 from dealfl.jobs.mapping import mapped_domain, read_features
-from dealfl.jobs.sources.source import subject_of
-from dealfl.jobs.subject import Reading, Subject
+from dealfl.jobs.sources import Reading
+from dealfl.jobs.subject import Subject, read_subject
 from dealfl.jobs.tuning import read_tuning
 from dealfl.learners import LEARNERS, Learner, settings_for
 from dealfl.settings import Document
@@ -41,7 +41,7 @@ class Plan:
 
 def plan_of(document: Document, job: Job) -> Plan:
     """Return the plan of a job file; BadInput names key, line and what would do."""
-    return plan_for(document, job, subject_of(document, job))
+    return plan_for(document, job, read_subject(document, job))
 
 
 def plan_for(document: Document, job: Job, subject: Subject) -> Plan:

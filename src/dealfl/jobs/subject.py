@@ -4,30 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
-from dealfl.datasets import CATALOG, Dataset, Examples, Task, load
-from dealfl.jobs.sources.owners import OwnerNames
-from dealfl.jobs.sources.quarantine import Quarantine
+from dealfl.datasets import CATALOG, Dataset, Task, load
+from dealfl.jobs.job import Job
+from dealfl.jobs.sources import CsvSource, LibsvmSource, Quarantine, RatingsSource, Reading
 from dealfl.learners import learners_for
+from dealfl.settings import Document, OneOf, read_variant
 
-__all__ = ["Reading", "Subject", "catalogued_subject"]
+__all__ = ["SOURCES", "Source", "Subject", "read_source", "read_subject"]
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Reading:
-    """Examples, the rows that could not be used, and the owners' names where they are known."""
-
-    examples: Examples
-    quarantine: Quarantine
-    owner_names: OwnerNames | None = None
-
-    def owner(self, example: int) -> str:
-        """Return whose example it is; an example that nobody owns stands for itself."""
-        owners = self.examples.owners
-        if owners is None:
-            return f"{example}"
-        number = int(owners[example])
-        return f"{number}" if self.owner_names is None else self.owner_names[number]
+Source = CsvSource | LibsvmSource | RatingsSource
+SOURCES: tuple[type[Source], ...] = (CsvSource, LibsvmSource, RatingsSource)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +24,6 @@ class Subject:
 
     `dataset` holds the limits of features and targets, from which learners take their settings;
     two subjects are equal if their `key` is: the same file in the same state, read the same way.
-
-    >>> catalogued_subject("digits").learners
-    ('tikhonov_classifier', 'naive_bayes', 'neighbors')
     """
 
     key: str
@@ -61,6 +46,41 @@ class Subject:
         return learners_for(self.task)
 
 
-def catalogued_subject(name: str) -> Subject:
-    """Return the subject of a dataset of the catalog."""
+def read_source(document: Document) -> Source:
+    """Return the section [source]; the file it names is not looked at."""
+    source: Source = read_variant(document, SOURCES, "source")
+    return source.settle(document) if isinstance(source, CsvSource) else source
+
+
+def read_subject(document: Document, job: Job) -> Subject:
+    """Return what a job learns from: either its dataset or its [source].
+
+    >>> digits = Document.parse("", "job.toml")
+    >>> read_subject(digits, Job(dataset="digits")).learners
+    ('tikhonov_classifier', 'naive_bayes', 'neighbors')
+    """
+    if "source" in document.tables and job.dataset:
+        raise document.error(
+            "job.dataset",
+            f"job.dataset is {job.dataset!r}, but there is a [source], too: leave out one of them",
+        )
+    if "source" in document.tables:
+        return _own_subject(document)
+    if not job.dataset:
+        raise document.error(
+            "job",
+            f"the key 'dataset' is missing in job; it takes {OneOf(CATALOG).takes}; or "
+            "describe a file of your own in a section [source] (dealfl job init FILE does)",
+        )
+    name = job.dataset
     return Subject(name, CATALOG[name], lambda: Reading(load(name), Quarantine(name)))
+
+
+def _own_subject(document: Document) -> Subject:
+    source = read_source(document)
+    path = document.folder / source.file
+    source.check(document, path)
+    state = path.stat()
+    table = document.tables["source"]
+    key = f"{path.resolve()} {state.st_mtime_ns} {state.st_size} {table}"
+    return Subject(key, source.describe(path), partial(source.read, path))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from dealfl.jobs import Document
-from dealfl.jobs.sources.columns import WordColumn, read_column
+from dealfl.jobs import Document, read_source
+from dealfl.jobs.sources import CsvSource
 from dealfl.learners import Arrays, RowLearner
 from dealfl.runs.models import Model, require_free
 
@@ -38,16 +37,10 @@ def arrays_of(model: Model) -> Arrays:
 
 def feature_names(document: Document | None) -> list[str]:
     """Return the names of the features that a job's [source] gives; a word's is column=word."""
-    if document is None or "features" in document.tables:
+    if document is None or "features" in document.tables or "source" not in document.tables:
         return []
-    source = document.tables.get("source", {})
-    columns = source.get("columns", {}) if isinstance(source, Mapping) else {}
-    names: list[str] = []
-    for name, table in columns.items():
-        column = read_column(document, name, table)
-        words = column.words if isinstance(column, WordColumn) else ()
-        names += [f"{name}={word}" for word in words] or [name]
-    return names
+    source = read_source(document)
+    return source.feature_names if isinstance(source, CsvSource) else []
 
 
 def save_arrays(model: Model, out: Path, *, force: bool = False) -> list[str]:

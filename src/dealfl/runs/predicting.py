@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
+from dealfl.datasets.readers import Block, DelimitedText, Layout, read_number
 from dealfl.errors import BadInput
-from dealfl.jobs import Document, Quarantined
-from dealfl.jobs.sources.columns import Bounded, Cells, Vocabulary
-from dealfl.jobs.sources.ratings_source import RatingsSource
-from dealfl.jobs.sources.sifting import Reader, read_texts
-from dealfl.jobs.sources.source import source_of
-from dealfl.jobs.sources.tables import Chunk, Layout
+from dealfl.features import FeatureMap
+from dealfl.jobs import Document, read_source
+from dealfl.jobs.sources import (
+    Bounded,
+    CsvSource,
+    OwnerNames,
+    Quarantined,
+    RatingsSource,
+    WordColumn,
+    sift,
+)
 from dealfl.learners import HistoryLearner, RowLearner
-from dealfl.runs.inputs import inputs_of, placed
 from dealfl.runs.models import Model
+from dealfl.runs.rebuilding import plan_without_data
 
 __all__ = ["Predicted", "Recommended", "predict", "recommend"]
 
-_LARGEST = float(2**53)
+_MOST = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +52,64 @@ class Recommended:
     score: float
 
 
+# -- rows ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """The columns a model takes, in the order of its features, and the map after them."""
+
+    columns: dict[str, Bounded | WordColumn]
+    named: bool
+    layout: Layout = field(default_factory=Layout)
+    feature_map: FeatureMap | None = None
+
+
 def predict(model: Model, path: Path) -> Iterator[Predicted]:
     """Yield a prediction for each row of a table."""
     learner = model.learner
     if not isinstance(learner, RowLearner):
         raise BadInput(f"a {learner.name} does not predict rows; it recommends items to owners")
     answer = learner.predict_federated if learner.federated else learner.predict
-    for block in inputs_of(learner, model.document).blocks(path):
-        values = answer(block.features).tolist() if len(block.good) else []
-        found = dict(zip(block.good.tolist(), values, strict=True))
-        for row, line in enumerate(block.lines):
-            yield Predicted(line, found.get(row), block.wrong.get(row))
+    inputs = _find_inputs(learner, model.document)
+    columns = inputs.columns
+    readers = {name: column.read for name, column in columns.items()}
+    for block, places in _read_blocks(path, inputs.layout, list(columns), inputs.named):
+        sifted = sift(block, readers, places)
+        rows = [Predicted(one.line, None, one) for one in sifted.bad]
+        if len(sifted.lines):
+            parts = [column.features(sifted.values[name]) for name, column in columns.items()]
+            features = np.hstack(parts)
+            if inputs.feature_map is not None:
+                features = inputs.feature_map.transform(features)
+            values = answer(features).tolist()
+            rows += map(Predicted, sifted.lines.tolist(), values)
+        yield from sorted(rows, key=lambda row: row.line)
 
 
-# -- recommendations ----------------------------------------------------------------------------
+def _find_inputs(learner: RowLearner, document: Document | None) -> _Inputs:
+    """Return what a model takes, as its job says; without one, as many numbers as features."""
+    if document is None:
+        return _Inputs(_number_columns([(-_MOST, _MOST)] * learner.n_features), named=False)
+    plan = plan_without_data(document)
+    if plan.learner != learner.name:
+        raise BadInput(
+            f"{document.name} is for a {plan.learner}, and the model is a {learner.name}"
+        )
+    source = read_source(document) if "source" in document.tables else None
+    if isinstance(source, CsvSource):
+        return _Inputs(dict(source.features), True, source.layout, plan.feature_map)
+    domain = plan.subject.dataset.domain
+    assert domain is not None, f"{plan.subject.name} has no domain"
+    limits = list(zip(domain.low, domain.high, strict=True))
+    return _Inputs(_number_columns(limits), named=False, feature_map=plan.feature_map)
+
+
+def _number_columns(limits: list[tuple[float, float]]) -> dict[str, Bounded | WordColumn]:
+    return {f"c{n}": Bounded(low=low, high=high) for n, (low, high) in enumerate(limits, 1)}
+
+
+# -- histories ----------------------------------------------------------------------------------
 
 
 def recommend(
@@ -67,98 +118,88 @@ def recommend(
     """Return up to `top` items for each owner of a file of histories, bad rows, and all rows."""
     if not isinstance(model.learner, HistoryLearner):
         raise BadInput(f"a {model.learner.name} recommends nothing; --top is for histories")
-    meetings = _Meetings.of(model.document, model.learner.n_items)
-    histories, wrong, rows = meetings.histories(path)
+    source, named = _find_source(model.document, model.learner.n_items)
+    histories, bad, rows = _read_histories(source, path, named)
     found = []
     for owner, history in histories.items():
         items, scores = model.learner.recommend(sorted(history), top)
         pairs = zip(items.tolist(), scores.tolist(), strict=True)
         for rank, (item, score) in enumerate(pairs, 1):
-            found.append(Recommended(owner, rank, meetings.label(item), score))
-    return found, wrong, rows
+            label = source.items[item] if source.items else item + source.first_item
+            found.append(Recommended(owner, rank, label, score))
+    return found, bad, rows
 
 
-@dataclass(frozen=True, slots=True)
-class _Meetings:
-    """How a file says who met what: the columns of a job's [source], or owner and item."""
+def _find_source(document: Document | None, n_items: int) -> tuple[RatingsSource, bool]:
+    """Return how a file says who met what, and whether a job names its columns."""
+    if document is not None and "source" in document.tables:
+        source = read_source(document)
+        if isinstance(source, RatingsSource):
+            if source.n_items != n_items:
+                raise BadInput(
+                    f"{document.name} has {source.n_items} items, and the model {n_items}; "
+                    "give the job of this model"
+                )
+            return source, True
+    return RatingsSource(file="", owner="owner", item="item", last_item=n_items - 1), False
 
-    source: RatingsSource
-    named: bool
 
-    @classmethod
-    def of(cls, document: Document | None, n_items: int) -> _Meetings:
-        if document is not None and "source" in document.tables:
-            source = source_of(document)
-            if isinstance(source, RatingsSource):
-                items = len(source.items) or source.last_item - source.first_item + 1
-                if items != n_items:
-                    raise BadInput(
-                        f"{document.name} has {items} items, and the model {n_items}; "
-                        "give the job of this model"
-                    )
-                return cls(source, named=True)
-        plain = RatingsSource(file="", owner="owner", item="item", last_item=n_items - 1)
-        return cls(plain, named=False)
+def _read_histories(
+    source: RatingsSource, path: Path, named: bool
+) -> tuple[dict[str, set[int]], list[Quarantined], int]:
+    names = OwnerNames()
+    readers = source.readers(names)
+    found: dict[str, set[int]] = {}
+    bad: list[Quarantined] = []
+    rows = 0
+    for block, places in _read_blocks(path, source.layout, list(readers), named):
+        rows += len(block)
+        sifted = sift(block, readers, places)
+        bad += sifted.bad
+        owners, items = sifted.values[source.owner], sifted.values[source.item].astype(np.int64)
+        liked = np.ones(len(items), dtype=bool)
+        if source.liked_from is not None:
+            liked = sifted.values[source.rating] >= source.liked_from
+        for owner, item, is_liked in zip(owners.tolist(), items.tolist(), liked, strict=True):
+            history = found.setdefault(names[owner], set())
+            if is_liked:
+                history.add(item)
+    return found, bad, rows
 
-    def label(self, item: int) -> Any:  # noqa: ANN401
-        """Return what a file calls an item."""
-        return self.source.items[item] if self.source.items else item + self.source.first_item
 
-    def histories(self, path: Path) -> tuple[dict[str, set[int]], list[Quarantined], int]:
-        """Return the items of each owner, the rows that can not be used, and how many there are."""
-        source = self.source
-        layout = Layout(source.delimiter, source.header, source.skip_lines, source.encoding)
-        readers = self._readers()
-        found: dict[str, set[int]] = {}
-        wrong: list[Quarantined] = []
-        rows = 0
-        for places, width, chunk in placed(path, layout, list(readers), self.named):
-            rows += len(chunk.rows)
-            wrong += self._take(found, chunk, dict(zip(readers, places, strict=True)), width)
-        return found, wrong, rows
+# -- columns, by their names or by their order --------------------------------------------------
 
-    def _readers(self) -> dict[str, Reader]:
-        source, written = self.source, Cells(self.source.decimal_comma)
-        last = float(source.last_item)
-        items = (
-            Vocabulary(source.items) if source.items else Bounded(low=source.first_item, high=last)
-        )
-        readers: dict[str, Reader] = {
-            source.owner: read_texts,
-            source.item: partial(items.read, written=written),
-        }
-        if source.rating:
-            anything = Bounded(low=-_LARGEST, high=_LARGEST)
-            readers[source.rating] = partial(anything.read, written=written)
-        return readers
 
-    def _take(
-        self, found: dict[str, set[int]], chunk: Chunk, places: dict[str, int], width: int
-    ) -> list[Quarantined]:
-        wrong = {
-            row: Quarantined(
-                chunk.lines[row], "", f"{len(cells)} cells, where {width} are expected"
-            )
-            for row, cells in enumerate(chunk.rows)
-            if len(cells) != width
-        }
-        rows = [[""] * width if row in wrong else cells for row, cells in enumerate(chunk.rows)]
-        values = {}
-        for name, reader in self._readers().items():
-            values[name], bad = reader([row[places[name]] for row in rows])
-            for row, reason in bad.items():
-                wrong.setdefault(row, Quarantined(chunk.lines[row], name, reason))
-        for row, owner in enumerate(values[self.source.owner].tolist()):
-            item = float(values[self.source.item][row])
-            if row not in wrong and item != np.floor(item):
-                wrong[row] = Quarantined(chunk.lines[row], self.source.item, "no whole number")
-            if row in wrong:
-                continue
-            history = found.setdefault(owner.strip(), set())
-            if self._liked(values, row):
-                history.add(int(item) - (0 if self.source.items else self.source.first_item))
-        return [wrong[row] for row in sorted(wrong)]
+def _read_blocks(
+    path: Path, layout: Layout, names: Sequence[str], named: bool
+) -> Iterator[tuple[Block, dict[str, int]]]:
+    """Yield blocks of rows with the places of the columns wanted."""
+    first = [cell.strip() for cell in DelimitedText(path, layout).read_first()]
+    if layout.header or len(first) == len(names):
+        places, headed = _find_places(path, first, names, named)
+    else:  # the columns of a file without names are called by their place
+        numbered = [f"c{place}" for place in range(1, len(first) + 1)]
+        places, headed = _find_places(path, numbered, names, named)[0], False
+    table = DelimitedText(path, replace(layout, header=headed))
+    for block in table.read_blocks(len(first)):
+        yield block, dict(zip(names, places, strict=True))
 
-    def _liked(self, values: dict[str, Any], row: int) -> bool:
-        least = self.source.liked_from
-        return least is None or float(values[self.source.rating][row]) >= least
+
+def _find_places(
+    path: Path, first: list[str], names: Sequence[str], named: bool
+) -> tuple[list[int], bool]:
+    """Return where the columns stand, and whether the first row names them."""
+    absent = [name for name in names if name not in first]
+    if not absent:
+        return [first.index(name) for name in names], True
+    if named and len(absent) < len(names):
+        raise BadInput(f"{path} has no column {absent[0]!r}; its columns: {', '.join(first)}")
+    if len(first) == len(names):
+        headed = not named and all(np.isnan(read_number(cell)) for cell in first)
+        return list(range(len(names))), headed
+    remedy = "name them in the first row" if named else "give the job file by --job to match names"
+    few = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+    raise BadInput(
+        f"{path} has {len(first)} columns, where {len(names)} are expected "
+        f"({few}); give those alone and in this order, or {remedy}"
+    )

@@ -5,14 +5,9 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from dealfl.errors import BadInput, Incompatible
-from dealfl.jobs import Document, Plan, Reading, Subject, job_of
+from dealfl.jobs import Document, Plan, Reading, Subject, job_of, read_source, read_subject
 from dealfl.jobs.plan import plan_for
-from dealfl.jobs.sources.columns import read_column
-from dealfl.jobs.sources.csv_source import CsvSource
-from dealfl.jobs.sources.source import source_of, subject_of
 from dealfl.learners import Learner, from_schema
 from dealfl.schema import Schema
 
@@ -23,12 +18,9 @@ def plan_without_data(document: Document) -> Plan:
     """Return the plan of a job whose data may lie elsewhere by now: it can not be read."""
     job = job_of(document)
     if "source" not in document.tables:
-        return plan_for(document, job, subject_of(document, job))
-    source = source_of(document)
-    if isinstance(source, CsvSource):
-        columns = tuple((n, read_column(document, n, t)) for n, t in source.columns.items())
-        source = replace(source, features=columns)
-    dataset = source.described(Path(source.file))
+        return plan_for(document, job, read_subject(document, job))
+    source = read_source(document)
+    dataset = source.describe(Path(source.file))
     return plan_for(document, job, Subject(dataset.name, dataset, partial(_unread, dataset.name)))
 
 

@@ -8,11 +8,10 @@ from types import MappingProxyType
 from typing import Any
 
 from dealfl.features import MAPS
-from dealfl.jobs import Job
+from dealfl.jobs import SOURCES, Job
 from dealfl.jobs.mapping import map_keys
 from dealfl.jobs.settings import Kind
-from dealfl.jobs.sources.columns import Bounded, WordColumn
-from dealfl.jobs.sources.source import SOURCES
+from dealfl.jobs.sources import Bounded, WordColumn
 from dealfl.jobs.tuning import learner_keys
 from dealfl.learners import LEARNERS
 from dealfl.server import RewardWeights

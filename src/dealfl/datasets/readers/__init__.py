@@ -10,7 +10,13 @@ from dealfl.datasets.readers.content import (
     read_lines,
     unpacked_name,
 )
-from dealfl.datasets.readers.delimited import Block, DelimitedText, Layout, read_number
+from dealfl.datasets.readers.delimited import (
+    Block,
+    DelimitedText,
+    Encoding,
+    Layout,
+    read_number,
+)
 from dealfl.datasets.readers.formats import Cifar, Columns, Libsvm, Table, TargetColumn
 from dealfl.datasets.readers.libsvm import SparseRows, read_finite, read_libsvm, read_pairs
 from dealfl.datasets.readers.ratings import Events, Histories, Interactions, RatingMatrix, Ratings
@@ -25,6 +31,7 @@ __all__ = [
     "Columns",
     "Content",
     "DelimitedText",
+    "Encoding",
     "Events",
     "Histories",
     "Interactions",

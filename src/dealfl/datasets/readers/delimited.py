@@ -7,28 +7,38 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Annotated, Any, Literal, TextIO
 
 import numpy as np
+from msgspec import Meta, Struct
 from numpy.typing import DTypeLike, NDArray
 
 from dealfl.datasets.readers.content import Content, open_text
 from dealfl.errors import BadInput
 
-__all__ = ["BLOCK_CHARACTERS", "Block", "DelimitedText", "Layout", "read_number"]
+__all__ = ["BLOCK_CHARACTERS", "Block", "DelimitedText", "Encoding", "Layout", "read_number"]
 
 BLOCK_CHARACTERS = 1 << 20
+Encoding = Annotated[
+    Literal["utf-8", "utf-16", "windows-1252"], Meta(description="text encoding of the file")
+]
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True, kw_only=True):
     """How the text of a table is laid out."""
 
-    delimiter: str = ","
-    header: bool = True
-    skip_lines: int = 0
-    encoding: str = "utf-8"
-    decimal_comma: bool = False
+    delimiter: Annotated[
+        str, Meta(min_length=1, max_length=1, description="character between two cells")
+    ] = ","
+    decimal_comma: Annotated[bool, Meta(description="numbers are written 1.234,5")] = False
+    header: Annotated[
+        bool, Meta(description="the first row names the columns; otherwise they are c1, c2, …")
+    ] = True
+    skip_lines: Annotated[
+        int,
+        Meta(ge=0, description="lines at the start of the file that are not part of the table"),
+    ] = 0
+    encoding: Encoding = "utf-8"
 
     def read_number(self, cell: str) -> float:
         """Return the number in a cell; nan if there is none.
@@ -37,6 +47,9 @@ class Layout:
         1234.5
         """
         return read_number(cell.replace(".", "").replace(",", ".") if self.decimal_comma else cell)
+
+
+_PLAIN = Layout()
 
 
 def read_number(cell: str) -> float:
@@ -129,7 +142,7 @@ class DelimitedText:
     """
 
     source: Path | Content
-    layout: Layout = Layout()
+    layout: Layout = _PLAIN
 
     def read_names(self) -> list[str]:
         """Return the names of the columns; c1, c2 … where the file does not name them."""

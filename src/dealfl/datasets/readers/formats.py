@@ -74,7 +74,7 @@ class Columns:
         return range(self.width) if self.keep is None else self.keep
 
     def _read_blocks(self, content: Content) -> Iterator[Block]:
-        layout = Layout(self.delimiter, header=False, skip_lines=self.skip_lines)
+        layout = Layout(delimiter=self.delimiter, header=False, skip_lines=self.skip_lines)
         return DelimitedText(content, layout).read_blocks(self.width)
 
     def _read_block(self, content: Content, block: Block) -> NDArray[Any]:

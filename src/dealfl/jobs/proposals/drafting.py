@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dealfl.datasets.readers import Block, Layout, read_libsvm, read_pairs
 from dealfl.errors import BadInput
 from dealfl.jobs.proposals.proposal import Roles, TableProposal, limits_of, propose_table
 from dealfl.jobs.proposals.survey import Found
-from dealfl.jobs.sources.columns import Bounded, Cells, WordColumn
-from dealfl.jobs.sources.libsvm_source import libsvm_chunks, pairs_of
-from dealfl.jobs.sources.watching import watched
+from dealfl.jobs.sources import Bounded, WordColumn, report_progress
 from dealfl.settings import toml_key, toml_value
 
 __all__ = [
@@ -148,18 +148,18 @@ def feature_lines(proposal: TableProposal) -> list[str]:
 def survey_libsvm(path: Path, encoding: str) -> tuple[Found, dict[int, tuple[float, float]]]:
     """Return what the labels are, and the lowest and highest value of each feature."""
     label, limits = Found("label"), dict[int, tuple[float, float]]()
-    for chunk in watched(libsvm_chunks(path, encoding), path):
-        good = []
-        for words in chunk.rows:
+    for block in report_progress(read_libsvm(path, encoding), path):
+        good = {}
+        for line, words in block:
             try:
-                pairs = pairs_of(words[1:])
+                indices, values = read_pairs(words[1:], sys.maxsize)
             except ValueError:
                 continue  # set aside when the file is read
-            good.append(words[0])
-            for index, value in pairs:
+            good[line] = words[:1]
+            for index, value in zip(indices, values, strict=True):
                 low, high = limits.get(index, (math.inf, -math.inf))
                 limits[index] = (min(low, value), max(high, value))
-        label.add(good, Cells())
+        label.add(Block(Layout(), 1, list(good), list(good.values())), 0)
     if not limits:
         raise BadInput(f"{path}: no row has a feature; a row is a label, then index:value pairs")
     return label, limits
@@ -178,7 +178,7 @@ def libsvm_lines(
     anything.words = {"0": None, "1": None}
     proposal = propose_table([label, anything], Roles(target=label.name), learner)
     lines = [
-        f"n_features = {max(limits)}",
+        f"n_features = {max(limits) + 1}",
         f"low = {toml_value(low)}      # of every feature, rounded up from what was seen;",
         f"high = {toml_value(high)}     # rows beyond are quarantined",
     ]

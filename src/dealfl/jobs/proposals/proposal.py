@@ -11,7 +11,7 @@ from dealfl.errors import BadInput
 from dealfl.jobs.lists import Label
 from dealfl.jobs.proposals.survey import Found
 from dealfl.jobs.settings import nearest
-from dealfl.jobs.sources.columns import Bounded, WordColumn
+from dealfl.jobs.sources import Bounded, WordColumn
 
 __all__ = [
     "Roles",

@@ -25,7 +25,6 @@ from dealfl.jobs.proposals.proposal import (
     require_known,
 )
 from dealfl.jobs.proposals.survey import Found, Sniffed, sniff, survey
-from dealfl.jobs.sources.columns import Cells
 from dealfl.settings import toml_value
 
 __all__ = ["Ask", "Start", "Wishes", "start"]
@@ -78,7 +77,7 @@ def start(path: Path, folder: Path, wishes: Wishes, ask: Ask) -> Start:
     )
     if wishes.format == "libsvm" or (sniffed.libsvm and not wishes.format):
         return _libsvm(path, folder, wishes, sniffed)
-    columns = survey(path, sniffed.layout, Cells(sniffed.decimal_comma))
+    columns = survey(path, sniffed.layout)
     if not any(column.values for column in columns):
         raise BadInput(f"{path} has names of columns, but no row with a value in it")
     require_known(wishes.roles, columns)
@@ -98,7 +97,7 @@ def _lines(path: Path, folder: Path, chosen: str, sniffed: Sniffed, roles: Roles
     if chosen != "libsvm":
         lines.append(f"delimiter = {toml_value(layout.delimiter)}")
         lines += [f"header = {toml_value(layout.header)}"] if not layout.header else []
-        lines += ["decimal_comma = true"] if sniffed.decimal_comma else []
+        lines += ["decimal_comma = true"] if layout.decimal_comma else []
         lines += [f"skip_lines = {layout.skip_lines}"] if layout.skip_lines else []
     if layout.encoding != "utf-8":
         lines.append(f"encoding = {toml_value(layout.encoding)}")

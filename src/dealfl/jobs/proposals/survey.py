@@ -7,6 +7,7 @@ import csv
 import math
 import re
 import statistics
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,12 +16,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dealfl.datasets.readers import (
+    Block,
+    DelimitedText,
+    Encoding,
+    Layout,
+    open_bytes,
+    read_lines,
+    read_number,
+    read_pairs,
+)
 from dealfl.errors import BadInput
-from dealfl.jobs.sources.cells import day_of, is_missing, number_of
-from dealfl.jobs.sources.columns import Cells
-from dealfl.jobs.sources.libsvm_source import pairs_of
-from dealfl.jobs.sources.tables import Layout, chunks, lines_of, names_of, opened
-from dealfl.jobs.sources.watching import watched
+from dealfl.jobs.sources import find_date, is_missing, report_progress
 
 __all__ = ["Found", "Sniffed", "sniff", "survey"]
 
@@ -38,7 +45,6 @@ class Sniffed:
     """What a file looks like."""
 
     layout: Layout
-    decimal_comma: bool
     libsvm: bool
 
 
@@ -47,21 +53,27 @@ def sniff(
 ) -> Sniffed:
     """Return how a file is laid out; what is given is taken as it is."""
     encoding = _encoding(path)
-    after = islice(lines_of(path, encoding), _LINES + skip_lines)
+    after = islice(read_lines(path, encoding), _LINES + skip_lines)
     lines = [line for number, line in after if number > skip_lines]
     if not lines:
         raise BadInput(f"{path} is empty: there is no row to look at")
     if not delimiter and _is_libsvm(lines):
-        return Sniffed(Layout(encoding=encoding, skip_lines=skip_lines), False, True)
+        return Sniffed(Layout(encoding=encoding, skip_lines=skip_lines), libsvm=True)
     chosen = delimiter or _delimiter(lines)
     rows = _rows(lines, chosen)
     named = _has_header(rows) if header is None else header
-    layout = Layout(chosen, named, skip_lines, encoding)
-    return Sniffed(layout, _has_decimal_comma(rows, chosen), False)
+    layout = Layout(
+        delimiter=chosen,
+        decimal_comma=_has_decimal_comma(rows, chosen),
+        header=named,
+        skip_lines=skip_lines,
+        encoding=encoding,
+    )
+    return Sniffed(layout, libsvm=False)
 
 
-def _encoding(path: Path) -> str:
-    with opened(path) as stream:
+def _encoding(path: Path) -> Encoding:
+    with open_bytes(path) as stream:
         head = stream.read(_BLOCK)
         if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return "utf-16"
@@ -69,9 +81,8 @@ def _encoding(path: Path) -> str:
             raise BadInput(
                 f"{path} is not a text: it holds zero bytes; save the table as CSV, and name that"
             )
-        decoders = {
-            name: codecs.getincrementaldecoder(name)() for name in ("utf-8", "windows-1252")
-        }
+        names: tuple[Encoding, ...] = ("utf-8", "windows-1252")
+        decoders = {name: codecs.getincrementaldecoder(name)() for name in names}
         while head:
             for name in list(decoders):
                 try:
@@ -91,7 +102,7 @@ def _is_libsvm(lines: list[str]) -> bool:
     for line in lines[:20]:
         words = line.partition("#")[0].split()
         try:
-            pairs += len(pairs_of(words[1:]))
+            pairs += len(read_pairs(words[1:], sys.maxsize)[0])
         except ValueError:
             return False
     return pairs > 0
@@ -128,7 +139,7 @@ def _has_header(rows: list[list[str]]) -> bool:
 
 def _is_value(cell: str) -> bool:
     text = cell.replace(",", ".")
-    return not is_missing(cell) and number_of(text) == number_of(text)
+    return not is_missing(cell) and not math.isnan(read_number(text))
 
 
 def _has_decimal_comma(rows: list[list[str]], delimiter: str) -> bool:
@@ -198,20 +209,22 @@ class Found:
         """The median of the first numbers seen."""
         return statistics.median(self.sample)
 
-    def add(self, cells: list[str], written: Cells) -> None:
-        """Look at more cells."""
+    def add(self, block: Block, column: int) -> None:
+        """Look at the cells of a column."""
+        cells = block.texts(column)
         self.rows += len(cells)
         if not self.overflown:
             met = dict.fromkeys(cells)
             present = (cell.strip() for cell in met if cell not in self.words)
             self.words.update(dict.fromkeys(text for text in present if not is_missing(text)))
             self.overflown = len(self.words) > _MOST_DISTINCT
-        values = written.numbers(cells)
+        values = block.numbers(column)
         finite = np.isfinite(values)
         if finite.any():
             self._numbers(values[finite])
         if not finite.all():
-            self._others([cells[place] for place in np.flatnonzero(~finite).tolist()], written)
+            others = [cells[place] for place in np.flatnonzero(~finite).tolist()]
+            self._others(others, block.layout)
 
     def _numbers(self, values: NDArray[np.float64]) -> None:
         self.numbers += len(values)
@@ -222,14 +235,14 @@ class Found:
         self.whole = self.whole and bool((values == np.floor(values)).all())
         self.sample += values[: _SAMPLE - len(self.sample)].tolist()
 
-    def _others(self, cells: list[str], written: Cells) -> None:
+    def _others(self, cells: list[str], layout: Layout) -> None:
         days: list[float] = []
         for cell, count in Counter(cells).items():
             if is_missing(cell):
                 self.missing += count
-            elif math.isinf(written.number(cell)):
+            elif math.isinf(layout.read_number(cell)):
                 self.infinite += count
-            elif not math.isnan(day := day_of(cell)):
+            elif not math.isnan(day := find_date(cell)):
                 days += [day] * count
             else:
                 self.texts += count
@@ -239,12 +252,11 @@ class Found:
         self.dates += len(days)
 
 
-def survey(path: Path, layout: Layout, written: Cells) -> list[Found]:
+def survey(path: Path, layout: Layout) -> list[Found]:
     """Return what is seen in each column; rows of another length are left out."""
-    columns = [Found(name) for name in names_of(path, layout)]
-    for chunk in watched(chunks(path, layout), path):
-        rows = [row for row in chunk.rows if len(row) == len(columns)]
-        if rows:
-            for column, cells in zip(columns, zip(*rows, strict=True), strict=True):
-                column.add(list(cells), written)
+    table = DelimitedText(path, layout)
+    columns = [Found(name) for name in table.read_names()]
+    for block in report_progress(table.read_blocks(len(columns)), path):
+        for place, column in enumerate(columns):
+            column.add(block, place)
     return columns

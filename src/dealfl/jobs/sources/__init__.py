@@ -1,1 +1,19 @@
-"""A user's own data: CSV, LIBSVM and ratings files, read as the section [source] fixes them."""
+"""A user's own data: CSV, LIBSVM and ratings files, read as the section [source] declares them."""
+
+from dealfl.jobs.sources.columns import Bounded, WordColumn, find_date, is_missing
+from dealfl.jobs.sources.csv_source import CsvSource
+from dealfl.jobs.sources.libsvm_source import LibsvmSource
+from dealfl.jobs.sources.ratings_source import RatingsSource
+from dealfl.jobs.sources.reading import (
+    OwnerNames,
+    Quarantine,
+    Quarantined,
+    Reading,
+    report_progress,
+    sift,
+)
+
+__all__ = [
+    "Bounded", "CsvSource", "LibsvmSource", "OwnerNames", "Quarantine", "Quarantined",
+    "RatingsSource", "Reading", "WordColumn", "find_date", "is_missing", "report_progress", "sift",
+]  # fmt: skip

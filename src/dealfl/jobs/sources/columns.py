@@ -1,57 +1,87 @@
-"""The columns of a user's file that are features, as the job file fixes them before training."""
+"""The columns of a user's file, as the job file fixes them before training: what a cell can be."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from datetime import UTC, datetime
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from dealfl.jobs.sources.cells import day_of, is_missing, number_of
+from dealfl.datasets.readers import Block
 from dealfl.settings import Document, Labels, Text, read_value
 
-__all__ = ["Bounded", "Cells", "Column", "Vocabulary", "WordColumn", "read_column"]
+__all__ = [
+    "Bounded", "Floats", "Reader", "Vocabulary", "WordColumn", "Wrong", "find_date", "find_moment",
+    "is_missing", "read_column", "read_moments",
+]  # fmt: skip
 
 Floats = NDArray[np.float64]
-Wrong = dict[int, str]  # what is wrong with which of the cells
+Wrong = dict[int, str]  # what is wrong with which of the rows
+Reader = Callable[[Block, int], tuple[NDArray[Any], Wrong]]
+"""Reads a column of a block: a value for each row, and what is wrong with some."""
+
+_MISSING = ("", "?", "na", "n/a", "nan", "null", "none")
+_LIKE_A_DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}")
+_DAY_S = 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
-    """How the numbers of a file are written."""
-
-    decimal_comma: bool = False
-
-    def number(self, cell: str) -> float:
-        """Return the number in a cell; nan if there is none."""
-        return number_of(cell.replace(".", "").replace(",", ".") if self.decimal_comma else cell)
-
-    def numbers(self, cells: list[str]) -> Floats:
-        """Return the number in each cell."""
-        try:
-            if not self.decimal_comma and "_" not in "".join(cells):
-                return np.array(list(map(float, cells)), dtype=np.float64)
-        except ValueError:
-            pass  # some cell is no number: look at each that differs
-        known = {cell: self.number(cell) for cell in set(cells)}
-        return np.array([known[cell] for cell in cells], dtype=np.float64)
+# -- cells --------------------------------------------------------------------------------------
 
 
-class Column(Protocol):
-    """A column that gives one feature, or one for each of its words."""
+def is_missing(cell: str) -> bool:
+    """Return whether a cell says that there is no value.
 
-    @property
-    def limits(self) -> tuple[tuple[float, float], ...]:
-        """The lowest and the highest value of each feature."""
+    >>> [is_missing(cell) for cell in ("NA", " ", "0", "nan")]
+    [True, True, False, True]
+    """
+    return cell.strip().lower() in _MISSING
 
-    def read(self, cells: list[str], written: Cells) -> tuple[Floats, Wrong]:
-        """Return a value for each cell, and what is wrong with some."""
 
-    def features(self, values: Floats) -> Floats:
-        """Return the features, one row for each value."""
+def find_moment(cell: str) -> float:
+    """Return the seconds since 1970 of a date, or of a date and time, in ISO 8601; else nan.
+
+    >>> find_moment("1970-01-02"), find_moment("1970-01-01 00:01:00Z"), find_moment("12")
+    (86400.0, 60.0, nan)
+    """
+    text = cell.strip()
+    if not _LIKE_A_DATE.match(text):
+        return math.nan
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return math.nan
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def find_date(cell: str) -> float:
+    """Return the days since 1970 of a date; nan if it is none.
+
+    >>> find_date("1970-01-02T12:00")
+    1.5
+    """
+    return find_moment(cell) / _DAY_S
+
+
+def read_moments(block: Block, column: int) -> tuple[Floats, Wrong]:
+    """Read times: numbers, or dates and times in ISO 8601."""
+    values = block.numbers(column)
+    wrong: Wrong = {}
+    unread = np.flatnonzero(~np.isfinite(values)).tolist()
+    cells = block.texts(column) if unread else []
+    for row in unread:
+        values[row] = find_moment(cells[row])
+        if np.isnan(values[row]):
+            shown = f"{cells[row][:40]!r} is neither a number nor an ISO date"
+            wrong[row] = "it is missing" if is_missing(cells[row]) else shown
+    return values, wrong
+
+
+# -- features -----------------------------------------------------------------------------------
 
 
 class Bounded(Struct, frozen=True, kw_only=True):
@@ -66,19 +96,26 @@ class Bounded(Struct, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> tuple[tuple[float, float], ...]:
-        """The one pair of limits."""
+        """The lowest and the highest value of its one feature."""
         return ((self.low, self.high),)
 
-    def read(self, cells: list[str], written: Cells) -> tuple[Floats, Wrong]:
+    def read(self, block: Block, column: int) -> tuple[Floats, Wrong]:
         """Return the numbers; what is missing is filled if the job says so."""
-        values = np.array([day_of(cell) for cell in cells]) if self.date else written.numbers(cells)
+        values = self._values(block, column)
         wrong: Wrong = {}
-        for place in np.flatnonzero(~((values >= self.low) & (values <= self.high))).tolist():
-            if is_missing(cells[place]) and self.missing != "quarantine":
-                values[place] = float(self.missing)
+        outside = np.flatnonzero(~((values >= self.low) & (values <= self.high))).tolist()
+        cells = block.texts(column) if outside else []
+        for row in outside:
+            if is_missing(cells[row]) and self.missing != "quarantine":
+                values[row] = float(self.missing)
             else:
-                wrong[place] = self._reason(cells[place], float(values[place]))
+                wrong[row] = self._reason(cells[row], float(values[row]))
         return values, wrong
+
+    def _values(self, block: Block, column: int) -> Floats:
+        if self.date:
+            return np.array([find_date(cell) for cell in block.texts(column)], dtype=np.float64)
+        return block.numbers(column)
 
     def _reason(self, cell: str, value: float) -> str:
         if is_missing(cell):
@@ -109,10 +146,10 @@ class WordColumn(Struct, frozen=True, kw_only=True):
         """From 0 to 1 for each word."""
         return ((0.0, 1.0),) * len(self.words)
 
-    def read(self, cells: list[str], written: Cells) -> tuple[Floats, Wrong]:
+    def read(self, block: Block, column: int) -> tuple[Floats, Wrong]:
         """Return the place of each word in the vocabulary."""
         filled = None if self.missing == "quarantine" else self.missing
-        return Vocabulary(self.words, filled).read(cells, written)
+        return Vocabulary(self.words, filled).read(block, column)
 
     def features(self, values: Floats) -> Floats:
         """Return one column for each word."""
@@ -122,7 +159,8 @@ class WordColumn(Struct, frozen=True, kw_only=True):
 class Vocabulary:
     """Texts or numbers, by their place in a fixed list.
 
-    >>> Vocabulary(("no", "yes")).read(["yes", "maybe"], Cells())
+    >>> from dealfl.datasets.readers import Layout
+    >>> Vocabulary(("no", "yes")).read(Block(Layout(), 1, [1, 2], ["yes", "maybe"]), 0)
     (array([ 1., -1.]), {1: "'maybe' is none of: no, yes"})
     """
 
@@ -130,18 +168,19 @@ class Vocabulary:
         self._words, self._filled = words, filled
         self._places = {word: float(place) for place, word in enumerate(words)}
 
-    def read(self, cells: list[str], written: Cells) -> tuple[Floats, Wrong]:
+    def read(self, block: Block, column: int) -> tuple[Floats, Wrong]:
         """Return the place of each cell's word, and what is wrong with some."""
+        cells = block.texts(column)
         texts = isinstance(self._words[0], str)
-        key: Callable[[str], Any] = str.strip if texts else written.number
+        key: Callable[[str], Any] = str.strip if texts else block.layout.read_number
         known = {cell: self._places.get(key(cell), -1.0) for cell in set(cells)}
         places = np.array([known[cell] for cell in cells], dtype=np.float64)
         wrong: Wrong = {}
-        for place in np.flatnonzero(places < 0).tolist():
-            if is_missing(cells[place]) and self._filled is not None:
-                places[place] = self._places[self._filled]
+        for row in np.flatnonzero(places < 0).tolist():
+            if is_missing(cells[row]) and self._filled is not None:
+                places[row] = self._places[self._filled]
             else:
-                wrong[place] = self._reason(cells[place])
+                wrong[row] = self._reason(cells[row])
         return places, wrong
 
     def _reason(self, cell: str) -> str:
@@ -155,7 +194,7 @@ def read_column(document: Document, name: str, table: object) -> Bounded | WordC
     """Return the column that a table of [source.columns] describes."""
     key = f"source.columns.{name}"
     if isinstance(table, dict) and not {"low", "high", "date"} & set(table):
-        return _checked_words(document, key, read_value(document, WordColumn, key, table))
+        return _require_word(document, key, read_value(document, WordColumn, key, table))
     column: Bounded = read_value(document, Bounded, key, table)
     if not column.low < column.high:
         raise document.error(
@@ -171,7 +210,7 @@ def read_column(document: Document, name: str, table: object) -> Bounded | WordC
     return column
 
 
-def _checked_words(document: Document, key: str, column: WordColumn) -> WordColumn:
+def _require_word(document: Document, key: str, column: WordColumn) -> WordColumn:
     if column.missing != "quarantine" and column.missing not in column.words:
         raise document.error(
             key, f'{key}.missing is {column.missing!r}; it takes one of the words, or "quarantine"'

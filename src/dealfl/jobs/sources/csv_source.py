@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,28 +12,28 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from dealfl.datasets import Dataset, Domain, Examples
-from dealfl.jobs.sources.columns import Bounded, Cells, Vocabulary, WordColumn, read_column
-from dealfl.jobs.sources.files import (
-    DecimalComma,
-    Delimiter,
-    Encoding,
+from dealfl.datasets.readers import Layout
+from dealfl.jobs.sources.base import (
+    Classes,
     File,
-    Header,
-    SkipLines,
+    TargetBound,
     Time,
+    describe_table,
     require_columns,
+    require_one_target,
 )
-from dealfl.jobs.sources.owners import OwnerNames
-from dealfl.jobs.sources.quarantine import Quarantine
-from dealfl.jobs.sources.sifting import Reader, Sieve, ranked, read_moments, read_texts
-from dealfl.jobs.sources.tables import Layout
-from dealfl.jobs.sources.targets import Classes, TargetBound, require_one_target, supervised
-from dealfl.jobs.subject import Reading
-from dealfl.settings import Document, Text
+from dealfl.jobs.sources.columns import (
+    Bounded,
+    Reader,
+    Vocabulary,
+    WordColumn,
+    read_column,
+    read_moments,
+)
+from dealfl.jobs.sources.reading import OwnerNames, Quarantine, Reading, rank, read_columns
+from dealfl.settings import FLAT, Document, Text
 
 __all__ = ["CsvSource"]
-
-Columns = tuple[tuple[str, Bounded | WordColumn], ...]
 
 
 class CsvSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="csv"):
@@ -52,15 +51,16 @@ class CsvSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="csv"
         Text, Meta(description="column that names the owner; an owner's rows can stay together")
     ] = ""
     time: Time = ""
-    delimiter: Delimiter = ","
-    decimal_comma: DecimalComma = False
-    header: Header = True
-    skip_lines: SkipLines = 0
-    encoding: Encoding = "utf-8"
-    features: Columns = ()
+    layout: Annotated[Layout, FLAT] = Layout()
+    features: tuple[tuple[str, Bounded | WordColumn], ...] = ()
 
-    def prepared(self, document: Document, path: Path) -> CsvSource:
-        """Return it with its columns checked against the job file and the data file."""
+    def settle(self, document: Document) -> CsvSource:
+        """Return it with its columns read from the job file."""
+        read = tuple((name, read_column(document, name, t)) for name, t in self.columns.items())
+        return replace(self, features=read)
+
+    def check(self, document: Document, path: Path) -> None:
+        """Refuse what the job file or the data file contradicts."""
         require_one_target(document, self.classes, self.target_bound)
         wanted = {
             f"source.{key}": getattr(self, key)
@@ -69,60 +69,49 @@ class CsvSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="csv"
         }
         for name in self.columns:
             wanted[f"source.columns.{name}"] = name
-        require_columns(document, path, self._layout, wanted)
+        require_columns(document, path, self.layout, wanted)
         for name in self.columns:
             if name in (self.target, self.owner):
                 raise document.error(
                     f"source.columns.{name}",
                     f"the column {name!r} can not be a feature and the target or owner as well",
                 )
-        read = tuple((n, read_column(document, n, t)) for n, t in self.columns.items())
-        return replace(self, features=read)
 
-    @property
-    def _layout(self) -> Layout:
-        return Layout(self.delimiter, self.header, self.skip_lines, self.encoding)
-
-    def described(self, path: Path) -> Dataset:
+    def describe(self, path: Path) -> Dataset:
         """Return what learners must know."""
         limits = [pair for _, column in self.features for pair in column.limits]
-        return supervised(path, Domain.of(*limits), self.classes, self.target_bound)
+        return describe_table(path, Domain.of(*limits), self.classes, self.target_bound)
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The names of the features; a word's is column=word."""
+        names: list[str] = []
+        for name, column in self.features:
+            words = column.words if isinstance(column, WordColumn) else ()
+            names += [f"{name}={word}" for word in words] or [name]
+        return names
 
     def read(self, path: Path) -> Reading:
         """Return the examples of the file."""
         quarantine, names = Quarantine(path.name), OwnerNames()
-        sieve = Sieve(path, self._layout, self._readers(), quarantine)
-        features, targets, owners, times = [], [], [], []
-        for part in sieve.parts():
-            blocks = [column.features(part[f"{name}"]) for name, column in self.features]
-            features.append(np.hstack(blocks))
-            targets.append(part[self.target])
-            if self.owner:
-                owners.append(names.numbers(part[self.owner].tolist()))
-            if self.time:
-                times.append(part[self.time])
+        found = read_columns(path, self.layout, self._readers(names), quarantine)
         examples = Examples(
             path.name,
-            np.concatenate(features),
-            self._targets(np.concatenate(targets)),
-            owners=np.concatenate(owners) if owners else None,
-            times=ranked(np.concatenate(times)) if times else None,
+            np.hstack([column.features(found[name]) for name, column in self.features]),
+            self._targets(found[self.target]),
+            owners=found[self.owner] if self.owner else None,
+            times=rank(found[self.time]) if self.time else None,
         )
-        return Reading(examples, quarantine, names if owners else None)
+        return Reading(examples, quarantine, names if self.owner else None)
 
     def _targets(self, values: NDArray[np.float64]) -> NDArray[Any]:
         return np.array(self.classes)[values.astype(np.int64)] if self.classes else values
 
-    def _readers(self) -> dict[str, Reader]:
-        written = Cells(self.decimal_comma)
-        readers: dict[str, Reader] = {}
-        if self.time:
-            readers[self.time] = read_moments(written)
-        if self.owner:
-            readers[self.owner] = read_texts
+    def _readers(self, names: OwnerNames) -> dict[str, Reader]:
         bound = self.target_bound
         target = Vocabulary(self.classes) if self.classes else Bounded(low=-bound, high=bound)
-        readers[self.target] = partial(target.read, written=written)
-        for name, column in self.features:
-            readers[name] = partial(column.read, written=written)
-        return readers
+        readers: dict[str, Reader] = {self.time: read_moments} if self.time else {}
+        if self.owner:
+            readers[self.owner] = names.read
+        readers[self.target] = target.read
+        return readers | {name: column.read for name, column in self.features}

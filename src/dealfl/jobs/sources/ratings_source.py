@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta, Struct
-from numpy.typing import NDArray
 
 from dealfl.datasets import Dataset, Examples, Task
-from dealfl.datasets.readers import Interactions
+from dealfl.datasets.readers import Block, Interactions, Layout
 from dealfl.errors import BadInput
-from dealfl.jobs.sources.columns import Bounded, Cells, Vocabulary
-from dealfl.jobs.sources.files import (
-    DecimalComma,
-    Delimiter,
-    Encoding,
-    File,
-    Header,
-    SkipLines,
-    Time,
-    require_columns,
+from dealfl.jobs.sources.base import File, Time, require_columns
+from dealfl.jobs.sources.columns import (
+    Bounded,
+    Floats,
+    Reader,
+    Vocabulary,
+    Wrong,
+    read_moments,
 )
-from dealfl.jobs.sources.owners import OwnerNames
-from dealfl.jobs.sources.quarantine import Quarantine
-from dealfl.jobs.sources.sifting import Reader, Sieve, ranked, read_moments, read_texts
-from dealfl.jobs.sources.tables import Layout
-from dealfl.jobs.subject import Reading
-from dealfl.settings import Document, Labels, Text, Whole
+from dealfl.jobs.sources.reading import OwnerNames, Quarantine, Reading, rank, read_columns
+from dealfl.settings import FLAT, Document, Labels, Text, Whole
 
 __all__ = ["RatingsSource"]
 
@@ -60,17 +52,13 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
     last_item: Annotated[
         Whole, Meta(description="highest item, where items are whole numbers; instead of `items`")
     ] = 0
-    delimiter: Delimiter = ","
-    decimal_comma: DecimalComma = False
-    header: Header = True
-    skip_lines: SkipLines = 0
-    encoding: Encoding = "utf-8"
+    layout: Annotated[Layout, FLAT] = Layout()
 
-    def prepared(self, document: Document, path: Path) -> RatingsSource:
-        """Return it after the checks that need the job file and the data file."""
+    def check(self, document: Document, path: Path) -> None:
+        """Refuse what the job file or the data file contradicts."""
         keys = ("owner", "item", "rating", "time")
         wanted = {f"source.{key}": getattr(self, key) for key in keys if getattr(self, key)}
-        require_columns(document, path, self._layout, wanted)
+        require_columns(document, path, self.layout, wanted)
         counts = Counter(wanted.values())
         for key, name in wanted.items():
             if counts[name] > 1:
@@ -91,17 +79,13 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
                 f"source.last_item is {self.last_item}; it takes a whole number from "
                 f"first_item, which is {self.first_item}, on, and at most {_MANY:,} items",
             )
-        return self
 
     @property
-    def _layout(self) -> Layout:
-        return Layout(self.delimiter, self.header, self.skip_lines, self.encoding)
-
-    @property
-    def _n_items(self) -> int:
+    def n_items(self) -> int:
+        """How many items there can be."""
         return len(self.items) or self.last_item - self.first_item + 1
 
-    def described(self, path: Path) -> Dataset:
+    def describe(self, path: Path) -> Dataset:
         """Return what learners must know."""
         return Dataset(
             name=path.name,
@@ -111,35 +95,24 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
             columns=0,
             licence="the user's",
             address=str(path),
-            n_items=self._n_items,
+            n_items=self.n_items,
             liked_from=self.liked_from,
         )
 
     def read(self, path: Path) -> Reading:
         """Return the histories of the file."""
         quarantine, names = Quarantine(path.name), OwnerNames()
-        sieve = Sieve(path, self._layout, self._readers(), quarantine)
-        found: dict[str, list[NDArray[Any]]] = {
-            "owners": [],
-            "items": [],
-            "values": [],
-            "times": [],
-        }
-        for part in sieve.parts():
-            found["owners"].append(names.numbers(part[self.owner].tolist()))
-            found["items"].append(part[self.item])
-            if self.rating:
-                found["values"].append(part[self.rating])
-            if self.time:
-                found["times"].append(part[self.time])
-        arrays = {key: np.concatenate(parts) for key, parts in found.items() if parts}
+        readers = self.readers(names)
+        if self.time:
+            readers[self.time] = read_moments
+        found = read_columns(path, self.layout, readers, quarantine)
         interactions = Interactions(
-            arrays["owners"],
-            arrays["items"].astype(np.int64),
-            self._n_items,
-            len(arrays["items"]),
-            arrays.get("values"),
-            ranked(arrays["times"]) if self.time else None,
+            found[self.owner],
+            found[self.item].astype(np.int64),
+            self.n_items,
+            len(found[self.item]),
+            found.get(self.rating),
+            rank(found[self.time]) if self.time else None,
         )
         histories = interactions.histories(self.liked_from)
         if not len(histories.owners):
@@ -151,25 +124,19 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
         )
         return Reading(examples, quarantine, names)
 
-    def _readers(self) -> dict[str, Reader]:
-        written = Cells(self.decimal_comma)
-        readers: dict[str, Reader] = {self.owner: read_texts, self.item: self._items(written)}
+    def readers(self, names: OwnerNames) -> dict[str, Reader]:
+        """Return the readers of owners (as numbers), items (from 0 on) and ratings."""
+        items = Vocabulary(self.items).read if self.items else self._read_items
+        readers: dict[str, Reader] = {self.owner: names.read, self.item: items}
         if self.rating:
-            anything = Bounded(low=-_LARGEST, high=_LARGEST)
-            readers[self.rating] = partial(anything.read, written=written)
-        if self.time:
-            readers[self.time] = read_moments(written)
+            readers[self.rating] = Bounded(low=-_LARGEST, high=_LARGEST).read
         return readers
 
-    def _items(self, written: Cells) -> Reader:
-        if self.items:
-            return partial(Vocabulary(self.items).read, written=written)
+    def _read_items(self, block: Block, column: int) -> tuple[Floats, Wrong]:
         numbered = Bounded(low=float(self.first_item), high=float(self.last_item))
-
-        def read(cells: list[str]) -> tuple[NDArray[Any], dict[int, str]]:
-            values, wrong = numbered.read(cells, written)
-            for place in np.flatnonzero(values != np.floor(values)).tolist():
-                wrong.setdefault(place, f"{cells[place][:40]!r} is not a whole number")
-            return values - self.first_item, wrong
-
-        return read
+        values, wrong = numbered.read(block, column)
+        fractional = np.flatnonzero(values != np.floor(values)).tolist()
+        cells = block.texts(column) if fractional else []
+        for row in fractional:
+            wrong.setdefault(row, f"{cells[row][:40]!r} is not a whole number")
+        return values - self.first_item, wrong

@@ -1,0 +1,79 @@
+"""What the kinds of [source] share: keys, the checks of them, and the description for learners."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from dealfl.datasets import Dataset, Domain, Task
+from dealfl.datasets.readers import DelimitedText, Layout
+from dealfl.errors import BadInput
+from dealfl.settings import Document, Labels, Positive, Text, nearest
+
+__all__ = [
+    "Classes", "File", "TargetBound", "Time", "describe_table", "require_columns",
+    "require_one_target",
+]  # fmt: skip
+
+File = Annotated[
+    Text,
+    Meta(
+        description="path of the data file, relative to the job file or absolute; .gz, .xz, .bz2 "
+        "and .zip are unpacked"
+    ),
+]
+Time = Annotated[Text, Meta(description="column of numbers or ISO dates that orders arrival")]
+Classes = Annotated[
+    tuple[Any, ...],
+    Labels(2),
+    Meta(description="values the target can take; required for classification only"),
+]
+TargetBound = Annotated[
+    Positive, Meta(description="largest magnitude of the target; required for regression only")
+]
+
+
+def require_columns(
+    document: Document, path: Path, layout: Layout, wanted: Mapping[str, str]
+) -> None:
+    """Refuse keys that name columns which the file lacks."""
+    try:
+        names = DelimitedText(path, layout).read_names()
+    except BadInput as error:
+        raise document.error("source.file", str(error)) from error
+    for key, name in wanted.items():
+        if name not in names:
+            raise document.error(key, f"no column {name!r} in {path.name}; {nearest(name, names)}")
+
+
+def require_one_target(document: Document, classes: tuple[Any, ...], bound: float) -> None:
+    """Refuse a source that declares neither classes nor a bound of its target, or both."""
+    if bool(classes) == bool(bound):
+        given = "both are given" if classes else "neither is given"
+        raise document.error(
+            "source.target_bound" if classes else "source",
+            f"source takes either classes (for classification) or target_bound (for "
+            f"regression); {given}",
+        )
+
+
+def describe_table(
+    path: Path, domain: Domain, classes: tuple[Any, ...], target_bound: float
+) -> Dataset:
+    """Return the description of a table from which learners take their settings."""
+    return Dataset(
+        name=path.name,
+        task=Task.CLASSIFICATION if classes else Task.REGRESSION,
+        description="a file of the user's own",
+        rows=0,
+        columns=domain.n_features,
+        licence="the user's",
+        address=str(path),
+        domain=domain,
+        classes=classes,
+        target_bound=target_bound,
+        tuning={} if classes else {"tikhonov": {"intercept": True}},
+    )

@@ -1,0 +1,238 @@
+"""Reading a user's file: bad rows are set aside and reported, owners numbered, progress logged."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sized
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dealfl.datasets import Examples
+from dealfl.datasets.readers import Block, DelimitedText, Layout
+from dealfl.errors import BadInput
+from dealfl.jobs.sources.columns import Reader, Wrong, is_missing
+
+__all__ = [
+    "OwnerNames", "Quarantine", "Quarantined", "Reading", "Sifted", "rank", "read_columns",
+    "report_progress", "sift",
+]  # fmt: skip
+
+Part = TypeVar("Part", bound=Sized)
+
+_LOG = logging.getLogger("dealfl.jobs")  # without handlers, warnings go to the error output
+_REPORT_AFTER_S = 2.0
+_REPORT_EVERY_S = 5.0
+_KEPT = 1_000  # a file of nothing but bad rows must not fill the memory
+_OWNER_BITS = 63
+
+
+# -- bad rows -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A row that is not used: on which line it ends, which column is to blame, and why."""
+
+    line: int
+    column: str
+    reason: str
+
+    def __str__(self) -> str:
+        where = f", column {self.column!r}" if self.column else ""
+        return f"line {self.line}{where}: {self.reason}"
+
+
+class Quarantine:
+    """All the rows of a file that are not used; only the first ones are kept in detail.
+
+    >>> quarantine = Quarantine("people.csv")
+    >>> quarantine.add(Quarantined(7, "age", "'old' is not a number"))
+    >>> print(quarantine.describe(rows=100))
+    people.csv: 1 of 100 rows can not be used (1 by column 'age'); the first is line 7, \
+column 'age': 'old' is not a number
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._first: list[Quarantined] = []
+        self._columns: Counter[str] = Counter()
+
+    def add(self, row: Quarantined) -> None:
+        """Set a row aside."""
+        self._columns[row.column] += 1
+        if len(self._first) < _KEPT:
+            self._first.append(row)
+
+    def __len__(self) -> int:
+        return self._columns.total()
+
+    @property
+    def first(self) -> tuple[Quarantined, ...]:
+        """The first of them, in the order of the file."""
+        return tuple(self._first)
+
+    @property
+    def by_column(self) -> dict[str, int]:
+        """How many rows each column is to blame for; '' stands for the row as a whole."""
+        return dict(self._columns)
+
+    def describe(self, rows: int) -> str:
+        """Return the sentence for a person, of a file with that many rows."""
+        if not self._first:
+            return f"{self._name}: all {rows:,} rows can be used"
+        blamed = ", ".join(
+            f"{count:,} by {f'column {column!r}' if column else 'their length'}"
+            for column, count in self._columns.most_common(3)
+        )
+        return (
+            f"{self._name}: {len(self):,} of {rows:,} rows can not be used ({blamed}); "
+            f"the first is {self._first[0]}"
+        )
+
+    def report(self, rows: int) -> None:
+        """Log what was set aside; BadInput if that is all of the rows."""
+        if rows == len(self):
+            first = f"; the first is {self._first[0]}" if rows else ""
+            raise BadInput(f"{self._name}: none of {rows:,} rows can be used{first}")
+        if self:
+            _LOG.warning("%s", self.describe(rows))
+
+
+# -- owners -------------------------------------------------------------------------------------
+
+
+class OwnerNames:
+    """Numbers for names, the same in every file and on every machine.
+
+    >>> from dealfl.datasets.readers import Layout
+    >>> names = OwnerNames()
+    >>> block = Block(Layout(), 1, [1, 2, 3], ["ann", "bob", " ann"])
+    >>> ann, bob, again = names.read(block, 0)[0].tolist()
+    >>> ann == again, ann == bob, names[ann]
+    (True, False, 'ann')
+    """
+
+    def __init__(self) -> None:
+        self._number_of: dict[str, int] = {}
+        self._name_of: dict[int, str] = {}
+
+    def __getitem__(self, number: int) -> str:
+        return self._name_of[number]
+
+    def read(self, block: Block, column: int) -> tuple[NDArray[np.int64], Wrong]:
+        """Return the number of each name; only a missing one is wrong."""
+        cells = block.texts(column)
+        known = {
+            cell: -1 if is_missing(cell) else self._number(cell.strip()) for cell in set(cells)
+        }
+        numbers = np.array([known[cell] for cell in cells], dtype=np.int64)
+        return numbers, dict.fromkeys(np.flatnonzero(numbers < 0).tolist(), "it is missing")
+
+    def _number(self, name: str) -> int:
+        known = self._number_of.get(name)
+        if known is not None:
+            return known
+        digest = hashlib.sha256(name.encode()).digest()
+        number = int.from_bytes(digest[:8], "big") >> (64 - _OWNER_BITS)
+        if self._name_of.setdefault(number, name) != name:
+            raise BadInput(f"owners {name!r} and {self._name_of[number]!r} share a number")
+        self._number_of[name] = number
+        return number
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """Examples, the rows that could not be used, and the owners' names where they are known."""
+
+    examples: Examples
+    quarantine: Quarantine
+    owner_names: OwnerNames | None = None
+
+    def owner(self, example: int) -> str:
+        """Return whose example it is; an example that nobody owns stands for itself."""
+        owners = self.examples.owners
+        if owners is None:
+            return f"{example}"
+        number = int(owners[example])
+        return f"{number}" if self.owner_names is None else self.owner_names[number]
+
+
+# -- good rows ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sifted:
+    """The rows of a block that can be used, by column, and those that can not."""
+
+    lines: NDArray[np.int64]
+    values: dict[str, NDArray[Any]]
+    bad: list[Quarantined]
+
+
+def sift(block: Block, readers: Mapping[str, Reader], places: Mapping[str, int]) -> Sifted:
+    """Read some columns, each by its own reader, and set bad rows apart."""
+    blamed: dict[int, Quarantined] = {}
+    values = {}
+    for name, reader in readers.items():
+        values[name], wrong = reader(block, places[name])
+        for row, reason in wrong.items():
+            blamed.setdefault(row, Quarantined(block.lines[row], name, reason))
+    lines = np.array(block.lines, dtype=np.int64)
+    if blamed:
+        good = np.ones(len(lines), dtype=bool)
+        good[list(blamed)] = False
+        lines, values = lines[good], {name: array[good] for name, array in values.items()}
+    ragged = [
+        Quarantined(line, "", f"{len(cells)} cells, where {block.width} are expected")
+        for line, cells in block.ragged
+    ]
+    return Sifted(lines, values, sorted([*ragged, *blamed.values()], key=lambda one: one.line))
+
+
+def read_columns(
+    path: Path, layout: Layout, readers: Mapping[str, Reader], quarantine: Quarantine
+) -> dict[str, NDArray[Any]]:
+    """Return the good rows of a file by column; the others are set aside and reported."""
+    table = DelimitedText(path, layout)
+    names = table.read_names()
+    places = {name: names.index(name) for name in readers}
+    found: dict[str, list[NDArray[Any]]] = {name: [] for name in readers}
+    rows = 0
+    for block in report_progress(table.read_blocks(len(names)), path):
+        rows += len(block)
+        sifted = sift(block, readers, places)
+        for one in sifted.bad:
+            quarantine.add(one)
+        for name, values in sifted.values.items():
+            found[name].append(values)
+    quarantine.report(rows)
+    return {name: np.concatenate(found.pop(name)) for name in readers}
+
+
+def report_progress(
+    parts: Iterator[Part], path: Path, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Part]:
+    """Yield the parts of a file; log the number of rows read while a large one is read."""
+    rows, next_s = 0, clock() + _REPORT_AFTER_S
+    for part in parts:
+        yield part
+        rows += len(part)
+        if clock() >= next_s:
+            _LOG.warning("reading %s: %s rows so far", path.name, f"{rows:,}")
+            next_s = clock() + _REPORT_EVERY_S
+
+
+def rank(moments: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the place of each moment among all: only their order matters.
+
+    >>> rank(np.array([2.5, 1.0, 2.5])).tolist()
+    [1, 0, 1]
+    """
+    return np.unique(moments, return_inverse=True)[1].astype(np.int64)

@@ -13,7 +13,7 @@ __all__ = ["replace_file", "synchronize"]
 
 
 def replace_file(path: str | Path, content: bytes | str | Iterable[bytes]) -> Path:
-    """Put content where a file is or will be, on the disk; BadInput if that can not be."""
+    """Write a file as a whole, durably; BadInput if that is impossible."""
     target = Path(path)
     try:
         handle, draft = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")

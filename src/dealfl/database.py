@@ -124,7 +124,7 @@ class Database:
     # -- copies ---------------------------------------------------------------------------------
 
     def backup(self, to: str | Path) -> None:
-        """Write a sound copy, while others go on working with this one."""
+        """Write a sound copy, while others continue to use this one."""
         target = Path(to)
         if target.exists():
             raise BadInput(f"{target} exists already; give another name or remove it first")

@@ -52,7 +52,7 @@ class Aggregation:
             self.total.merge(Statistics.from_bytes(saved))
 
     def receive(self, row: WorkerRow, message: Update) -> Problem | None:
-        """Put an update on record, or return why it can not count."""
+        """Put an update on record, or return why it cannot count."""
         if message.protocol != PROTOCOL:
             return Problem(f"protocol {message.protocol}; this server speaks {PROTOCOL}")
         if message.sequence < 1:

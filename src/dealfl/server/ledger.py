@@ -189,7 +189,7 @@ class Ledger(Database):
         )
         return dict(rows.fetchall())
 
-    def replies(self, number: int) -> tuple[int, int, int]:
+    def count_replies(self, number: int) -> tuple[int, int, int]:
         """Return how many workers were selected in a round, how many replied, how many declined."""
         query = (
             "SELECT count(*), count(replied_s), count(nullif(declined, '')) "
@@ -236,12 +236,14 @@ class Ledger(Database):
 
     def put_erasure(self, request: Request) -> None:
         """Put an erasure on record, once."""
-        known = {one.name: one.owners for one in self.reader.erasures()}
-        if known.get(request.name, request.owners) != request.owners:
+        owners = msgspec.msgpack.encode(request.owners)
+        query = "SELECT owners FROM erasures WHERE request = ?"
+        known = self._db.execute(query, (request.name,)).fetchone()
+        if known is not None and known[0] != owners:
             raise BadInput(
                 f"an erasure called {request.name!r} of other owners is on record already"
             )
-        row = (request.name, msgspec.msgpack.encode(request.owners), request.asked_s)
+        row = (request.name, owners, request.asked_s)
         self._db.execute(
             "INSERT OR IGNORE INTO erasures (request, owners, asked_s) VALUES (?, ?, ?)", row
         )
@@ -251,10 +253,15 @@ class Ledger(Database):
         rows = [(request,) for request in requests]
         self._db.executemany("UPDATE erasures SET published = 1 WHERE request = ?", rows)
 
-    def put_answer(self, answer: Erased) -> None:
-        """Note a worker's answer to an erasure."""
+    def put_answer(self, answer: Erased) -> bool:
+        """Note a worker's answer to an erasure; False if there is no such erasure."""
         row = (answer.request, answer.worker, answer.examples, answer.incarnation, answer.sequence)
-        self._db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)", row)
+        cursor = self._db.execute(
+            "INSERT OR REPLACE INTO answers SELECT ?1, ?2, ?3, ?4, ?5 "
+            "WHERE EXISTS (SELECT 1 FROM erasures WHERE request = ?1)",
+            row,
+        )
+        return cursor.rowcount > 0
 
     # -- versions and settings ------------------------------------------------------------------
 

@@ -81,7 +81,7 @@ class _Outlook:
     energy: TrainingTime | None  # joules for seconds
 
     def predict(self, waiting: int, held: int) -> Prediction:
-        """Return what learning so many examples will take, and evicting some of those held."""
+        """Return the cost of learning `waiting` examples and evicting some of those held."""
         evicted = math.floor(self.evicted_share * held + 0.5)
         work = _cycles(self.cycles, self.operations_per_example, waiting, evicted)
         energy = self.energy

@@ -135,7 +135,7 @@ class Rounds:
         return replies
 
     def _reason_to_close(self, row: RoundRow, now_s: float) -> str:
-        selected, replied, declined = self._ledger.replies(row.number)
+        selected, replied, declined = self._ledger.count_replies(row.number)
         if selected == declined:
             return "declined"
         if 2 * replied > selected - declined:

@@ -119,7 +119,7 @@ class Server:
     # -- messages -------------------------------------------------------------------------------
 
     def handle(self, messages: Iterable[Message], now_s: float) -> Step:
-        """Take messages in, move the round on, and return what has to be sent."""
+        """Receive messages, advance the round, and return what is to be sent."""
         replies: list[Message] = []
         with self._transaction():
             for message in messages:
@@ -226,7 +226,6 @@ class Server:
         ]
 
     def _receive_erased(self, message: Erased, now_s: float) -> list[Message]:  # noqa: ARG002
-        if all(request.name != message.request for request in self._ledger.reader.erasures()):
+        if not self._ledger.put_answer(message):
             return []
-        self._ledger.put_answer(message)
         return [ErasedReceipt(job=self.job, worker=message.worker, request=message.request)]

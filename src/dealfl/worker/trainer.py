@@ -44,25 +44,25 @@ class Trainer:
         self._journal.delete(record.id for record in self._journal.records(State.GRACE))
         mistake = self._is_mistake(new, evicted, wanted)
         before = self._affected(new, evicted)
-        gone = {record.id for record in evicted}
-        after = [record for record in before if record.id not in gone] + new
+        evicted_ids = {record.id for record in evicted}
+        after = [record for record in before if record.id not in evicted_ids] + new
         change = self._scheme.training.change(self._make, before, after)
         body = change.delta.to_bytes()
         self._journal.move([record.id for record in new], State.LEARNED)
         if self._recovery.active:
-            self._journal.move(gone, State.GRACE)
+            self._journal.move(evicted_ids, State.GRACE)
         else:
-            self._journal.delete(gone)
-        self._note_forgetness(len(new), len(gone))
+            self._journal.delete(evicted_ids)
+        self._note_forgetness(len(new), len(evicted))
         done = Done(
             learned=change.learned,
             forgotten=change.forgotten,
             examples=len(after),
-            held=held + len(new) - len(gone),
+            held=held + len(new) - len(evicted),
             fetched_bytes=self._fetched_bytes(),
             sent_bytes=len(body),
         )
-        due_s = self._post(change, body, done, now_s, round_number, len(new), len(gone))
+        due_s = self._post(change, body, done, now_s, round_number, len(new), len(evicted))
         if mistake:
             self._learn_back(evicted, due_s)
 

@@ -1,0 +1,27 @@
+"""SQL is written in the stores and nowhere else."""
+
+import re
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src" / "dealfl"
+STORES = {
+    "database.py",
+    "server/ledger.py",
+    "server/ledger_reader.py",
+    "server/tables.py",
+    "worker/journal.py",
+    "worker/tables.py",
+}
+STATEMENT = re.compile(
+    r"\bSELECT .* FROM\b|\bINSERT .*INTO\b|\bUPDATE \w+ SET\b|\bDELETE FROM\b|\bCREATE TABLE\b"
+    r"|\bPRAGMA \w|\bimport sqlite3\b"
+)
+
+
+def test_nobody_writes_sql_but_the_stores() -> None:
+    found = {
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        if STATEMENT.search(path.read_text("utf-8"))
+    }
+    assert found == STORES

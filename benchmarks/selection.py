@@ -10,11 +10,11 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from choosing import MILLION, PER_ROUND, choices, memory, rounds, server_side
+from msgspec.structs import replace
 from reporting import Report, main, progress
 
 from dealfl.simulate.laboratory import (

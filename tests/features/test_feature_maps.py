@@ -225,6 +225,7 @@ def test_public_names_are_pinned() -> None:
         "Bins",
         "FeatureMap",
         "Identity",
+        "MAPS",
         "Patches",
         "Relu",
         "Thermometer",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dealfl.errors import BadInput, UnknownName
+from dealfl.errors import BadInput
 from dealfl.features import Bins, Identity, Relu, Thermometer, feature_map
 
 RANGE: dict[str, object] = {"low": 0, "high": 1}
@@ -40,13 +40,13 @@ def test_maps_differ_when_a_setting_differs() -> None:
 
 @pytest.mark.parametrize("name", ["fourier", "", None, 3, ["relu"]])
 def test_an_unknown_map_is_refused_with_the_known_ones(name: object) -> None:
-    listed = "known: bins, identity, patches, relu, thermometer"
-    with pytest.raises(UnknownName, match=re.escape(f"no feature map called {name!r}; {listed}")):
+    listed = 'it takes one of "bins", "identity", "patches", "relu", "thermometer"'
+    with pytest.raises(BadInput, match=re.escape(f"features.map is {name!r}; {listed}")):
         feature_map({"map": name}, 3)
 
 
 def test_a_table_without_a_map_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"\{'width': 3\} lack the key 'map'; known maps: bins"):
+    with pytest.raises(BadInput, match="the key 'map' is missing in features; it takes one of"):
         feature_map({"width": 3}, 3)
 
 
@@ -58,8 +58,9 @@ def test_what_is_no_table_is_refused(settings: Any) -> None:
 
 @pytest.mark.parametrize("key", ["widht", "n_inputs", "name", 3])
 def test_an_unknown_key_is_refused_with_the_valid_ones(key: str) -> None:
-    message = f"relu map: no setting {key!r} (given 5); valid keys: map, width, seed, low, high"
-    with pytest.raises(BadInput, match=re.escape(message)):
+    message = f"no key {key!r} in features; did you mean "
+    valid = "Valid: bias, clip, connections, high, low, map, seed, steps, width"
+    with pytest.raises(BadInput, match=f"{message}.*{valid}"):
         feature_map({"map": "relu", key: 5}, 3)
 
 
@@ -73,7 +74,7 @@ def test_an_unknown_key_is_refused_with_the_valid_ones(key: str) -> None:
     ],
 )
 def test_a_missing_key_is_refused_with_the_valid_ones(settings: Any, key: str) -> None:
-    with pytest.raises(BadInput, match=f"the setting '{key}' is missing; valid keys: map, "):
+    with pytest.raises(BadInput, match=f"the key '{key}' is missing in features; it takes "):
         feature_map(settings, 3)
 
 
@@ -85,7 +86,7 @@ def test_a_missing_key_is_refused_with_the_valid_ones(settings: Any, key: str) -
         ({"map": "relu", "width": 0}, "width is 0; it takes a whole number from 1"),
         ({"map": "relu", "width": 65_537}, "width is 65537"),
         ({"map": "relu", "width": True}, "width is True"),
-        ({"map": "relu", "seed": -1}, "seed is -1; it takes a whole number from 0"),
+        ({"map": "relu", "seed": -1}, "seed is -1; it takes a whole number from 0 to"),
         ({"map": "relu", "seed": None}, "seed is None"),
         ({"map": "relu", "low": "0"}, "low is '0'; it takes a number from -1e+200 to 1e+200, or a"),
         ({"map": "relu", "low": False}, "low is False"),
@@ -100,7 +101,10 @@ def test_a_missing_key_is_refused_with_the_valid_ones(settings: Any, key: str) -
         ({"map": "relu", "clip": 0}, "clip is 0"),
         ({"map": "identity", "bound": 0}, "bound is 0.0; a bound must be above 0"),
         ({"map": "identity", "bound": [1, 0, 1]}, "a bound must be above 0"),
-        ({"map": "identity", "bound": 1e16}, "bound is 1e+16; it takes a number from 0 to 9.0072"),
+        (
+            {"map": "identity", "bound": 1e16},
+            "bound is 1e+16; it takes a number from 0 to 90",
+        ),
         ({"map": "bins", **RANGE, "bins": 1}, "bins is 1; it takes a whole number from 2"),
         ({"map": "bins", **RANGE, "columns": 1}, "columns is 1; it takes a list, each a whole"),
         ({"map": "bins", **RANGE, "columns": []}, "columns is []"),
@@ -112,7 +116,7 @@ def test_a_missing_key_is_refused_with_the_valid_ones(settings: Any, key: str) -
         ({"map": "bins", **RANGE, "columns": [0], "bound": [1]}, "it has 1 numbers for 2 columns"),
         ({"map": "bins", **RANGE, "columns": [0], "bound": 0}, "a bound must be above 0"),
         ({"map": "thermometer", **RANGE, "levels": 0}, "levels is 0"),
-        ({"map": "thermometer", "low": 1, "high": 1 + 2**-52}, "the range is too narrow for so"),
+        ({"map": "thermometer", "low": 1, "high": 1 + 2**-52}, "the range is too narrow for this"),
         ({"map": "patches"}, "image is (3, 32, 32); give channels, height and width of 3 values"),
         ({"map": "patches", "image": [3]}, "image is (3,)"),
         ({"map": "patches", "image": "3x1x1"}, "image is '3x1x1'"),
@@ -123,14 +127,13 @@ def test_a_missing_key_is_refused_with_the_valid_ones(settings: Any, key: str) -
     ],
 )
 def test_a_setting_that_can_not_be_used_is_refused(settings: Any, message: str) -> None:
-    with pytest.raises(BadInput, match=re.escape(message)) as refused:
+    with pytest.raises(BadInput, match=re.escape(message)):
         feature_map(settings, 3)
-    assert "valid keys: map, " in str(refused.value)
 
 
 @pytest.mark.parametrize("n_inputs", [0, -1, 2.0, "3", None])
 def test_a_number_of_inputs_that_is_none_is_refused(n_inputs: Any) -> None:
-    with pytest.raises(BadInput, match=f"n_inputs is {n_inputs!r}; it takes a whole number from 1"):
+    with pytest.raises(BadInput, match=f"n_inputs is {n_inputs!r}; it takes a whole number ≥ 1"):
         feature_map({"map": "identity", "bound": 1}, n_inputs)
 
 

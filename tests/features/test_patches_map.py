@@ -10,7 +10,7 @@ import dealfl.features.patches
 from dealfl.errors import BadInput, OutOfBounds
 from dealfl.features import Patches
 from dealfl.features.filters import cosine_basis, frequency_gain, mixed_filters, steady_round
-from dealfl.features.pooling import Grid
+from dealfl.features.patches import Grid
 
 
 def by_hand(patches: Patches, image: NDArray[Any]) -> list[int]:

@@ -105,7 +105,7 @@ def test_a_file_of_nothing_but_bad_rows_is_refused(tmp_path: Path) -> None:
         ("[source.columns]", '[features]\nmap = "bins"\nlow = 0\n[source.columns]',
          "line 9: the key 'high' is missing in features"),
         ("[[devices]]", "[learner]\npenalty = -1\n[[devices]]", "line 15: learner.penalty is -1"),
-        ("[[devices]]", "[learner]\nsolver = 'x'\n[[devices]]", "line 15: learner.solver: "),
+        ("[[devices]]", "[learner]\nsolver = 'x'\n[[devices]]", "line 15: learner.solver is 'x'"),
         ("[[devices]]", "[learner]\nn_features = 3\n[[devices]]", "line 15: no key 'n_features'"),
         ("[[devices]]", "[learner]\nfeature_bound = [1]\n[[devices]]", "learner.feature_bound: "),
     ],

@@ -1,10 +1,11 @@
 """The laboratory against what is known: optima, regrets and promises of published settings."""
 
+import dataclasses
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from dealfl.errors import BadInput
 from dealfl.server.selection import Candidate, FairUpperConfidence
@@ -202,10 +203,10 @@ def test_an_optimum_of_many_workers_is_estimated_and_says_so() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("setting.per_round", 0, "setting.per_round is 0; it takes a whole number from 1 on"),
+        ("setting.per_round", 0, "setting.per_round is 0; it takes a whole number ≥ 1"),
         ("workers.awake", [0.5, 0.5], "workers.awake has 2 values for 3 workers; give 1 or 3"),
-        ("workers.reward", 2, "or a list with one for each worker"),
-        ("policies.1.eta", 0, "it takes a number above 0, or inf"),
+        ("workers.reward", 2, "it takes a number from 0 to 1, or a list of such"),
+        ("policies.1.eta", 0, "it takes a number > 0, or inf"),
         ("availability.model", "sometimes", '"day_night", "independent", "markov"'),
         ("workers.fairness", 0.9, "workers 1, 2, 3 are promised 2.700 picks a round and can get"),
     ],
@@ -245,5 +246,5 @@ def test_wrong_picks_hurt_more_than_the_tail() -> None:
     assert not any(one.only_the_tail for one in large)
     assert judge_wrong_choices(found).startswith("not confirmed")
     assert judge_wrong_choices(none).startswith("no measurable harm")
-    tail = replace(large[0], mean=1.0, median=1.0)
+    tail = dataclasses.replace(large[0], mean=1.0, median=1.0)
     assert judge_wrong_choices([tail]).startswith("confirmed")

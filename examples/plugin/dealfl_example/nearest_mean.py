@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
 from dealfl.cells import Proposal, Storage
@@ -24,9 +25,16 @@ from dealfl.learners import (
     dense_blocks,
 )
 from dealfl.schema import ArraySpec, Schema, Setting
+from dealfl.settings import As, Numbers
 from dealfl.statistics import Statistics
 
 __all__ = ["NearestMean"]
+
+Bound = Annotated[
+    float | ArrayLike,
+    As(Numbers),
+    Meta(description="largest magnitude of all features, or of each"),
+]  # an annotated argument is a key of the section [learner]
 
 _BITS = 16
 _BLOCK_ROWS = 4096
@@ -49,7 +57,7 @@ class NearestMean(RowLearner):
         self,
         n_features: int,
         classes: ArrayLike,
-        feature_bound: float | ArrayLike = 1.0,
+        feature_bound: Bound = 1.0,
         *,
         storage: Storage | None = None,
     ) -> None:

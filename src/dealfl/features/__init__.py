@@ -4,17 +4,19 @@ A map is a setting of a job, declared in a table; it is never fitted to data.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 
-from dealfl.errors import BadInput, unknown_name
+from dealfl.errors import BadInput
 from dealfl.features.base import FeatureMap
 from dealfl.features.bins import Bins
-from dealfl.features.declared import check_keys
 from dealfl.features.identity import Identity
 from dealfl.features.patches import Patches
 from dealfl.features.relu import Relu
 from dealfl.features.thermometer import Thermometer
+from dealfl.settings import Document, read_variant
 
 __all__ = [
+    "MAPS",
     "Bins",
     "FeatureMap",
     "Identity",
@@ -24,8 +26,7 @@ __all__ = [
     "feature_map",
 ]
 
-Kind = type[Bins | Identity | Patches | Relu | Thermometer]
-MAPS: dict[str, Kind] = {kind.name: kind for kind in (Bins, Identity, Patches, Relu, Thermometer)}
+MAPS: tuple[type[FeatureMap], ...] = (Bins, Identity, Patches, Relu, Thermometer)
 
 
 def feature_map(settings: Mapping[str, object], n_inputs: int) -> FeatureMap:
@@ -36,12 +37,5 @@ def feature_map(settings: Mapping[str, object], n_inputs: int) -> FeatureMap:
     """
     if not isinstance(settings, Mapping):
         raise BadInput(f"a feature map is declared by a table, not by {settings!r}")
-    given = dict(settings)
-    if "map" not in given:
-        raise BadInput(f"settings {given!r} lack the key 'map'; known maps: {', '.join(MAPS)}")
-    name = given.pop("map")
-    kind = MAPS.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise unknown_name("feature map", name, MAPS)
-    check_keys(kind, given)
-    return kind(n_inputs=n_inputs, **given)  # type: ignore[arg-type]  # checked by the map itself
+    document = Document({"features": settings}, "feature map", Path(), {})
+    return read_variant(document, MAPS, "features", needs_tag=True, n_inputs=n_inputs)

@@ -1,24 +1,22 @@
 """Fixed bins: one feature for each part of a column's declared range."""
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
-from dealfl.features.base import Matrix
-from dealfl.features.declared import bad_setting, settle, spread, table
-from dealfl.features.kinds import Number, Numbers, Whole, Wholes
-from dealfl.features.ranges import edges_of
-from dealfl.features.rows import EXACT, blocks, refuse_outside, table_of
+from dealfl.features.base import FeatureMap, High, Low, Matrix
+from dealfl.features.rows import Bound, blocks, refuse_outside, table_of
 
 __all__ = ["Bins"]
 
+Columns = Annotated[tuple[Annotated[int, Meta(ge=0)], ...], Meta(min_length=1)]
 
-@dataclass(frozen=True)
-class Bins:
+
+class Bins(FeatureMap, frozen=True, dict=True, tag="bins"):
     """Equal-width bins over low .. high, one-hot; the first and the last bin are open-ended.
 
     `columns` are binned (all, if left out); the others pass through, with a magnitude of at most
@@ -31,21 +29,22 @@ class Bins:
     [[0, 1, 0, 0, 1], [0, 0, 0, 1, 0]]
     """
 
-    name: ClassVar[str] = "bins"
-
-    n_inputs: Annotated[int, Whole(1)]
-    low: Annotated[float | tuple[float, ...], Numbers()]
-    high: Annotated[float | tuple[float, ...], Numbers()]
-    bins: Annotated[int, Whole(2, 4096)] = 16
-    columns: Annotated[tuple[int, ...] | None, Wholes()] = None
-    bound: Annotated[float | tuple[float, ...], Numbers(Number(0.0, EXACT))] = 1.0
+    low: Low
+    high: High
+    bins: Annotated[int, Meta(ge=2, le=4096, description="number of bins of a range")] = 16
+    columns: Annotated[
+        Columns | None, Meta(description="indices, from 0, of the columns to bin; by default all")
+    ] = None
+    bound: Annotated[
+        Bound, Meta(description="largest magnitude of all columns that pass through, or of each")
+    ] = 1.0
 
     def __post_init__(self) -> None:
-        settle(self)
+        super().__post_init__()
         if len(set(self._binned)) < len(self._binned) or max(self._binned) >= self.n_inputs:
-            raise bad_setting(self, "columns", f"name each at most once, below {self.n_inputs}")
+            raise self.bad("columns", f"name each at most once, below {self.n_inputs}")
         if not self.feature_bound.all():
-            raise bad_setting(self, "bound", "a bound must be above 0")
+            raise self.bad("bound", "a bound must be above 0")
         _ = self._inner_edges
 
     @property
@@ -68,10 +67,6 @@ class Bins:
             refuse_outside(block, place.start, -self._limits, self._limits, "declare a wider bound")
             self._fill(out[place], block)
         return out
-
-    def settings(self) -> dict[str, object]:
-        """Return the table that declares this map."""
-        return table(self)
 
     def _fill(self, out: NDArray[Any], block: NDArray[np.float64]) -> None:
         out[:, self._places[self._passed]] = block[:, self._passed]
@@ -98,7 +93,7 @@ class Bins:
     @cached_property
     def _limits(self) -> NDArray[np.float64]:
         limits = np.full(self.n_inputs, np.inf)  # the end bins are open
-        limits[self._passed] = spread(self, "bound", len(self._passed))
+        limits[self._passed] = self.spread("bound", len(self._passed))
         return limits
 
     @cached_property
@@ -113,4 +108,4 @@ class Bins:
 
     @cached_property
     def _inner_edges(self) -> NDArray[np.float64]:
-        return edges_of(self, len(self._binned), "bins")[:, :-1]
+        return self.edges_of(len(self._binned), "bins")[:, :-1]

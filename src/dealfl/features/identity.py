@@ -1,21 +1,18 @@
 """The raw columns, as they are."""
 
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
-from dealfl.features.base import Matrix
-from dealfl.features.declared import bad_setting, settle, spread, table
-from dealfl.features.kinds import Number, Numbers, Whole
-from dealfl.features.rows import EXACT, blocks, refuse_outside, table_of
+from dealfl.features.base import FeatureMap, Matrix
+from dealfl.features.rows import Bound, blocks, refuse_outside, table_of
 
 __all__ = ["Identity"]
 
 
-@dataclass(frozen=True)
-class Identity:
+class Identity(FeatureMap, frozen=True, dict=True, tag="identity"):
     """The columns as they are, within a declared bound; the learner puts them on its own grid.
 
     `bound`: the largest magnitude of a column, a number or one for each. What exceeds it is
@@ -25,15 +22,12 @@ class Identity:
     array([[  3, -16]])
     """
 
-    name: ClassVar[str] = "identity"
-
-    n_inputs: Annotated[int, Whole(1)]
-    bound: Annotated[float | tuple[float, ...], Numbers(Number(0.0, EXACT))]
+    bound: Annotated[Bound, Meta(description="largest magnitude of all columns, or of each")]
 
     def __post_init__(self) -> None:
-        settle(self)
+        super().__post_init__()
         if not self.feature_bound.all():
-            raise bad_setting(self, "bound", "a bound must be above 0")
+            raise self.bad("bound", "a bound must be above 0")
 
     @property
     def n_features(self) -> int:
@@ -43,7 +37,7 @@ class Identity:
     @property
     def feature_bound(self) -> NDArray[np.float64]:
         """The declared bound of each column."""
-        return spread(self, "bound", self.n_inputs)
+        return self.spread("bound", self.n_inputs)
 
     def transform(self, X: Matrix) -> NDArray[Any]:
         """Return the rows of X, dense, after the checks."""
@@ -53,7 +47,3 @@ class Identity:
             refuse_outside(block, place.start, -bound, bound, "declare a wider bound")
         dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
         return dense.astype(np.uint8) if dense.dtype == np.bool_ else dense
-
-    def settings(self) -> dict[str, object]:
-        """Return the table that declares this map."""
-        return table(self)

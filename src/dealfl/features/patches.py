@@ -1,30 +1,32 @@
 """Image patches: seeded filters slid over an image, cut off two ways, summed over its quarters."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from itertools import pairwise
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
+from msgspec.structs import force_setattr
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from dealfl.features.base import Matrix
-from dealfl.features.declared import bad_setting, settle, table
+from dealfl.features.base import FeatureMap, Matrix, Seed
 from dealfl.features.filters import LENGTH, mixed_filters
-from dealfl.features.kinds import Number, Whole, Wholes
-from dealfl.features.pooling import Grid
 from dealfl.features.rows import EXACT_32, blocks, refuse_fractions, refuse_outside, table_of
+from dealfl.settings import Count
 
-__all__ = ["Patches"]
+__all__ = ["Grid", "Patches"]
 
 WHITE = 255
 LARGEST = 2**16 - 1
 FILTERS_AT_ONCE = 128
 
 
-@dataclass(frozen=True)
-class Patches:
+class Patches(FeatureMap, frozen=True, dict=True, tag="patches"):
     """Pooled responses of filters to images: rows of pixels 0 .. 255, channel by channel.
 
     `image` is channels, height, width. Each of `filters` seeded filters of channels x size x size,
@@ -39,26 +41,32 @@ class Patches:
     array([[23235, 11344]], dtype=uint16)
     """
 
-    name: ClassVar[str] = "patches"
-
-    n_inputs: Annotated[int, Whole(1)]
-    image: Annotated[tuple[int, ...], Wholes(Whole(1))] = (3, 32, 32)
-    filters: Annotated[int, Whole(1, 65_536)] = 64
-    seed: Annotated[int, Whole()] = 0
-    size: Annotated[int, Whole(2, 64)] = 6
-    stride: Annotated[int, Whole(1)] = 1
-    threshold: Annotated[float, Number(0.0, 2**16)] = 4.0
-    gain: Annotated[float, Number(0.0, 2.0)] = 0.5
-    pool: Annotated[int, Whole(1)] = 2
-    shift: Annotated[int | None, Whole(0, 40)] = None
+    image: Annotated[
+        tuple[Count, ...], Meta(description="channels, height and width of an image")
+    ] = (3, 32, 32)
+    filters: Annotated[int, Meta(ge=1, le=65_536, description="number of filters")] = 64
+    seed: Seed = 0
+    size: Annotated[int, Meta(ge=2, le=64, description="side of a patch")] = 6
+    stride: Annotated[Count, Meta(description="distance between two patches")] = 1
+    threshold: Annotated[
+        float, Meta(ge=0, le=2**16, description="grey levels that a response must exceed")
+    ] = 4.0
+    gain: Annotated[
+        float, Meta(ge=0, le=2, description="exponent of the weight of high frequencies")
+    ] = 0.5
+    pool: Annotated[Count, Meta(description="cells of the pooling grid along each side")] = 2
+    shift: Annotated[
+        Annotated[int, Meta(ge=0, le=40)] | None,
+        Meta(description="bits by which pooled sums are shortened; by default about their means"),
+    ] = None
 
     def __post_init__(self) -> None:
-        settle(self)
+        super().__post_init__()
         self._refuse_what_does_not_fit()
         if self._reach.max() >= EXACT_32:
-            raise bad_setting(self, "size", "responses must stay below 2^24: use smaller patches")
+            raise self.bad("size", "responses must stay below 2^24: use smaller patches")
         if self.shift is None:
-            object.__setattr__(self, "shift", int(self._grid.sizes.min()).bit_length() - 1)
+            force_setattr(self, "shift", int(self._grid.sizes.min()).bit_length() - 1)
 
     @property
     def n_features(self) -> int:
@@ -85,19 +93,15 @@ class Patches:
                 out[place, some] = self._pooled(patches @ self._weights[:, some])
         return out.reshape(len(out), self.n_features)
 
-    def settings(self) -> dict[str, object]:
-        """Return the table that declares this map."""
-        return table(self)
-
     def _refuse_what_does_not_fit(self) -> None:
         if len(self.image) != 3 or math.prod(self.image) != self.n_inputs:
             remedy = f"give channels, height and width of {self.n_inputs} values in all"
-            raise bad_setting(self, "image", remedy)
+            raise self.bad("image", remedy)
         if self.size > min(self.image[1:]):
-            raise bad_setting(self, "size", f"a patch must fit an image of {list(self.image)}")
+            raise self.bad("size", f"a patch must fit an image of {list(self.image)}")
         places = min(self._grid.height, self._grid.width)
         if self.pool > places:
-            raise bad_setting(self, "pool", f"at most {places}: a cell must hold a place")
+            raise self.bad("pool", f"at most {places}: a cell must hold a place")
 
     def _patches(self, block: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return one row a place: its patch, channel by channel."""
@@ -150,3 +154,44 @@ class Patches:
     def _bytes_per_image(self) -> int:
         at_once = min(self.filters, FILTERS_AT_ONCE)
         return self._grid.height * self._grid.width * (4 * len(self._weights) + 20 * at_once)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """`cells` x `cells` cells over `height` x `width` places, as equal as whole places allow.
+
+    >>> Grid(height=3, width=4, cells=2).sizes.tolist()
+    [2, 2, 4, 4]
+    """
+
+    height: int
+    width: int
+    cells: int
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """The number of places in each cell, row by row."""
+        inside = [
+            (rows.stop - rows.start) * (columns.stop - columns.start)
+            for rows, columns in self._cells()
+        ]
+        return np.array(inside, dtype=np.int64)
+
+    def sums(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return images x cells x filters from images x height x width x filters.
+
+        The sums are kept in the type of the values, which must hold them.
+        """
+        sums = [
+            values[:, rows, columns].sum(axis=(1, 2), dtype=values.dtype)
+            for rows, columns in self._cells()
+        ]
+        return np.stack(sums, axis=1)
+
+    def _cells(self) -> list[tuple[slice, slice]]:
+        across = self._parts(self.width)
+        return [(rows, columns) for rows in self._parts(self.height) for columns in across]
+
+    def _parts(self, length: int) -> list[slice]:
+        edges = [part * length // self.cells for part in range(self.cells + 1)]
+        return [slice(start, stop) for start, stop in pairwise(edges)]

@@ -1,24 +1,21 @@
 """Seeded integer ReLU: random sums and differences of a few inputs, cut off at 0."""
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
-from dealfl.features.base import Matrix
-from dealfl.features.declared import bad_setting, settle, table
-from dealfl.features.kinds import Numbers, Whole
-from dealfl.features.ranges import range_of
+from dealfl.features.base import FeatureMap, High, Low, Matrix, Seed
 from dealfl.features.rows import EXACT, EXACT_32, blocks, refuse_outside, table_of
 from dealfl.seeded import seeded_bytes
+from dealfl.settings import Count
 
 __all__ = ["Relu"]
 
 
-@dataclass(frozen=True)
-class Relu:
+class Relu(FeatureMap, frozen=True, dict=True, tag="relu"):
     """`width` features min(max(w·g + b, 0), clip) of inputs g on the grid 0 .. steps.
 
     An input x in low .. high (numbers, or lists with one for each column) is put on the grid as
@@ -31,23 +28,24 @@ class Relu:
     array([[ 0,  7,  0, 16]], dtype=uint8)
     """
 
-    name: ClassVar[str] = "relu"
-
-    n_inputs: Annotated[int, Whole(1)]
-    width: Annotated[int, Whole(1, 65_536)] = 256
-    seed: Annotated[int, Whole()] = 0
-    low: Annotated[float | tuple[float, ...], Numbers()] = 0.0
-    high: Annotated[float | tuple[float, ...], Numbers()] = 16.0
-    steps: Annotated[int, Whole(1)] = 16
-    connections: Annotated[int, Whole(1, 65_536)] = 16
-    bias: Annotated[int, Whole(0, 2**31 - 1)] = 16
-    clip: Annotated[int, Whole(1)] = 255
+    width: Annotated[int, Meta(ge=1, le=65_536, description="number of features")] = 256
+    seed: Seed = 0
+    low: Low = 0.0
+    high: High = 16.0
+    steps: Annotated[Count, Meta(description="steps of the grid that a range is rounded to")] = 16
+    connections: Annotated[
+        int, Meta(ge=1, le=65_536, description="number of inputs of a feature")
+    ] = 16
+    bias: Annotated[
+        int, Meta(ge=0, le=2**31 - 1, description="largest constant added to a feature")
+    ] = 16
+    clip: Annotated[Count, Meta(description="largest value of a feature")] = 255
 
     def __post_init__(self) -> None:
-        settle(self)
-        range_of(self, self.n_inputs)
+        super().__post_init__()
+        self.range_of(self.n_inputs)
         if self._reach >= EXACT:
-            raise bad_setting(self, "steps", "connections · steps + bias must stay below 2^53")
+            raise self.bad("steps", "connections · steps + bias must stay below 2^53")
 
     @property
     def n_features(self) -> int:
@@ -62,7 +60,7 @@ class Relu:
     def transform(self, X: Matrix) -> NDArray[Any]:
         """Return the features in the smallest unsigned type that holds the largest."""
         rows = table_of(X, self.n_inputs)
-        low, high = range_of(self, self.n_inputs)
+        low, high = self.range_of(self.n_inputs)
         out = np.empty((rows.shape[0], self.width), dtype=np.min_scalar_type(self._largest))
         for place, block in blocks(rows, bytes_per_row=16 * (self.n_inputs + self.width)):
             refuse_outside(block, place.start, low, high, "declare a wider low and high")
@@ -71,10 +69,6 @@ class Relu:
             sums += self.biases
             out[place] = np.clip(sums, 0, self._largest, out=sums)
         return out
-
-    def settings(self) -> dict[str, object]:
-        """Return the table that declares this map."""
-        return table(self)
 
     @property
     def _connected(self) -> int:

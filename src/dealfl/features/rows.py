@@ -1,18 +1,21 @@
 """Checks of what a map is given, and its rows in blocks, so that memory stays bounded."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from dealfl.errors import BadInput, OutOfBounds
 from dealfl.features.base import Matrix
 
-__all__ = ["EXACT", "EXACT_32", "blocks", "refuse_fractions", "refuse_outside", "table_of"]
+__all__ = ["EXACT", "EXACT_32", "Bound", "blocks", "refuse_fractions", "refuse_outside", "table_of"]
 
 EXACT = 2**53  # float64 holds every whole number up to here: sums are exact in any order
 EXACT_32 = 2**24  # the same for float32
+_Magnitude = Annotated[float, Meta(ge=0, le=EXACT)]
+Bound = _Magnitude | Annotated[tuple[_Magnitude, ...], Meta(min_length=1)]
 BLOCK_BYTES = 16 * 2**20
 Limit = float | NDArray[np.float64]
 Block = tuple[slice, NDArray[np.float64]]

@@ -1,23 +1,19 @@
 """Thermometer code: a column's height above its declared low, as bits set one after another."""
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
-from dealfl.features.base import Matrix
-from dealfl.features.declared import settle, table
-from dealfl.features.kinds import Numbers, Whole
-from dealfl.features.ranges import edges_of
+from dealfl.features.base import FeatureMap, High, Low, Matrix
 from dealfl.features.rows import blocks, table_of
 
 __all__ = ["Thermometer"]
 
 
-@dataclass(frozen=True)
-class Thermometer:
+class Thermometer(FeatureMap, frozen=True, dict=True, tag="thermometer"):
     """`levels` bits a column: bit k of 1 .. levels is set from low + k (high − low) / levels on.
 
     So `low` sets none and `high` sets all; what lies beyond them is as if at the end. `low` and
@@ -28,15 +24,12 @@ class Thermometer:
            [1, 1, 1, 1]], dtype=uint8)
     """
 
-    name: ClassVar[str] = "thermometer"
-
-    n_inputs: Annotated[int, Whole(1)]
-    low: Annotated[float | tuple[float, ...], Numbers()]
-    high: Annotated[float | tuple[float, ...], Numbers()]
-    levels: Annotated[int, Whole(1, 4096)] = 8
+    low: Low
+    high: High
+    levels: Annotated[int, Meta(ge=1, le=4096, description="number of bits of a column")] = 8
 
     def __post_init__(self) -> None:
-        settle(self)
+        super().__post_init__()
         _ = self._edges
 
     @property
@@ -58,10 +51,6 @@ class Thermometer:
             out[place] = reached.reshape(len(block), self.n_features)
         return out
 
-    def settings(self) -> dict[str, object]:
-        """Return the table that declares this map."""
-        return table(self)
-
     @cached_property
     def _edges(self) -> NDArray[np.float64]:
-        return edges_of(self, self.n_inputs, "levels")
+        return self.edges_of(self.n_inputs, "levels")

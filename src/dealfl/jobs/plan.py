@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dealfl.features import FeatureMap, feature_map
+import numpy as np
+
+from dealfl.datasets import Domain, Task
+from dealfl.errors import BadInput
+from dealfl.features import MAPS, FeatureMap, feature_map
 from dealfl.jobs.job import Job
-from dealfl.jobs.mapping import mapped_domain, read_features
 from dealfl.jobs.sources import Reading
 from dealfl.jobs.subject import Subject, read_subject
-from dealfl.jobs.tuning import read_tuning
 from dealfl.learners import LEARNERS, Learner, settings_for
-from dealfl.settings import Document
+from dealfl.settings import Document, read_keys, read_variant
 
 __all__ = ["Plan", "plan_for", "plan_of"]
 
@@ -53,21 +55,60 @@ def plan_for(document: Document, job: Job, subject: Subject) -> Plan:
         raise document.error(
             "job.learner", f"job.learner is {learner!r}; {subject.name} takes: {known}"
         )
-    made = read_features(document, subject)
+    made = _features(document, subject)
     proposed = _proposed(subject, learner, made)
-    settings = read_tuning(document, learner, proposed)
+    settings = _settings(document, learner, proposed)
     made = made or _declared(subject, learner)
     table = "" if made is None else f"{made.settings()}"
     return Plan(subject, learner, table, settings, made)
+
+
+def _features(document: Document, subject: Subject) -> FeatureMap | None:
+    """Return the map of the section [features]; None if there is none."""
+    if "features" not in document.tables:
+        return None
+    domain = subject.dataset.domain
+    if subject.task is Task.RECOMMENDATION or domain is None:
+        problem = f"{subject.name} is for recommendation: items have no features; leave it out"
+        raise document.error("features", problem)
+    made = read_variant(document, MAPS, "features", needs_tag=True, n_inputs=domain.n_features)
+    try:
+        _mapped_domain(made, domain)
+    except BadInput as error:
+        raise document.error("features", f"features: {error}") from error
+    return made
+
+
+def _mapped_domain(made: FeatureMap, domain: Domain) -> Domain:
+    """Return the limits of the features that a map gives; it must take the domain's own limits.
+
+    Only columns that pass through can be negative, so the two ends tell how low features go.
+    """
+    ends = made.transform(np.array([domain.low, domain.high]))
+    low = np.minimum(ends.min(axis=0), 0.0)
+    return Domain(tuple(map(float, low)), tuple(map(float, made.feature_bound)))
 
 
 def _proposed(subject: Subject, learner: str, made: FeatureMap | None) -> dict[str, Any]:
     dataset = subject.dataset
     if made is not None:
         assert dataset.domain is not None
-        domain = mapped_domain(made, dataset.domain)
+        domain = _mapped_domain(made, dataset.domain)
         dataset = replace(dataset, domain=domain, feature_maps={})
     return settings_for(learner, dataset)
+
+
+def _settings(document: Document, learner: str, proposed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the learner: those proposed, replaced by those of [learner]."""
+    made, settings = LEARNERS[learner], dict(proposed)
+    given = read_keys(document, made, "learner", document.tables.get("learner", {}))
+    for key, value in given.items():
+        settings[key] = value
+        try:
+            made(**settings)
+        except BadInput as error:
+            raise document.error(f"learner.{key}", f"learner.{key}: {error}") from error
+    return settings
 
 
 def _declared(subject: Subject, learner: str) -> FeatureMap | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
@@ -17,8 +18,10 @@ from dealfl.learners.base import Arrays, SparseVector
 from dealfl.learners.inputs import Labels, Matrix, as_matrix, dense_blocks, require_integer
 from dealfl.learners.limits import DataLimits
 from dealfl.learners.records import RowLearner
+from dealfl.learners.settings import Clip, FeatureBound, FractionBits, Offset
 from dealfl.learners.workloads import LABELLED, Workload, labelled_rows
 from dealfl.schema import ArraySpec, Schema, Setting
+from dealfl.settings import Positive
 from dealfl.statistics import Statistics
 from dealfl.work import Cycles, LearnerCycles, Work
 
@@ -52,12 +55,14 @@ class NaiveBayes(RowLearner):
         self,
         n_features: int,
         classes: ArrayLike,
-        smoothing: float = 1.0,
-        feature_bound: float | ArrayLike = 1.0,
-        offset: float | ArrayLike = 0.0,
+        smoothing: Annotated[
+            Positive, Meta(description="count added to every feature of every class")
+        ] = 1.0,
+        feature_bound: FeatureBound = 1.0,
+        offset: Offset = 0.0,
         *,
-        fraction_bits: int = 30,
-        clip: bool = False,
+        fraction_bits: FractionBits = 30,
+        clip: Clip = False,
         storage: Storage | None = None,
     ) -> None:
         features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)

@@ -28,6 +28,18 @@ from dealfl.learners.inputs import (
 )
 from dealfl.learners.limits import DataLimits
 from dealfl.learners.records import RowLearner
+from dealfl.learners.settings import (
+    CandidateCount,
+    Clip,
+    FeatureBound,
+    FractionBits,
+    NeighborCount,
+    Offset,
+    PlaneSeed,
+    SignatureBits,
+    TableCount,
+    VoteBits,
+)
 from dealfl.learners.signatures import Signatures
 from dealfl.learners.slab import Slab, as_ids
 from dealfl.learners.votes import commonest_nearest, winners
@@ -71,17 +83,17 @@ class Neighbors(RowLearner):
         self,
         n_features: int,
         classes: ArrayLike,
-        k: int = 10,
-        tables: int = 16,
-        bits: int = 60,
-        vote_bits: int = 12,
-        seed: int = 0,
-        feature_bound: float | ArrayLike = 1.0,
-        offset: float | ArrayLike = 0.0,
+        k: NeighborCount = 10,
+        tables: TableCount = 16,
+        bits: SignatureBits = 60,
+        vote_bits: VoteBits = 12,
+        seed: PlaneSeed = 0,
+        feature_bound: FeatureBound = 1.0,
+        offset: Offset = 0.0,
         *,
-        enough: int = 16,
-        fraction_bits: int = 20,
-        clip: bool = False,
+        enough: CandidateCount = 16,
+        fraction_bits: FractionBits = 20,
+        clip: Clip = False,
         storage: Storage | None = None,
     ) -> None:
         features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)

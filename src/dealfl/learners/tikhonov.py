@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
 from dealfl.cells import Storage
@@ -16,6 +17,7 @@ from dealfl.learners.gram import packed
 from dealfl.learners.inputs import Labels, as_vector, require_integer
 from dealfl.learners.limits import DataLimits
 from dealfl.learners.normal_equations import NormalEquations
+from dealfl.learners.settings import Clip, FeatureBound, FractionBits, Intercept, Penalty, Solver
 from dealfl.learners.workloads import (
     LABELLED,
     NUMBERED,
@@ -24,6 +26,7 @@ from dealfl.learners.workloads import (
     numbered_rows,
 )
 from dealfl.schema import Setting
+from dealfl.settings import Positive
 from dealfl.work import Cycles, LearnerCycles
 
 __all__ = ["Tikhonov", "TikhonovClassifier"]
@@ -55,14 +58,16 @@ class Tikhonov(NormalEquations):
     def __init__(
         self,
         n_features: int,
-        penalty: float = 1.0,
-        feature_bound: float | ArrayLike = 1.0,
-        target_bound: float = 1.0,
-        fraction_bits: int = 30,
-        solver: str = "auto",
+        penalty: Penalty = 1.0,
+        feature_bound: FeatureBound = 1.0,
+        target_bound: Annotated[
+            Positive, Meta(description="largest magnitude of the target")
+        ] = 1.0,
+        fraction_bits: FractionBits = 30,
+        solver: Solver = "auto",
         *,
-        intercept: bool = False,
-        clip: bool = False,
+        intercept: Intercept = False,
+        clip: Clip = False,
         storage: Storage | None = None,
     ) -> None:
         features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)
@@ -149,13 +154,13 @@ class TikhonovClassifier(NormalEquations):
         self,
         n_features: int,
         classes: ArrayLike,
-        penalty: float = 1.0,
-        feature_bound: float | ArrayLike = 1.0,
-        fraction_bits: int = 30,
-        solver: str = "auto",
+        penalty: Penalty = 1.0,
+        feature_bound: FeatureBound = 1.0,
+        fraction_bits: FractionBits = 30,
+        solver: Solver = "auto",
         *,
-        intercept: bool = True,
-        clip: bool = False,
+        intercept: Intercept = True,
+        clip: Clip = False,
         storage: Storage | None = None,
     ) -> None:
         features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)

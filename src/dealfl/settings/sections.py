@@ -130,7 +130,7 @@ def nearest(key: str, known: Iterable[str]) -> str:
     names = sorted(known)
     if not names:
         return "it takes no keys; leave the section out"
-    closest = difflib.get_close_matches(key, names, n=1, cutoff=0.0)
+    closest = difflib.get_close_matches(str(key), names, n=1, cutoff=0.0)
     return f"did you mean {closest[0]!r}? Valid: {', '.join(names)}"
 
 
@@ -154,15 +154,22 @@ def read_section(
 
 
 def read_variant(
-    document: Document, variants: Sequence[type[Variant]], name: str, **fixed: object
+    document: Document,
+    variants: Sequence[type[Variant]],
+    name: str,
+    *,
+    needs_tag: bool = False,
+    **fixed: object,
 ) -> Variant:
     """Return the section whose tag says which of several Structs it is; the first by default."""
     table = _table(document, name, document.tables.get(name, {}))
     known = tags_of(variants)
     tag = str(variants[0].__struct_config__.tag_field)
-    # a misspelt tag must not blame other keys
-    every = {tag, *(key for one in variants for key in keys_of(one) if key not in fixed)}
-    require_keys(document, name, table, every)
+    if tag not in table:  # perhaps it is misspelt: other keys must not be blamed
+        every = {tag, *(key for one in variants for key in keys_of(one) if key not in fixed)}
+        require_keys(document, name, table, every)
+        if needs_tag:
+            raise document.error(name, _missing(tag, name, OneOf(known).takes))
     first = next(iter(known))
     place = _inside(name, tag)
     chosen = read_value(document, Annotated[str, OneOf(known)], place, table.get(tag, first))
@@ -193,9 +200,13 @@ def read_keys(
     }
     for key, one in keys.items():
         if key not in given and one.is_required:
-            within = f" in {name}" if name else ""
-            raise document.error(name, f"the key {key!r} is missing{within}; it takes {one.takes}")
+            raise document.error(name, _missing(key, name, one.takes))
     return found
+
+
+def _missing(key: str, name: str, taken: str) -> str:
+    within = f" in {name}" if name else ""
+    return f"the key {key!r} is missing{within}; it takes {taken}"
 
 
 def read_value(document: Document, annotated: Any, key: str, value: object) -> Any:  # noqa: ANN401

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dealfl.errors import BadInput
-from dealfl.jobs.lists import Label
 from dealfl.jobs.proposals.survey import Found
-from dealfl.jobs.settings import nearest
 from dealfl.jobs.sources import Bounded, WordColumn
+from dealfl.settings import nearest
 
 __all__ = [
     "Roles",
@@ -107,7 +106,7 @@ class TableProposal:
 
     features: tuple[tuple[Found, Column], ...]
     left_out: dict[str, str]
-    classes: tuple[Label, ...]
+    classes: tuple[str | float, ...]
     target_bound: float
     learner: str
 
@@ -156,7 +155,7 @@ def propose_table(columns: Sequence[Found], roles: Roles, learner: str) -> Table
     return TableProposal(tuple(features), left_out, classes, bound, chosen)
 
 
-def _classes(target: Found, learner: str) -> tuple[Label, ...]:
+def _classes(target: Found, learner: str) -> tuple[str | float, ...]:
     """Return the classes; none for regression."""
     if target.is_constant:
         raise BadInput(

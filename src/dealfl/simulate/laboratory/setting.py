@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from decimal import Decimal
 from importlib import resources
-from typing import Any
+from typing import Annotated, Literal
 
 import numpy as np
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from dealfl.errors import BadInput
-from dealfl.jobs.settings import (
-    Kind,
-    number,
-    one_of,
+from dealfl.settings import (
+    Amount,
+    Count,
+    Document,
+    Share,
+    Text,
+    Whole,
+    nearest,
     read_section,
+    read_tables,
     read_variant,
-    setting,
-    share,
-    text,
-    whole,
 )
-from dealfl.settings import Document
 
 __all__ = [
     "Batteries", "DayNight", "Independent", "Laboratory", "Markov", "Policy", "Steady", "Workers",
@@ -31,95 +29,82 @@ __all__ = [
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
-
-POLICIES = ("fair_ucb", "thompson", "discounted", "oort", "uniform", "known")
-
-
-def _numbers(least: float, most: float, above: bool = False) -> Kind:
-    """Return the kind of one number for all workers, or a list with one for each."""
-    one = number(least, most=most, above=above)
-
-    def read(value: object) -> tuple[float, ...] | None:
-        values = value if isinstance(value, list) else [value]
-        plain = tuple(one.read(each) for each in values)
-        return plain if plain and None not in plain else None
-
-    return Kind(f"{one.what}, or a list with one for each worker", read)
+PositiveShare = Annotated[float, Meta(gt=0, le=1)]
+Shares = Share | Annotated[tuple[Share, ...], Meta(min_length=1)]
+PositiveShares = PositiveShare | Annotated[tuple[PositiveShare, ...], Meta(min_length=1)]
+Period = Annotated[int, Meta(ge=2)]
 
 
-def _eta() -> Kind:
-    def read(value: object) -> float | None:
-        if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-            return None
-        return float(value) if float(value) > 0 else None
+class Plan(Struct, frozen=True):
+    """The section `setting`: how many rounds, and of how many workers each."""
 
-    return Kind("a number above 0, or inf", read)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The section `setting`."""
-
-    per_round: int = setting(whole(1))
-    rounds: int = setting(whole(1), 20_000)
-    seeds: int = setting(whole(1), 200)
-    seed: int = setting(whole(0), 0)
-    name: str = setting(text(), "a setting")
+    per_round: Annotated[Count, Meta(description="workers woken in a round")]
+    rounds: Annotated[Count, Meta(description="number of rounds")] = 20_000
+    seeds: Annotated[Count, Meta(description="number of independent repetitions")] = 200
+    seed: Annotated[Whole, Meta(description="seed of the first repetition")] = 0
+    name: Annotated[Text, Meta(description="name of the setting")] = "a setting"
 
 
-@dataclass(frozen=True)
-class Workers:
-    """The section `workers`: mean rewards, how often awake, promised fractions, weights."""
+class Workers(Struct, frozen=True):
+    """The section `workers`: each key is a number for all workers, or a list with one for each."""
 
-    reward: tuple[float, ...] = setting(_numbers(0.0, 1.0))
-    awake: tuple[float, ...] = setting(_numbers(0.0, 1.0, above=True), (1.0,))
-    fairness: tuple[float, ...] = setting(_numbers(0.0, 1.0), (0.0,))
-    weight: tuple[float, ...] = setting(_numbers(0.0, 1.0, above=True), (1.0,))
-    count: int = setting(whole(1), 1)
-
-
-@dataclass(frozen=True)
-class Independent:
-    """Every worker is awake in a round with its own chance, whatever was before."""
+    reward: Annotated[Shares, Meta(description="mean reward")]
+    awake: Annotated[PositiveShares, Meta(description="probability of being awake in a round")] = (
+        1.0
+    )
+    fairness: Annotated[Shares, Meta(description="guaranteed share of rounds")] = 0.0
+    weight: Annotated[PositiveShares, Meta(description="weight of the rewards")] = 1.0
+    count: Annotated[Count, Meta(description="number of workers, if no other key is a list")] = 1
 
 
-@dataclass(frozen=True)
-class Markov:
-    """Who is awake tends to stay so: only a share of the rounds draws anew."""
-
-    persistence: float = setting(number(0.0, most=0.999), 0.9)
+class Independent(Struct, frozen=True, tag_field="model", tag="independent"):
+    """Every worker is awake in a round with its own probability, whatever was before."""
 
 
-@dataclass(frozen=True)
-class DayNight:
+class Markov(Struct, frozen=True, tag_field="model", tag="markov"):
+    """A worker tends to stay awake or asleep: only a share of the rounds draws again."""
+
+    persistence: Annotated[
+        float, Meta(ge=0, le=0.999, description="share of rounds that do not draw again")
+    ] = 0.9
+
+
+class DayNight(Struct, frozen=True, tag_field="model", tag="day_night"):
     """All workers are awake more often in one half of a period, and less in the other."""
 
-    period: int = setting(whole(2), 200)
-    swing: float = setting(share(), 0.25)
+    period: Annotated[Period, Meta(description="rounds of a day and a night")] = 200
+    swing: Annotated[Share, Meta(description="how far the probability rises and falls")] = 0.25
 
 
-@dataclass(frozen=True)
-class Steady:
+class Steady(Struct, frozen=True, tag_field="model", tag="none"):
     """Mean rewards stay as they are."""
 
 
-@dataclass(frozen=True)
-class Batteries:
+class Batteries(Struct, frozen=True, tag_field="model", tag="batteries"):
     """A mean reward falls in steps to a share of itself, then the battery is full again."""
 
-    period: int = setting(whole(2), 2_000)
-    steps: int = setting(whole(2), 20)
-    empty: float = setting(share(), 0.1)
+    period: Annotated[Period, Meta(description="rounds from full to full")] = 2_000
+    steps: Annotated[Period, Meta(description="steps in which a reward falls")] = 20
+    empty: Annotated[Share, Meta(description="share of the reward just before charging")] = 0.1
 
 
-@dataclass(frozen=True)
-class Policy:
-    """One of `policies`: who chooses, and how it weighs rewards against promises."""
+class Policy(Struct, frozen=True):
+    """One of `policies`: how workers are selected, and rewards weighed against guarantees."""
 
-    kind: str = setting(one_of(POLICIES))
-    eta: float = setting(_eta(), 10.0)
-    discount: float = setting(number(0.5, most=0.999999), 0.99)
-    exploration: float = setting(number(0.0), 0.1)
+    kind: Annotated[
+        Literal["fair_ucb", "thompson", "discounted", "oort", "uniform", "known"],
+        Meta(description="the policy; `known` knows the mean rewards"),
+    ]
+    eta: Annotated[
+        float, Meta(gt=0, extra={"inf": True}, description="weight of rewards against fairness")
+    ] = 10.0
+    discount: Annotated[
+        float,
+        Meta(ge=0.5, le=0.999999, description="share of the past that counts one round later"),
+    ] = 0.99
+    exploration: Annotated[
+        Amount, Meta(description="preference for workers that were seldom tried")
+    ] = 0.1
 
     @property
     def label(self) -> str:
@@ -130,8 +115,7 @@ class Policy:
         return f"{self.kind}, eta {self.eta:g}{extra}"
 
 
-@dataclass(frozen=True)
-class Laboratory:
+class Laboratory(Struct, frozen=True, eq=False):
     """Everything about one setting, with an array value for each worker."""
 
     plan: Plan
@@ -140,8 +124,8 @@ class Laboratory:
     fairness: Floats
     weight: Floats
     policies: tuple[Policy, ...]
-    availability: Independent | Markov | DayNight = field(default_factory=Independent)
-    drift: Steady | Batteries = field(default_factory=Steady)
+    availability: Independent | Markov | DayNight = Independent()
+    drift: Steady | Batteries = Steady()
 
     @property
     def workers(self) -> int:
@@ -149,10 +133,10 @@ class Laboratory:
         return len(self.reward)
 
 
-_AVAILABILITIES: dict[str, type[Any]] = {
-    "independent": Independent, "markov": Markov, "day_night": DayNight,
-}  # fmt: skip
-_DRIFTS: dict[str, type[Any]] = {"none": Steady, "batteries": Batteries}
+_AVAILABILITIES: tuple[type[Independent | Markov | DayNight], ...] = (
+    Independent, Markov, DayNight,
+)  # fmt: skip
+_DRIFTS: tuple[type[Steady | Batteries], ...] = (Steady, Batteries)
 _SECTIONS = ("setting", "workers", "availability", "drift", "policies")
 
 
@@ -177,25 +161,24 @@ def laboratory_of(document: Document) -> Laboratory:
     """Return the setting that a document describes."""
     for key in document.tables:
         if key not in _SECTIONS:
-            raise document.error(key, f"no section {key!r}; known: {', '.join(_SECTIONS)}")
-    plan = read_section(document, Plan, "setting", document.tables.get("setting", {}))
-    workers = read_section(document, Workers, "workers", document.tables.get("workers", {}))
+            raise document.error(key, f"no section {key!r}; {nearest(key, _SECTIONS)}")
+    plan = read_section(document, Plan, "setting")
+    workers = read_section(document, Workers, "workers")
     count = max(len(column) for column in _columns(workers).values())
     count = workers.count if count == 1 else count
     columns = {key: _filled(document, key, one, count) for key, one in _columns(workers).items()}
     return Laboratory(
         plan=plan,
         policies=_policies(document),
-        availability=read_variant(
-            document, _AVAILABILITIES, "availability", "model", "independent"
-        ),
-        drift=read_variant(document, _DRIFTS, "drift", "model", "none"),
+        availability=read_variant(document, _AVAILABILITIES, "availability"),
+        drift=read_variant(document, _DRIFTS, "drift"),
         **columns,
     )
 
 
 def _columns(workers: Workers) -> dict[str, tuple[float, ...]]:
-    return {key: getattr(workers, key) for key in ("reward", "awake", "fairness", "weight")}
+    given = {key: getattr(workers, key) for key in ("reward", "awake", "fairness", "weight")}
+    return {key: one if isinstance(one, tuple) else (one,) for key, one in given.items()}
 
 
 def _filled(document: Document, key: str, values: tuple[float, ...], count: int) -> Floats:
@@ -206,13 +189,9 @@ def _filled(document: Document, key: str, values: tuple[float, ...], count: int)
 
 
 def _policies(document: Document) -> tuple[Policy, ...]:
-    tables = document.tables.get("policies", [{"kind": "fair_ucb"}])
-    if not isinstance(tables, list) or not all(isinstance(one, Mapping) for one in tables):
-        raise document.error("policies", "policies takes sections [[policies]], one for each")
-    read = [
-        read_section(document, Policy, f"policies.{place}", table)
-        for place, table in enumerate(tables, 1)
-    ]
+    if "policies" not in document.tables:
+        return (Policy("fair_ucb"),)
+    read = read_tables(document, Policy, "policies")
     if len({one.label for one in read}) != len(read):
-        raise document.error("policies", "two [[policies]] are the same; give each other values")
-    return tuple(read)
+        raise document.error("policies", "two [[policies]] are the same; give them other values")
+    return read

@@ -13,7 +13,7 @@ import pytest
 from dealfl.cli import main
 from dealfl.errors import BadBytes, BadInput, Incompatible, NotLearned
 from dealfl.learners import LEARNERS, NaiveBayes, Tikhonov, files, from_schema, load
-from dealfl.runs import arrays_of, export_model, open_model, statistics_from
+from dealfl.runs import export_model, model_arrays, open_model, read_statistics
 from dealfl.server import Ledger
 from dealfl.statistics import Statistics
 from tests.learners.subjects import SUBJECTS
@@ -102,16 +102,16 @@ def test_statistics_are_gone_on_from(any_run: Path, tmp_path: Path) -> None:
     model = open_model(any_run)
     export_model(model, tmp_path / "model.deal")
     for path in (any_run, any_run / "ledger.db", tmp_path / "model.deal"):
-        found = statistics_from(path, from_schema(model.learner.schema))
+        found = read_statistics(path, from_schema(model.learner.schema))
         assert found == model.learner.statistics
 
 
 def test_statistics_of_another_job_are_refused(digits_run: Path, houses_run: Path) -> None:
     other = NaiveBayes(64, range(10), feature_bound=64.0)
     with pytest.raises(Incompatible, match="can not be gone on from: statistics made with feature"):
-        statistics_from(digits_run, other)
+        read_statistics(digits_run, other)
     with pytest.raises(Incompatible, match="statistics of a tikhonov do not fit a naive_bayes"):
-        statistics_from(houses_run, other)
+        read_statistics(houses_run, other)
 
 
 # -- arrays -------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def saved_arrays(folder: Path, tmp_path: Path) -> dict[str, Any]:
         return {name: found[name] for name in found}
 
 
-def test_arrays_of_tikhonov_predict_like_it(houses_run: Path, tmp_path: Path) -> None:
+def test_model_arrays_tikhonov_predict_like_it(houses_run: Path, tmp_path: Path) -> None:
     arrays, learner = saved_arrays(houses_run, tmp_path), open_model(houses_run).learner
     assert isinstance(learner, Tikhonov)
     X = np.array([[100.0, 0.0, 1.0, 0.0], [50.0, 1.0, 0.0, 0.0]])
@@ -136,7 +136,7 @@ def test_arrays_of_tikhonov_predict_like_it(houses_run: Path, tmp_path: Path) ->
     assert dict(zip(arrays["statistics_moments_index"].tolist(), exact, strict=True)) == known
 
 
-def test_arrays_of_naive_bayes_predict_like_it(digits_run: Path, tmp_path: Path) -> None:
+def test_model_arrays_naive_bayes_predict_like_it(digits_run: Path, tmp_path: Path) -> None:
     arrays, learner = saved_arrays(digits_run, tmp_path), open_model(digits_run).learner
     assert isinstance(learner, NaiveBayes)
     X = np.arange(64 * 5).reshape(5, 64) % 17
@@ -145,7 +145,7 @@ def test_arrays_of_naive_bayes_predict_like_it(digits_run: Path, tmp_path: Path)
     assert arrays["class_counts"].sum() == open_model(digits_run).info()["examples"]
 
 
-def test_arrays_of_pagerank_are_its_similarities(films_run: Path, tmp_path: Path) -> None:
+def test_model_arrays_pagerank_are_its_similarities(films_run: Path, tmp_path: Path) -> None:
     arrays, learner = saved_arrays(films_run, tmp_path), open_model(films_run).learner
     items, scores = learner.similar(0, 6)  # type: ignore[attr-defined]
     pairs = zip(arrays["pair_first"], arrays["pair_second"], strict=True)
@@ -158,11 +158,11 @@ def test_arrays_of_pagerank_are_its_similarities(films_run: Path, tmp_path: Path
     assert len(arrays["item_counts"]) == 6
 
 
-def test_arrays_of_neighbors_are_its_votes(tmp_path: Path) -> None:
+def test_model_arrays_neighbors_are_its_votes(tmp_path: Path) -> None:
     subject = SUBJECTS["neighbors"]
     learner: Any = subject.learned(range(subject.pool))
     learner.save(tmp_path / "model.deal")
-    arrays = arrays_of(open_model(tmp_path / "model.deal"))
+    arrays = model_arrays(open_model(tmp_path / "model.deal"))
     assert arrays["class_counts"].sum() == subject.pool
     per_table = np.bincount(arrays["vote_table"], arrays["vote_count"])
     assert per_table.tolist() == [subject.pool] * learner.settings["tables"]
@@ -229,7 +229,7 @@ def test_a_damaged_total_is_told(digits_run: Path, tmp_path: Path) -> None:
 def test_an_empty_model_has_no_arrays(tmp_path: Path, capsys: Captured) -> None:
     NaiveBayes(2, ["a", "b"]).save(tmp_path / "empty.deal")
     with pytest.raises(NotLearned, match="no example has been learned"):
-        arrays_of(open_model(tmp_path / "empty.deal"))
+        model_arrays(open_model(tmp_path / "empty.deal"))
     words = ["export", str(tmp_path / "empty.deal"), "--arrays", str(tmp_path / "a.npz")]
     assert main(["model", *words]) == 1
     assert not (tmp_path / "a.npz").exists()

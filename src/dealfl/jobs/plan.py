@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,13 @@ import numpy as np
 from dealfl.datasets import Domain, Task
 from dealfl.errors import BadInput
 from dealfl.features import MAPS, FeatureMap, feature_map
-from dealfl.jobs.job import Job
+from dealfl.jobs.job import Job, job_of
 from dealfl.jobs.sources import Reading
-from dealfl.jobs.subject import Subject, read_subject
+from dealfl.jobs.subject import Subject, read_source, read_subject
 from dealfl.learners import LEARNERS, Learner, settings_for
 from dealfl.settings import Document, read_keys, read_variant
 
-__all__ = ["Plan", "plan_for", "plan_of"]
+__all__ = ["Plan", "plan_of", "plan_without_data"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,24 @@ class Plan:
 
 def plan_of(document: Document, job: Job) -> Plan:
     """Return the plan of a job file; BadInput names key, line and what would do."""
-    return plan_for(document, job, read_subject(document, job))
+    return _plan_for(document, job, read_subject(document, job))
 
 
-def plan_for(document: Document, job: Job, subject: Subject) -> Plan:
-    """Return the plan of a job file for a subject that is known already."""
+def plan_without_data(document: Document) -> Plan:
+    """Return the plan of a job whose data file may have moved; its examples cannot be read."""
+    job = job_of(document)
+    if "source" not in document.tables:
+        return plan_of(document, job)
+    source = read_source(document)
+    dataset = source.describe(Path(source.file))
+    return _plan_for(document, job, Subject(dataset.name, dataset, partial(_refuse, dataset.name)))
+
+
+def _refuse(name: str) -> Reading:
+    raise BadInput(f"{name} is only described here, not read")
+
+
+def _plan_for(document: Document, job: Job, subject: Subject) -> Plan:
     learner = job.learner or subject.learners[0]
     if learner not in subject.learners:
         LEARNERS.get(learner)  # of a package that is broken, that is the thing to say

@@ -200,9 +200,10 @@ class Learner(ABC):
 
     # -- files ----------------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
-        """Write everything to one file, completely or not at all."""
-        files.write(Path(path), self.name, self.settings, self._sections())
+    def save(self, path: str | Path, sections: Mapping[str, bytes] | None = None) -> None:
+        """Write everything to one file, completely or not at all; more sections may go with it."""
+        everything = {**self._sections(), **(sections or {})}
+        files.write(Path(path), self.name, self.settings, everything)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -1,11 +1,11 @@
 """A run and its folder: start, stop, resume, compare; status, models, copies, logs, metrics."""
 
-from dealfl.runs.arrays import arrays_of, save_arrays
 from dealfl.runs.backups import MANIFEST, Copied, back_up, restore
+from dealfl.runs.exports import export_model, model_arrays, require_free, save_arrays
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.logs import LOG, JsonLines, configure_logs, log
 from dealfl.runs.metrics import serve_metrics
-from dealfl.runs.models import Model, export_model, open_model, require_free, statistics_from
+from dealfl.runs.models import Model, open_model, read_statistics
 from dealfl.runs.predicting import predict, recommend
 from dealfl.runs.removing import Removal, remove_worker
 from dealfl.runs.result import Comparison, Result
@@ -19,9 +19,36 @@ from dealfl.runs.status import (
 )
 
 __all__ = [
-    "LOG", "MANIFEST", "Comparison", "Copied", "Interrupted", "JsonLines", "Model", "Removal",
-    "Result", "Run", "RunFolder", "RunStatus", "Watcher", "WorkerStatus", "arrays_of", "back_up",
-    "configure_logs", "default_job", "export_model", "log", "open_model", "predict",
-    "read_status", "read_worker_rounds", "read_workers", "recommend", "remove_worker",
-    "require_free", "restore", "save_arrays", "serve_metrics", "statistics_from",
+    "LOG",
+    "MANIFEST",
+    "Comparison",
+    "Copied",
+    "Interrupted",
+    "JsonLines",
+    "Model",
+    "Removal",
+    "Result",
+    "Run",
+    "RunFolder",
+    "RunStatus",
+    "Watcher",
+    "WorkerStatus",
+    "back_up",
+    "configure_logs",
+    "default_job",
+    "export_model",
+    "log",
+    "model_arrays",
+    "open_model",
+    "predict",
+    "read_statistics",
+    "read_status",
+    "read_worker_rounds",
+    "read_workers",
+    "recommend",
+    "remove_worker",
+    "require_free",
+    "restore",
+    "save_arrays",
+    "serve_metrics",
 ]  # fmt: skip

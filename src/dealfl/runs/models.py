@@ -1,8 +1,7 @@
-"""The model of a run or of a file: what it is, and how it leaves for elsewhere."""
+"""The model of a run or of a file."""
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,16 +9,16 @@ from typing import Any
 import msgspec
 
 from dealfl.errors import BadBytes, BadInput, Incompatible
-from dealfl.jobs import Document
-from dealfl.learners import Learner, Statistics, files, load
+from dealfl.jobs import Document, plan_without_data
+from dealfl.learners import Learner, Statistics, files, from_schema, load
 from dealfl.runs.folder import RunFolder
-from dealfl.runs.rebuilding import learner_for
+from dealfl.schema import Schema
 from dealfl.server import LedgerReader
 
-__all__ = ["Model", "export_model", "open_model", "statistics_from"]
+__all__ = ["About", "Model", "make_learner", "open_model", "read_statistics"]
 
 _SQLITE = b"SQLite format 3\x00"
-_JOB, _ABOUT = "job", "about"
+JOB_SECTION, ABOUT_SECTION = "job", "about"  # of a saved model
 
 
 class About(msgspec.Struct, frozen=True):
@@ -63,8 +62,8 @@ def open_model(path: str | Path, job: str | Path | None = None) -> Model:
     given = None if job is None else Document.read(job)
     text = "" if job is None else Path(job).read_text(encoding="utf-8")
     if _is_run(place):
-        return _of_run(RunFolder.at(place), given, text)
-    return _of_file(place, given, text)
+        return _open_run(RunFolder.at(place), given, text)
+    return _open_file(place, given, text)
 
 
 def _is_run(place: Path) -> bool:
@@ -79,28 +78,28 @@ def _is_run(place: Path) -> bool:
         ) from None
 
 
-def _of_file(place: Path, given: Document | None, text: str) -> Model:
+def _open_file(place: Path, given: Document | None, text: str) -> Model:
     saved = files.read(place)
-    if given is None and _JOB in saved.sections:
-        text = saved.sections[_JOB].decode("utf-8", "replace")
+    if given is None and JOB_SECTION in saved.sections:
+        text = saved.sections[JOB_SECTION].decode("utf-8", "replace")
         given = Document.parse(text, f"the job in {place}", place.parent)
     try:
-        about = msgspec.json.decode(saved.sections.get(_ABOUT, b"{}"), type=About)
+        about = msgspec.json.decode(saved.sections.get(ABOUT_SECTION, b"{}"), type=About)
     except msgspec.MsgspecError as error:
         raise BadBytes(f"{place}: what it says about itself can not be read: {error}") from None
     return Model(load(place), str(place), about, given, text)
 
 
-def _of_run(run: RunFolder, given: Document | None, text: str) -> Model:
-    statistics, about = _counted(run)
+def _open_run(run: RunFolder, given: Document | None, text: str) -> Model:
+    statistics, about = _read_total(run)
     if given is None:
         given, text = run.document(), run.job_text()
-    learner = learner_for(statistics.schema, given)
+    learner = make_learner(statistics.schema, given)
     learner.merge(statistics)
     return Model(learner, str(run.ledger), about, given, text)
 
 
-def _counted(run: RunFolder) -> tuple[Statistics, About]:
+def _read_total(run: RunFolder) -> tuple[Statistics, About]:
     """Return all that a ledger has counted up to its last closed round."""
     with LedgerReader.open(run.ledger) as ledger:
         total, closed, version = ledger.total(), ledger.closed_rounds(), ledger.last_version()
@@ -111,11 +110,11 @@ def _counted(run: RunFolder) -> tuple[Statistics, About]:
     return statistics, About(number, version.number if version else None)
 
 
-def statistics_from(path: str | Path, learner: Learner) -> Statistics:
-    """Return the statistics of a saved model or a run, for a learner that goes on from them."""
+def read_statistics(path: str | Path, learner: Learner) -> Statistics:
+    """Return the statistics of a saved model or a run, for a learner that starts from them."""
     place = Path(path)
     if _is_run(place):
-        statistics = _counted(RunFolder.at(place))[0]
+        statistics = _read_total(RunFolder.at(place))[0]
     else:
         data = files.read(place).section("statistics")
         statistics = Statistics.from_bytes(data, max_bytes=files.MAX_BYTES)
@@ -126,23 +125,13 @@ def statistics_from(path: str | Path, learner: Learner) -> Statistics:
     return statistics
 
 
-def export_model(model: Model, out: Path, *, force: bool = False) -> None:
-    """Write a model to a file that `dealfl.learners.load` opens; its job goes with it."""
-    require_free(out, force=force)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
-        model.learner.save(Path(folder) / "learner")
-        saved = files.read(Path(folder) / "learner")
-    sections = dict(saved.sections) | {_ABOUT: msgspec.json.encode(model.about)}
-    if model.job_text:
-        sections[_JOB] = model.job_text.encode()
-    files.write(out, saved.learner, saved.settings, sections)
-
-
-def require_free(out: Path, *, force: bool) -> None:
-    """Refuse to write over a file, or into a folder that is not there."""
-    if not out.parent.is_dir():
-        raise BadInput(f"{out}: there is no folder {out.parent}; make it first")
-    if out.is_dir():
-        raise BadInput(f"{out} is a folder; name a file")
-    if out.exists() and not force:
-        raise BadInput(f"{out} is there already; give --force to write over it, or another name")
+def make_learner(schema: Schema, document: Document | None) -> Learner:
+    """Return an empty learner for statistics of that schema, with all settings of the job."""
+    if document is None:
+        return from_schema(schema)
+    made = plan_without_data(document).make()
+    try:
+        made.schema.require_same(schema)
+    except Incompatible as error:
+        raise Incompatible(f"{document.name} is not the job of this model: {error}") from None
+    return made

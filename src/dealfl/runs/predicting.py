@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from dealfl.datasets.readers import Block, DelimitedText, Layout, read_number
 from dealfl.errors import BadInput
 from dealfl.features import FeatureMap
-from dealfl.jobs import Document, read_source
+from dealfl.jobs import Document, plan_without_data, read_source
 from dealfl.jobs.sources import (
     Bounded,
     CsvSource,
@@ -26,7 +26,6 @@ from dealfl.jobs.sources import (
 )
 from dealfl.learners import HistoryLearner, RowLearner
 from dealfl.runs.models import Model
-from dealfl.runs.rebuilding import plan_without_data
 
 __all__ = ["Predicted", "Recommended", "predict", "recommend"]
 

@@ -12,7 +12,7 @@ from dealfl.database import require_unused
 from dealfl.errors import BadInput, unknown_name
 from dealfl.jobs import Document, job_of, selection_of
 from dealfl.runs.folder import RunFolder
-from dealfl.runs.rebuilding import learner_for
+from dealfl.runs.models import make_learner
 from dealfl.runs.status import RunStatus, read_status
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Candidate, Selector, selector
@@ -87,7 +87,7 @@ def remove_worker(run: RunFolder, worker: str) -> Removal:
         if total is None:
             raise BadInput(f"{run.ledger} has no model yet: there is nothing of {worker!r} in it")
         document = run.document()
-        empty = learner_for(Statistics.from_bytes(total).schema, document)
+        empty = make_learner(Statistics.from_bytes(total).schema, document)
         kind: Any = type(empty)
         # no round is opened, since no worker would hear of it
         rounds = max(ledger.last_round(), 1)

@@ -13,7 +13,7 @@ from typing import Protocol
 from dealfl.errors import DealError
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.logs import log
-from dealfl.runs.models import statistics_from
+from dealfl.runs.models import read_statistics
 from dealfl.runs.result import Result
 from dealfl.simulate import Fleet, FleetRun, Outcome, Progress, finish, start_run
 
@@ -116,7 +116,7 @@ class Run:
     def _started(self, scheme: str, watcher: Watcher) -> FleetRun:
         fleet, base = self._fleet.with_scheme(scheme), None
         if self._start_from is not None:
-            base = statistics_from(self._start_from, fleet.plan.make())
+            base = read_statistics(self._start_from, fleet.plan.make())
         state = self._folder.state(scheme)
         return start_run(fleet, state, progress=watcher.show_progress, base=base)
 

@@ -1,22 +1,24 @@
-"""A model as plain numpy arrays, for a notebook: `numpy.load(file, allow_pickle=False)`."""
+"""Models for elsewhere: a file that `learners.load` opens, or arrays that `numpy.load` opens."""
 
 from __future__ import annotations
 
-import os
-import tempfile
+import io
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
+from dealfl.atomic_files import replace_file
+from dealfl.errors import BadInput
 from dealfl.jobs import Document, read_source
 from dealfl.jobs.sources import CsvSource
 from dealfl.learners import Arrays, RowLearner
-from dealfl.runs.models import Model, require_free
+from dealfl.runs.models import ABOUT_SECTION, JOB_SECTION, Model
 
-__all__ = ["arrays_of", "feature_names", "save_arrays"]
+__all__ = ["export_model", "model_arrays", "require_free", "save_arrays"]
 
 
-def arrays_of(model: Model) -> Arrays:
+def model_arrays(model: Model) -> Arrays:
     """Return the derived model, and the integers that it was derived from.
 
     Of statistics too large for 64 bits, a value is high · 2³² + value.
@@ -29,13 +31,13 @@ def arrays_of(model: Model) -> Arrays:
         found[f"statistics_{name}_value"] = entries.values.low
         if entries.values.high is not None:
             found[f"statistics_{name}_high"] = entries.values.high
-    names = feature_names(model.document)
+    names = _feature_names(model.document)
     if isinstance(learner, RowLearner) and names and len(names) == learner.n_features:
         found["feature_names"] = np.array(names)
     return {**found, **learner.derived_arrays()}
 
 
-def feature_names(document: Document | None) -> list[str]:
+def _feature_names(document: Document | None) -> list[str]:
     """Return the names of the features that a job's [source] gives; a word's is column=word."""
     if document is None or "features" in document.tables or "source" not in document.tables:
         return []
@@ -46,12 +48,26 @@ def feature_names(document: Document | None) -> list[str]:
 def save_arrays(model: Model, out: Path, *, force: bool = False) -> list[str]:
     """Write the arrays to a file, completely or not at all; return their names."""
     require_free(out, force=force)
-    arrays = arrays_of(model)
-    handle, draft = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-        Path(draft).replace(out)
-    finally:
-        Path(draft).unlink(missing_ok=True)
+    arrays, content = model_arrays(model), io.BytesIO()
+    np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
+    replace_file(out, content.getvalue())
     return sorted(arrays)
+
+
+def export_model(model: Model, out: Path, *, force: bool = False) -> None:
+    """Write a model to a file that `dealfl.learners.load` opens; its job goes with it."""
+    require_free(out, force=force)
+    sections = {ABOUT_SECTION: msgspec.json.encode(model.about)}
+    if model.job_text:
+        sections[JOB_SECTION] = model.job_text.encode()
+    model.learner.save(out, sections)
+
+
+def require_free(out: Path, *, force: bool) -> None:
+    """Refuse to write over a file, or into a folder that does not exist."""
+    if not out.parent.is_dir():
+        raise BadInput(f"{out}: there is no folder {out.parent}; make it first")
+    if out.is_dir():
+        raise BadInput(f"{out} is a folder; name a file")
+    if out.exists() and not force:
+        raise BadInput(f"{out} is there already; give --force to write over it, or another name")

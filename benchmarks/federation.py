@@ -31,7 +31,7 @@ from dealfl.messages import Announce, Assignment, Message, Update, Welcome
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Uniform
 from dealfl.statistics import Statistics
-from dealfl.worker import Cost, Done, Journal, Record, Worker, schema_digest
+from dealfl.worker import Cost, Done, Journal, Record, Worker
 
 ASKED_MS = {(1_000, 100): 100.0, (10_000, 1_000): 1_000.0}
 WORKER_BYTES = 2_048
@@ -70,7 +70,7 @@ class Fleet:
         ledger = Ledger(directory / "ledger.db")
         server = Server("job", make, ledger, terms, Uniform(1))
         names = [f"worker {number:05d}" for number in range(workers)]
-        return cls(server, names, one_example().to_bytes(), schema_digest(make()))
+        return cls(server, names, one_example().to_bytes(), make().schema.digest())
 
     def announcement(self, name: str, incarnation: int) -> Announce:
         return Announce(

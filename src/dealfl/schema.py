@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import msgspec
 import numpy as np
 
@@ -44,6 +46,10 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def canonical(self) -> bytes:
         """Return the same bytes for the same schema, whatever the order of its settings."""
         return msgspec.json.encode(self, order="deterministic")
+
+    def digest(self) -> str:
+        """Return the hash by which worker and server tell whether their statistics fit."""
+        return hashlib.sha256(self.canonical()).hexdigest()
 
     def require_same(self, other: Schema) -> None:
         """Raise `Incompatible`, naming the first difference, unless `other` is equal.

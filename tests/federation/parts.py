@@ -11,7 +11,6 @@ from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone
 from dealfl.statistics import Statistics
 from dealfl.worker import Cost, Done, Journal, Record, State, Worker
-from dealfl.worker.worker import schema_digest
 
 KEY = b"key of the job"
 
@@ -94,7 +93,7 @@ def examples(count: int, make: Any = bayes) -> Statistics:
 
 def announce(name: str = "w", incarnation: int = 1, make: Any = bayes, **other: Any) -> Announce:
     plain: dict[str, Any] = {"journal_id": f"journal of {name}", "waiting": 1, "held": 0}
-    plain["schema_digest"] = schema_digest(make())
+    plain["schema_digest"] = make().schema.digest()
     return Announce(job="job", worker=name, incarnation=incarnation, **(plain | other))
 
 

@@ -39,7 +39,7 @@ class Aggregation:
         self._ledger, self._make = ledger, make
         self.total = make()
         self._schema = self.total.schema
-        self.schema_digest = hashlib.sha256(self._schema.canonical()).hexdigest()
+        self.schema_digest = self._schema.digest()
         self._scratch = make()  # empty between uses: it only checks sums
         self._decoded: dict[tuple[str, int], Statistics] = {}  # deltas on record
 

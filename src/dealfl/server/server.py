@@ -184,25 +184,9 @@ class Server:
                 row = self._members.begin_incarnation(row, problem.reason)
             self._members.put(replace(row, flag=problem.reason))
             welcome = [self._members.welcome(row)] if problem.fatal else []
-            return [self._refusal(message, problem.reason), *welcome]
+            return [Refusal(**_key(message), reason=problem.reason), *welcome]
         self._rounds.record_reply(row, message, now_s)
-        return [
-            Receipt(
-                job=self.job,
-                worker=row.name,
-                incarnation=message.incarnation,
-                sequence=message.sequence,
-            )
-        ]
-
-    def _refusal(self, message: Update, reason: str) -> Refusal:
-        return Refusal(
-            job=self.job,
-            worker=message.worker,
-            incarnation=message.incarnation,
-            sequence=message.sequence,
-            reason=reason,
-        )
+        return [Receipt(**_key(message))]
 
     def _receive_declined(self, message: Declined, now_s: float) -> list[Message]:
         row = self._members.rows.get(message.worker)
@@ -215,17 +199,14 @@ class Server:
         if row is None or message.incarnation != row.incarnation:
             return []
         withdrawn = self._aggregation.withdraw(row, message.sequence)
-        return [
-            Verdict(
-                job=self.job,
-                worker=row.name,
-                incarnation=message.incarnation,
-                sequence=message.sequence,
-                withdrawn=withdrawn,
-            )
-        ]
+        return [Verdict(**_key(message), withdrawn=withdrawn)]
 
     def _receive_erased(self, message: Erased, now_s: float) -> list[Message]:  # noqa: ARG002
         if not self._ledger.put_answer(message):
             return []
         return [ErasedReceipt(job=self.job, worker=message.worker, request=message.request)]
+
+
+def _key(message: Update | Withdraw) -> dict[str, Any]:
+    """Return the fields that name an update, in every answer to it."""
+    return {name: getattr(message, name) for name in ("job", "worker", "incarnation", "sequence")}

@@ -13,7 +13,7 @@ from dealfl.worker.device import (
 from dealfl.worker.journal import Journal
 from dealfl.worker.schemes import SCHEMES, Scheme
 from dealfl.worker.tables import Record, State
-from dealfl.worker.worker import Accepted, Worker, exact_fraction, schema_digest
+from dealfl.worker.worker import Accepted, Worker, exact_fraction
 
 __all__ = [
     "LEAST_BATTERY",
@@ -32,5 +32,4 @@ __all__ = [
     "State",
     "Worker",
     "exact_fraction",
-    "schema_digest",
 ]

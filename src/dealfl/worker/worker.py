@@ -6,7 +6,6 @@ resumes from its last commit. Messages leave after the commit and may be lost or
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -41,7 +40,7 @@ from dealfl.worker.schemes import scheme
 from dealfl.worker.tables import State
 from dealfl.worker.trainer import Trainer
 
-__all__ = ["Accepted", "Device", "Worker", "exact_fraction", "schema_digest"]
+__all__ = ["Accepted", "Device", "Worker", "exact_fraction"]
 
 
 class Worker:
@@ -83,7 +82,7 @@ class Worker:
         )
         self._intake = Intake(journal, make, self._recovery)
         self._local = LocalModel(journal, make)
-        self._schema_digest = schema_digest(make())
+        self._schema_digest = make().schema.digest()
         self._actions: dict[type, Callable[[Any, float], None]] = {
             Welcome: self._receive_welcome,
             Receipt: self._receive_receipt,
@@ -270,8 +269,3 @@ def exact_fraction(text: str) -> Fraction:
     if not 0 <= fraction <= 1:
         raise BadInput(f"forget_fraction must be from 0 to 1, not {text}")
     return fraction
-
-
-def schema_digest(learner: Learner) -> str:
-    """Return what tells whether a worker's statistics fit the server's."""
-    return hashlib.sha256(learner.schema.canonical()).hexdigest()

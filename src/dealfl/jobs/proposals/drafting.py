@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dealfl.datasets.readers import Block, Layout, read_libsvm, read_pairs
 from dealfl.errors import BadInput
-from dealfl.jobs.proposals.proposal import Roles, TableProposal, limits_of, propose_table
+from dealfl.jobs.proposals.proposal import Column, Roles, Target, widen_limits
 from dealfl.jobs.proposals.survey import Found
 from dealfl.jobs.sources import Bounded, WordColumn, report_progress
 from dealfl.settings import toml_key, toml_value
 
 __all__ = [
-    "Sizes",
-    "feature_lines",
-    "job_text",
-    "libsvm_lines",
-    "ratings_lines",
+    "Sizes", "draft_features", "draft_job", "draft_libsvm", "draft_ratings", "draft_table",
     "survey_libsvm",
-    "table_lines",
-]
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +41,7 @@ class Sizes:
         return cls(count, long, max(1, math.ceil(0.4 * examples / count / long)))
 
 
-def job_text(
+def draft_job(
     name: str, learner: str, source: Sequence[str], features: Sequence[str], sizes: Sizes,
     by_owner: bool,
 ) -> str:  # fmt: skip
@@ -87,19 +82,23 @@ def job_text(
     )
 
 
-def table_lines(proposal: TableProposal) -> list[str]:
+def draft_table(
+    target: Target, features: Mapping[str, Column], left_out: Mapping[str, str]
+) -> list[str]:
     """Return the lines of a table's target and columns."""
-    if proposal.classes:
-        lines = [f"classes = {toml_value(proposal.classes)}"]
-    else:
-        lines = [
-            "# the largest magnitude the target can have; rows beyond it are quarantined",
-            f"target_bound = {toml_value(proposal.target_bound)}",
-        ]
+    lines = _target_lines(target)
     lines += ["", "[source.columns]  # the features; bounds are rounded up from what was seen"]
-    lines += [_column_line(found.name, column) for found, column in proposal.features]
-    lines += [f"# not {toml_key(n)}: {reason}" for n, reason in proposal.left_out.items()]
-    return lines
+    lines += [_column_line(name, column) for name, column in features.items()]
+    return lines + [f"# not {toml_key(n)}: {reason}" for n, reason in left_out.items()]
+
+
+def _target_lines(target: Target) -> list[str]:
+    if target.classes:
+        return [f"classes = {toml_value(target.classes)}"]
+    return [
+        "# the largest magnitude the target can have; rows beyond it are quarantined",
+        f"target_bound = {toml_value(target.bound)}",
+    ]
 
 
 def _column_line(name: str, column: Bounded | WordColumn) -> str:
@@ -115,12 +114,12 @@ def _column_line(name: str, column: Bounded | WordColumn) -> str:
     return f"{toml_key(name)} = {{ {', '.join(keys)} }}"
 
 
-def feature_lines(proposal: TableProposal) -> list[str]:
+def draft_features(learner: str, features: Mapping[str, Column]) -> list[str]:
     """Return the section [features] that suits the learner; nothing for the raw columns."""
-    limits = [pair for _, column in proposal.features for pair in column.limits]
+    limits = [pair for column in features.values() for pair in column.limits]
     wide = [place for place, pair in enumerate(limits) if pair != (0.0, 1.0)]
     low, high = ([pair[side] for pair in limits] for side in (0, 1))
-    if proposal.learner == "naive_bayes" and wide:
+    if learner == "naive_bayes" and wide:
         return [
             "[features]  # naive Bayes counts: numbers are counted by the bin they fall into",
             'map = "bins"',
@@ -130,7 +129,7 @@ def feature_lines(proposal: TableProposal) -> list[str]:
             "bins = 16",
             "",
         ]
-    if proposal.learner == "neighbors" and wide:
+    if learner == "neighbors" and wide:
         return [
             "[features]  # distances: every column counts alike, whatever its unit",
             'map = "thermometer"',
@@ -165,28 +164,19 @@ def survey_libsvm(path: Path, encoding: str) -> tuple[Found, dict[int, tuple[flo
     return label, limits
 
 
-def libsvm_lines(
-    label: Found, limits: dict[int, tuple[float, float]], learner: str
-) -> tuple[list[str], str]:
-    """Return the lines of labels and features, and the learner."""
+def draft_libsvm(target: Target, limits: Mapping[int, tuple[float, float]]) -> list[str]:
+    """Return the lines of labels and features."""
     lowest = min(low for low, _ in limits.values())
     highest = max(high for _, high in limits.values())
-    low, high = limits_of(min(lowest, 0.0), max(highest, 0.0))
+    low, high = widen_limits(min(lowest, 0.0), max(highest, 0.0))
     if low == high:
         raise BadInput("every feature is 0: there is nothing to learn from")
-    anything = Found("features", rows=2, numbers=2, whole=False, low=0.0, high=1.0)
-    anything.words = {"0": None, "1": None}
-    proposal = propose_table([label, anything], Roles(target=label.name), learner)
-    lines = [
+    return [
         f"n_features = {max(limits) + 1}",
         f"low = {toml_value(low)}      # of every feature, rounded up from what was seen;",
         f"high = {toml_value(high)}     # rows beyond are quarantined",
+        *_target_lines(target),
     ]
-    if proposal.classes:
-        lines.append(f"classes = {toml_value(proposal.classes)}")
-    else:
-        lines.append(f"target_bound = {toml_value(proposal.target_bound)}")
-    return lines, proposal.learner
 
 
 # -- ratings ------------------------------------------------------------------------------------
@@ -196,7 +186,7 @@ _SPARSE = 4
 _FEW_ITEMS = 10_000
 
 
-def ratings_lines(columns: Sequence[Found], roles: Roles) -> list[str]:
+def draft_ratings(columns: Sequence[Found], roles: Roles) -> list[str]:
     """Return the lines of items and of what counts as liked; BadInput if there are none."""
     found = {column.name: column for column in columns}
     for role in ("owner", "item", "rating"):

@@ -13,15 +13,9 @@ from dealfl.jobs.sources import Bounded, WordColumn
 from dealfl.settings import nearest
 
 __all__ = [
-    "Roles",
-    "TableProposal",
-    "bound_of",
-    "guessed",
-    "limits_of",
-    "looks_like_ratings",
-    "propose_table",
-    "require_known",
-]
+    "Column", "Roles", "Target", "guess_column", "looks_like_ratings", "propose_features",
+    "propose_target", "require_known", "widen_limits",
+]  # fmt: skip
 
 # -- roles --------------------------------------------------------------------------------------
 
@@ -55,10 +49,10 @@ def _candidates(role: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if _plain(name) in wanted]
 
 
-def guessed(role: str, names: Sequence[str]) -> str:
+def guess_column(role: str, names: Sequence[str]) -> str:
     """Return the one column whose name says that it plays a role; '' if none or several do.
 
-    >>> guessed("owner", ["Customer ID", "age"]), guessed("owner", ["user", "device"])
+    >>> guess_column("owner", ["Customer ID", "age"]), guess_column("owner", ["user", "device"])
     ('Customer ID', '')
     """
     found = _candidates(role, names)
@@ -71,7 +65,7 @@ def looks_like_ratings(names: Sequence[str]) -> bool:
     >>> looks_like_ratings(["user", "item", "rating"]), looks_like_ratings(["user", "age"])
     (True, False)
     """
-    return bool(guessed("owner", names) and guessed("item", names))
+    return bool(guess_column("owner", names) and guess_column("item", names))
 
 
 def require_known(roles: Roles, columns: Sequence[Found]) -> None:
@@ -101,41 +95,38 @@ Column = Bounded | WordColumn
 
 
 @dataclass(frozen=True, slots=True)
-class TableProposal:
-    """Columns that are features, why others are not, and what the target can be."""
+class Target:
+    """What the target can be, classes or a number within a bound, and the learner for it."""
 
-    features: tuple[tuple[Found, Column], ...]
-    left_out: dict[str, str]
     classes: tuple[str | float, ...]
-    target_bound: float
+    bound: float
     learner: str
 
 
-def bound_of(magnitude: float) -> float:
+def _round_up(magnitude: float) -> float:
     """Return the next power of two.
 
-    >>> bound_of(5.0), bound_of(0.3), bound_of(64.0)
+    >>> _round_up(5.0), _round_up(0.3), _round_up(64.0)
     (8.0, 0.5, 64.0)
     """
     return 2.0 ** math.ceil(math.log2(max(magnitude, _SMALLEST)))
 
 
-def limits_of(low: float, high: float) -> tuple[float, float]:
+def widen_limits(low: float, high: float) -> tuple[float, float]:
     """Return generous limits: 0 where a sign never occurs, else a power of two.
 
-    >>> limits_of(0.0, 5.0), limits_of(-3.0, 5.0), limits_of(-3.0, -1.0)
+    >>> widen_limits(0.0, 5.0), widen_limits(-3.0, 5.0), widen_limits(-3.0, -1.0)
     ((0.0, 8.0), (-8.0, 8.0), (-4.0, 0.0))
     """
-    bound = bound_of(max(abs(low), abs(high)))
+    bound = _round_up(max(abs(low), abs(high)))
     return (-bound if low < 0 else 0.0, bound if high > 0 else 0.0)
 
 
-def propose_table(columns: Sequence[Found], roles: Roles, learner: str) -> TableProposal:
-    """Return the proposal; BadInput names the column that stands in the way, and the remedy."""
-    target = next(column for column in columns if column.name == roles.target)
-    classes = _classes(target, learner)
-    bound = 0.0 if classes else _target_bound(target)
-    features: list[tuple[Found, Column]] = []
+def propose_features(
+    columns: Sequence[Found], roles: Roles
+) -> tuple[dict[str, Column], dict[str, str]]:
+    """Return the columns that are features, and why others are not; BadInput if none is."""
+    features: dict[str, Column] = {}
     left_out: dict[str, str] = {}
     for column in columns:
         if column.name in (roles.target, roles.owner, roles.time):
@@ -144,15 +135,22 @@ def propose_table(columns: Sequence[Found], roles: Roles, learner: str) -> Table
         if isinstance(proposed, str):
             left_out[column.name] = proposed
         else:
-            features.append((column, proposed))
+            features[column.name] = proposed
     if not features:
         reasons = "; ".join(f"{name!r}: {reason}" for name, reason in left_out.items())
         raise BadInput(
-            f"no column is left to learn {target.name!r} from "
+            f"no column is left to learn {roles.target!r} from "
             f"({reasons or 'it is the only one'}); choose another --target, or add columns"
         )
-    chosen = learner or ("tikhonov_classifier" if classes else "tikhonov")
-    return TableProposal(tuple(features), left_out, classes, bound, chosen)
+    return features, left_out
+
+
+def propose_target(target: Found, learner: str) -> Target:
+    """Return what a column can be as the target; BadInput says why it can not be one."""
+    classes = _classes(target, learner)
+    if classes:
+        return Target(classes, 0.0, learner or "tikhonov_classifier")
+    return Target((), _target_bound(target), learner or "tikhonov")
 
 
 def _classes(target: Found, learner: str) -> tuple[str | float, ...]:
@@ -193,7 +191,7 @@ def _target_bound(target: Found) -> float:
             f"the target {target.name!r} goes up to {magnitude:g}, too large to be exact; "
             "divide the column, or take its logarithm"
         )
-    return bound_of(magnitude)
+    return _round_up(magnitude)
 
 
 def _feature(column: Found) -> Column | str:
@@ -208,7 +206,7 @@ def _feature(column: Found) -> Column | str:
         return "it numbers the rows"
     if max(abs(column.low), abs(column.high)) > _LARGEST:
         return f"it goes up to {max(abs(column.low), abs(column.high)):g}: divide it to use it"
-    low, high = limits_of(column.low, column.high)
+    low, high = widen_limits(column.low, column.high)
     fill = column.typical if column.missing else "quarantine"
     return Bounded(low=low, high=high, date=column.kind == "date", missing=fill)
 

@@ -7,24 +7,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from dealfl.datasets.readers import Layout
 from dealfl.errors import BadInput
 from dealfl.jobs.proposals.drafting import (
     Sizes,
-    feature_lines,
-    job_text,
-    libsvm_lines,
-    ratings_lines,
+    draft_features,
+    draft_job,
+    draft_libsvm,
+    draft_ratings,
+    draft_table,
     survey_libsvm,
-    table_lines,
 )
 from dealfl.jobs.proposals.proposal import (
     Roles,
-    guessed,
+    guess_column,
     looks_like_ratings,
-    propose_table,
+    propose_features,
+    propose_target,
     require_known,
 )
-from dealfl.jobs.proposals.survey import Found, Sniffed, sniff, survey
+from dealfl.jobs.proposals.survey import Found, detect_layout, survey
 from dealfl.settings import toml_value
 
 __all__ = ["Ask", "Start", "Wishes", "start"]
@@ -64,20 +66,20 @@ class Start:
         """Return the job file."""
         by_owner = self.format == "csv" and bool(self.roles.owner)
         name = Path(self.name).stem
-        return job_text(name, self.learner, self.source, self.features, sizes, by_owner)
+        return draft_job(name, self.learner, self.source, self.features, sizes, by_owner)
 
 
 def start(path: Path, folder: Path, wishes: Wishes, ask: Ask) -> Start:
     """Look at a file and propose a job that stands in `folder`."""
-    sniffed = sniff(
+    layout, libsvm = detect_layout(
         path,
         delimiter=wishes.delimiter,
         header=wishes.header,
         skip_lines=wishes.skip_lines,
     )
-    if wishes.format == "libsvm" or (sniffed.libsvm and not wishes.format):
-        return _libsvm(path, folder, wishes, sniffed)
-    columns = survey(path, sniffed.layout)
+    if wishes.format == "libsvm" or (libsvm and not wishes.format):
+        return _libsvm(path, folder, wishes, layout)
+    columns = survey(path, layout)
     if not any(column.values for column in columns):
         raise BadInput(f"{path} has names of columns, but no row with a value in it")
     require_known(wishes.roles, columns)
@@ -87,12 +89,11 @@ def start(path: Path, folder: Path, wishes: Wishes, ask: Ask) -> Start:
         rated = True
     chosen = wishes.format or ("ratings" if rated else "csv")
     make = _ratings if chosen == "ratings" else _table
-    return make(path, folder, wishes, sniffed, columns, ask)
+    return make(path, folder, wishes, layout, columns, ask)
 
 
-def _lines(path: Path, folder: Path, chosen: str, sniffed: Sniffed, roles: Roles) -> list[str]:
+def _lines(path: Path, folder: Path, chosen: str, layout: Layout, roles: Roles) -> list[str]:
     """Return the lines that say where the file is and how it is laid out."""
-    layout = sniffed.layout
     lines = [f"file = {toml_value(_beside(path, folder))}", f"format = {toml_value(chosen)}"]
     if chosen != "libsvm":
         lines.append(f"delimiter = {toml_value(layout.delimiter)}")
@@ -114,24 +115,24 @@ def _beside(path: Path, folder: Path) -> str:
         return path.resolve().as_posix()
 
 
-def _libsvm(path: Path, folder: Path, wishes: Wishes, sniffed: Sniffed) -> Start:
-    encoding = sniffed.layout.encoding
-    label, limits = survey_libsvm(path, encoding)
-    lines, learner = libsvm_lines(label, limits, wishes.learner)
-    source = _lines(path, folder, "libsvm", sniffed, Roles())
+def _libsvm(path: Path, folder: Path, wishes: Wishes, layout: Layout) -> Start:
+    label, limits = survey_libsvm(path, layout.encoding)
+    target = propose_target(label, wishes.learner)
+    lines = draft_libsvm(target, limits)
+    source = _lines(path, folder, "libsvm", layout, Roles())
     return Start(
         name=path.name,
         format="libsvm",
         columns=(label,),
         left_out={},
         roles=Roles(target=label.name),
-        learner=learner,
+        learner=target.learner,
         source=(*source, *lines),
     )
 
 
 def _table(
-    path: Path, folder: Path, wishes: Wishes, sniffed: Sniffed, columns: list[Found], ask: Ask
+    path: Path, folder: Path, wishes: Wishes, layout: Layout, columns: list[Found], ask: Ask
 ) -> Start:
     if len(columns) == 1:
         raise BadInput(
@@ -139,30 +140,32 @@ def _table(
             "if it holds several, name what stands between them by --delimiter"
         )
     roles = _asked(wishes.roles, columns, ("target!", "owner", "time"), ask)
-    proposal = propose_table(columns, roles, wishes.learner)
-    source = _lines(path, folder, "csv", sniffed, roles)
+    chosen = next(column for column in columns if column.name == roles.target)
+    target = propose_target(chosen, wishes.learner)
+    features, left_out = propose_features(columns, roles)
+    source = _lines(path, folder, "csv", layout, roles)
     return Start(
         name=path.name,
         format="csv",
         columns=tuple(columns),
-        left_out=proposal.left_out,
+        left_out=left_out,
         roles=roles,
-        learner=proposal.learner,
-        source=(*source, *table_lines(proposal)),
-        features=tuple(feature_lines(proposal)),
+        learner=target.learner,
+        source=(*source, *draft_table(target, features, left_out)),
+        features=tuple(draft_features(target.learner, features)),
     )
 
 
 def _ratings(
-    path: Path, folder: Path, wishes: Wishes, sniffed: Sniffed, columns: list[Found], ask: Ask
+    path: Path, folder: Path, wishes: Wishes, layout: Layout, columns: list[Found], ask: Ask
 ) -> Start:
     wanted = wishes.roles
     names = [column.name for column in columns]
-    if not sniffed.layout.header and wanted == Roles() and len(names) in (3, 4):
+    if not layout.header and wanted == Roles() and len(names) in (3, 4):
         wanted = Roles(owner="c1", item="c2", rating="c3", time="c4" if len(names) == 4 else "")
     roles = _asked(replace(wanted, target=""), columns, ("owner!", "item!", "rating", "time"), ask)
-    lines = ratings_lines(columns, roles)
-    source = _lines(path, folder, "ratings", sniffed, roles)
+    lines = draft_ratings(columns, roles)
+    source = _lines(path, folder, "ratings", layout, roles)
     used = (roles.owner, roles.item, roles.rating, roles.time)
     left_out = {name: "it is not needed for recommendation" for name in names if name not in used}
     return Start(
@@ -185,7 +188,7 @@ def _asked(roles: Roles, columns: list[Found], order: Sequence[str], ask: Ask) -
         taken = {roles.target, roles.owner, roles.time, roles.item, roles.rating}
         free = [column for column in columns if column.name not in taken and column.values]
         names = [column.name for column in free]
-        guess = guessed(role, names)
+        guess = guess_column(role, names)
         if role == "time" and not guess:
             dates = [column.name for column in free if column.kind == "date"]
             guess = dates[0] if len(dates) == 1 else ""

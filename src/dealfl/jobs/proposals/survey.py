@@ -29,7 +29,7 @@ from dealfl.datasets.readers import (
 from dealfl.errors import BadInput
 from dealfl.jobs.sources import find_date, is_missing, report_progress
 
-__all__ = ["Found", "Sniffed", "sniff", "survey"]
+__all__ = ["Found", "detect_layout", "survey"]
 
 # -- how the file is written --------------------------------------------------------------------
 
@@ -40,25 +40,17 @@ _WITH_COMMA = re.compile(r"-?\d+(\.\d{3})*,\d+")
 _WITH_POINT = re.compile(r"-?\d+\.\d+")
 
 
-@dataclass(frozen=True, slots=True)
-class Sniffed:
-    """What a file looks like."""
-
-    layout: Layout
-    libsvm: bool
-
-
-def sniff(
+def detect_layout(
     path: Path, *, delimiter: str = "", header: bool | None = None, skip_lines: int = 0
-) -> Sniffed:
-    """Return how a file is laid out; what is given is taken as it is."""
+) -> tuple[Layout, bool]:
+    """Return how a file is laid out, and whether it is LIBSVM's text; what is given counts."""
     encoding = _encoding(path)
     after = islice(read_lines(path, encoding), _LINES + skip_lines)
     lines = [line for number, line in after if number > skip_lines]
     if not lines:
         raise BadInput(f"{path} is empty: there is no row to look at")
     if not delimiter and _is_libsvm(lines):
-        return Sniffed(Layout(encoding=encoding, skip_lines=skip_lines), libsvm=True)
+        return Layout(encoding=encoding, skip_lines=skip_lines), True
     chosen = delimiter or _delimiter(lines)
     rows = _rows(lines, chosen)
     named = _has_header(rows) if header is None else header
@@ -69,7 +61,7 @@ def sniff(
         skip_lines=skip_lines,
         encoding=encoding,
     )
-    return Sniffed(layout, libsvm=False)
+    return layout, False
 
 
 def _encoding(path: Path) -> Encoding:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dealfl.datasets import Places, catalogued
+from dealfl.datasets import Places, find_dataset
 from dealfl.learners import Statistics, load
 from tests.before import record
 
@@ -34,7 +34,7 @@ def _require_same(before: Any, now: Any, place: str) -> None:
 
 def _require_data(name: str) -> None:
     dataset = name.rpartition("-")[2]
-    if Places.from_environment().missing(catalogued(dataset)):
+    if Places.from_environment().missing(find_dataset(dataset)):
         pytest.skip(f"NO DATA: {dataset} is not here; name its folder by DEALFL_DATA")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dealfl.datasets
-from dealfl.datasets import CATALOG, Dataset, Domain, Places, Task, catalogued, load
+from dealfl.datasets import CATALOG, Dataset, Domain, Places, Task, find_dataset, load
 from dealfl.errors import BadInput, UnknownName
 from dealfl.features import feature_map
 from dealfl.learners import learners_for, settings_for
@@ -27,8 +27,8 @@ def test_the_public_names_are_these() -> None:
     assert sorted(dealfl.datasets.__all__) == dealfl.datasets.__all__
     assert set(dealfl.datasets.__all__) == {
         "CATALOG", "Content", "DataFile", "Dataset", "Domain", "Examples", "Finding", "Places",
-        "State", "Table", "Task", "by_owner", "catalogued", "check", "fetch", "label_skewed",
-        "load", "uniform", "yearpredictionmsd_like",
+        "State", "Table", "Task", "check", "fetch", "find_dataset", "load", "split_by_owner",
+        "split_by_label", "split_uniformly", "yearpredictionmsd_like",
     }  # fmt: skip
 
 
@@ -57,7 +57,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(UnknownName, match="no dataset called 'mnist'; known: cadata, cifar10"):
         load("mnist")
     with pytest.raises(UnknownName):
-        catalogued("")
+        find_dataset("")
 
 
 def test_importing_the_catalog_is_cheap() -> None:

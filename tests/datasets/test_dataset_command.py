@@ -1,11 +1,10 @@
-import argparse
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dealfl.cli.datasets import add_parser
+from dealfl.cli import parser
 from dealfl.datasets import CATALOG, Places
 from dealfl.errors import UnknownName
 
@@ -18,9 +17,7 @@ def empty_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*words: str) -> int:
-    parser = argparse.ArgumentParser(prog="dealfl")
-    add_parser(parser.add_subparsers())
-    arguments = parser.parse_args(["datasets", *words])
+    arguments = parser().parse_args(["datasets", *words])
     code = arguments.run(arguments)
     assert isinstance(code, int)
     return code

@@ -1,6 +1,5 @@
 """Real downloads, through pooch, from a web server on this machine."""
 
-import argparse
 import hashlib
 import io
 import json
@@ -19,7 +18,7 @@ from subprocess import DEVNULL
 import numpy as np
 import pytest
 
-from dealfl.cli.datasets import add_parser
+from dealfl.cli import parser
 from dealfl.datasets import DataFile, Dataset, Places, Task, fetch
 from dealfl.datasets.examples import load_entry
 from dealfl.datasets.readers import Columns, TargetColumn
@@ -286,10 +285,8 @@ def test_the_command_fetches_into_the_cache(
     monkeypatch.delenv("DEALFL_DATA", raising=False)
     monkeypatch.setattr("dealfl.datasets.catalog.CATALOG", {"tiny": tiny})
     web.pages["/all.zip"] = zipped(TEXT)
-    parser = argparse.ArgumentParser()
-    add_parser(parser.add_subparsers())
     for state in ("fetched", "here"):
-        arguments = parser.parse_args(["datasets", "fetch", "--json", "tiny"])
+        arguments = parser().parse_args(["datasets", "fetch", "--json", "tiny"])
         assert arguments.run(arguments) == 0
         (row,) = json.loads(capsys.readouterr().out)["fetched"]
         assert row["state"] == state

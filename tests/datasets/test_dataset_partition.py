@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dealfl.datasets import by_owner, label_skewed, uniform
+from dealfl.datasets import split_by_label, split_by_owner, split_uniformly
 from dealfl.errors import BadInput
 
 Parts = list[NDArray[np.int64]]
@@ -33,7 +33,7 @@ def lists(parts: Parts) -> list[list[int]]:
 
 @given(OWNERS, WORKERS, SEEDS)
 def test_owners_are_dealt_out_whole_and_evenly(owners: list[str], workers: int, seed: int) -> None:
-    parts = by_owner(np.array(owners, dtype="U4"), workers, seed)
+    parts = split_by_owner(np.array(owners, dtype="U4"), workers, seed)
     assert_everything_is_dealt_once(parts, workers, len(owners))
     held = [{owners[index] for index in part} for part in parts]
     assert sum(map(len, held)) == len(set(owners))
@@ -45,7 +45,7 @@ def test_the_worker_of_an_owner_does_not_depend_on_the_order_of_examples(
     owners: list[str], workers: int, seed: int
 ) -> None:
     def worker_of(names: list[str]) -> dict[str, int]:
-        parts = by_owner(np.array(names, dtype="U4"), workers, seed)
+        parts = split_by_owner(np.array(names, dtype="U4"), workers, seed)
         return {names[index]: worker for worker, part in enumerate(parts) for index in part}
 
     assert worker_of(owners) == worker_of(sorted(owners)[::-1])
@@ -55,7 +55,7 @@ def test_the_worker_of_an_owner_does_not_depend_on_the_order_of_examples(
 def test_uniform_parts_cover_all_and_differ_by_one_at_most(
     count: int, workers: int, seed: int
 ) -> None:
-    parts = uniform(count, workers, seed)
+    parts = split_uniformly(count, workers, seed)
     assert_everything_is_dealt_once(parts, workers, count)
     sizes = [len(part) for part in parts]
     assert max(sizes) - min(sizes) <= 1
@@ -65,31 +65,35 @@ def test_uniform_parts_cover_all_and_differ_by_one_at_most(
 def test_label_skewed_parts_cover_all(
     labels: list[int], workers: int, concentration: float, seed: int
 ) -> None:
-    parts = label_skewed(np.array(labels, dtype=np.int64), workers, concentration, seed)
+    parts = split_by_label(np.array(labels, dtype=np.int64), workers, concentration, seed)
     assert_everything_is_dealt_once(parts, workers, len(labels))
 
 
 @given(LABELS, WORKERS, SEEDS)
 def test_the_same_seed_deals_the_same_way(labels: list[int], workers: int, seed: int) -> None:
     array = np.array(labels, dtype=np.int64)
-    assert lists(by_owner(array, workers, seed)) == lists(by_owner(array, workers, seed))
-    assert lists(uniform(len(array), workers, seed)) == lists(uniform(len(array), workers, seed))
-    skewed = [lists(label_skewed(array, workers, 0.5, seed)) for _ in range(2)]
+    assert lists(split_by_owner(array, workers, seed)) == lists(
+        split_by_owner(array, workers, seed)
+    )
+    assert lists(split_uniformly(len(array), workers, seed)) == lists(
+        split_uniformly(len(array), workers, seed)
+    )
+    skewed = [lists(split_by_label(array, workers, 0.5, seed)) for _ in range(2)]
     assert skewed[0] == skewed[1]
 
 
 def test_another_seed_deals_another_way() -> None:
     labels = np.arange(1000) % 7
-    assert lists(uniform(1000, 5, 0)) != lists(uniform(1000, 5, 1))
-    assert lists(by_owner(labels, 3, 0)) != lists(by_owner(labels, 3, 1))
-    assert lists(label_skewed(labels, 5, 1.0, 0)) != lists(label_skewed(labels, 5, 1.0, 1))
+    assert lists(split_uniformly(1000, 5, 0)) != lists(split_uniformly(1000, 5, 1))
+    assert lists(split_by_owner(labels, 3, 0)) != lists(split_by_owner(labels, 3, 1))
+    assert lists(split_by_label(labels, 5, 1.0, 0)) != lists(split_by_label(labels, 5, 1.0, 1))
 
 
 def test_a_small_concentration_gives_a_class_to_few_workers_and_a_large_one_to_all() -> None:
     labels = np.arange(10_000) % 10
 
     def workers_per_class(concentration: float) -> float:
-        parts = label_skewed(labels, 20, concentration, seed=3)
+        parts = split_by_label(labels, 20, concentration, seed=3)
         holders = Counter(label for part in parts for label in set(labels[part].tolist()))
         return sum(holders.values()) / len(holders)
 
@@ -98,24 +102,30 @@ def test_a_small_concentration_gives_a_class_to_few_workers_and_a_large_one_to_a
 
 
 def test_more_workers_than_examples_leaves_some_without() -> None:
-    assert sum(len(part) == 0 for part in uniform(3, 10, 0)) == 7
-    assert sum(len(part) == 0 for part in by_owner(["a", "a", "b"], 10, 0)) == 8
+    assert sum(len(part) == 0 for part in split_uniformly(3, 10, 0)) == 7
+    assert sum(len(part) == 0 for part in split_by_owner(["a", "a", "b"], 10, 0)) == 8
 
 
 @pytest.mark.parametrize(
     ("deal", "complaint"),
     [
-        (lambda: uniform(-1, 2, 0), "count=-1: give a whole number from 0 on"),
-        (lambda: uniform(1.5, 2, 0), "count=1.5"),  # type: ignore[arg-type]
-        (lambda: uniform(5, 0, 0), "workers=0: give a whole number from 1 on"),
-        (lambda: uniform(5, True, 0), "workers=True"),
-        (lambda: uniform(5, 2, -1), "seed=-1: give a whole number from 0 on"),
-        (lambda: by_owner(["a"], -2, 0), "workers=-2"),
-        (lambda: by_owner([["a"]], 2, 0), r"owners have shape \(1, 1\); give one for each example"),
-        (lambda: label_skewed([[1]], 2, 1.0, 0), r"labels have shape \(1, 1\)"),
-        (lambda: label_skewed([1], 2, 0.0, 0), "concentration=0.0: give a finite number above 0"),
-        (lambda: label_skewed([1], 2, float("nan"), 0), "concentration=nan"),
-        (lambda: label_skewed([1], 2, float("inf"), 0), "concentration=inf"),
+        (lambda: split_uniformly(-1, 2, 0), "count=-1: give a whole number from 0 on"),
+        (lambda: split_uniformly(1.5, 2, 0), "count=1.5"),  # type: ignore[arg-type]
+        (lambda: split_uniformly(5, 0, 0), "workers=0: give a whole number from 1 on"),
+        (lambda: split_uniformly(5, True, 0), "workers=True"),
+        (lambda: split_uniformly(5, 2, -1), "seed=-1: give a whole number from 0 on"),
+        (lambda: split_by_owner(["a"], -2, 0), "workers=-2"),
+        (
+            lambda: split_by_owner([["a"]], 2, 0),
+            r"owners have shape \(1, 1\); give one for each",
+        ),
+        (lambda: split_by_label([[1]], 2, 1.0, 0), r"labels have shape \(1, 1\)"),
+        (
+            lambda: split_by_label([1], 2, 0.0, 0),
+            "concentration=0.0: give a finite number above 0",
+        ),
+        (lambda: split_by_label([1], 2, float("nan"), 0), "concentration=nan"),
+        (lambda: split_by_label([1], 2, float("inf"), 0), "concentration=inf"),
     ],
 )
 def test_bad_arguments_are_named(deal: Callable[[], Any], complaint: str) -> None:

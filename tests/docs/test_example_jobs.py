@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dealfl.cli import main
-from dealfl.datasets import Places, catalogued
+from dealfl.datasets import Places, find_dataset
 from dealfl.power import PHONES
 from dealfl.simulate import Document, fleet_of
 
@@ -31,7 +31,7 @@ LEAST = {
 
 def _require_data(document: Document) -> None:
     name = document.tables["job"]["dataset"]
-    missing = Places.from_environment().missing(catalogued(name))
+    missing = Places.from_environment().missing(find_dataset(name))
     if missing:
         pytest.skip(f"NO DATA: {name} is not here; name its folder by DEALFL_DATA")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.cli import main
-from dealfl.datasets import catalogued
+from dealfl.datasets import find_dataset
 from dealfl.datasets import load as load_dataset
 from dealfl.errors import BadInput
 from dealfl.features import feature_map
@@ -87,7 +87,7 @@ def test_digits_go_through_the_feature_map_of_the_job(learner: str, tmp_path: Pa
     data.write_text("\n".join([header, *lines]) + "\n")
     model = open_model(tmp_path / "run")
     found = [one.value for one in predict(model, data)]
-    table = catalogued("digits").feature_map(learner)
+    table = find_dataset("digits").feature_map(learner)
     features = raw if table is None else feature_map(table, 64).transform(raw)
     learned = model.learner
     votes = isinstance(learned, Neighbors)

@@ -60,9 +60,9 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
-    from dealfl.datasets import Places, catalogued
+    from dealfl.datasets import Places, find_dataset
 
-    datasets = [catalogued(name) for name in arguments.names]
+    datasets = [find_dataset(name) for name in arguments.names]
     places = Places.from_environment()
     rows = [_fetched(dataset, places) for dataset in datasets]
     table = [(row["name"], row["state"], row["detail"]) for row in rows]
@@ -71,11 +71,11 @@ def _fetch(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from dealfl.datasets import CATALOG, Places, State, catalogued, check
+    from dealfl.datasets import CATALOG, Places, State, check, find_dataset
 
     places = Places.from_environment()
     names = arguments.names or list(CATALOG.usable())
-    datasets = [catalogued(name) for name in names]
+    datasets = [find_dataset(name) for name in names]
     findings = [finding for dataset in datasets for finding in check(dataset, places)]
     rows = [
         {"name": f.dataset, "file": f.file, "state": f.state.value, "detail": f.detail}

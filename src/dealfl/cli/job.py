@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dealfl.cli.printing import print_table
+
 if TYPE_CHECKING:
     from dealfl.jobs import Reading
     from dealfl.jobs.proposals import Ask, Found, Start, Wishes
@@ -96,7 +98,7 @@ def _init(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(_plain(begun, reading, out), indent=2))
     else:
-        print(_told(begun, reading, out))
+        _print_start(begun, reading, out)
     return 0
 
 
@@ -209,25 +211,21 @@ def _range(column: "Found") -> str:
     return f"{column.low:g} … {column.high:g}" if column.kind == "number" else ""
 
 
-def _told(begun: "Start", reading: "Reading", out: Path) -> str:
+def _print_start(begun: "Start", reading: "Reading", out: Path) -> None:
     rows = [("COLUMN", "KIND", "RANGE", "MISSING", "DISTINCT", "PART")]
     for column in begun.columns:
         many = f"{column.distinct:,}{'+' if column.overflown else ''}"
         part = _part(begun, column.name)
         missing = f"{column.missing:,}"
         rows.append((column.name, column.kind, _range(column), missing, many, part))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    lines += [f"not a feature: {name}, {reason}" for name, reason in begun.left_out.items()]
+    print_table(rows)
+    lines = [f"not a feature: {name}, {reason}" for name, reason in begun.left_out.items()]
     total = begun.columns[0].rows
     what = "histories" if begun.format == "ratings" else "examples"
     count, aside = len(reading.examples), len(reading.quarantine)
     found = f"{total:,} rows give {count:,} {what} for {begun.learner}; {aside:,} are quarantined."
     lines += ["", found, f"Wrote {out}. Look it over, then run:", f"  dealfl run {out}"]
-    return "\n".join(lines)
+    print("\n".join(lines))
 
 
 def _plain(begun: "Start", reading: "Reading", out: Path) -> dict[str, Any]:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.datasets.catalog import catalogued
-from dealfl.datasets.datafile import DataFile
-from dealfl.datasets.dataset import Dataset
+from dealfl.datasets.catalog import find_dataset
+from dealfl.datasets.dataset import DataFile, Dataset
 from dealfl.datasets.files import Places, describe_remedy, read_all, read_verified
 from dealfl.datasets.readers import Content, Histories, Interactions, Table
 from dealfl.errors import BadBytes, BadInput, DatasetMissing
@@ -85,7 +84,7 @@ def load(
     >>> load("yearpredictionmsd-like", rows=5).features.shape
     (5, 90)
     """
-    dataset = catalogued(name)
+    dataset = find_dataset(name)
     if rows is not None and rows < 1:
         raise BadInput(f"rows={rows}: ask for at least one row of {name}, or leave it out")
     if liked_from is not None and dataset.liked_from is None:

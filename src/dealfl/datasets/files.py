@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from dealfl.atomic_files import replace_file
-from dealfl.datasets.datafile import DataFile
-from dealfl.datasets.dataset import Dataset
+from dealfl.datasets.dataset import DataFile, Dataset
 from dealfl.datasets.readers import Content
 from dealfl.errors import BadBytes, BadInput, DatasetMissing
 

@@ -8,15 +8,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from dealfl.errors import BadInput
 
-__all__ = ["by_owner", "label_skewed", "uniform"]
+__all__ = ["split_by_label", "split_by_owner", "split_uniformly"]
 
 Parts = list[NDArray[np.int64]]
 
 
-def by_owner(owners: ArrayLike, workers: int, seed: int) -> Parts:
+def split_by_owner(owners: ArrayLike, workers: int, seed: int) -> Parts:
     """Return the indices of each worker's examples, all those of an owner at one worker.
 
-    >>> [part.tolist() for part in by_owner(["ann", "bob", "ann"], workers=2, seed=0)]
+    >>> [part.tolist() for part in split_by_owner(["ann", "bob", "ann"], workers=2, seed=0)]
     [[0, 2], [1]]
     """
     names = _one_dimensional("owners", owners)
@@ -26,23 +26,23 @@ def by_owner(owners: ArrayLike, workers: int, seed: int) -> Parts:
     return _parts(worker_of_owner[owner_of], workers)
 
 
-def uniform(count: int, workers: int, seed: int) -> Parts:
+def split_uniformly(count: int, workers: int, seed: int) -> Parts:
     """Return `count` indices dealt out at random, as evenly as can be.
 
-    >>> [part.tolist() for part in uniform(5, workers=2, seed=0)]
+    >>> [part.tolist() for part in split_uniformly(5, workers=2, seed=0)]
     [[0, 1, 3], [2, 4]]
     """
     _require_whole("count", count, 0)
     return _parts(_generator(workers, seed).permutation(count) % workers, workers)
 
 
-def label_skewed(labels: ArrayLike, workers: int, concentration: float, seed: int) -> Parts:
+def split_by_label(labels: ArrayLike, workers: int, concentration: float, seed: int) -> Parts:
     """Return the indices of each worker's examples, with classes shared out unevenly.
 
     Each class is divided by fractions from a symmetric Dirichlet distribution: a small
     `concentration` gives a worker few classes, a large one nearly equal shares.
 
-    >>> [len(part) for part in label_skewed([0] * 50 + [1] * 50, 3, concentration=0.5, seed=0)]
+    >>> [len(part) for part in split_by_label([0] * 50 + [1] * 50, 3, concentration=0.5, seed=0)]
     [56, 31, 13]
     """
     names = _one_dimensional("labels", labels)

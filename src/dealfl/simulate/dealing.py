@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from dealfl.datasets import Examples, by_owner, label_skewed, uniform
+from dealfl.datasets import Examples, split_by_label, split_by_owner, split_uniformly
 from dealfl.errors import BadInput
 from dealfl.settings import Positive, Whole
 
@@ -53,7 +53,7 @@ class Evenly(Struct, frozen=True, kw_only=True, tag_field="partition", tag="unif
         seed: int,
     ) -> list[Indices]:
         """Return equal parts."""
-        return [chosen[part] for part in uniform(len(chosen), workers, seed)]
+        return [chosen[part] for part in split_uniformly(len(chosen), workers, seed)]
 
 
 class ByOwner(Struct, frozen=True, kw_only=True, tag_field="partition", tag="by_owner"):
@@ -70,7 +70,7 @@ class ByOwner(Struct, frozen=True, kw_only=True, tag_field="partition", tag="by_
                 f'data.partition is "by_owner", but {examples.name} does not say who owns an '
                 'example; take "uniform" or "label_skewed"'
             )
-        return [chosen[part] for part in by_owner(examples.owners[chosen], workers, seed)]
+        return [chosen[part] for part in split_by_owner(examples.owners[chosen], workers, seed)]
 
 
 class LabelSkewed(Struct, frozen=True, kw_only=True, tag_field="partition", tag="label_skewed"):
@@ -87,7 +87,7 @@ class LabelSkewed(Struct, frozen=True, kw_only=True, tag_field="partition", tag=
         """Return uneven parts."""
         assert examples.targets is not None, "only datasets with labels are let through"
         labels = examples.targets[chosen]
-        dealt = label_skewed(labels, workers, self.concentration, seed)
+        dealt = split_by_label(labels, workers, self.concentration, seed)
         return [chosen[part] for part in dealt]
 
 

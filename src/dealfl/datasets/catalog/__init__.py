@@ -11,7 +11,7 @@ from dealfl.datasets.dataset import Dataset
 from dealfl.errors import BadInput, unknown_name
 from dealfl.plugins import Registry
 
-__all__ = ["CATALOG", "catalogued"]
+__all__ = ["CATALOG", "find_dataset"]
 
 _ENTRIES = (
     recommendation.MOVIELENS,
@@ -46,10 +46,10 @@ CATALOG: Registry[Dataset] = Registry(
 )
 
 
-def catalogued(name: str) -> Dataset:
+def find_dataset(name: str) -> Dataset:
     """Return the entry of that name.
 
-    >>> catalogued("covtype").classes
+    >>> find_dataset("covtype").classes
     (1, 2, 3, 4, 5, 6, 7)
     """
     if name not in CATALOG:

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dealfl.datasets.datafile import DataFile
-from dealfl.datasets.dataset import Dataset, Task
+from dealfl.datasets.dataset import DataFile, Dataset, Task
 from dealfl.datasets.domain import Domain
 from dealfl.datasets.readers import Cifar, Columns, Libsvm, Table, TargetColumn
 from dealfl.errors import DatasetMissing

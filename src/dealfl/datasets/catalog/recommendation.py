@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from dealfl.datasets.datafile import DataFile
-from dealfl.datasets.dataset import Dataset, Task
+from dealfl.datasets.dataset import DataFile, Dataset, Task
 from dealfl.datasets.readers import Columns, Content, Events, RatingMatrix, Ratings
 
 __all__ = ["JESTER", "MOVIELENS", "RETAILROCKET", "RETAILROCKET_FULL"]

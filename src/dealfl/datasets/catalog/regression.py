@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.datasets.datafile import DataFile
-from dealfl.datasets.dataset import Dataset, Task
+from dealfl.datasets.dataset import DataFile, Dataset, Task
 from dealfl.datasets.domain import Domain
 from dealfl.datasets.readers import Columns, Libsvm, Table, TargetColumn
 from dealfl.errors import BadInput

@@ -147,10 +147,9 @@ class Libsvm:
 
     n_features: int
     labels: DTypeLike = np.float64
-    sparse: bool = False
 
     def __call__(self, contents: Sequence[Content]) -> Table:
-        """Return the table in the one file given; dense, unless `sparse`."""
+        """Return the table in the one file given."""
         (content,) = contents
         labels: list[float] = []
         rows = SparseRows(self.n_features)
@@ -162,9 +161,7 @@ class Libsvm:
                 raise BadInput(f"{content.name}, line {line}: {error}") from None
         if not labels:
             raise BadInput(f"{content.name}: holds no rows; expected lines of LIBSVM text")
-        matrix = rows.matrix()
-        features = matrix if self.sparse else matrix.toarray()
-        return Table(features, np.array(labels).astype(self.labels))
+        return Table(rows.matrix().toarray(), np.array(labels).astype(self.labels))
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,17 +59,17 @@ def _back_up(arguments: argparse.Namespace) -> int:
     from dealfl.runs import back_up
 
     copies = back_up(Path(arguments.source), Path(arguments.to))
-    return _told(arguments, "backed up", copies)
+    return _print_copies(arguments, "backed up", copies)
 
 
 def _restore(arguments: argparse.Namespace) -> int:
     from dealfl.runs import restore
 
     copies = restore(Path(arguments.backup), Path(arguments.to), force=arguments.force)
-    return _told(arguments, "restored", copies)
+    return _print_copies(arguments, "restored", copies)
 
 
-def _told(arguments: argparse.Namespace, done: str, copies: "list[Copied]") -> int:
+def _print_copies(arguments: argparse.Namespace, done: str, copies: "list[Copied]") -> int:
     if arguments.json:
         plain = [dataclasses.asdict(copy) for copy in copies]
         print(json.dumps({"done": done, "to": arguments.to, "files": plain}))

@@ -44,13 +44,13 @@ class _Entry(msgspec.Struct, frozen=True):
 
 def back_up(source: Path, to: Path) -> list[Copied]:
     """Copy the databases of a folder, or one alone, into a new folder, with their checksums."""
-    found = _databases(source)
+    found = _find_databases(source)
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise BadInput(f"{to} is there already; give the name of a new folder")
     to.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(dir=to.parent, prefix=f".{to.name}."))
     try:
-        copies = [_copied(path, draft) for path in found]
+        copies = [_copy(path, draft) for path in found]
         entries = {
             copy.file: _Entry(copy.kind, copy.version, _sha256(draft / copy.file))
             for copy in copies
@@ -66,26 +66,26 @@ def back_up(source: Path, to: Path) -> list[Copied]:
     return copies
 
 
-def _databases(source: Path) -> list[Path]:
+def _find_databases(source: Path) -> list[Path]:
     if source.is_dir():
-        found = [path for path in sorted(source.glob("*.db")) if kind_of(path)]
+        found = [path for path in sorted(source.glob("*.db")) if _find_kind(path)]
         if not found:
             raise BadInput(f"there is no ledger and no journal in the folder {source}")
         return found
     if not source.is_file():
         raise BadInput(f"there is no file {source}; name a run folder, a ledger or a journal")
-    if not kind_of(source):
+    if not _find_kind(source):
         raise BadInput(f"{source} is neither a ledger nor a journal")
     return [source]
 
 
-def kind_of(path: Path) -> str:
+def _find_kind(path: Path) -> str:
     """Return whether a file is a ledger or a journal; '' for anything else."""
     return next((name for name, kind in _KINDS.items() if kind.recognizes(path)), "")
 
 
-def _copied(path: Path, folder: Path) -> Copied:
-    kind = kind_of(path)
+def _copy(path: Path, folder: Path) -> Copied:
+    kind = _find_kind(path)
     with closing(_KINDS[kind](path)) as database:
         database.backup(folder / path.name)
         version = database.version
@@ -102,7 +102,7 @@ def _sha256(path: Path) -> str:
 
 def restore(backup: Path, to: Path, *, force: bool = False) -> list[Copied]:
     """Put the databases of a backup back; each is checked before anything is replaced."""
-    pairs = _targets(backup, to)
+    pairs = _find_targets(backup, to)
     for _, target in pairs:
         _require_replaceable(target, force)
     drafts: list[tuple[Path, Path, Copied]] = []
@@ -110,26 +110,26 @@ def restore(backup: Path, to: Path, *, force: bool = False) -> list[Copied]:
         for path, target in pairs:
             target.parent.mkdir(parents=True, exist_ok=True)
             draft = target.with_name(f".{target.name}.{os.getpid()}.part")
-            drafts.append((draft, target, _checked_copy(path, draft, target.name)))
+            drafts.append((draft, target, _copy_checked(path, draft, target.name)))
         for draft, target, _ in drafts:
-            _replace(draft, target)
+            _move_into_place(draft, target)
     finally:
         for draft, _, _ in drafts:
-            _without(draft)
+            _delete(draft)
     job = backup / JOB
     if job.is_file() and to.is_dir() and not (to / JOB).exists():
         shutil.copy(job, to / JOB)
     return [copied for _, _, copied in drafts]
 
 
-def _targets(backup: Path, to: Path) -> list[tuple[Path, Path]]:
+def _find_targets(backup: Path, to: Path) -> list[tuple[Path, Path]]:
     if not backup.exists():
         raise BadInput(f"there is no backup {backup}; name a folder that dealfl backup made")
     if not backup.is_dir():
         _require_kind(backup)
         return [(backup, to / backup.name if to.is_dir() else to)]
     _verify(backup)
-    found = _databases(backup)
+    found = _find_databases(backup)
     is_file = to.is_file() or (to.suffix == ".db" and not to.is_dir())
     if is_file and len(found) > 1:
         raise BadInput(f"{to} is one file, and {backup} holds {len(found)}; name a folder")
@@ -137,7 +137,7 @@ def _targets(backup: Path, to: Path) -> list[tuple[Path, Path]]:
 
 
 def _require_kind(path: Path) -> None:
-    if not kind_of(path):
+    if not _find_kind(path):
         raise BadBytes(f"{path} is damaged, or neither a ledger nor a journal; try another backup")
 
 
@@ -167,20 +167,20 @@ def _require_replaceable(target: Path, force: bool) -> None:
         return  # what is damaged may be replaced
 
 
-def _checked_copy(path: Path, draft: Path, name: str) -> Copied:
-    kind = kind_of(path)
-    _without(draft)
+def _copy_checked(path: Path, draft: Path, name: str) -> Copied:
+    kind = _find_kind(path)
+    _delete(draft)
     shutil.copy(path, draft)
     try:
         with closing(_KINDS[kind](draft)) as database:  # sound, and of no newer version
             version = database.version
     except (BadInput, KeyError):
-        _without(draft)
+        _delete(draft)
         raise
     return Copied(name, kind, version, draft.stat().st_size)
 
 
-def _replace(draft: Path, target: Path) -> None:
+def _move_into_place(draft: Path, target: Path) -> None:
     synchronize(draft)
     for suffix in _BESIDE:  # the log of the old file must not be read into the new one
         Path(f"{target}{suffix}").unlink(missing_ok=True)
@@ -188,6 +188,6 @@ def _replace(draft: Path, target: Path) -> None:
     synchronize(target.parent)
 
 
-def _without(draft: Path) -> None:
+def _delete(draft: Path) -> None:
     for suffix in ("", *_BESIDE):
         Path(f"{draft}{suffix}").unlink(missing_ok=True)

@@ -31,7 +31,7 @@ class RunFolder:
     @classmethod
     def at(cls, path: str | Path = "") -> RunFolder:
         """Return the run of a folder or of a ledger file; no path means the latest in runs/."""
-        place = Path(path) if path else _latest(Path(RUNS))
+        place = Path(path) if path else _find_latest(Path(RUNS))
         run = cls(place) if place.is_dir() else cls(place.parent, place.name)
         if not run.ledger.is_file():
             what = f"no {LEDGER} in the folder {place}" if place.is_dir() else f"no file {place}"
@@ -125,7 +125,7 @@ class RunFolder:
         self.write(LEDGER, content)
 
 
-def _latest(runs: Path) -> Path:
+def _find_latest(runs: Path) -> Path:
     found = [ledger for ledger in runs.glob(f"*/{LEDGER}") if ledger.is_file()]
     if not found:
         raise BadInput(f"there is no run in {runs}/; name a run folder, or the file of a ledger")

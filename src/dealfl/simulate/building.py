@@ -15,7 +15,7 @@ from dealfl.simulate.simulation import Network
 from dealfl.simulate.split import Split
 from dealfl.worker import Journal, Worker
 
-__all__ = ["Parts", "build", "drawer", "network_of"]
+__all__ = ["Parts", "build", "make_drawer", "make_network"]
 
 _KEY = b"key of a simulated job"
 
@@ -31,18 +31,18 @@ class Parts:
     kinds: dict[str, str]
 
 
-def drawer(fleet: Fleet) -> Callable[[str], random.Random]:
+def make_drawer(fleet: Fleet) -> Callable[[str], random.Random]:
     """Return what gives each purpose its own draws, the same for the same seed."""
     return lambda purpose: random.Random(f"{fleet.job.seed}/{purpose}")  # noqa: S311
 
 
 def build(fleet: Fleet, split: Split, ledger: Ledger) -> Parts:
     """Return server and workers, with empty journals."""
-    groups, draw = _name_workers(fleet), drawer(fleet)
+    groups, draw = _name_workers(fleet), make_drawer(fleet)
     journals = {name: Journal(journal_id=f"{fleet.job.seed}/{name}") for name in groups}
     devices = {name: make_device(fleet, group, name, draw) for name, group in groups.items()}
     workers = {
-        name: _worker(fleet, split, name, journals[name], devices[name], group.least_battery)
+        name: _make_worker(fleet, split, name, journals[name], devices[name], group.least_battery)
         for name, group in groups.items()
     }
     server = Server(
@@ -62,7 +62,7 @@ def _name_workers(fleet: Fleet) -> dict[str, Devices]:
     return {f"w{place:0{width}}": group for place, group in enumerate(groups, 1)}
 
 
-def _worker(
+def _make_worker(
     fleet: Fleet,
     split: Split,
     name: str,
@@ -87,7 +87,7 @@ def _worker(
     )
 
 
-def network_of(fleet: Fleet) -> Network:
+def make_network(fleet: Fleet) -> Network:
     """Return the network between server and workers."""
     faults = fleet.faults
     return Network(

@@ -8,7 +8,7 @@ from itertools import islice
 
 from dealfl.errors import BadInput
 from dealfl.server import Ledger
-from dealfl.simulate.building import build, drawer, network_of
+from dealfl.simulate.building import build, make_drawer, make_network
 from dealfl.simulate.config import Fleet
 from dealfl.simulate.fleet_simulation import FleetSimulation
 from dealfl.simulate.outcome import Progress, Round
@@ -50,14 +50,14 @@ class FleetRun:
         self.simulation = FleetSimulation(
             self.parts.server,
             self.parts.workers.values(),
-            network_of(fleet),
+            make_network(fleet),
             dropout_share=fleet.faults.dropout_share,
             seed=fleet.job.seed,
             opened=self._note_round,
             published=self._note_version,
         )
         self.simulation.on(Arrives, self._take_arrival)
-        draw = drawer(fleet)
+        draw = make_drawer(fleet)
         self._times = {name: fleet.arrival.times(draw(f"arrival/{name}")) for name in self.left}
         for place, name in enumerate(self.parts.workers):
             self.simulation.follow(name, fleet.availability.awake(place, draw(f"awake/{name}")))

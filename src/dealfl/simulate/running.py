@@ -80,7 +80,7 @@ def finish(run: FleetRun) -> Outcome:
         prediction_error=server.predictions.median_error,
         virtual_s=virtual_s,
         digest=server.model.digest(),
-        central_digest=_central_digest(run),
+        central_digest=_train_centrally(run),
     )
 
 
@@ -139,7 +139,7 @@ def _participants(run: FleetRun) -> tuple[Participant, ...]:
     return tuple(found)
 
 
-def _central_digest(run: FleetRun) -> str:
+def _train_centrally(run: FleetRun) -> str:
     """Train one learner on everything that all workers hold as learned, and on the base."""
     records: list[Record] = []
     for journal in run.parts.journals.values():

@@ -50,7 +50,7 @@ class Split:
 def split_examples(fleet: Fleet, seed: int) -> Split:
     """Split the examples of a fleet, the same way for the same seed."""
     plan, task = fleet.plan, fleet.plan.subject.task
-    reading, X = _loaded(plan)
+    reading, X = _load(plan)
     examples = reading.examples
     draw = np.random.Generator(np.random.PCG64([seed, 1]))
     order = draw.permutation(len(examples))[: fleet.data.rows or None]
@@ -62,20 +62,20 @@ def split_examples(fleet: Fleet, seed: int) -> Split:
         )
     test, rest = order[:cut], order[cut:]
     parts = fleet.data.parts(examples, rest, fleet.workers, seed)
-    sides = _histories if task is Task.RECOMMENDATION else _rows
+    sides = _split_histories if task is Task.RECOMMENDATION else _split_rows
     streams, held_out = sides(reading, X, [draw.permutation(part) for part in parts], test)
     return Split(plan.make, streams, METRICS[task], held_out, len(test), reading.quarantine)
 
 
 @lru_cache(maxsize=2)  # a sweep takes the same data many times
-def _loaded(plan: Plan) -> tuple[Reading, Any]:
+def _load(plan: Plan) -> tuple[Reading, Any]:
     return plan.read()
 
 
 Sides = tuple[list[Stream], tuple[Any, ...]]
 
 
-def _rows(reading: Reading, X: Any, parts: list[Indices], test: Indices) -> Sides:  # noqa: ANN401
+def _split_rows(reading: Reading, X: Any, parts: list[Indices], test: Indices) -> Sides:  # noqa: ANN401
     targets, times = reading.examples.targets, reading.examples.times
     assert targets is not None, f"{reading.examples.name} has no targets"
 
@@ -92,7 +92,7 @@ def _dense(row: Any) -> NDArray[Any]:  # noqa: ANN401 - a row of an array or of 
     return np.asarray(row.toarray() if hasattr(row, "toarray") else row).ravel()
 
 
-def _histories(reading: Reading, X: Any, parts: list[Indices], test: Indices) -> Sides:  # noqa: ANN401, ARG001
+def _split_histories(reading: Reading, X: Any, parts: list[Indices], test: Indices) -> Sides:  # noqa: ANN401, ARG001
     """Deal out interactions in the order of their times; test with each history's latest."""
     histories, times = reading.examples.histories, reading.examples.times
     named = reading.owner_names is not None

@@ -66,10 +66,10 @@ def test_every_record_that_was_put_aside_is_reported() -> None:
 def test_an_update_that_was_sent_past_one_held_back_can_be_withdrawn() -> None:
     journal = Journal(journal_id="mark")
     outbox = Outbox(journal, "job", "w", 10.0)
-    outbox.post(examples(5), 0.0)
+    outbox.post(examples(5).to_bytes(), 0.0)
     outbox.take_due(0.0)
     outbox.erase(-examples(1), 1.0)  # 1 is asked back, 2 is held until the verdict
-    outbox.post(examples(3), 1.0)  # trained again
+    outbox.post(examples(3).to_bytes(), 1.0)  # trained again
     assert [message.sequence for message in outbox.take_due(1.0)] == [1, 3]
     outbox.erase(-examples(1), 2.0)
     assert all(isinstance(message, Withdraw) for message in outbox.take_due(2.0))

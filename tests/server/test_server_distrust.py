@@ -105,13 +105,13 @@ def test_an_update_of_another_incarnation_is_refused_and_flagged() -> None:
     assert "incarnation 7" in refused(joined("w", "honest"), update(1, incarnation=7))
 
 
-@pytest.mark.parametrize("folded", [True, False])
+@pytest.mark.parametrize("counted", [True, False])
 def test_the_same_key_with_other_content_is_refused_and_what_the_worker_said_leaves(
-    folded: bool,
+    counted: bool,
 ) -> None:
     one = joined("w", "honest")
     one.handle([update(1, 3, round=1)], 0.5)
-    if folded:
+    if counted:
         one.handle([], 100.0)
     messages = one.handle([update(1, 4)], 101.0).messages
     assert [m.reason for m in messages if isinstance(m, Refusal)] == ["same key, other content"]

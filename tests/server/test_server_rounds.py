@@ -172,11 +172,11 @@ def test_a_withdrawn_update_never_counts_and_leaves_no_gap() -> None:
     assert one.model.statistics == examples(2)
 
 
-@pytest.mark.parametrize("folded", [True, False])
-def test_an_update_on_record_can_not_be_withdrawn(folded: bool) -> None:
+@pytest.mark.parametrize("counted", [True, False])
+def test_an_update_on_record_can_not_be_withdrawn(counted: bool) -> None:
     one = joined("v", "w")
     one.handle([update(1, 5, round=1)], 1.0)
-    if folded:
+    if counted:
         one.handle([], 100.0)
     messages = one.handle([Withdraw(job="job", worker="w", incarnation=1, sequence=1)], 101.0)
     assert [m.withdrawn for m in messages.messages if isinstance(m, Verdict)] == [False]

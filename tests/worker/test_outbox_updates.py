@@ -54,8 +54,8 @@ class Counter:
 
 def test_what_was_never_handed_over_is_made_anew() -> None:
     counter = Counter()
-    counter.outbox.post(examples(3), 5.0)
-    counter.outbox.post(examples(2), 6.0)
+    counter.outbox.post(examples(3).to_bytes(), 5.0)
+    counter.outbox.post(examples(2).to_bytes(), 6.0)
     counter.outbox.erase(-examples(1), 0.0)
     first, second = counter.send()
     assert isinstance(first, Update)
@@ -72,7 +72,7 @@ def test_withdrawn_or_counted_the_sum_is_the_same(fates: tuple[bool, ...]) -> No
     counter = Counter()
     deltas = {n: examples(n + 1) for n in range(1, 4)}
     for delta in deltas.values():
-        counter.outbox.post(delta, 0.0)
+        counter.outbox.post(delta.to_bytes(), 0.0)
     assert len(counter.send()) == 3
     counter.outbox.erase(-examples(2), counter.now_s)
     asked = counter.send()
@@ -88,10 +88,10 @@ def test_several_erasures_in_a_row_end_in_the_same_sum(fates: tuple[bool, ...]) 
     counter = Counter()
     deltas = {1: examples(5), 2: examples(4)}
     for delta in deltas.values():
-        counter.outbox.post(delta, 0.0)
+        counter.outbox.post(delta.to_bytes(), 0.0)
     counter.send()
     counter.outbox.erase(-examples(1), counter.now_s)
-    counter.outbox.post(examples(3), counter.now_s)  # trained again in between
+    counter.outbox.post(examples(3).to_bytes(), counter.now_s)  # trained again in between
     counter.outbox.erase(-examples(2), counter.now_s)
     for message in counter.send():
         if isinstance(message, Update):
@@ -105,7 +105,7 @@ def test_several_erasures_in_a_row_end_in_the_same_sum(fates: tuple[bool, ...]) 
 
 def test_a_verdict_that_is_repeated_changes_nothing() -> None:
     counter = Counter()
-    counter.outbox.post(examples(5), 0.0)
+    counter.outbox.post(examples(5).to_bytes(), 0.0)
     counter.send()
     counter.outbox.erase(-examples(1), counter.now_s)
     (message,) = counter.send()
@@ -123,7 +123,7 @@ def test_an_erasure_of_nothing_with_an_empty_outbox_sends_nothing() -> None:
 
 def test_an_update_is_sent_until_its_receipt_arrives() -> None:
     counter = Counter()
-    counter.outbox.post(examples(1), 0.0)
+    counter.outbox.post(examples(1).to_bytes(), 0.0)
     sent = [counter.send() for _ in range(3)]
     assert all(messages == sent[0] for messages in sent)
     assert not counter.outbox.take_due(counter.now_s + 9.0), "not before its time"
@@ -133,8 +133,8 @@ def test_an_update_is_sent_until_its_receipt_arrives() -> None:
 
 def test_in_a_new_incarnation_nothing_of_the_old_one_is_sent() -> None:
     counter = Counter()
-    counter.outbox.post(examples(1), 0.0)
+    counter.outbox.post(examples(1).to_bytes(), 0.0)
     counter.outbox.restart(2)
     assert not counter.send()
-    again = counter.outbox.post(examples(2), 0.0)
+    again = counter.outbox.post(examples(2).to_bytes(), 0.0)
     assert (again.incarnation, again.sequence) == (2, 1)

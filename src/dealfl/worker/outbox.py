@@ -44,10 +44,9 @@ class Outbox:
 
     def post(
         self,
-        delta: Statistics,
+        delta: bytes,
         due_s: float,
         *,
-        body: bytes | None = None,
         round_number: int | None = None,
         learned: int = 0,
         evicted: int = 0,
@@ -55,7 +54,7 @@ class Outbox:
         elapsed_s: float = 0.0,
         energy_j: float = 0.0,
     ) -> Update:
-        """Put a delta, or its bytes if they are at hand, into the outbox under the next number."""
+        """Put the bytes of a delta into the outbox under the next sequence."""
         sequence = int(self._journal.setting("sequence", "0")) + 1
         self._journal.set_setting("sequence", str(sequence))
         update = Update(
@@ -64,7 +63,7 @@ class Outbox:
             incarnation=self.incarnation,
             sequence=sequence,
             round=round_number,
-            delta=delta.to_bytes() if body is None else body,
+            delta=delta,
             learned=learned,
             evicted=evicted,
             operations=work.operations if work else 0,
@@ -105,7 +104,7 @@ class Outbox:
         held = next((o for o in outbox if not o.sent), None)
         self._journal.drop_update(sequence)
         if held is None:
-            kept = self.post(_delta(withdrawn.update), now_s)
+            kept = self.post(withdrawn.update.delta, now_s)
         else:
             kept = held.update
             self._replace(kept, _delta(kept) + _delta(withdrawn.update), now_s)
@@ -136,7 +135,7 @@ class Outbox:
         Their sequences stay in use: the server counts a worker's updates without a gap.
         """
         if not unsent:
-            return self.post(total, now_s).sequence
+            return self.post(total.to_bytes(), now_s).sequence
         for update in unsent[1:]:
             self._replace(update, Statistics.zero(total.schema), now_s)
         self._replace(unsent[0], total, now_s)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from dealfl.learners import Learner, Work, statistics_of
+from dealfl.learners import Learner, statistics_of
 from dealfl.worker.device import Done, Meter
 from dealfl.worker.journal import Journal
 from dealfl.worker.outbox import Outbox
 from dealfl.worker.recovery import Recovery
-from dealfl.worker.schemes import Change, Scheme
+from dealfl.worker.schemes import Scheme
 from dealfl.worker.tables import Record, State
 
 __all__ = ["Trainer"]
@@ -42,7 +42,7 @@ class Trainer:
         self._journal.set_setting("carry", str(eviction.carry))
         evicted = self._journal.records(State.LEARNED, eviction.count) if eviction.count else []
         self._journal.delete(record.id for record in self._journal.records(State.GRACE))
-        mistake = self._is_mistake(new, evicted, wanted)
+        mistake = self._review_eviction(new, evicted, wanted)
         before = self._affected(new, evicted)
         evicted_ids = {record.id for record in evicted}
         after = [record for record in before if record.id not in evicted_ids] + new
@@ -59,17 +59,16 @@ class Trainer:
             forgotten=change.forgotten,
             examples=len(after),
             held=held + len(new) - len(evicted),
-            fetched_bytes=self._fetched_bytes(),
+            fetched_bytes=self._note_download(),
             sent_bytes=len(body),
         )
-        due_s = self._post(change, body, done, now_s, round_number, len(new), len(evicted))
+        due_s = self._post(body, done, now_s, round_number, len(new), len(evicted))
         if mistake:
             self._learn_back(evicted, due_s)
 
     def _post(
         self,
-        change: Change,
-        body: bytes,
+        delta: bytes,
         done: Done,
         now_s: float,
         round_number: int | None,
@@ -80,9 +79,8 @@ class Trainer:
         cost = self._meter.cost(done)
         due_s = now_s + cost.elapsed_s + cost.transfer_s
         self._outbox.post(
-            change.delta,
+            delta,
             due_s,
-            body=body,
             round_number=round_number,
             learned=learned,
             evicted=evicted,
@@ -92,16 +90,18 @@ class Trainer:
         )
         return due_s
 
-    def _fetched_bytes(self) -> int:
-        """Return the size of the published model, if it came since the last training."""
+    def _note_download(self) -> int:
+        """Note which published model is used now; return its size if it is a new one."""
         published = self._journal.published()
         if published is None or str(published[0]) == self._journal.setting("fetched", ""):
             return 0
         self._journal.set_setting("fetched", str(published[0]))
         return len(published[1])
 
-    def _is_mistake(self, new: list[Record], evicted: list[Record], fraction: Fraction) -> bool:
-        """Return whether the model would be worse without what is to be evicted."""
+    def _review_eviction(
+        self, new: list[Record], evicted: list[Record], fraction: Fraction
+    ) -> bool:
+        """Lower θ and return True if the model would be worse without the evicted records."""
         if not self._recovery.active or not evicted:
             self._recovery.forget_model()
             return False
@@ -129,7 +129,7 @@ class Trainer:
             sent_bytes=len(body),
             wakes=False,
         )
-        self._post(change, body, done, due_s, None, len(evicted), 0)
+        self._post(body, done, due_s, None, len(evicted), 0)
 
     def post_full_sum(self, now_s: float) -> None:
         """Post the statistics of all that is held: the server has none in a new incarnation."""
@@ -142,8 +142,7 @@ class Trainer:
         done = Done(
             learned=work, examples=len(held), held=len(held), sent_bytes=len(body), wakes=False
         )
-        change = Change(everything, work, Work(0, 0))
-        self._post(change, body, done, now_s, None, len(held), 0)
+        self._post(body, done, now_s, None, len(held), 0)
 
     def _affected(self, new: list[Record], evicted: list[Record]) -> list[Record]:
         """Return the learned records whose part in the statistics changes."""

@@ -6,7 +6,7 @@ from dealfl.server import Ledger
 from tests.federation.parts import delta_of, joined, update
 
 
-def test_what_was_folded_is_in_no_file(tmp_path: Path) -> None:
+def test_what_was_counted_is_in_no_file(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     one = joined("v", "w", "x", ledger=ledger)
     first = update(1, 7, name="v", round=1)

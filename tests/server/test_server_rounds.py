@@ -248,6 +248,7 @@ def test_only_who_is_awake_idle_fitting_and_has_something_waiting_can_be_woken()
     assert not able(waiting=0)
     assert not able(training=True)
     assert not able(fits=False)
+    assert not able(heard_s=None), "removed"
     assert able(180.0)
     assert not able(180.1), "not heard of for too long"
     assert able(-1e9), "after the clock jumped back everybody is awake"

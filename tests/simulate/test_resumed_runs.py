@@ -69,8 +69,9 @@ def test_phones_go_on_with_what_they_spent_and_have_left(tmp_path: Path) -> None
     made = phone_fleet({"job.rounds": 6, "faults.straggler_share": 0.3})
     whole = run_fleet(made)
     assert whole.energy.whole_j > 0
-    run = stopped_after(start_run(made), 60)
-    write_state(run.state(), tmp_path / "state")
+    state = stopped_after(start_run(made), 300).state()
+    assert sum(device.spent.wake_ups for device in state.devices.values()) > 0
+    write_state(state, tmp_path / "state")
     assert same(finished(start_run(made, read_state(tmp_path / "state"))), whole)
 
 

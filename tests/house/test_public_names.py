@@ -34,7 +34,7 @@ def test_the_public_names_of_power() -> None:
         "BaseLoad", "Clock", "Cluster", "CpufreqClock", "END",
         "Energy", "EnergyModel", "Evidence", "FORGET", "FrequencyControl", "GOVERNORS", "Governor",
         "LEARN", "NoClock", "OperatingPoint", "PHONES", "Phase", "Phone",
-        "PhoneSpending", "Quality", "REFERENCE_HZ", "SPEED_BAND", "Setting", "SimulatedClock",
+        "PhoneSpending", "Profile", "Quality", "REFERENCE_HZ", "SPEED_BAND", "Setting", "SimulatedClock",
         "Spent", "TimeEstimate",
         "Training", "TrainingTime", "at_point", "charge_per_cycle_c", "cpufreq_clock",
         "critical_point", "efficient_frontier", "governor", "load_phone", "phone",

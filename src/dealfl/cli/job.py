@@ -49,7 +49,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     actions = parser.add_subparsers(metavar="ACTION", title="actions", required=True)
     _add_init(actions.add_parser("init", help="look at a file and write a job for it"))
-    keys = actions.add_parser("keys", help="print every key of a job file")
+    keys = actions.add_parser("keys", help="print every key of job, phone and laboratory files")
     keys.set_defaults(run=_keys)
 
 

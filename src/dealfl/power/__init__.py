@@ -29,7 +29,7 @@ from dealfl.power.hardware import (
     Phone,
     Quality,
 )
-from dealfl.power.profiles import PHONES, load_phone, phone
+from dealfl.power.profiles import PHONES, Profile, load_phone, phone
 from dealfl.power.replay import Phase, at_point, under_control, under_governor
 from dealfl.power.spending import PhoneSpending, Spent, Training
 from dealfl.power.training_time import REFERENCE_HZ, TimeEstimate, TrainingTime
@@ -56,6 +56,7 @@ __all__ = [
     "Phase",
     "Phone",
     "PhoneSpending",
+    "Profile",
     "Quality",
     "Setting",
     "SimulatedClock",

@@ -1,10 +1,15 @@
 """Phones as TOML files: the paper's five beside this module, and those that users bring."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
 
 from dealfl.errors import BadInput, unknown_name
 from dealfl.plugins import Registry
@@ -18,131 +23,217 @@ from dealfl.power.hardware import (
     Storage,
     Wifi,
 )
-from dealfl.power.tables import Table, read_table
+from dealfl.settings import Document, Text, read_value
 
-__all__ = ["PHONES", "load_phone", "phone"]
+__all__ = ["PHONES", "Profile", "load_phone", "phone"]
 
 _PAPER = ("honor", "lenovo", "zte", "mi", "nexus")  # in the order of its table
 _FOLDER = Path(__file__).parent / "phones"
+_LARGEST_BYTES = 1 << 20  # a phone is a page of text; anything longer is a mistake
+_UNSTATED = Evidence(Quality.UNSTATED, "not stated")
+_STATED = {"value", "quality", "source"}
 
-_KEYS = (
-    "name", "model", "processor", "android", "cycle_factor", "sources", "battery", "awake", "wifi",
-    "screen", "storage", "clusters",
-)  # fmt: skip
-_CLUSTER_KEYS = ("name", "cores", "core_factors", "frequencies", "currents", "points")
-
-_MILLIAMPERES = (0.0, 10_000.0)
 _MILLI, _KILO = 1e-3, 1000
 _COULOMBS_PER_MAH = 3.6
 _BYTES_PER_MEGABIT = 125_000.0
 
+Milliamperes = Annotated[float, Meta(ge=0, le=10_000)]
+PageSeconds = Annotated[float, Meta(ge=0, le=1)]
+
+
+# -- the sections of a phone's file ------------------------------------------------------------
+
+
+class Stated(Struct, frozen=True):
+    """How well something is known: `{ value = …, quality = …, source = … }`."""
+
+    quality: Annotated[Quality, Meta(description="how well the value is known")]
+    source: Annotated[Text, Meta(description="key of [sources]")]
+
+
+class StatedValue(Stated, frozen=True):
+    """A number in place of a plain one, with how well it is known."""
+
+    value: Annotated[float, Meta(description="the number itself")]
+
+
+class BatteryKeys(Struct, frozen=True):
+    """The battery."""
+
+    capacity_mah: Annotated[float, Meta(ge=1, le=1e6, description="charge when full, in mAh")]
+    voltage_v: Annotated[float, Meta(ge=0.5, le=100, description="nominal voltage")]
+
+
+class AwakeKeys(Struct, frozen=True):
+    """The phone while awake and otherwise idle."""
+
+    current_ma: Annotated[Milliamperes, Meta(description="battery current in mA")]
+
+
+class WifiKeys(Struct, frozen=True):
+    """The wifi radio."""
+
+    active_ma: Annotated[Milliamperes, Meta(description="current while sending or receiving")]
+    tail_s: Annotated[
+        float, Meta(ge=0, le=60, description="time for which the radio stays active afterwards")
+    ]
+    rate_mbit_s: Annotated[
+        float, Meta(ge=0.01, le=100_000, description="transfer rate in Mbit/s")
+    ] = 20.0
+
+
+class ScreenKeys(Struct, frozen=True):
+    """The screen."""
+
+    on_ma: Annotated[Milliamperes, Meta(description="current while the screen is on")]
+
+
+class StorageKeys(Struct, frozen=True):
+    """The flash storage."""
+
+    active_ma: Annotated[Milliamperes, Meta(description="current while reading or writing")]
+    page_read_s: Annotated[PageSeconds, Meta(description="time to read a page")]
+    page_write_s: Annotated[PageSeconds, Meta(description="time to write a page")]
+
+
+class PointKeys(Struct, frozen=True):
+    """An operating point of a cluster."""
+
+    frequency_khz: Annotated[
+        int, Meta(ge=1_000, le=20_000_000, description="clock frequency in kHz")
+    ]
+    core_ma: Annotated[
+        float, Meta(ge=0.001, le=10_000, description="current of the first busy core")
+    ]
+    shared_ma: Annotated[
+        Milliamperes, Meta(description="current paid once, however many cores are busy")
+    ] = 0.0
+
+
+class ClusterKeys(Struct, frozen=True, kw_only=True):
+    """Cores that share one clock."""
+
+    name: Annotated[Text, Meta(description="name of the cluster")]
+    cores: Annotated[int, Meta(ge=1, le=1024, description="number of cores")]
+    core_factors: Annotated[
+        tuple[Annotated[float, Meta(ge=0, le=4)], ...],
+        Meta(description="current of each busy core, relative to the first; by default equal"),
+    ] = ()
+    frequencies: Annotated[
+        Stated | None, Meta(description="how well the frequencies are known")
+    ] = None
+    currents: Annotated[Stated | None, Meta(description="how well the currents are known")] = None
+    points: Annotated[
+        tuple[PointKeys, ...], Meta(description="operating points, the slowest first")
+    ]
+
+    def __post_init__(self) -> None:
+        """Refuse factors of other cores and points out of order."""
+        if self.core_factors and len(self.core_factors) != self.cores:
+            given = list(self.core_factors)
+            raise BadInput(f"core_factors is {given}; it takes a list of {self.cores} numbers")
+        for slower, faster in pairwise(self.points):
+            if slower.frequency_khz >= faster.frequency_khz:
+                khz = faster.frequency_khz
+                raise BadInput(f"points has {khz} kHz out of order; list the slowest first")
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    """A phone; a number may be replaced by a table with its `value`, `quality` and `source`."""
+
+    name: Annotated[Text, Meta(description="name of the phone")]
+    model: Annotated[Text, Meta(description="model, as sold")]
+    processor: Annotated[Text, Meta(description="processor")] = "not stated"
+    android: Annotated[Text, Meta(description="version of Android")] = "not stated"
+    cycle_factor: Annotated[
+        float,
+        Meta(ge=0.01, le=1000, description="cycles for each cycle of the calibration machine"),
+    ]
+    sources: Annotated[
+        dict[str, Text], Meta(description="where values come from, by the names used below")
+    ] = {}
+    battery: Annotated[BatteryKeys, Meta(description="the section [battery]")]
+    awake: Annotated[AwakeKeys, Meta(description="the section [awake]")]
+    wifi: Annotated[WifiKeys, Meta(description="the section [wifi]")]
+    screen: Annotated[ScreenKeys, Meta(description="the section [screen]")]
+    storage: Annotated[StorageKeys, Meta(description="the section [storage]")]
+    clusters: Annotated[
+        tuple[ClusterKeys, ...], Meta(description="the sections [[clusters]], at least one")
+    ]
+
+
+# -- a phone from its file ---------------------------------------------------------------------
+
 
 def load_phone(path: Path | str) -> Phone:
     """Return the phone that a TOML file describes; see `phones/honor.toml` for an example."""
-    table = read_table(Path(path)).only(*_KEYS)
-    return _Reader(table).phone()
+    document = Document.read(path, _LARGEST_BYTES)
+    stated: dict[str, Stated | None] = {}
+    plain = _plain(document, document.tables, "", stated)
+    profile: Profile = read_value(replace(document, tables=plain), Profile, "", plain)
+    for place, cluster in enumerate(profile.clusters):
+        stated[f"clusters[{place}].frequencies"] = cluster.frequencies
+        stated[f"clusters[{place}].currents"] = cluster.currents
+    evidence = {key: _evidence(document, profile, key, one) for key, one in stated.items()}
+    return _phone(profile, evidence)
 
 
-class _Reader:
-    """Reads a phone; on the way it notes where each value comes from."""
-
-    def __init__(self, table: Table) -> None:
-        self._table = table
-        self._evidence: dict[str, Evidence] = {}
-        self._sources: dict[str, str] = {}
-        if "sources" in table.content:
-            sources = table.table("sources")
-            self._sources = {key: sources.text(key) for key in sources.content}
-
-    def phone(self) -> Phone:
-        table = self._table
-        battery = table.table("battery").only("capacity_mah", "voltage_v")
-        awake = table.table("awake").only("current_ma")
-        screen = table.table("screen").only("on_ma")
-        return Phone(
-            name=table.text("name"),
-            model=table.text("model"),
-            processor=table.text("processor", "not stated"),
-            android=table.text("android", "not stated"),
-            cycle_factor=self._value(table, "cycle_factor", 0.01, 1000),
-            clusters=self._clusters(),
-            battery=Battery(
-                self._value(battery, "capacity_mah", 1, 1e6) * _COULOMBS_PER_MAH,
-                self._value(battery, "voltage_v", 0.5, 100),
-            ),
-            awake_a=self._value(awake, "current_ma", *_MILLIAMPERES) * _MILLI,
-            wifi=self._wifi(),
-            screen_a=self._value(screen, "on_ma", *_MILLIAMPERES) * _MILLI,
-            storage=self._storage(),
-            evidence=MappingProxyType(self._evidence),
-        )
-
-    def _wifi(self) -> Wifi:
-        table = self._table.table("wifi").only("active_ma", "tail_s", "rate_mbit_s")
-        active_a = self._value(table, "active_ma", *_MILLIAMPERES) * _MILLI
-        tail_s = self._value(table, "tail_s", 0, 60)
-        if "rate_mbit_s" not in table.content:
-            return Wifi(active_a, tail_s)
-        rate_mbit_s = self._value(table, "rate_mbit_s", 0.01, 100_000)
-        return Wifi(active_a, tail_s, rate_mbit_s * _BYTES_PER_MEGABIT)
-
-    def _storage(self) -> Storage:
-        keys = ("active_ma", "page_read_s", "page_write_s")
-        table = self._table.table("storage").only(*keys)
-        active_a = self._value(table, "active_ma", *_MILLIAMPERES) * _MILLI
-        read_s, write_s = (self._value(table, key, 0, 1) for key in keys[1:])
-        return Storage(active_a, read_s, write_s)
-
-    def _clusters(self) -> tuple[Cluster, ...]:
-        tables = self._table.tables("clusters")
-        clusters = (self._cluster(index, table) for index, table in enumerate(tables))
-        return tuple(clusters)
-
-    def _cluster(self, index: int, table: Table) -> Cluster:
-        table.only(*_CLUSTER_KEYS)
-        cores = table.whole("cores", 1, 1024)
-        factors = table.numbers("core_factors", 0.0, 4.0, default=(1.0,) * cores)
-        for key in ("frequencies", "currents"):
-            known = table.table(key).only("quality", "source") if key in table.content else None
-            self._note(f"clusters[{index}].{key}", known)
-        points = tuple(_point(index, one) for one in table.tables("points"))
-        for slower, faster in pairwise(points):
-            if slower.frequency_hz >= faster.frequency_hz:
-                khz = faster.frequency_hz // _KILO
-                raise table.wrong("points", f"has {khz} kHz out of order; list the slowest first")
-        return Cluster(table.text("name"), points, factors)
-
-    def _value(self, table: Table, key: str, low: float, high: float) -> float:
-        """Return a number that stands alone, or in a table with its quality and source."""
-        name = ".".join([*map(str, table.place), key])
-        if not isinstance(table.content.get(key), Mapping):
-            self._note(name, None)
-            return table.number(key, low, high)
-        known = table.table(key).only("value", "quality", "source")
-        self._note(name, known)
-        return known.number("value", low, high)
-
-    def _note(self, name: str, known: Table | None) -> None:
-        if known is None:
-            self._evidence[name] = Evidence(Quality.UNSTATED, "not stated")
-            return
-        quality, source = known.text("quality"), known.text("source")
-        if quality not in set(Quality):
-            raise known.unfit("quality", f"one of {', '.join(Quality)}")
-        if source not in self._sources:
-            names = ", ".join(self._sources) or "none is listed"
-            raise known.unfit("source", f"a key of [sources]: {names}")
-        self._evidence[name] = Evidence(Quality(quality), self._sources[source])
+def _plain(
+    document: Document, table: Mapping[str, Any], place: str, stated: dict[str, Stated | None]
+) -> dict[str, Any]:
+    """Return a table with plain numbers; note how well each is known."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        name = f"{place}.{key}" if place else key
+        found[key] = value
+        if isinstance(value, Mapping) and name != "sources":
+            if _STATED & set(value):
+                stated[name] = read_value(document, StatedValue, name, value)
+                found[key] = value["value"]
+            else:
+                found[key] = _plain(document, value, name, stated)
+        elif not isinstance(value, str | list | Mapping):
+            stated[name] = None
+    return found
 
 
-def _point(cluster: int, table: Table) -> OperatingPoint:
-    table.only("frequency_khz", "core_ma", "shared_ma")
-    return OperatingPoint(
-        cluster,
-        table.whole("frequency_khz", 1_000, 20_000_000) * _KILO,
-        table.number("core_ma", 0.001, _MILLIAMPERES[1]) * _MILLI,
-        table.number("shared_ma", *_MILLIAMPERES, default=0.0) * _MILLI,
+def _evidence(document: Document, profile: Profile, key: str, stated: Stated | None) -> Evidence:
+    if stated is None:
+        return _UNSTATED
+    if stated.source not in profile.sources:
+        known = ", ".join(profile.sources) or "none is listed"
+        problem = f"{key}.source is {stated.source!r}; it takes a key of [sources]: {known}"
+        raise document.error(f"{key}.source", problem)
+    return Evidence(stated.quality, profile.sources[stated.source])
+
+
+def _phone(profile: Profile, evidence: Mapping[str, Evidence]) -> Phone:
+    """Return the phone of a profile, in SI units."""
+    battery, wifi, storage = profile.battery, profile.wifi, profile.storage
+    return Phone(
+        name=profile.name,
+        model=profile.model,
+        processor=profile.processor,
+        android=profile.android,
+        cycle_factor=profile.cycle_factor,
+        clusters=tuple(_cluster(index, one) for index, one in enumerate(profile.clusters)),
+        battery=Battery(battery.capacity_mah * _COULOMBS_PER_MAH, battery.voltage_v),
+        awake_a=profile.awake.current_ma * _MILLI,
+        wifi=Wifi(wifi.active_ma * _MILLI, wifi.tail_s, wifi.rate_mbit_s * _BYTES_PER_MEGABIT),
+        screen_a=profile.screen.on_ma * _MILLI,
+        storage=Storage(storage.active_ma * _MILLI, storage.page_read_s, storage.page_write_s),
+        evidence=MappingProxyType(dict(evidence)),
     )
+
+
+def _cluster(index: int, cluster: ClusterKeys) -> Cluster:
+    points = (
+        OperatingPoint(
+            index, one.frequency_khz * _KILO, one.core_ma * _MILLI, one.shared_ma * _MILLI
+        )
+        for one in cluster.points
+    )
+    return Cluster(cluster.name, tuple(points), cluster.core_factors or (1.0,) * cluster.cores)
 
 
 def _admit(name: str, found: Any) -> Phone:  # noqa: ANN401

@@ -6,20 +6,15 @@ constructor are keys in the same way.
 """
 
 from dealfl.settings.document import Document
-from dealfl.settings.reference import key_table
+from dealfl.settings.keys import FLAT, check, keys_of, settle, tags_of
+from dealfl.settings.reference import key_table, key_tables
 from dealfl.settings.sections import (
-    FLAT,
-    check,
-    keys_of,
     nearest,
     read_keys,
     read_section,
     read_tables,
     read_value,
     read_variant,
-    require_keys,
-    settle,
-    tags_of,
 )
 from dealfl.settings.toml_text import toml_document, toml_key, toml_value
 from dealfl.settings.values import (
@@ -39,7 +34,7 @@ from dealfl.settings.values import (
 
 __all__ = [
     "FLAT", "Amount", "As", "Count", "Document", "Fraction", "Labels", "Numbers", "OneOf",
-    "Positive", "Share", "Text", "Whole", "check", "key_table", "keys_of", "nearest", "read_keys",
-    "read_section", "read_tables", "read_value", "read_variant", "require_keys", "settle",
-    "tags_of", "takes", "toml_document", "toml_key", "toml_value",
+    "Positive", "Share", "Text", "Whole", "check", "key_table", "key_tables", "keys_of", "nearest",
+    "read_keys", "read_section", "read_tables", "read_value", "read_variant", "settle", "tags_of",
+    "takes", "toml_document", "toml_key", "toml_value",
 ]  # fmt: skip

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from dealfl.settings.sections import Key, keys_of
+from dealfl.settings.keys import Key, keys_of, section_in
 from dealfl.settings.toml_text import toml_value
 from dealfl.settings.values import convert
 
-__all__ = ["key_table"]
+__all__ = ["key_table", "key_tables"]
 
 
 def key_table(title: str, section: Callable[..., Any], without: Collection[str] = ()) -> str:
@@ -23,6 +23,15 @@ def key_table(title: str, section: Callable[..., Any], without: Collection[str] 
         f"| `{key.name}` | {key.takes} | {_default(key)} | {key.description} |" for key in keys
     ]
     return "\n".join([*lines, ""] if keys else lines)
+
+
+def key_tables(title: str, section: Callable[..., Any]) -> Iterator[str]:
+    """Yield the table of a section, then those of the sections inside it."""
+    yield key_table(title, section)
+    for key in keys_of(section).values():
+        inner = section_in(key.type)
+        if inner is not None:
+            yield from key_tables(f"{title}: {key.name}", inner)
 
 
 def _default(key: Key) -> str:

@@ -1,124 +1,24 @@
-"""Sections: which keys they have, and how they are read from a document and checked."""
+"""Sections, read from a document: an error names line, key, value and what the key takes."""
 
 from __future__ import annotations
 
 import difflib
-import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
-from functools import cache
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
-from msgspec import Meta, Struct
-from msgspec.structs import force_setattr
+from msgspec import Struct
 
 from dealfl.errors import BadInput
 from dealfl.settings.document import Document
+from dealfl.settings.keys import keys_of, section_in, show, tags_of
 from dealfl.settings.values import OneOf, bare, convert, takes
 
 __all__ = [
-    "FLAT", "Key", "check", "keys_of", "nearest", "read_keys", "read_section", "read_tables",
-    "read_value", "read_variant", "require_keys", "settle", "tags_of",
+    "nearest", "read_keys", "read_section", "read_tables", "read_value", "read_variant",
 ]  # fmt: skip
 
 Section = TypeVar("Section")
 Variant = TypeVar("Variant", bound=Struct)
-REQUIRED = inspect.Parameter.empty
-FLAT = Meta(extra={"flat": True})
-"""Marks a field whose own keys stand in the section of the field."""
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A key of a section: what it takes, its default, what it means; `part` is a flat field."""
-
-    name: str
-    type: Any
-    default: Any
-    part: str = ""
-
-    @property
-    def description(self) -> str:
-        """What the key means; '' if nobody says."""
-        notes = (note for note in bare(self.type)[1] if isinstance(note, Meta))
-        return next((note.description for note in notes if note.description), "")
-
-    @property
-    def takes(self) -> str:
-        """What the key takes, in words."""
-        return takes(self.type)
-
-    @property
-    def is_required(self) -> bool:
-        """Whether it has no default."""
-        return self.default is REQUIRED
-
-
-@cache
-def keys_of(section: Callable[..., Any]) -> dict[str, Key]:
-    """Return the keys of a section: the annotated parameters of a Struct or any constructor.
-
-    >>> class Point(Struct):
-    ...     x: Annotated[int, Meta(ge=0, description="how far to the right")]
-    ...     shown: bool = True
-    >>> [(key.name, key.takes, key.description) for key in keys_of(Point).values()]
-    [('x', 'a whole number ≥ 0', 'how far to the right')]
-    """
-    found: dict[str, Key] = {}
-    hints = get_type_hints(_declaring(section), include_extras=True)
-    for name, parameter in inspect.signature(section).parameters.items():
-        hint = hints.get(name)
-        kind, notes = bare(hint)
-        if FLAT in notes:
-            inner = keys_of(kind).values()
-            found |= {one.name: Key(one.name, one.type, one.default, name) for one in inner}
-        elif notes:
-            found[name] = Key(name, hint, parameter.default)
-    return found
-
-
-def _declaring(section: Callable[..., Any]) -> Any:  # noqa: ANN401
-    if isinstance(section, type) and not issubclass(section, Struct):
-        return section.__init__
-    return section
-
-
-def tags_of(variants: Iterable[type[Variant]]) -> dict[str, type[Variant]]:
-    """Return tagged Structs by their tags."""
-    return {str(one.__struct_config__.tag): one for one in variants}
-
-
-# -- checking what is not of a document --------------------------------------------------------
-
-
-def check(section: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of keys in their plain form; BadInput names key, value and what it takes.
-
-    >>> def wait(*, seconds: Annotated[float, Meta(gt=0)]) -> None: ...
-    >>> check(wait, {"seconds": 0})
-    Traceback (most recent call last):
-    dealfl.errors.BadInput: seconds is 0; it takes a number > 0
-    """
-    keys = keys_of(section)
-    return {name: _checked(keys[name], value) for name, value in values.items() if name in keys}
-
-
-def _checked(key: Key, value: object) -> Any:  # noqa: ANN401
-    try:
-        return convert(value, key.type)
-    except ValueError:
-        raise BadInput(f"{key.name} is {_shown(value)}; it takes {key.takes}") from None
-
-
-def settle(struct: Struct) -> None:
-    """Check every key of a new Struct and keep it in its plain form."""
-    given = {name: getattr(struct, name) for name in keys_of(type(struct)) if hasattr(struct, name)}
-    for name, plain in check(type(struct), given).items():
-        force_setattr(struct, name, plain)
-
-
-# -- reading from a document -------------------------------------------------------------------
 
 
 def nearest(key: str, known: Iterable[str]) -> str:
@@ -134,7 +34,7 @@ def nearest(key: str, known: Iterable[str]) -> str:
     return f"did you mean {closest[0]!r}? Valid: {', '.join(names)}"
 
 
-def require_keys(
+def _require_keys(
     document: Document, name: str, table: Mapping[str, object], valid: Collection[str]
 ) -> None:
     """Refuse the first key of a table that does not exist."""
@@ -167,7 +67,7 @@ def read_variant(
     tag = str(variants[0].__struct_config__.tag_field)
     if tag not in table:  # perhaps it is misspelt: other keys must not be blamed
         every = {tag, *(key for one in variants for key in keys_of(one) if key not in fixed)}
-        require_keys(document, name, table, every)
+        _require_keys(document, name, table, every)
         if needs_tag:
             raise document.error(name, _missing(tag, name, OneOf(known).takes))
     first = next(iter(known))
@@ -192,7 +92,7 @@ def read_keys(
     """Return the plain value of each key that a table gives; a missing one must have a default."""
     keys = {key: one for key, one in keys_of(section).items() if key not in fixed}
     given = _table(document, name, table)
-    require_keys(document, name, given, [*keys, tag] if tag else keys)
+    _require_keys(document, name, given, [*keys, tag] if tag else keys)
     found = {
         key: read_value(document, keys[key].type, _inside(name, key), value)
         for key, value in given.items()
@@ -211,21 +111,15 @@ def _missing(key: str, name: str, taken: str) -> str:
 
 def read_value(document: Document, annotated: Any, key: str, value: object) -> Any:  # noqa: ANN401
     """Return the plain value of a key; of a table or a list of tables, what they describe."""
-    kind, _ = bare(annotated)
-    if isinstance(kind, type) and issubclass(kind, Struct):
-        return _made(document, kind, key, value)
-    each = (
-        bare(get_args(kind)[-1 if get_origin(kind) is dict else 0])[0] if get_args(kind) else None
-    )
-    if isinstance(each, type) and issubclass(each, Struct):
-        if get_origin(kind) is tuple:
-            return _tables(document, each, key, value)
-        given = _table(document, key, value)
-        return {name: _made(document, each, _inside(key, name), one) for name, one in given.items()}
+    section = section_in(annotated)
+    if section is not None and get_origin(bare(annotated)[0]) is tuple:
+        return _tables(document, section, key, value)
+    if section is not None:
+        return _made(document, section, key, value)
     try:
         return convert(value, annotated)
     except ValueError:
-        problem = f"{key} is {_shown(value)}; it takes {takes(annotated)}"
+        problem = f"{key} is {show(value)}; it takes {takes(annotated)}"
         raise document.error(key, problem) from None
 
 
@@ -262,23 +156,17 @@ def _tables(
     if not isinstance(value, list) or not value:
         problem = f"there are no [[{name}]]; give at least one such section"
         if value:
-            problem = f"{name} is {_shown(value)}; it takes sections [[{name}]]"
+            problem = f"{name} is {show(value)}; it takes sections [[{name}]]"
         raise document.error(name, problem)
     return tuple(_made(document, section, f"{name}.{n}", one) for n, one in enumerate(value, 1))
 
 
 def _table(document: Document, name: str, table: object) -> Mapping[str, Any]:
     if not isinstance(table, Mapping):
-        problem = f"{name} is {_shown(table)}; it takes a section of keys and values"
+        problem = f"{name} is {show(table)}; it takes a section of keys and values"
         raise document.error(name, problem)
     return table
 
 
 def _inside(name: str, key: str) -> str:
     return f"{name}.{key}" if name and key else name or key
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_shown, value))}]"
-    return str(value) if isinstance(value, Decimal) else repr(value)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import Enum
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, runtime_checkable
 
@@ -219,6 +220,8 @@ def _list(parts: tuple[Any, ...], limits: Mapping[str, Any]) -> str:
 def _plain(kind: Any, origin: Any, limits: Mapping[str, Any]) -> str:  # noqa: ANN401
     if kind is bool:
         return "true or false"
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return f"one of {', '.join(_quoted(one.value) for one in kind)}"
     if kind is str:
         return "one character" if limits.get("max_length") == 1 else "a string"
     if kind in (int, float):

@@ -1,22 +1,26 @@
-"""Every key of a job file, from the sections themselves."""
+"""Every key of job files, phones and selection settings, from the sections themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from msgspec import Struct
+
 from dealfl.features import MAPS
 from dealfl.jobs import SOURCES, Job
 from dealfl.jobs.sources import Bounded, WordColumn
 from dealfl.learners import LEARNERS
+from dealfl.power import Profile
 from dealfl.server import RewardWeights
 from dealfl.server.selection import SELECTORS
-from dealfl.settings import key_table, keys_of, tags_of
+from dealfl.settings import key_table, key_tables, keys_of
 from dealfl.simulate.arrivals import ARRIVALS
 from dealfl.simulate.availability import AVAILABILITIES
 from dealfl.simulate.config import Faults
 from dealfl.simulate.dealing import DEALINGS
 from dealfl.simulate.devices import Devices
+from dealfl.simulate.laboratory import SECTIONS as LABORATORY
 
 __all__ = ["described_keys"]
 
@@ -28,23 +32,32 @@ def described_keys() -> str:
 
 def _tables() -> Iterator[str]:
     yield key_table("[job]", Job)
-    yield from _variants("[source]", "format", SOURCES)
+    yield from _variants("[source]", SOURCES)
     yield key_table("A number or a date in [source.columns]", Bounded)
     yield key_table("A text in [source.columns]", WordColumn)
-    yield from _variants("[features]", "map", MAPS)
+    yield from _variants("[features]", MAPS)
     yield from _of_names("[learner]", LEARNERS.usable())
     yield key_table("[[devices]]", Devices)
-    yield from _variants("[data]", "partition", DEALINGS)
-    yield from _variants("[arrival]", "pattern", ARRIVALS)
-    yield from _variants("[availability]", "kind", AVAILABILITIES)
+    yield from _variants("[data]", DEALINGS)
+    yield from _variants("[arrival]", ARRIVALS)
+    yield from _variants("[availability]", AVAILABILITIES)
     yield key_table("[faults]", Faults)
     yield key_table("[rewards]", RewardWeights)
     yield from _of_names("[selection]", SELECTORS.usable())
+    yield from key_tables("A phone's file", Profile)
+    for name, sections in LABORATORY.items():
+        for section in sections:
+            yield key_table(f"[{name}] of a selection setting{_tagged(section)}", section)
 
 
-def _variants(section: str, tag: str, variants: Iterable[Any]) -> Iterator[str]:
-    for name, kind in tags_of(variants).items():
-        yield key_table(f'{section} with {tag} = "{name}"', kind, without=("n_inputs",))
+def _tagged(section: type[Struct]) -> str:
+    config = section.__struct_config__
+    return f' with {config.tag_field} = "{config.tag}"' if config.tag else ""
+
+
+def _variants(section: str, variants: Iterable[type[Struct]]) -> Iterator[str]:
+    for one in variants:
+        yield key_table(f"{section}{_tagged(one)}", one, without=("n_inputs",))
 
 
 def _of_names(section: str, makers: dict[str, Any]) -> Iterator[str]:

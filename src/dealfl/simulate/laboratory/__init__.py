@@ -8,6 +8,7 @@ from dealfl.simulate.laboratory.prediction_errors import (
     measure_wrong_choices,
 )
 from dealfl.simulate.laboratory.setting import (
+    SECTIONS,
     Laboratory,
     Policy,
     laboratory_of,
@@ -16,6 +17,7 @@ from dealfl.simulate.laboratory.setting import (
 )
 
 __all__ = [
+    "SECTIONS",
     "Course",
     "Laboratory",
     "Optimum",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import resources
 from typing import Annotated, Literal
 
@@ -24,8 +25,8 @@ from dealfl.settings import (
 )
 
 __all__ = [
-    "Batteries", "DayNight", "Independent", "Laboratory", "Markov", "Policy", "Steady", "Workers",
-    "laboratory_of", "preset_names", "read_laboratory",
+    "SECTIONS", "Batteries", "DayNight", "Independent", "Laboratory", "Markov", "Policy",
+    "Steady", "Workers", "laboratory_of", "preset_names", "read_laboratory",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -137,7 +138,13 @@ _AVAILABILITIES: tuple[type[Independent | Markov | DayNight], ...] = (
     Independent, Markov, DayNight,
 )  # fmt: skip
 _DRIFTS: tuple[type[Steady | Batteries], ...] = (Steady, Batteries)
-_SECTIONS = ("setting", "workers", "availability", "drift", "policies")
+SECTIONS: dict[str, Sequence[type[Struct]]] = {
+    "setting": (Plan,),
+    "workers": (Workers,),
+    "availability": _AVAILABILITIES,
+    "drift": _DRIFTS,
+    "policies": (Policy,),
+}
 
 
 def preset_names() -> list[str]:
@@ -160,8 +167,8 @@ def read_laboratory(name: str) -> Document:
 def laboratory_of(document: Document) -> Laboratory:
     """Return the setting that a document describes."""
     for key in document.tables:
-        if key not in _SECTIONS:
-            raise document.error(key, f"no section {key!r}; {nearest(key, _SECTIONS)}")
+        if key not in SECTIONS:
+            raise document.error(key, f"no section {key!r}; {nearest(key, SECTIONS)}")
     plan = read_section(document, Plan, "setting")
     workers = read_section(document, Workers, "workers")
     count = max(len(column) for column in _columns(workers).values())

@@ -54,10 +54,8 @@ def keys_of(section: Callable[..., Any]) -> dict[str, Key]:
     """Return the keys of a section: the annotated parameters of a Struct or any constructor.
 
     >>> from typing import Annotated
-    >>> class Point(Struct):
-    ...     x: Annotated[int, Meta(ge=0, description="how far to the right")]
-    ...     shown: bool = True
-    >>> [(key.name, key.takes, key.description) for key in keys_of(Point).values()]
+    >>> def draw(x: Annotated[int, Meta(ge=0, description="how far to the right")], y: int): ...
+    >>> [(key.name, key.takes, key.description) for key in keys_of(draw).values()]
     [('x', 'a whole number ≥ 0', 'how far to the right')]
     """
     found: dict[str, Key] = {}

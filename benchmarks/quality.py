@@ -78,7 +78,7 @@ def neighbors(dataset: str) -> dict[str, Any]:
         "predict": accuracy,
         "exact kNN": float(oracle.score(table[tested], task.y[tested])),
         "recall@10": _recall(model.nearest(task.X[tested], K), true_distances),
-        "predict_votes": model.score_votes(task.X[tested], task.y[tested]),
+        "predict_votes": model.score_federated(task.X[tested], task.y[tested]),
         "ms a query": query_ms,
     }
 

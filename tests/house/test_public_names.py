@@ -20,11 +20,11 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_public_names_of_learners() -> None:
     assert sorted(dealfl.learners.__all__) == [
-        "Arrays", "Cycles", "DataLimits", "Histories", "HistoryLearner", "LEARNERS", "Labels",
-        "Learner", "LearnerCycles", "NaiveBayes", "Neighbors", "PersonalizedPageRank", "Record",
-        "RowLearner", "Rows", "SparseVector", "Statistics", "Tikhonov", "TikhonovClassifier",
-        "TimedLearner", "Work", "Workload", "as_matrix", "cycles_of", "dense_blocks", "from_schema",
-        "learners_for", "load", "settings_for", "statistics_of",
+        "Arrays", "Classifier", "Cycles", "DataLimits", "Histories", "HistoryLearner", "LEARNERS",
+        "Labels", "Learner", "LearnerCycles", "NaiveBayes", "Neighbors", "PersonalizedPageRank",
+        "Record", "RowLearner", "Rows", "SavedLearner", "SparseVector", "Statistics", "Tikhonov",
+        "TikhonovClassifier", "TimedLearner", "Work", "Workload", "as_matrix", "cycles_of",
+        "dense_blocks", "from_schema", "learners_for", "load", "settings_for", "statistics_of",
     ]  # fmt: skip
     assert sorted(dealfl.statistics.__all__) == ["ArraySpec", "Schema", "Statistics"]
 

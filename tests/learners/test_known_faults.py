@@ -1,12 +1,15 @@
 """Faults that other systems which claim to forget were found to have, one test each."""
 
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dealfl.cells import Cells, SparseCells, in_memory
 from dealfl.errors import NotLearned
 from dealfl.learners import NaiveBayes, Neighbors, PersonalizedPageRank, Tikhonov
+from dealfl.schema import ArraySpec
 
 
 def history(*items: int, n_items: int = 8) -> Any:
@@ -73,11 +76,16 @@ def test_ties_are_ordered_by_item_whatever_came_first() -> None:
 
 
 def test_empty_buckets_leave_no_key() -> None:
-    model = Neighbors(2, ["a", "b"], feature_bound=1.0, vote_bits=40)
+    cells: dict[str, Cells] = {}
+
+    def storage(spec: ArraySpec) -> Cells:
+        return cells.setdefault(spec.name, in_memory(spec))
+
+    model = Neighbors(2, ["a", "b"], feature_bound=1.0, vote_bits=40, storage=storage)
     model.learn([[0.1, 0.2]], ["a"])
     model.forget([[0.1, 0.2]], ["a"])
     assert model.statistics.is_zero
-    assert model._state.cells("votes")._blocks == {}  # type: ignore[attr-defined]
+    assert pickle.dumps(cells["votes"]) == pickle.dumps(SparseCells())
 
 
 def test_negative_zero_is_zero() -> None:

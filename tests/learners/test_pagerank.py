@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dealfl import cells
+from dealfl.cells import Cells, SparseCells, in_memory
 from dealfl.errors import BadInput, NotLearned
 from dealfl.learners import PersonalizedPageRank, pagerank
-from dealfl.learners.pairs import items_of, pair_number
+from dealfl.learners.histories import items_of, pair_number
 from dealfl.learners.ranking import top_ratios, top_sums
+from dealfl.schema import ArraySpec
 
 RNG = np.random.default_rng(4)
 TABLE = (RNG.random((80, 30)) < np.linspace(0.5, 0.02, 30)).astype(int)
@@ -110,13 +112,19 @@ def test_refusals_also_work_on_what_was_merged() -> None:
 
 @pytest.mark.parametrize("order", [np.arange(30)[::-1], RNG.permutation(30)])
 def test_item_order_changes_the_layout_only(order: Any) -> None:
-    plain, ordered = learned(), learned(item_order=order)
+    places: list[Cells] = []
+
+    def storage(spec: ArraySpec) -> Cells:
+        places.append(in_memory(spec))
+        return places[-1]
+
+    plain, ordered = learned(storage=storage), learned(item_order=order, storage=storage)
     for model in (plain, ordered):
         model.forget(HISTORIES[:11])
     assert ordered.digest() == plain.digest()
     assert ordered.statistics == plain.statistics
-    raw = [m._state.cells("pairs") for m in (plain, ordered)]
-    assert not np.array_equal(raw[0]._low, raw[1]._cells._low)  # type: ignore[attr-defined]
+    pairs = [places[1].entries(0, 435), places[3].entries(0, 435)]
+    assert not pairs[0].same(pairs[1])
     assert ordered.similar(3)[0].tolist() == plain.similar(3)[0].tolist()
 
 
@@ -132,8 +140,15 @@ def test_a_catalogue_too_large_for_a_table_gives_the_same_answers(
     plain = learned()
     monkeypatch.setattr(cells, "DENSE_LIMIT", 10)
     monkeypatch.setattr(pagerank, "DENSE_LIMIT", 10)
-    large = learned(item_order=np.arange(30)[::-1])
-    assert isinstance(large._state.cells("pairs"), cells.SparseCells)
+    kinds: list[type] = []
+
+    def storage(spec: ArraySpec) -> Cells:
+        found = in_memory(spec)
+        kinds.append(type(found))
+        return found
+
+    large = learned(item_order=np.arange(30)[::-1], storage=storage)
+    assert kinds[1] is SparseCells
     for model in (plain, large):
         model.forget(HISTORIES[5:9])
     assert large.digest() == plain.digest()

@@ -12,7 +12,7 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.errors import BadBytes, BadInput, Incompatible, NotLearned
-from dealfl.learners import LEARNERS, NaiveBayes, Tikhonov, files, from_schema, load
+from dealfl.learners import LEARNERS, NaiveBayes, SavedLearner, Tikhonov, from_schema, load
 from dealfl.runs import export_model, model_arrays, open_model, read_statistics
 from dealfl.server import Ledger
 from dealfl.statistics import Statistics
@@ -239,6 +239,6 @@ def test_an_empty_model_has_no_arrays(tmp_path: Path, capsys: Captured) -> None:
 def test_what_a_file_says_about_itself_is_not_trusted(tmp_path: Path) -> None:
     model = NaiveBayes(2, ["a", "b"])
     sections = {"statistics": model.statistics.to_bytes(), "about": b'{"round": "x"}'}
-    files.write(tmp_path / "m.deal", model.name, model.settings, sections)
+    SavedLearner(model.name, model.settings, sections).write(tmp_path / "m.deal")
     with pytest.raises(BadBytes, match="about itself can not be read"):
         open_model(tmp_path / "m.deal")

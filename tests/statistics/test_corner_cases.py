@@ -16,7 +16,7 @@ from dealfl.encoding import MAX_HEADER_BYTES
 from dealfl.errors import BadBytes, BadInput, Incompatible, OutOfBounds
 from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Entries, Integers
-from dealfl.learners import NaiveBayes, files
+from dealfl.learners import NaiveBayes, SavedLearner
 from dealfl.statistics import ArraySpec, Schema, Statistics
 
 HEADER = '{"learner":"c","settings":{},"arrays":[{"name":"a","size":8,"bits":64}]}'
@@ -121,7 +121,7 @@ def test_equal_statistics_have_equal_digests_and_bytes(other: Any) -> None:
 )
 def test_a_forged_file_is_bad_bytes(tmp_path: Any, header: Any) -> None:
     with pytest.raises(BadBytes):
-        files.read(forged(tmp_path / "f", header, b"abcd" if b"-4" in header else b""))
+        SavedLearner.read(forged(tmp_path / "f", header, b"abcd" if b"-4" in header else b""))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from dealfl.errors import BadBytes, BadInput, Incompatible, UnknownName
-from dealfl.learners import NaiveBayes, Tikhonov, files, load
-from dealfl.learners.files import read, write
+from dealfl.learners import NaiveBayes, SavedLearner, Tikhonov, load
 
 SETTINGS: dict[str, object] = {"n_features": 3, "bound": [1.0, 0.5], "name": "µ", "none": None}
 SECTIONS = {"statistics": bytes(range(40)), "empty": b"", "more": b"\0DEALFILE"}
@@ -20,7 +19,7 @@ SECTIONS = {"statistics": bytes(range(40)), "empty": b"", "more": b"\0DEALFILE"}
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     path = tmp_path / "learner.deal"
-    write(path, "counter", SETTINGS, SECTIONS)
+    SavedLearner("counter", SETTINGS, SECTIONS).write(path)
     return path
 
 
@@ -34,7 +33,7 @@ def forged(path: Path, header: str | bytes, body: bytes = b"", length: int | Non
 
 
 def test_what_is_written_is_read(saved: Path) -> None:
-    found = read(saved)
+    found = SavedLearner.read(saved)
     assert found.learner == "counter"
     assert found.settings == SETTINGS
     assert found.sections == SECTIONS
@@ -42,20 +41,20 @@ def test_what_is_written_is_read(saved: Path) -> None:
 
 
 def test_a_learner_without_settings_or_sections_is_read(tmp_path: Path) -> None:
-    write(tmp_path / "a", "", {}, {})
-    assert read(tmp_path / "a") == files.SavedLearner("", {}, {})
+    SavedLearner("", {}, {}).write(tmp_path / "a")
+    assert SavedLearner.read(tmp_path / "a") == SavedLearner("", {}, {})
 
 
 def test_the_format_never_changes(tmp_path: Path) -> None:
-    write(tmp_path / "a", "counter", {"b": 1.5}, {"x": b"\1\2", "y": b"\3"})
+    SavedLearner("counter", {"b": 1.5}, {"x": b"\1\2", "y": b"\3"}).write(tmp_path / "a")
     header = b'{"learner":"counter","settings":{"b":1.5},"sections":{"x":2,"y":1}}'
     data = b"DEALFILE\1\0" + len(header).to_bytes(4, "little") + header + b"\1\2\3"
     assert (tmp_path / "a").read_bytes() == data + hashlib.sha256(data).digest()
 
 
 def test_saving_again_replaces_the_file_and_leaves_nothing_else(saved: Path) -> None:
-    write(saved, "other", {}, {"x": b"new"})
-    assert read(saved).sections == {"x": b"new"}
+    SavedLearner("other", {}, {"x": b"new"}).write(saved)
+    assert SavedLearner.read(saved).sections == {"x": b"new"}
     assert list(saved.parent.iterdir()) == [saved]
 
 
@@ -64,7 +63,7 @@ def test_every_truncation_is_refused(saved: Path) -> None:
     for length in range(len(data)):
         saved.write_bytes(data[:length])
         with pytest.raises(BadBytes, match=str(saved)):
-            read(saved)
+            SavedLearner.read(saved)
 
 
 def test_every_flipped_bit_is_refused(saved: Path) -> None:
@@ -74,14 +73,14 @@ def test_every_flipped_bit_is_refused(saved: Path) -> None:
         flipped[bit // 8] ^= 1 << bit % 8
         saved.write_bytes(flipped)
         with pytest.raises(BadBytes, match=str(saved)):
-            read(saved)
+            SavedLearner.read(saved)
 
 
 @pytest.mark.parametrize("extra", [b"\0", bytes(32), b"DEALFILE"])
 def test_trailing_bytes_are_refused(saved: Path, extra: bytes) -> None:
     saved.write_bytes(saved.read_bytes() + extra)
     with pytest.raises(BadBytes, match="damaged: its checksum does not match"):
-        read(saved)
+        SavedLearner.read(saved)
 
 
 @pytest.mark.parametrize(
@@ -90,14 +89,14 @@ def test_trailing_bytes_are_refused(saved: Path, extra: bytes) -> None:
 def test_what_is_no_saved_learner_is_refused(saved: Path, data: bytes) -> None:
     saved.write_bytes(data)
     with pytest.raises(BadBytes, match=f"{saved}: not a saved learner"):
-        read(saved)
+        SavedLearner.read(saved)
 
 
 def test_a_newer_version_is_named(saved: Path) -> None:
     data = saved.read_bytes()
     saved.write_bytes(data[:8] + b"\x02\x00" + data[10:])
     with pytest.raises(BadBytes, match="a saved learner of format 2; this version reads 1"):
-        read(saved)
+        SavedLearner.read(saved)
 
 
 @pytest.mark.parametrize(
@@ -125,28 +124,28 @@ def test_a_forged_checksum_does_not_help(
     tmp_path: Path, header: str, body: bytes, message: str
 ) -> None:
     with pytest.raises(BadBytes, match=message):
-        read(forged(tmp_path / "a", header, body))
+        SavedLearner.read(forged(tmp_path / "a", header, body))
 
 
 @pytest.mark.parametrize("length", [0, 5, 44, 10**6, 2**32 - 1])
 def test_a_wrong_length_of_the_header_is_refused(tmp_path: Path, length: int) -> None:
     header = '{"learner":"a","settings":{},"sections":{}}'
-    assert read(forged(tmp_path / "a", header)).learner == "a"
+    assert SavedLearner.read(forged(tmp_path / "a", header)).learner == "a"
     with pytest.raises(BadBytes):
-        read(forged(tmp_path / "a", header, length=length))
+        SavedLearner.read(forged(tmp_path / "a", header, length=length))
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "nowhere" / "a"
     with pytest.raises(BadInput, match=f"{path} can not be read: No such file or directory"):
-        read(path)
+        SavedLearner.read(path)
     with pytest.raises(BadInput, match="can not be read: No such file"):
         Tikhonov.load(str(path))
 
 
 def test_a_directory_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=f"{tmp_path} can not be read: Is a directory"):
-        read(tmp_path)
+        SavedLearner.read(tmp_path)
 
 
 def test_a_file_that_may_not_be_read_is_named(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +154,7 @@ def test_a_file_that_may_not_be_read_is_named(saved: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(Path, "read_bytes", refuse)  # root may read everything
     with pytest.raises(BadInput, match=f"{saved} can not be read: Permission denied"):
-        read(saved)
+        SavedLearner.read(saved)
 
 
 def test_a_file_of_another_learner_is_refused(tmp_path: Path) -> None:
@@ -239,11 +238,11 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(
         patch.setattr(owner, name, stub)
         for path in (saved, new):
             with pytest.raises(error):
-                write(path, "counter", {}, {"x": bytes(1000)})
+                SavedLearner("counter", {}, {"x": bytes(1000)}).write(path)
     assert saved.read_bytes() == before
     assert list(saved.parent.iterdir()) == [saved]
-    write(saved, "counter", {}, {"x": bytes(1000)})
-    assert read(saved).sections == {"x": bytes(1000)}
+    SavedLearner("counter", {}, {"x": bytes(1000)}).write(saved)
+    assert SavedLearner.read(saved).sections == {"x": bytes(1000)}
 
 
 def test_a_file_is_on_disk_before_it_takes_the_place_of_the_old_one(
@@ -262,7 +261,7 @@ def test_a_file_is_on_disk_before_it_takes_the_place_of_the_old_one(
 
     monkeypatch.setattr(os, "fsync", watched_fsync)
     monkeypatch.setattr(Path, "replace", watched_replace)
-    write(saved, "counter", SETTINGS, SECTIONS)
+    SavedLearner("counter", SETTINGS, SECTIONS).write(saved)
     size = saved.stat().st_size
     assert events[:2] == [("on disk", size), ("in place", size)]
     assert [what for what, _ in events[2:]] == ["on disk"], "the folder, which holds the name"
@@ -272,13 +271,13 @@ def test_a_learner_is_not_saved_over_a_directory(tmp_path: Path) -> None:
     target = tmp_path / "folder"
     target.mkdir()
     with pytest.raises(BadInput, match="Is a directory"):
-        write(target, "counter", {}, {})
+        SavedLearner("counter", {}, {}).write(target)
     assert list(tmp_path.iterdir()) == [target]
 
 
 def test_settings_that_are_no_json_are_refused_before_a_file_is_touched(saved: Path) -> None:
     before = saved.read_bytes()
     with pytest.raises(TypeError):
-        write(saved, "counter", {"a": object()}, {})
+        SavedLearner("counter", {"a": object()}, {}).write(saved)
     assert saved.read_bytes() == before
     assert list(saved.parent.iterdir()) == [saved]

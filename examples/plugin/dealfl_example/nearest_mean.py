@@ -14,11 +14,11 @@ from dealfl.errors import Impossible, NotLearned
 from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Entries, Integers
 from dealfl.learners import (
+    Classifier,
     Cycles,
     DataLimits,
     Labels,
     LearnerCycles,
-    RowLearner,
     SparseVector,
     Work,
     as_matrix,
@@ -40,7 +40,7 @@ _BITS = 16
 _BLOCK_ROWS = 4096
 
 
-class NearestMean(RowLearner):
+class NearestMean(Classifier):
     """Its statistics are the number of rows of each class, and their sums.
 
     >>> model = NearestMean(n_features=1, classes=["low", "high"], feature_bound=8.0)
@@ -63,10 +63,7 @@ class NearestMean(RowLearner):
     ) -> None:
         self._labels = Labels(classes)
         self._grid = FixedPoint.of(n_features, feature_bound, _BITS)
-        shape: dict[str, Setting] = {
-            "n_features": n_features,
-            "classes": self._labels.values.tolist(),
-        }
+        shape: dict[str, Setting] = {"n_features": n_features, "classes": self._labels.tolist()}
         arrays = (
             ArraySpec("counts", len(self._labels)),
             ArraySpec("sums", len(self._labels) * n_features),
@@ -88,14 +85,9 @@ class NearestMean(RowLearner):
         """The arguments that make an empty learner like this one."""
         return {
             "n_features": self.n_features,
-            "classes": self._labels.values.tolist(),
+            "classes": self._labels.tolist(),
             "feature_bound": self._grid.bound.tolist(),
         }
-
-    @property
-    def n_features(self) -> int:
-        """How many features a row has."""
-        return len(self._grid.bound)
 
     @property
     def example_count(self) -> int:
@@ -161,10 +153,6 @@ class NearestMean(RowLearner):
             for _, block in dense_blocks(matrix, _BLOCK_ROWS)
         ]
         return self._labels.decode(held[np.concatenate(found)] if found else held[:0])
-
-    def score(self, X: object, y: object) -> float:
-        """Return the share of rows whose class is predicted."""
-        return self._labels.share_right(self.predict(X), y)
 
     def _forget_model(self) -> None:
         """There is nothing to drop: means are made when they are asked for."""

@@ -8,14 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from dealfl.errors import BadInput, unknown_name
-from dealfl.learners import files
 from dealfl.learners.base import Arrays, Learner, Record, SparseVector
 from dealfl.learners.inputs import Labels, as_matrix, dense_blocks
 from dealfl.learners.limits import DataLimits
 from dealfl.learners.naive_bayes import NaiveBayes
 from dealfl.learners.neighbors import Neighbors
 from dealfl.learners.pagerank import PersonalizedPageRank
-from dealfl.learners.records import Histories, HistoryLearner, RowLearner, Rows, statistics_of
+from dealfl.learners.records import (
+    Classifier,
+    Histories,
+    HistoryLearner,
+    RowLearner,
+    Rows,
+    statistics_of,
+)
+from dealfl.learners.saved import SavedLearner
 from dealfl.learners.tikhonov import Tikhonov, TikhonovClassifier
 from dealfl.learners.workloads import TimedLearner, Workload
 from dealfl.plugins import Registry
@@ -26,6 +33,7 @@ from dealfl.work import Cycles, LearnerCycles, Work
 __all__ = [
     "LEARNERS",
     "Arrays",
+    "Classifier",
     "Cycles",
     "DataLimits",
     "Histories",
@@ -39,6 +47,7 @@ __all__ = [
     "Record",
     "RowLearner",
     "Rows",
+    "SavedLearner",
     "SparseVector",
     "Statistics",
     "Tikhonov",
@@ -124,7 +133,7 @@ def from_schema(schema: Schema) -> Learner:
 
 def load(path: str | Path) -> Learner:
     """Read a saved learner of any kind."""
-    return _kind(files.read(Path(path)).learner).load(path)
+    return _kind(SavedLearner.read(Path(path)).learner).load(path)
 
 
 def _kind(name: str) -> type[Learner]:

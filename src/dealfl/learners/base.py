@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from dealfl.cells import Proposal, State, Storage, in_memory
 from dealfl.errors import BadBytes, BadInput, Incompatible
 from dealfl.fixedpoint import bounds_from
-from dealfl.learners import files
 from dealfl.learners.limits import DataLimits
+from dealfl.learners.saved import SavedLearner
 from dealfl.learners.workloads import Workload
 from dealfl.schema import Schema
 from dealfl.statistics import Statistics
@@ -203,16 +203,16 @@ class Learner(ABC):
     def save(self, path: str | Path, sections: Mapping[str, bytes] | None = None) -> None:
         """Write everything to one file, completely or not at all; more sections may go with it."""
         everything = {**self._sections(), **(sections or {})}
-        files.write(Path(path), self.name, self.settings, everything)
+        SavedLearner(self.name, self.settings, everything).write(Path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote."""
-        saved = files.read(Path(path))
+        saved = SavedLearner.read(Path(path))
         if saved.learner != cls.name:
             raise Incompatible(f"{path} holds a {saved.learner}, not a {cls.name}")
         try:
-            learner = cls(**saved.settings)  # type: ignore[arg-type]
+            learner = cls(**saved.settings)
         except TypeError as error:
             raise BadBytes(f"a saved {cls.name} with settings that do not fit: {error}") from None
         learner._restore(saved)
@@ -222,9 +222,8 @@ class Learner(ABC):
     def _sections(self) -> dict[str, bytes]:
         return {"statistics": self.statistics.to_bytes()}
 
-    def _restore(self, saved: files.SavedLearner) -> None:
-        data = saved.section("statistics")
-        self.merge(Statistics.from_bytes(data, max_bytes=files.MAX_BYTES))
+    def _restore(self, saved: SavedLearner) -> None:
+        self.merge(saved.statistics)
 
 
 def _relative_change(now: SparseVector, before: SparseVector) -> float:

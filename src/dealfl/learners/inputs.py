@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from dealfl.errors import BadInput
+from dealfl.fixedpoint import FixedPoint
+from dealfl.settings import As, Numbers
 
 __all__ = [
+    "Clip",
+    "FeatureBound",
+    "FractionBits",
     "Labels",
     "Matrix",
+    "Offset",
     "as_array",
     "as_matrix",
     "as_vector",
     "dense_blocks",
+    "quantised",
     "require_integer",
 ]
 
@@ -25,7 +33,24 @@ Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 Matrix = NDArray[Any] | sparse.csr_array
 
+FeatureBound = Annotated[
+    float | ArrayLike,
+    As(Numbers),
+    Meta(description="largest magnitude of all features, or of each, after the offset"),
+]
+Offset = Annotated[
+    float | ArrayLike, As(Numbers), Meta(description="number subtracted from all features, or each")
+]
+FractionBits = Annotated[
+    int,
+    Meta(ge=1, description="bits that features are rounded to; decides the size of a delta"),
+]
+Clip = Annotated[
+    bool, Meta(description="move values beyond the bounds to the bounds, instead of refusing them")
+]
+
 _NUMERIC = "biuf"
+_BLOCK_ROWS = 2048
 
 
 def require_integer(value: object, name: str, low: int, high: int) -> int:
@@ -85,6 +110,15 @@ def as_vector(y: object, rows: int, what: str = "y") -> NDArray[Any]:
     return vector
 
 
+def quantised(X: object, grid: FixedPoint, *, clip: bool) -> NDArray[np.int32]:
+    """Return all rows of `X` on their grid, as integers of 32 bits."""
+    matrix = as_matrix(X, len(grid.bound))
+    points = np.empty(matrix.shape, dtype=np.int32)
+    for first, block in dense_blocks(matrix, _BLOCK_ROWS):
+        points[first : first + len(block)] = grid.quantise(block, first, clip=clip)
+    return points
+
+
 class Labels:
     """The classes of a job, in its order; they are settings, never read off the data.
 
@@ -105,6 +139,10 @@ class Labels:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def tolist(self) -> list[Any]:
+        """Return the classes as plain values."""
+        return list(self.values.tolist())
 
     def encode(self, y: object, rows: int | None = None) -> Int64s:
         """Return the place of each label among the classes."""

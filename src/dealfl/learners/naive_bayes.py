@@ -15,10 +15,19 @@ from dealfl.errors import BadInput, Impossible, NotLearned
 from dealfl.fixedpoint import FixedPoint, require_finite
 from dealfl.integers import Entries, Integers
 from dealfl.learners.base import Arrays, SparseVector
-from dealfl.learners.inputs import Labels, Matrix, as_matrix, dense_blocks, require_integer
+from dealfl.learners.inputs import (
+    Clip,
+    FeatureBound,
+    FractionBits,
+    Labels,
+    Matrix,
+    Offset,
+    as_matrix,
+    dense_blocks,
+    require_integer,
+)
 from dealfl.learners.limits import DataLimits
-from dealfl.learners.records import RowLearner
-from dealfl.learners.settings import Clip, FeatureBound, FractionBits, Offset
+from dealfl.learners.records import Classifier
 from dealfl.learners.workloads import LABELLED, Workload, labelled_rows
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.settings import Positive
@@ -35,7 +44,7 @@ _MAX_BITS = 30
 _BLOCK_VALUES = 1 << 20
 
 
-class NaiveBayes(RowLearner):
+class NaiveBayes(Classifier):
     """Multinomial naive Bayes on non-negative features; x − offset must lie in [0, bound].
 
     >>> model = NaiveBayes(n_features=2, classes=["ham", "spam"], feature_bound=8)
@@ -71,10 +80,7 @@ class NaiveBayes(RowLearner):
             raise BadInput(f"smoothing must be a number above 0, not {smoothing!r}")
         self._labels = Labels(classes)
         self._grid = FixedPoint.of(features, feature_bound, bits, offset=offset, signed=False)
-        shape: dict[str, Setting] = {
-            "n_features": features,
-            "classes": self._labels.values.tolist(),
-        }
+        shape: dict[str, Setting] = {"n_features": features, "classes": self._labels.tolist()}
         arrays = (
             ArraySpec("counts", len(self._labels)),
             ArraySpec("sums", len(self._labels) * features),
@@ -99,18 +105,13 @@ class NaiveBayes(RowLearner):
         """The arguments that make an empty learner like this one."""
         return {
             "n_features": self.n_features,
-            "classes": self._labels.values.tolist(),
+            "classes": self._labels.tolist(),
             "smoothing": self._smoothing,
             "feature_bound": self._grid.bound.tolist(),
             "offset": self._grid.offset.tolist(),
             "fraction_bits": self._grid.fraction_bits,
             "clip": self._clip,
         }
-
-    @property
-    def n_features(self) -> int:
-        """How many features a row has."""
-        return len(self._grid.bound)
 
     @property
     def example_count(self) -> int:
@@ -172,7 +173,7 @@ class NaiveBayes(RowLearner):
         return counts, self._state.whole("sums").low.reshape(len(counts), -1)
 
     def _require_possible(self, counts: Int64s, sums: Int64s) -> None:
-        for label, count, row in zip(self._labels.values.tolist(), counts, sums, strict=True):
+        for label, count, row in zip(self._labels.tolist(), counts, sums, strict=True):
             if count < 0:
                 raise Impossible(f"{count} examples of the class {label!r}")
             most = self._grid.limits * count
@@ -209,7 +210,7 @@ class NaiveBayes(RowLearner):
     def derived_arrays(self) -> Arrays:
         """Return classes, their counts, and the logarithms of shares."""
         return {
-            "classes": self._labels.values,
+            **super().derived_arrays(),
             "class_counts": self._state.whole("counts").low,
             "log_priors": self.log_priors,
             "log_probabilities": self.log_probabilities,
@@ -240,10 +241,6 @@ class NaiveBayes(RowLearner):
         top = joint.max(axis=1, keepdims=True)
         shares: Floats = joint - top - np.log(np.exp(joint - top).sum(axis=1, keepdims=True))
         return shares
-
-    def score(self, X: object, y: object) -> float:
-        """Return the share of rows whose class is predicted."""
-        return self._labels.share_right(self.predict(X), y)
 
     def _forget_model(self) -> None:
         self._model = None

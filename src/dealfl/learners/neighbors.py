@@ -14,35 +14,31 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dealfl.cells import Proposal, Storage
-from dealfl.errors import BadInput, Impossible, NotLearned
+from dealfl.errors import Impossible, NotLearned
 from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Entries, Integers
-from dealfl.learners import files
 from dealfl.learners.base import Arrays, SparseVector
-from dealfl.learners.forest import PrefixForest
+from dealfl.learners.held_examples import CandidateCount, HeldExamples, NeighborCount
 from dealfl.learners.inputs import (
-    Labels,
-    as_matrix,
-    dense_blocks,
-    require_integer,
-)
-from dealfl.learners.limits import DataLimits
-from dealfl.learners.records import RowLearner
-from dealfl.learners.settings import (
-    CandidateCount,
     Clip,
     FeatureBound,
     FractionBits,
-    NeighborCount,
+    Labels,
     Offset,
+    quantised,
+    require_integer,
+)
+from dealfl.learners.limits import DataLimits
+from dealfl.learners.records import Classifier
+from dealfl.learners.saved import SavedLearner
+from dealfl.learners.signatures import (
     PlaneSeed,
     SignatureBits,
+    Signatures,
     TableCount,
     VoteBits,
+    winners,
 )
-from dealfl.learners.signatures import Signatures
-from dealfl.learners.slab import Slab, as_ids
-from dealfl.learners.votes import commonest_nearest, winners
 from dealfl.learners.workloads import HIGHEST, LABELLED, Workload, labelled_rows
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.statistics import Statistics
@@ -55,10 +51,9 @@ Int64s = NDArray[np.int64]
 
 _MAX_FEATURES = 1 << 15
 _MAX_BITS = 24
-_BLOCK_ROWS = 2048
 
 
-class Neighbors(RowLearner):
+class Neighbors(Classifier):
     """k nearest neighbours among candidates that share a long prefix of a signature.
 
     Distance is Euclidean in the units of the features, on a common grid; |x − offset| must lie
@@ -103,22 +98,15 @@ class Neighbors(RowLearner):
         self._labels = Labels(classes)
         self._grid = FixedPoint.of(features, feature_bound, grid_bits, offset=offset, shared=True)
         self._signatures = Signatures(features, tables, bits, vote_bits, seed)
-        shape: dict[str, Setting] = {
-            "n_features": features,
-            "classes": self._labels.values.tolist(),
-            "tables": self._signatures.tables,
-            "vote_bits": self._signatures.vote_bits,
-            "bits": self._signatures.bits,
-            "seed": self._signatures.seed,
-        }
+        shape: dict[str, Setting] = {"n_features": features, "classes": self._labels.tolist()}
+        shape |= self._signatures.settings() | self._grid.settings()
         arrays = (
             ArraySpec("counts", len(self._labels)),
             ArraySpec("votes", self._signatures.buckets * len(self._labels)),
         )
-        super().__init__(Schema(self.name, shape | self._grid.settings(), arrays), storage)
+        super().__init__(Schema(self.name, shape, arrays), storage)
         self._clip = clip
-        self._slab = Slab(features)
-        self._forest = PrefixForest(self._signatures.tables, self._signatures.bits)
+        self._held = HeldExamples(self._signatures, features)
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
@@ -136,12 +124,9 @@ class Neighbors(RowLearner):
         """The arguments that make an empty learner like this one."""
         return {
             "n_features": self.n_features,
-            "classes": self._labels.values.tolist(),
+            "classes": self._labels.tolist(),
             "k": self._k,
-            "tables": self._signatures.tables,
-            "bits": self._signatures.bits,
-            "vote_bits": self._signatures.vote_bits,
-            "seed": self._signatures.seed,
+            **self._signatures.settings(),
             "feature_bound": self._grid.bound.tolist(),
             "offset": self._grid.offset.tolist(),
             "enough": self._enough,
@@ -150,39 +135,36 @@ class Neighbors(RowLearner):
         }
 
     @property
-    def n_features(self) -> int:
-        """How many features a row has."""
-        return len(self._grid.bound)
-
-    @property
     def example_count(self) -> int:
         """How many examples were learned, by anybody."""
         return int(self._state.whole("counts").low.sum())
 
     def __len__(self) -> int:
         """Return how many examples are held here."""
-        return len(self._slab)
+        return len(self._held)
 
     def learn(self, X: object, y: object, ids: object = None) -> Statistics:
         """Add examples, under ids of the caller's or the smallest free ones."""
-        vectors = self._quantised(X, clip=self._clip)
+        vectors = quantised(X, self._grid, clip=self._clip)
         codes = self._labels.encode(y, len(vectors))
-        numbers = self._slab.new_ids(len(vectors)) if ids is None else as_ids(ids, len(vectors))
-        self._slab.require_new(numbers)
+        numbers = self._held.new_ids(len(vectors), ids)
         keys = self._signatures.of(vectors)
         delta = self._apply(self._delta(keys, codes, +1), forgetting=False)
-        self._forest.add(self._slab.add(numbers, vectors, codes), keys)
+        self._held.add(numbers, vectors, codes, keys)
         self._work = self._cost(len(vectors))
         return delta
 
     def forget(self, X: object = None, y: object = None, ids: object = None) -> Statistics:
         """Remove examples by id, or by value: of equal ones, those with the smallest ids."""
-        slots = self._slots_of_ids(ids) if ids is not None else self._slots_of_values(X, y)
-        vectors, codes = self._slab.vectors[slots], self._slab.codes[slots].astype(np.int64)
+        if ids is None:
+            equal = quantised(X, self._grid, clip=self._clip)
+            slots = self._held.slots_of_equal(equal, self._labels.encode(y, len(equal)))
+        else:
+            slots = self._held.slots_of(ids)
+        vectors, codes = self._held.vectors[slots], self._held.codes[slots].astype(np.int64)
         keys = self._signatures.of(vectors)
         delta = self._apply(self._delta(keys, codes, -1), forgetting=True)
-        self._forest.remove(slots, keys)
-        self._slab.remove(slots)
+        self._held.remove(slots, keys)
         self._work = self._cost(len(slots))
         return delta
 
@@ -191,13 +173,6 @@ class Neighbors(RowLearner):
         counters = self._signatures.tables + 1
         operations = rows * (self.n_features * planes + counters)
         return Work(operations, rows * (8 * self.n_features + 2 * 8 * counters))
-
-    def _quantised(self, X: object, *, clip: bool) -> NDArray[np.int32]:
-        matrix = as_matrix(X, self.n_features)
-        vectors = np.empty((matrix.shape[0], self.n_features), dtype=np.int32)
-        for first, block in dense_blocks(matrix, _BLOCK_ROWS):
-            vectors[first : first + len(block)] = self._grid.quantise(block, first, clip=clip)
-        return vectors
 
     def _delta(self, keys: NDArray[np.uint64], codes: Int64s, sign: int) -> Statistics:
         counts = np.bincount(codes, minlength=len(self._labels))
@@ -208,27 +183,6 @@ class Neighbors(RowLearner):
             "votes": Entries(indices, Integers(sign * votes.astype(np.int64))),
         }
         return Statistics(self.schema, arrays)
-
-    def _slots_of_ids(self, ids: object) -> Int64s:
-        numbers = as_ids(ids, None)
-        if len(np.unique(numbers)) != len(numbers):
-            raise BadInput("an id is given twice; each example can be forgotten once")
-        return self._slab.slots(numbers)
-
-    def _slots_of_values(self, X: object, y: object) -> Int64s:
-        vectors = self._quantised(X, clip=self._clip)
-        codes = self._labels.encode(y, len(vectors))
-        keys = self._signatures.of(vectors)
-        taken: list[int] = []
-        for row, (vector, code) in enumerate(zip(vectors, codes, strict=True)):
-            slots = self._forest.equal(keys[row, 0])
-            same = np.all(self._slab.vectors[slots] == vector, axis=1)
-            equal = slots[same & (self._slab.codes[slots] == code)]
-            free = [slot for slot in equal.tolist() if slot not in taken]
-            if not free:
-                raise NotLearned(f"row {row} is not among the {len(self)} examples held")
-            taken.append(min(free, key=lambda slot: int(self._slab.ids[slot])))
-        return np.array(taken, dtype=np.int64)
 
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
         if any(np.any(proposal.values.negative) for proposal in proposals.values()):
@@ -263,9 +217,9 @@ class Neighbors(RowLearner):
         unit = float(self._grid.scale[0])
         found = []
         for slots, squares in self._candidates(X, count):
-            order = np.lexsort((self._slab.ids[slots], squares))[:count]
+            order = np.lexsort((self._held.ids[slots], squares))[:count]
             distances = np.sqrt(squares[order].astype(np.float64)) / unit
-            found.append((self._slab.ids[slots[order]], distances))
+            found.append((self._held.ids[slots[order]], distances))
         return found
 
     def predict(self, X: object) -> NDArray[Any]:
@@ -275,24 +229,21 @@ class Neighbors(RowLearner):
         the examples alone, not on their ids or the order in which they came.
         """
         found = [
-            commonest_nearest(squares, self._slab.codes[slots], self._k)
+            self._held.commonest(slots, squares, self._k)
             for slots, squares in self._candidates(X, self._k)
         ]
         return self._labels.decode(np.array(found, dtype=np.int64))
 
     def _candidates(self, X: object, k: int) -> Iterator[tuple[Int64s, Int64s]]:
         """Yield for each row the slots worth a look and their exact squared distances."""
-        vectors = self._quantised(X, clip=True)
-        if not len(self._slab):
+        vectors = quantised(X, self._grid, clip=True)
+        if not self._held:
             raise NotLearned("no example is held here; predict_votes uses the statistics alone")
         self._work = self._cost(len(vectors))
-        keys = self._signatures.of(vectors)
-        for vector, slots in zip(
-            vectors, self._forest.candidates(keys, max(self._enough, k)), strict=True
-        ):
-            offsets = self._slab.vectors[slots].astype(np.int64) - vector
-            self._work = self._work + Work(offsets.size, 4 * offsets.size)
-            yield slots, np.einsum("ij,ij->i", offsets, offsets)
+        for slots, squares in self._held.near(vectors, max(self._enough, k)):
+            compared = len(slots) * self.n_features
+            self._work = self._work + Work(compared, 4 * compared)
+            yield slots, squares
 
     # -- the votes of everybody -----------------------------------------------------------------
 
@@ -300,28 +251,21 @@ class Neighbors(RowLearner):
         """Return the class with the largest mean, over tables, of its share in the bucket."""
         if not np.any(self._state.whole("counts").low > 0):
             raise NotLearned("no example has been learned; there is no class to predict")
-        buckets = self._signatures.buckets_of(self._signatures.of(self._quantised(X, clip=True)))
-        classes = len(self._labels)
-        places = buckets[:, :, None] * classes + np.arange(classes)
+        buckets = self._signatures.buckets_of(
+            self._signatures.of(quantised(X, self._grid, clip=True))
+        )
+        places = buckets[:, :, None] * len(self._labels) + np.arange(len(self._labels))
         votes = self._state.cells("votes").at(places.ravel()).low.reshape(places.shape)
         self._work = Work(self._cost(len(votes)).operations + votes.size, 8 * votes.size)
         commonest = int(np.argmax(self._state.whole("counts").low))
         return self._labels.decode(winners(votes, commonest))
-
-    def score(self, X: object, y: object) -> float:
-        """Return the share of rows whose class `predict` finds."""
-        return self._labels.share_right(self.predict(X), y)
-
-    def score_votes(self, X: object, y: object) -> float:
-        """Return the share of rows whose class `predict_votes` finds."""
-        return self._labels.share_right(self.predict_votes(X), y)
 
     def derived_arrays(self) -> Arrays:
         """Return classes, their counts, and the votes in each bucket that holds some."""
         votes, classes = self._state.snapshot()["votes"], len(self._labels)
         buckets, vote_bits = votes.indices // classes, self._signatures.vote_bits
         return {
-            "classes": self._labels.values,
+            **super().derived_arrays(),
             "class_counts": self._state.whole("counts").low,
             "vote_table": buckets >> vote_bits,
             "vote_bucket": buckets & ((1 << vote_bits) - 1),
@@ -332,15 +276,11 @@ class Neighbors(RowLearner):
     @property
     def federated(self) -> bool:
         """Whether no example is held here; then only votes can predict."""
-        return not len(self)
+        return not self._held
 
     def predict_federated(self, X: object) -> NDArray[Any]:
         """Return what `predict_votes` says: a model of statistics alone holds no examples."""
         return self.predict_votes(X)
-
-    def score_federated(self, X: object, y: object) -> float:
-        """Return what `score_votes` says."""
-        return self.score_votes(X, y)
 
     def _forget_model(self) -> None:
         """Votes are read from the statistics; there is nothing to drop."""
@@ -351,12 +291,9 @@ class Neighbors(RowLearner):
         totals = np.bincount(member, weights=votes.values.to_float(), minlength=len(buckets))
         return votes.indices, votes.values.to_float() / totals[member]
 
-    # -- files ----------------------------------------------------------------------------------
-
     def _sections(self) -> dict[str, bytes]:
-        return super()._sections() | self._slab.sections()
+        return super()._sections() | self._held.sections()
 
-    def _restore(self, saved: files.SavedLearner) -> None:
+    def _restore(self, saved: SavedLearner) -> None:
         super()._restore(saved)
-        slots = self._slab.read(*(saved.section(name) for name in ("ids", "codes", "vectors")))
-        self._forest.add(slots, self._signatures.of(self._slab.vectors[slots]))
+        self._held.restore(*(saved.section(name) for name in ("ids", "codes", "vectors")))

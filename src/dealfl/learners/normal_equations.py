@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from dealfl.cells import Proposal, Storage
@@ -14,18 +16,38 @@ from dealfl.fixedpoint import FixedPoint, require_finite
 from dealfl.integers import Entries, Integers
 from dealfl.learners.base import Arrays
 from dealfl.learners.factors import SOLVERS, Factor, factorise, follows
-from dealfl.learners.gram import MAX_BITS, block_rows, exact_gram, packed, triangle
+from dealfl.learners.gram import (
+    MAX_BITS,
+    block_rows,
+    exact_gram,
+    packed,
+    require_products,
+    triangle,
+)
 from dealfl.learners.inputs import Matrix, as_matrix, dense_blocks, require_integer
-from dealfl.learners.possible import require_products
 from dealfl.learners.records import RowLearner
 from dealfl.schema import ArraySpec, Schema, Setting
+from dealfl.settings import Amount, OneOf
 from dealfl.statistics import Statistics
 from dealfl.work import Work
 
-__all__ = ["NormalEquations"]
+__all__ = [
+    "Intercept",
+    "NormalEquations",
+    "Penalty",
+    "Solver",
+]
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
+
+Penalty = Annotated[
+    Amount, Meta(description="cost of large weights, in the units of the original features")
+]
+Solver = Annotated[
+    str, OneOf(SOLVERS), Meta(description="how weights are derived from the statistics")
+]
+Intercept = Annotated[bool, Meta(description="learn a constant beside the weights")]
 
 _MAX_ROWS_BITS = 24  # sums of 2^24 rows never overflow
 _STEPS_BEFORE_REFRESH = 1000  # rank-one steps; making the factor anew then costs next to nothing
@@ -73,11 +95,6 @@ class NormalEquations(RowLearner):
     @abstractmethod
     def _target_products(self, moments: Integers) -> Floats:
         """Return [1, X]ᵀ·targets in units of the grid, one column a target."""
-
-    @property
-    def n_features(self) -> int:
-        """How many features a row has."""
-        return len(self._grid.bound)
 
     @property
     def example_count(self) -> int:

@@ -17,10 +17,18 @@ from dealfl.cells import DENSE_LIMIT, Cells, Proposal, Storage, in_memory
 from dealfl.errors import BadInput, Impossible, NotLearned
 from dealfl.integers import Entries, Integers
 from dealfl.learners.base import Arrays, SparseVector
-from dealfl.learners.histories import as_histories, as_order, pairs_of, require_items
+from dealfl.learners.histories import (
+    ReorderedPairs,
+    as_histories,
+    as_order,
+    items_of,
+    pair_count,
+    pair_number,
+    pairs_of,
+    require_items,
+)
 from dealfl.learners.inputs import as_array, require_integer
 from dealfl.learners.limits import DataLimits
-from dealfl.learners.pairs import ReorderedPairs, items_of, pair_count, pair_number
 from dealfl.learners.ranking import Ranked, top_ratios, top_sums
 from dealfl.learners.records import HistoryLearner
 from dealfl.learners.workloads import N_ITEMS, Workload, histories

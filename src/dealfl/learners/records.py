@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dealfl.errors import NotLearned
-from dealfl.learners.base import Learner, Record
+from dealfl.fixedpoint import FixedPoint
+from dealfl.learners.base import Arrays, Learner, Record
+from dealfl.learners.inputs import Labels
 from dealfl.statistics import Statistics
 from dealfl.work import Work
 
-__all__ = ["Histories", "HistoryLearner", "RowLearner", "Rows", "statistics_of"]
+__all__ = ["Classifier", "Histories", "HistoryLearner", "RowLearner", "Rows", "statistics_of"]
 
 Ranked = tuple[NDArray[np.int64], NDArray[np.float64]]
 
@@ -95,14 +97,15 @@ class Histories:
 
 
 class RowLearner(Learner):
-    """A learner whose examples are rows of features, each with a target."""
+    """A learner whose examples are rows of features, on a `_grid`, each with a target."""
 
     whole_owners = False
+    _grid: FixedPoint
 
     @property
-    @abstractmethod
     def n_features(self) -> int:
         """How many features a row has."""
+        return len(self._grid.bound)
 
     @abstractmethod
     def learn(self, X: object, y: object) -> Statistics:
@@ -148,6 +151,24 @@ class RowLearner(Learner):
         """Return each row as a record that nobody owns."""
         rows = zip(X, y, strict=True)  # type: ignore[call-overload]
         return [_Record(b"", Rows.encode(*row)) for row in rows]
+
+
+class Classifier(RowLearner):
+    """A learner of rows whose targets are classes; the classes are settings, as `_labels`."""
+
+    _labels: Labels
+
+    def score(self, X: object, y: object) -> float:
+        """Return the share of rows whose class is predicted."""
+        return self._labels.share_right(self.predict(X), y)
+
+    def score_federated(self, X: object, y: object) -> float:
+        """Return the share of rows whose class a model of statistics alone predicts."""
+        return self._labels.share_right(self.predict_federated(X), y)
+
+    def derived_arrays(self) -> Arrays:
+        """Return the classes."""
+        return {"classes": self._labels.values}
 
 
 class HistoryLearner(Learner):

@@ -1,4 +1,4 @@
-"""Signatures: on which side of seeded hyperplanes does an example lie?
+"""Signatures: on which side of seeded hyperplanes does an example lie? And who wins a bucket?
 
 Everything is an integer: features on their grid, plane entries, and so the projections, which a
 float64 product gives exactly while |feature| · 510 · columns < 2^53. The bits are the same on every
@@ -7,20 +7,41 @@ machine and for every batch size, or forgetting would look in the wrong bucket.
 
 from __future__ import annotations
 
+from fractions import Fraction
+from typing import Annotated
+
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from dealfl.errors import BadInput
 from dealfl.learners.inputs import require_integer
+from dealfl.schema import Setting
 from dealfl.seeded import seeded_sums
+from dealfl.settings import Count, Whole
 
-__all__ = ["Signatures"]
+__all__ = [
+    "PlaneSeed",
+    "SignatureBits",
+    "Signatures",
+    "TableCount",
+    "VoteBits",
+    "winners",
+]
 
 Int64s = NDArray[np.int64]
 Keys = NDArray[np.uint64]
 
+TableCount = Annotated[Count, Meta(description="number of hash tables")]
+SignatureBits = Annotated[Count, Meta(description="length of a signature")]
+VoteBits = Annotated[
+    Count, Meta(description="leading bits of a signature that select a bucket of votes")
+]
+PlaneSeed = Annotated[Whole, Meta(description="seed of the hyperplanes, the same on every device")]
+
 _BLOCK_VALUES = 1 << 21
 _MAX_BUCKETS = 1 << 48
+_CLEAR_GAP = 1e-9  # between float votes: below it they are compared as fractions
 
 
 class Signatures:
@@ -49,6 +70,15 @@ class Signatures:
         """How many buckets all tables have together."""
         return self.tables << self.vote_bits
 
+    def settings(self) -> dict[str, Setting]:
+        """Return what makes the same signatures again, for the same number of columns."""
+        return {
+            "tables": self.tables,
+            "bits": self.bits,
+            "vote_bits": self.vote_bits,
+            "seed": self.seed,
+        }
+
     def of(self, vectors: NDArray[np.integer]) -> Keys:
         """Return the keys of quantised vectors: a row for each, a column a table."""
         keys = np.empty((len(vectors), self.tables), dtype=np.uint64)
@@ -69,3 +99,24 @@ class Signatures:
         within = (keys >> np.uint64(self.bits - self.vote_bits)).astype(np.int64)
         numbers: Int64s = within + (np.arange(self.tables, dtype=np.int64) << self.vote_bits)
         return numbers
+
+
+def winners(votes: Int64s, commonest: int) -> Int64s:
+    """Return the winning class of each row of votes[row, table, class]; exact.
+
+    Where every bucket is empty, the commonest class of all is the best guess.
+    """
+    totals = votes.sum(axis=2, keepdims=True)
+    shares = np.divide(votes, totals, out=np.zeros(votes.shape), where=totals > 0).sum(axis=1)
+    best_class = np.argmax(shares, axis=1)
+    best = shares.max(axis=1, keepdims=True)
+    for row in np.flatnonzero(np.sum(shares >= best - _CLEAR_GAP, axis=1) > 1):
+        exact = [_mean_share(votes[row, :, code], totals[row, :, 0])
+                 for code in range(votes.shape[2])]  # fmt: skip
+        best_class[row] = exact.index(max(exact))
+    return np.where(best[:, 0] > 0, best_class, commonest)
+
+
+def _mean_share(votes: Int64s, totals: Int64s) -> Fraction:
+    pairs = zip(votes.tolist(), totals.tolist(), strict=True)
+    return sum((Fraction(vote, total) for vote, total in pairs if total), Fraction())

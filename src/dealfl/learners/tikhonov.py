@@ -14,10 +14,17 @@ from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Integers
 from dealfl.learners.base import Arrays
 from dealfl.learners.gram import packed
-from dealfl.learners.inputs import Labels, as_vector, require_integer
+from dealfl.learners.inputs import (
+    Clip,
+    FeatureBound,
+    FractionBits,
+    Labels,
+    as_vector,
+    require_integer,
+)
 from dealfl.learners.limits import DataLimits
-from dealfl.learners.normal_equations import NormalEquations
-from dealfl.learners.settings import Clip, FeatureBound, FractionBits, Intercept, Penalty, Solver
+from dealfl.learners.normal_equations import Intercept, NormalEquations, Penalty, Solver
+from dealfl.learners.records import Classifier
 from dealfl.learners.workloads import (
     LABELLED,
     NUMBERED,
@@ -136,7 +143,7 @@ class Tikhonov(NormalEquations):
         return self._cross(moments, 0)[:, None] / self._target_grid.scale
 
 
-class TikhonovClassifier(NormalEquations):
+class TikhonovClassifier(NormalEquations, Classifier):
     """One-vs-rest ridge classification: all classes share one matrix of moments.
 
     >>> model = TikhonovClassifier(n_features=2, classes=["cat", "dog"])
@@ -166,10 +173,7 @@ class TikhonovClassifier(NormalEquations):
         features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)
         self._labels = Labels(classes)
         grid = FixedPoint.of(features, feature_bound, fraction_bits)
-        shape: dict[str, Setting] = {
-            "n_features": features,
-            "classes": self._labels.values.tolist(),
-        }
+        shape: dict[str, Setting] = {"n_features": features, "classes": self._labels.tolist()}
         super().__init__(
             shape, grid, len(self._labels), penalty=penalty, solver=solver, intercept=intercept,
             clip=clip, storage=storage,
@@ -190,7 +194,7 @@ class TikhonovClassifier(NormalEquations):
         """The arguments that make an empty learner like this one."""
         return {
             "n_features": self.n_features,
-            "classes": self._labels.values.tolist(),
+            "classes": self._labels.tolist(),
             "penalty": self._penalty,
             "feature_bound": self._grid.bound.tolist(),
             "fraction_bits": self._grid.fraction_bits,
@@ -213,7 +217,7 @@ class TikhonovClassifier(NormalEquations):
 
     def derived_arrays(self) -> Arrays:
         """Return classes, weights and bias."""
-        return {"classes": self._labels.values, **super().derived_arrays()}
+        return {**Classifier.derived_arrays(self), **super().derived_arrays()}
 
     def predict(self, X: object) -> NDArray[Any]:
         """Return the class of each row; a class without examples is never predicted."""
@@ -222,10 +226,6 @@ class TikhonovClassifier(NormalEquations):
             raise NotLearned("no example has been learned; there is no class to predict")
         outputs = np.where(counts > 0, self._outputs(X), -np.inf)
         return self._labels.decode(np.argmax(outputs, axis=1))
-
-    def score(self, X: object, y: object) -> float:
-        """Return the share of rows whose class is predicted."""
-        return self._labels.share_right(self.predict(X), y)
 
     def check(self) -> None:
         """Raise `Impossible` if no set of examples can have these statistics."""

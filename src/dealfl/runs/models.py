@@ -10,7 +10,7 @@ import msgspec
 
 from dealfl.errors import BadBytes, BadInput, Incompatible
 from dealfl.jobs import Document, plan_without_data
-from dealfl.learners import Learner, Statistics, files, from_schema, load
+from dealfl.learners import Learner, SavedLearner, Statistics, from_schema, load
 from dealfl.runs.folder import RunFolder
 from dealfl.schema import Schema
 from dealfl.server import LedgerReader
@@ -79,7 +79,7 @@ def _is_run(place: Path) -> bool:
 
 
 def _open_file(place: Path, given: Document | None, text: str) -> Model:
-    saved = files.read(place)
+    saved = SavedLearner.read(place)
     if given is None and JOB_SECTION in saved.sections:
         text = saved.sections[JOB_SECTION].decode("utf-8", "replace")
         given = Document.parse(text, f"the job in {place}", place.parent)
@@ -105,7 +105,7 @@ def _read_total(run: RunFolder) -> tuple[Statistics, About]:
         total, closed, version = ledger.total(), ledger.closed_rounds(), ledger.last_version()
     if total is None:
         raise BadInput(f"{run.ledger} has no model yet: no round was closed; wait for one")
-    statistics = Statistics.from_bytes(total, max_bytes=files.MAX_BYTES)
+    statistics = Statistics.from_bytes(total, max_bytes=SavedLearner.MAX_BYTES)
     number = closed[-1].number if closed else None
     return statistics, About(number, version.number if version else None)
 
@@ -116,8 +116,7 @@ def read_statistics(path: str | Path, learner: Learner) -> Statistics:
     if _is_run(place):
         statistics = _read_total(RunFolder.at(place))[0]
     else:
-        data = files.read(place).section("statistics")
-        statistics = Statistics.from_bytes(data, max_bytes=files.MAX_BYTES)
+        statistics = SavedLearner.read(place).statistics
     try:
         learner.schema.require_same(statistics.schema)
     except Incompatible as error:

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
 from dealfl.atomic_files import replace_file
 from dealfl.errors import BadBytes, BadInput
 from dealfl.schema import Setting
+from dealfl.statistics import Statistics
 
-__all__ = ["MAX_BYTES", "SavedLearner", "read", "write"]
-
-MAX_BYTES = 1 << 36  # a file of one's own may be large; its size is known before it is read
+__all__ = ["SavedLearner"]
 
 _MAGIC = b"DEALFILE"
 _VERSION = 1
@@ -35,11 +33,38 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SavedLearner(msgspec.Struct, frozen=True):
-    """What a file holds."""
+    """What a file holds: the name of a learner, its settings, and named sections of bytes."""
+
+    MAX_BYTES: ClassVar[int] = 1 << 36  # a file of one's own may be large; its size is known
 
     learner: str
-    settings: dict[str, Setting]
+    settings: dict[str, Any]
     sections: dict[str, bytes]
+
+    @classmethod
+    def read(cls, path: Path) -> SavedLearner:
+        """Return what `write` wrote to `path`."""
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise BadInput(f"{path} can not be read: {error.strerror}") from None
+        try:
+            return _parse(data)
+        except BadBytes as error:
+            raise BadBytes(f"{path}: {error}") from None
+
+    def write(self, path: Path) -> None:
+        """Write a file; a crash leaves either the old one or the new one."""
+        lengths = {name: len(section) for name, section in self.sections.items()}
+        header = msgspec.json.encode(
+            {"learner": self.learner, "settings": self.settings, "sections": lengths}
+        )
+        prefix = _PREFIX.pack(_MAGIC, _VERSION, len(header))
+        parts = [prefix, header, *self.sections.values()]
+        whole = hashlib.sha256()
+        for part in parts:
+            whole.update(part)
+        replace_file(path, [*parts, whole.digest()])
 
     def section(self, name: str) -> bytes:
         """Return one section, or raise `BadBytes` if it is missing."""
@@ -47,30 +72,10 @@ class SavedLearner(msgspec.Struct, frozen=True):
             raise BadBytes(f"a saved {self.learner} without its {name}")
         return self.sections[name]
 
-
-def write(
-    path: Path, learner: str, settings: Mapping[str, object], sections: Mapping[str, bytes]
-) -> None:
-    """Write a learner to `path`; a crash leaves either the old file or the new one."""
-    lengths = {name: len(section) for name, section in sections.items()}
-    header = msgspec.json.encode({"learner": learner, "settings": settings, "sections": lengths})
-    parts = [_PREFIX.pack(_MAGIC, _VERSION, len(header)), header, *sections.values()]
-    whole = hashlib.sha256()
-    for part in parts:
-        whole.update(part)
-    replace_file(path, [*parts, whole.digest()])
-
-
-def read(path: Path) -> SavedLearner:
-    """Return what `write` wrote to `path`."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{path} can not be read: {error.strerror}") from None
-    try:
-        return _parse(data)
-    except BadBytes as error:
-        raise BadBytes(f"{path}: {error}") from None
+    @property
+    def statistics(self) -> Statistics:
+        """The statistics that were saved."""
+        return Statistics.from_bytes(self.section("statistics"), max_bytes=self.MAX_BYTES)
 
 
 def _parse(data: bytes) -> SavedLearner:

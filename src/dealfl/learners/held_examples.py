@@ -1,0 +1,185 @@
+"""The examples a worker holds: one row each, found by id, by value or by a shared signature.
+
+They are wiped when removed. What is found depends on the examples held alone, not on when they
+came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from dealfl.errors import BadBytes, BadInput, NotLearned
+from dealfl.learners.forest import PrefixForest
+from dealfl.learners.inputs import as_array, as_vector
+from dealfl.learners.signatures import Signatures
+from dealfl.settings import Count
+
+__all__ = [
+    "CandidateCount",
+    "HeldExamples",
+    "NeighborCount",
+]
+
+Int64s = NDArray[np.int64]
+Keys = NDArray[np.uint64]
+
+NeighborCount = Annotated[Count, Meta(description="number of neighbours that vote")]
+CandidateCount = Annotated[
+    Count, Meta(description="number of candidates compared for each neighbour")
+]
+
+
+class HeldExamples:
+    """Quantised vectors and class codes by slot; a freed slot is wiped and used again.
+
+    >>> signatures = Signatures(columns=2, tables=1, bits=4, vote_bits=2, seed=0)
+    >>> held = HeldExamples(signatures, columns=2)
+    >>> vectors = np.array([[1, 2], [9, 9]])
+    >>> held.add(np.array([7, 8]), vectors, np.array([0, 1]), signatures.of(vectors))
+    >>> held.ids[held.slots_of(np.array([8]))].tolist()
+    [8]
+    """
+
+    def __init__(self, signatures: Signatures, columns: int) -> None:
+        self.vectors = np.zeros((0, columns), dtype=np.int32)
+        self.codes = np.zeros(0, dtype=np.int32)
+        self.ids = np.zeros(0, dtype=np.int64)
+        self._slot_of: dict[int, int] = {}
+        self._free: list[int] = []
+        self._signatures = signatures
+        self._forest = PrefixForest(signatures.tables, signatures.bits)
+
+    def __len__(self) -> int:
+        return len(self._slot_of)
+
+    # -- adding and removing --------------------------------------------------------------------
+
+    def new_ids(self, count: int, wanted: object = None) -> Int64s:
+        """Return ids for new examples: those wanted, or the smallest that are not in use."""
+        if wanted is not None:
+            return self._require_new(_as_ids(wanted, count))
+        fresh: list[int] = []
+        candidate = 0 if self._free or not len(self) else max(self._slot_of) + 1
+        while len(fresh) < count:
+            if candidate not in self._slot_of:
+                fresh.append(candidate)
+            candidate += 1
+        return np.array(fresh, dtype=np.int64)
+
+    def _require_new(self, ids: Int64s) -> Int64s:
+        given = ids.tolist()
+        if len(set(given)) != len(given):
+            twice = next(i for i in given if given.count(i) > 1)
+            raise BadInput(f"the id {twice} is given twice; each example needs its own")
+        taken = next((i for i in given if i in self._slot_of), None)
+        if taken is not None:
+            raise BadInput(f"an example with the id {taken} is held already; forget it first")
+        return ids
+
+    def add(
+        self, ids: Int64s, vectors: NDArray[np.integer], codes: NDArray[np.integer], keys: Keys
+    ) -> None:
+        """Add examples under new ids."""
+        reused = [self._free.pop() for _ in range(min(len(self._free), len(ids)))]
+        first = len(self.ids)
+        grown = len(ids) - len(reused)
+        slots = np.array(reused + list(range(first, first + grown)), dtype=np.int64)
+        self._grow(grown)
+        self.vectors[slots], self.codes[slots], self.ids[slots] = vectors, codes, ids
+        self._slot_of.update(zip(ids.tolist(), slots.tolist(), strict=True))
+        self._forest.add(slots, keys)
+
+    def _grow(self, count: int) -> None:
+        columns = self.vectors.shape[1]
+        self.vectors = np.concatenate([self.vectors, np.zeros((count, columns), dtype=np.int32)])
+        self.codes = np.concatenate([self.codes, np.zeros(count, dtype=np.int32)])
+        self.ids = np.concatenate([self.ids, np.zeros(count, dtype=np.int64)])
+
+    def remove(self, slots: Int64s, keys: Keys) -> None:
+        """Remove and wipe examples."""
+        self._forest.remove(slots, keys)
+        for slot in slots.tolist():
+            del self._slot_of[int(self.ids[slot])]
+        self.vectors[slots], self.codes[slots], self.ids[slots] = 0, 0, 0
+        self._free.extend(slots.tolist())
+
+    # -- finding --------------------------------------------------------------------------------
+
+    def slots_of(self, ids: object) -> Int64s:
+        """Return the slots of ids, or raise `NotLearned`."""
+        given = _as_ids(ids, None).tolist()
+        if len(set(given)) != len(given):
+            raise BadInput("an id is given twice; each example can be forgotten once")
+        missing = next((i for i in given if i not in self._slot_of), None)
+        if missing is not None:
+            raise NotLearned(f"no example with the id {missing} is held")
+        return np.array([self._slot_of[i] for i in given], dtype=np.int64)
+
+    def slots_of_equal(self, vectors: NDArray[np.int32], codes: Int64s) -> Int64s:
+        """Return for each row the slot of an equal example; of several, the smallest id's."""
+        keys = self._signatures.of(vectors)
+        taken: list[int] = []
+        for row, (vector, code) in enumerate(zip(vectors, codes, strict=True)):
+            slots = self._forest.equal(keys[row, 0])
+            same = np.all(self.vectors[slots] == vector, axis=1)
+            equal = slots[same & (self.codes[slots] == code)]
+            free = [slot for slot in equal.tolist() if slot not in taken]
+            if not free:
+                raise NotLearned(f"row {row} is not among the {len(self)} examples held")
+            taken.append(min(free, key=lambda slot: int(self.ids[slot])))
+        return np.array(taken, dtype=np.int64)
+
+    def near(self, vectors: NDArray[np.int32], enough: int) -> Iterator[tuple[Int64s, Int64s]]:
+        """Yield for each row the slots that share a long prefix, and exact squared distances."""
+        candidates = self._forest.candidates(self._signatures.of(vectors), enough)
+        for vector, slots in zip(vectors, candidates, strict=True):
+            offsets = self.vectors[slots].astype(np.int64) - vector
+            yield slots, np.einsum("ij,ij->i", offsets, offsets)
+
+    def commonest(self, slots: Int64s, squares: Int64s, k: int) -> int:
+        """Return the commonest class among the k nearest; ties at the end share the places left."""
+        codes = self.codes[slots]
+        classes = int(codes.max()) + 1
+        limit = np.partition(squares, k - 1)[k - 1] if len(squares) > k else squares.max()
+        nearer = np.bincount(codes[squares < limit], minlength=classes)
+        tied = np.bincount(codes[squares == limit], minlength=classes)
+        places_left = min(k, len(squares)) - nearer.sum()
+        return int(np.argmax(nearer * tied.sum() + places_left * tied))
+
+    # -- files ----------------------------------------------------------------------------------
+
+    def sections(self) -> dict[str, bytes]:
+        """Return the examples held, by ascending id, for a file."""
+        slots = np.array([self._slot_of[i] for i in sorted(self._slot_of)], dtype=np.int64)
+        return {
+            "ids": self.ids[slots].astype("<i8").tobytes(),
+            "codes": self.codes[slots].astype("<i4").tobytes(),
+            "vectors": self.vectors[slots].astype("<i4").tobytes(),
+        }
+
+    def restore(self, ids: bytes, codes: bytes, vectors: bytes) -> None:
+        """Add the examples of a file."""
+        count, columns = len(ids) // 8, self.vectors.shape[1]
+        if [len(ids), len(codes), len(vectors)] != [8 * count, 4 * count, 4 * count * columns]:
+            raise BadBytes("the examples of the saved learner do not fit together")
+        rows = np.frombuffer(vectors, dtype="<i4").astype(np.int32).reshape(count, columns)
+        self.add(
+            np.frombuffer(ids, dtype="<i8").astype(np.int64),
+            rows,
+            np.frombuffer(codes, dtype="<i4").astype(np.int64),
+            self._signatures.of(rows),
+        )
+
+
+def _as_ids(ids: object, rows: int | None) -> Int64s:
+    """Return ids as whole numbers, one for each row where their number is known."""
+    numbers = as_array(ids, "ids")
+    numbers = as_vector(numbers, numbers.size if rows is None else rows, "ids")
+    if len(numbers) and numbers.dtype.kind not in "iu":
+        raise BadInput(f"ids hold {numbers.dtype} values; an id is a whole number")
+    return numbers.astype(np.int64)

@@ -92,7 +92,7 @@ def _init(arguments: argparse.Namespace) -> int:
     if not out.parent.is_dir():
         raise BadInput(f"--out {out}: there is no directory {out.parent}; make it first")
     wishes = _wishes(arguments)
-    begun = start(path, out.parent, wishes, _asking(arguments))
+    begun = start(path, wishes, _asking(arguments))
     text, reading = _tried(begun, out, wishes)
     replace_file(out, text)
     if arguments.json:
@@ -176,18 +176,18 @@ def _tried(begun: "Start", out: Path, wishes: "Wishes") -> "tuple[str, Reading]"
     from dealfl.simulate import Document, fleet_of
 
     def fleet(sizes: Sizes) -> Any:  # noqa: ANN401
-        return fleet_of(Document.parse(begun.text(sizes), str(out), out.parent))
+        return fleet_of(Document.parse(begun.text(out.parent, sizes), str(out), out.parent))
 
     first = fleet(Sizes(2, 1, 1))
     reading: Reading = first.plan.subject.read()
     count = len(reading.examples)
     if count < 2:
-        raise BadInput(f"{begun.name}: {count} row can be used; at least 2 are needed")
+        raise BadInput(f"{begun.path.name}: {count} row can be used; at least 2 are needed")
     owners = reading.examples.owners
     most = count if owners is None else len(set(owners.tolist()))
     sizes = Sizes.fitting(count, max(most, 1), wishes.workers, wishes.rounds)
     fleet(sizes)
-    return begun.text(sizes), reading
+    return begun.text(out.parent, sizes), reading
 
 
 # -- telling ------------------------------------------------------------------------------------

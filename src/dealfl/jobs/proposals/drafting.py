@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-import sys
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dealfl.datasets.readers import Block, Layout, read_libsvm, read_pairs
+from dealfl.datasets.readers import Layout
 from dealfl.errors import BadInput
 from dealfl.jobs.proposals.proposal import Column, Roles, Target, widen_limits
 from dealfl.jobs.proposals.survey import Found
-from dealfl.jobs.sources import Bounded, WordColumn, report_progress
+from dealfl.jobs.sources import Bounded, WordColumn
 from dealfl.settings import toml_key, toml_value
 
 __all__ = [
-    "Sizes", "draft_features", "draft_job", "draft_libsvm", "draft_ratings", "draft_table",
-    "survey_libsvm",
+    "Sizes", "draft_features", "draft_job", "draft_libsvm", "draft_ratings", "draft_source",
+    "draft_table",
 ]  # fmt: skip
 
 
@@ -82,6 +82,29 @@ def draft_job(
     )
 
 
+def draft_source(path: Path, folder: Path, chosen: str, layout: Layout, roles: Roles) -> list[str]:
+    """Return the lines that say where the file is and how it is laid out."""
+    lines = [f"file = {toml_value(_beside(path, folder))}", f"format = {toml_value(chosen)}"]
+    if chosen != "libsvm":
+        lines.append(f"delimiter = {toml_value(layout.delimiter)}")
+        lines += [f"header = {toml_value(layout.header)}"] if not layout.header else []
+        lines += ["decimal_comma = true"] if layout.decimal_comma else []
+        lines += [f"skip_lines = {layout.skip_lines}"] if layout.skip_lines else []
+    if layout.encoding != "utf-8":
+        lines.append(f"encoding = {toml_value(layout.encoding)}")
+    for role in ("target", "owner", "item", "rating", "time"):
+        if getattr(roles, role):
+            lines.append(f"{role} = {toml_value(getattr(roles, role))}")
+    return lines
+
+
+def _beside(path: Path, folder: Path) -> str:
+    try:
+        return Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()
+    except ValueError:  # another drive
+        return path.resolve().as_posix()
+
+
 def draft_table(
     target: Target, features: Mapping[str, Column], left_out: Mapping[str, str]
 ) -> list[str]:
@@ -142,26 +165,6 @@ def draft_features(learner: str, features: Mapping[str, Column]) -> list[str]:
 
 
 # -- LIBSVM -------------------------------------------------------------------------------------
-
-
-def survey_libsvm(path: Path, encoding: str) -> tuple[Found, dict[int, tuple[float, float]]]:
-    """Return what the labels are, and the lowest and highest value of each feature."""
-    label, limits = Found("label"), dict[int, tuple[float, float]]()
-    for block in report_progress(read_libsvm(path, encoding), path):
-        good = {}
-        for line, words in block:
-            try:
-                indices, values = read_pairs(words[1:], sys.maxsize)
-            except ValueError:
-                continue  # set aside when the file is read
-            good[line] = words[:1]
-            for index, value in zip(indices, values, strict=True):
-                low, high = limits.get(index, (math.inf, -math.inf))
-                limits[index] = (min(low, value), max(high, value))
-        label.add(Block(Layout(), 1, list(good), list(good.values())), 0)
-    if not limits:
-        raise BadInput(f"{path}: no row has a feature; a row is a label, then index:value pairs")
-    return label, limits
 
 
 def draft_libsvm(target: Target, limits: Mapping[int, tuple[float, float]]) -> list[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,8 +14,8 @@ from dealfl.jobs.proposals.drafting import (
     draft_job,
     draft_libsvm,
     draft_ratings,
+    draft_source,
     draft_table,
-    survey_libsvm,
 )
 from dealfl.jobs.proposals.proposal import (
     Roles,
@@ -26,8 +25,7 @@ from dealfl.jobs.proposals.proposal import (
     propose_target,
     require_known,
 )
-from dealfl.jobs.proposals.survey import Found, detect_layout, survey
-from dealfl.settings import toml_value
+from dealfl.jobs.proposals.survey import Found, detect_layout, survey, survey_libsvm
 
 __all__ = ["Ask", "Start", "Wishes", "start"]
 
@@ -53,32 +51,32 @@ class Wishes:
 class Start:
     """What was found, and the parts of the job that is proposed."""
 
-    name: str
+    path: Path
+    layout: Layout
     format: str
-    columns: tuple[Found, ...]
-    left_out: dict[str, str]
+    columns: Sequence[Found]
     roles: Roles
     learner: str
-    source: tuple[str, ...]
-    features: tuple[str, ...] = ()
+    source: Sequence[str]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    features: Sequence[str] = ()
 
-    def text(self, sizes: Sizes) -> str:
-        """Return the job file."""
+    def text(self, folder: Path, sizes: Sizes) -> str:
+        """Return the job file that stands in a folder."""
+        roles = Roles() if self.format == "libsvm" else self.roles
+        source = [*draft_source(self.path, folder, self.format, self.layout, roles), *self.source]
         by_owner = self.format == "csv" and bool(self.roles.owner)
-        name = Path(self.name).stem
-        return draft_job(name, self.learner, self.source, self.features, sizes, by_owner)
+        name = Path(self.path.name).stem
+        return draft_job(name, self.learner, source, self.features, sizes, by_owner)
 
 
-def start(path: Path, folder: Path, wishes: Wishes, ask: Ask) -> Start:
-    """Look at a file and propose a job that stands in `folder`."""
+def start(path: Path, wishes: Wishes, ask: Ask) -> Start:
+    """Look at a file and propose a job for it."""
     layout, libsvm = detect_layout(
-        path,
-        delimiter=wishes.delimiter,
-        header=wishes.header,
-        skip_lines=wishes.skip_lines,
+        path, delimiter=wishes.delimiter, header=wishes.header, skip_lines=wishes.skip_lines
     )
     if wishes.format == "libsvm" or (libsvm and not wishes.format):
-        return _libsvm(path, folder, wishes, layout)
+        return _start_libsvm(path, wishes, layout)
     columns = survey(path, layout)
     if not any(column.values for column in columns):
         raise BadInput(f"{path} has names of columns, but no row with a value in it")
@@ -88,98 +86,71 @@ def start(path: Path, folder: Path, wishes: Wishes, ask: Ask) -> Start:
     if wishes.format == "ratings" or wishes.learner == "personalized_pagerank":
         rated = True
     chosen = wishes.format or ("ratings" if rated else "csv")
-    make = _ratings if chosen == "ratings" else _table
-    return make(path, folder, wishes, layout, columns, ask)
+    make = _start_ratings if chosen == "ratings" else _start_table
+    return make(path, wishes, layout, columns, ask)
 
 
-def _lines(path: Path, folder: Path, chosen: str, layout: Layout, roles: Roles) -> list[str]:
-    """Return the lines that say where the file is and how it is laid out."""
-    lines = [f"file = {toml_value(_beside(path, folder))}", f"format = {toml_value(chosen)}"]
-    if chosen != "libsvm":
-        lines.append(f"delimiter = {toml_value(layout.delimiter)}")
-        lines += [f"header = {toml_value(layout.header)}"] if not layout.header else []
-        lines += ["decimal_comma = true"] if layout.decimal_comma else []
-        lines += [f"skip_lines = {layout.skip_lines}"] if layout.skip_lines else []
-    if layout.encoding != "utf-8":
-        lines.append(f"encoding = {toml_value(layout.encoding)}")
-    for role in ("target", "owner", "item", "rating", "time"):
-        if getattr(roles, role):
-            lines.append(f"{role} = {toml_value(getattr(roles, role))}")
-    return lines
-
-
-def _beside(path: Path, folder: Path) -> str:
-    try:
-        return Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()
-    except ValueError:  # another drive
-        return path.resolve().as_posix()
-
-
-def _libsvm(path: Path, folder: Path, wishes: Wishes, layout: Layout) -> Start:
+def _start_libsvm(path: Path, wishes: Wishes, layout: Layout) -> Start:
     label, limits = survey_libsvm(path, layout.encoding)
     target = propose_target(label, wishes.learner)
-    lines = draft_libsvm(target, limits)
-    source = _lines(path, folder, "libsvm", layout, Roles())
     return Start(
-        name=path.name,
+        path=path,
+        layout=layout,
         format="libsvm",
-        columns=(label,),
-        left_out={},
+        columns=[label],
         roles=Roles(target=label.name),
         learner=target.learner,
-        source=(*source, *lines),
+        source=draft_libsvm(target, limits),
     )
 
 
-def _table(
-    path: Path, folder: Path, wishes: Wishes, layout: Layout, columns: list[Found], ask: Ask
+def _start_table(
+    path: Path, wishes: Wishes, layout: Layout, columns: list[Found], ask: Ask
 ) -> Start:
     if len(columns) == 1:
         raise BadInput(
             f"{path} has one column only, {columns[0].name!r}: there is nothing to learn it from; "
             "if it holds several, name what stands between them by --delimiter"
         )
-    roles = _asked(wishes.roles, columns, ("target!", "owner", "time"), ask)
+    roles = _ask_roles(wishes.roles, columns, ("target!", "owner", "time"), ask)
     chosen = next(column for column in columns if column.name == roles.target)
     target = propose_target(chosen, wishes.learner)
     features, left_out = propose_features(columns, roles)
-    source = _lines(path, folder, "csv", layout, roles)
     return Start(
-        name=path.name,
+        path=path,
+        layout=layout,
         format="csv",
-        columns=tuple(columns),
-        left_out=left_out,
+        columns=columns,
         roles=roles,
         learner=target.learner,
-        source=(*source, *draft_table(target, features, left_out)),
-        features=tuple(draft_features(target.learner, features)),
+        source=draft_table(target, features, left_out),
+        left_out=left_out,
+        features=draft_features(target.learner, features),
     )
 
 
-def _ratings(
-    path: Path, folder: Path, wishes: Wishes, layout: Layout, columns: list[Found], ask: Ask
+def _start_ratings(
+    path: Path, wishes: Wishes, layout: Layout, columns: list[Found], ask: Ask
 ) -> Start:
-    wanted = wishes.roles
+    wanted = replace(wishes.roles, target="")
     names = [column.name for column in columns]
-    if not layout.header and wanted == Roles() and len(names) in (3, 4):
+    if not layout.header and wishes.roles == Roles() and len(names) in (3, 4):
         wanted = Roles(owner="c1", item="c2", rating="c3", time="c4" if len(names) == 4 else "")
-    roles = _asked(replace(wanted, target=""), columns, ("owner!", "item!", "rating", "time"), ask)
-    lines = draft_ratings(columns, roles)
-    source = _lines(path, folder, "ratings", layout, roles)
+    roles = _ask_roles(wanted, columns, ("owner!", "item!", "rating", "time"), ask)
     used = (roles.owner, roles.item, roles.rating, roles.time)
-    left_out = {name: "it is not needed for recommendation" for name in names if name not in used}
     return Start(
-        name=path.name,
+        path=path,
+        layout=layout,
         format="ratings",
-        columns=tuple(columns),
-        left_out=left_out,
+        columns=columns,
         roles=roles,
         learner="personalized_pagerank",
-        source=(*source, *lines),
+        source=draft_ratings(columns, roles),
+        left_out={n: "it is not needed for recommendation" for n in names if n not in used},
     )
 
 
-def _asked(roles: Roles, columns: list[Found], order: Sequence[str], ask: Ask) -> Roles:
+def _ask_roles(roles: Roles, columns: list[Found], order: Sequence[str], ask: Ask) -> Roles:
     """Return the roles, each as wished, or else as asked for with a guess; a ! must have one."""
     for word in order:
         role = word.rstrip("!")

@@ -22,6 +22,7 @@ from dealfl.datasets.readers import (
     Encoding,
     Layout,
     open_bytes,
+    read_libsvm,
     read_lines,
     read_number,
     read_pairs,
@@ -29,7 +30,7 @@ from dealfl.datasets.readers import (
 from dealfl.errors import BadInput
 from dealfl.jobs.sources import find_date, is_missing, report_progress
 
-__all__ = ["Found", "detect_layout", "survey"]
+__all__ = ["Found", "detect_layout", "survey", "survey_libsvm"]
 
 # -- how the file is written --------------------------------------------------------------------
 
@@ -252,3 +253,23 @@ def survey(path: Path, layout: Layout) -> list[Found]:
         for place, column in enumerate(columns):
             column.add(block, place)
     return columns
+
+
+def survey_libsvm(path: Path, encoding: str) -> tuple[Found, dict[int, tuple[float, float]]]:
+    """Return what the labels are, and the lowest and highest value of each feature."""
+    label, limits = Found("label"), dict[int, tuple[float, float]]()
+    for block in report_progress(read_libsvm(path, encoding), path):
+        good = {}
+        for line, words in block:
+            try:
+                indices, values = read_pairs(words[1:], sys.maxsize)
+            except ValueError:
+                continue  # set aside when the file is read
+            good[line] = words[:1]
+            for index, value in zip(indices, values, strict=True):
+                low, high = limits.get(index, (math.inf, -math.inf))
+                limits[index] = (min(low, value), max(high, value))
+        label.add(Block(Layout(), 1, list(good), list(good.values())), 0)
+    if not limits:
+        raise BadInput(f"{path}: no row has a feature; a row is a label, then index:value pairs")
+    return label, limits

@@ -225,7 +225,7 @@ def test_a_download_that_is_killed_leaves_no_file_that_is_trusted_later(
     assert places.cache is not None
     web.pages["/all.zip"] = zipped(TEXT)
     web.cut["/all.zip"], web.held = 100_000, threading.Event()
-    code = "import sys; from pathlib import Path; from dealfl.datasets.files import download"
+    code = "import sys; from pathlib import Path; from dealfl.datasets.data_files import download"
     call = f"download({tiny.files[0].url!r}, Path({str(places.cache)!r}))"
     with subprocess.Popen([sys.executable, "-c", f"{code}; {call}"], stderr=DEVNULL) as process:
         deadline = time.monotonic() + 10

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from dealfl.datasets import CATALOG, Content, DataFile, Dataset, Places, State, Task, check, load
+from dealfl.datasets.data_files import read_all, verify
 from dealfl.datasets.examples import load_entry
-from dealfl.datasets.files import read_all, verify
 from dealfl.datasets.readers import Columns, TargetColumn
 from dealfl.errors import BadBytes, BadInput, DatasetMissing, DealError
 

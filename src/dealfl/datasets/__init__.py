@@ -8,10 +8,10 @@
 
 from dealfl.datasets.catalog import CATALOG, find_dataset
 from dealfl.datasets.catalog.regression import yearpredictionmsd_like
+from dealfl.datasets.data_files import Places, fetch
 from dealfl.datasets.dataset import DataFile, Dataset, Task
 from dealfl.datasets.domain import Domain
 from dealfl.datasets.examples import Examples, Finding, State, check, load
-from dealfl.datasets.files import Places, fetch
 from dealfl.datasets.partition import split_by_label, split_by_owner, split_uniformly
 from dealfl.datasets.readers import Content, Table
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.datasets.catalog import find_dataset
+from dealfl.datasets.data_files import Places, describe_remedy, read_all, read_verified
 from dealfl.datasets.dataset import DataFile, Dataset
-from dealfl.datasets.files import Places, describe_remedy, read_all, read_verified
 from dealfl.datasets.readers import Content, Histories, Interactions, Table
 from dealfl.errors import BadBytes, BadInput, DatasetMissing
 

@@ -17,12 +17,12 @@ from dealfl.datasets.readers.delimited import (
     Layout,
     read_number,
 )
-from dealfl.datasets.readers.formats import Cifar, Columns, Libsvm, Table, TargetColumn
 from dealfl.datasets.readers.libsvm import SparseRows, read_finite, read_libsvm, read_pairs
 from dealfl.datasets.readers.ratings import Events, Histories, Interactions, RatingMatrix, Ratings
+from dealfl.datasets.readers.supervised import Cifar, Columns, Libsvm, Table, TargetColumn
 
 if TYPE_CHECKING:
-    from dealfl.datasets.readers.formats import Matrix as Matrix
+    from dealfl.datasets.readers.supervised import Matrix as Matrix
 
 __all__ = [
     "PACKINGS", "Block", "Cifar", "Columns", "Content", "DelimitedText", "Encoding", "Events",

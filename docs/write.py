@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dealfl.simulate.keys import described_keys
+from dealfl.simulate import describe_keys
 from docs.command_page import command_page
 from docs.protocol_parts import message_tables
 from docs.transcripts import erasure_transcript, round_transcript
@@ -27,7 +27,7 @@ def pages() -> dict[Path, str]:
         text = replace_part(text, name, part)
     return {
         FOLDER / "cli.md": command_page(),
-        jobs: before + _KEYS + described_keys(),
+        jobs: before + _KEYS + describe_keys(),
         protocol: text,
     }
 

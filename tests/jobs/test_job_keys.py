@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.cli import main
-from dealfl.simulate import config
-from dealfl.simulate.keys import described_keys
+from dealfl.simulate import SECTIONS, describe_keys
 from tests.jobs.foreign_files import houses, iris, ratings, write
 
 ROOT = Path(__file__).parents[2]
@@ -267,21 +266,21 @@ def test_a_column_whose_name_must_be_quoted_is_told_with_its_own_line(
 def test_the_page_lists_every_key_as_the_sections_have_them() -> None:
     page = (ROOT / "docs" / "jobs.md").read_text()
     marked = page.partition("<!-- from here on: dealfl job keys -->\n")[2]
-    assert marked == described_keys(), "write the output of `dealfl job keys` below the mark"
+    assert marked == describe_keys(), "write the output of `dealfl job keys` below the mark"
 
 
 def test_every_key_has_a_description() -> None:
-    rows = re.findall(r"^\| `(\w+)` .* \| (.*) \|$", described_keys(), re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` .* \| (.*) \|$", describe_keys(), re.MULTILINE)
     assert len(rows) > 150
     assert [key for key, meaning in rows if not meaning.strip()] == []
 
 
 def test_the_page_has_every_section() -> None:
-    page = described_keys()
-    for name in config._SECTIONS:
+    page = describe_keys()
+    for name in SECTIONS:
         assert f"[{name}]" in page, f"the section [{name}] is not listed"
 
 
 def test_the_keys_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["job", "keys"]) == 0
-    assert capsys.readouterr().out == described_keys()
+    assert capsys.readouterr().out == describe_keys()

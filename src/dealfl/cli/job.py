@@ -74,9 +74,9 @@ def _add_init(parser: argparse.ArgumentParser) -> None:
 
 
 def _keys(arguments: argparse.Namespace) -> int:  # noqa: ARG001
-    from dealfl.simulate.keys import described_keys
+    from dealfl.simulate import describe_keys
 
-    print(described_keys(), end="")
+    print(describe_keys(), end="")
     return 0
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from dealfl.server import Ledger, Server
 from dealfl.server.selection import selector
-from dealfl.simulate.config import Fleet
-from dealfl.simulate.devices import Devices
+from dealfl.simulate.fleet import Devices, Fleet
 from dealfl.simulate.simulated_device import SimulatedDevice, make_device
 from dealfl.simulate.simulation import Network
 from dealfl.simulate.split import Split

@@ -9,7 +9,7 @@ from itertools import islice
 from dealfl.errors import BadInput
 from dealfl.server import Ledger
 from dealfl.simulate.building import build, make_drawer, make_network
-from dealfl.simulate.config import Fleet
+from dealfl.simulate.fleet import Fleet
 from dealfl.simulate.fleet_simulation import FleetSimulation
 from dealfl.simulate.outcome import Progress, Round
 from dealfl.simulate.run_state import RunState

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from dealfl.learners import statistics_of
 from dealfl.server import Ledger
-from dealfl.simulate.config import Fleet
 from dealfl.simulate.energy import fleet_energy
+from dealfl.simulate.fleet import Fleet
 from dealfl.simulate.fleet_run import FleetRun, Report
 from dealfl.simulate.outcome import Outcome, Participant
 from dealfl.simulate.run_state import RunState

@@ -11,8 +11,7 @@ import msgspec
 
 from dealfl.learners import cycles_of
 from dealfl.power import Energy, PhoneSpending, Spent
-from dealfl.simulate.config import Faults, Fleet
-from dealfl.simulate.devices import Devices
+from dealfl.simulate.fleet import Devices, Faults, Fleet
 from dealfl.simulate.simulation import Draws
 from dealfl.worker import Cost, Device, Done, Meter, PhoneMeter
 

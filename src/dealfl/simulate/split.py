@@ -14,7 +14,7 @@ from dealfl.datasets import Task
 from dealfl.errors import BadInput, NotLearned
 from dealfl.jobs import Plan, Quarantine, Reading
 from dealfl.learners import Histories, Learner, Rows
-from dealfl.simulate.config import Fleet
+from dealfl.simulate.fleet import Fleet
 
 __all__ = ["METRICS", "Split", "split_examples"]
 

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 
 from dealfl.errors import BadInput
 from dealfl.jobs import Document
-from dealfl.simulate.config import Fleet, fleet_of
+from dealfl.simulate.fleet import Fleet, fleet_of
 from dealfl.simulate.outcome import Outcome, Progress
 from dealfl.simulate.running import run_fleet
 

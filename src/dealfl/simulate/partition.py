@@ -1,4 +1,4 @@
-"""How examples are dealt out to workers, and how many are kept to test with."""
+"""The section [data]: how examples are partitioned among workers, and how many are kept to test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dealfl.datasets import Examples, split_by_label, split_by_owner, split_unif
 from dealfl.errors import BadInput
 from dealfl.settings import Positive, Whole
 
-__all__ = ["DEALINGS", "ByOwner", "Dealing", "Evenly", "LabelSkewed"]
+__all__ = ["PARTITIONS", "ByOwner", "LabelSkewed", "Partition", "Uniform"]
 
 Indices = NDArray[np.int64]
 NumberOfRows = Annotated[Whole, Meta(description="examples drawn from the dataset; 0: all")]
@@ -21,8 +21,8 @@ TestShare = Annotated[
 ]
 
 
-class Dealing(Protocol):
-    """Deals out examples."""
+class Partition(Protocol):
+    """Divides examples among workers."""
 
     wants_labels: ClassVar[bool]
 
@@ -38,7 +38,7 @@ class Dealing(Protocol):
         """Return which of the chosen examples each worker gets."""
 
 
-class Evenly(Struct, frozen=True, kw_only=True, tag_field="partition", tag="uniform"):
+class Uniform(Struct, frozen=True, kw_only=True, tag_field="partition", tag="uniform"):
     """At random, to each worker the same number."""
 
     rows: NumberOfRows = 0
@@ -91,4 +91,4 @@ class LabelSkewed(Struct, frozen=True, kw_only=True, tag_field="partition", tag=
         return [chosen[part] for part in dealt]
 
 
-DEALINGS: tuple[type[ByOwner | Evenly | LabelSkewed], ...] = (Evenly, ByOwner, LabelSkewed)
+PARTITIONS: tuple[type[ByOwner | Uniform | LabelSkewed], ...] = (Uniform, ByOwner, LabelSkewed)

@@ -1,4 +1,4 @@
-"""Every key of job files, phones and selection settings, from the sections themselves."""
+"""The key reference: every key of job, phone and laboratory files, from the sections themselves."""
 
 from __future__ import annotations
 
@@ -17,15 +17,13 @@ from dealfl.server.selection import SELECTORS
 from dealfl.settings import key_table, key_tables, keys_of
 from dealfl.simulate.arrivals import ARRIVALS
 from dealfl.simulate.availability import AVAILABILITIES
-from dealfl.simulate.config import Faults
-from dealfl.simulate.dealing import DEALINGS
-from dealfl.simulate.devices import Devices
-from dealfl.simulate.laboratory import SECTIONS as LABORATORY
+from dealfl.simulate.fleet import Devices, Faults
+from dealfl.simulate.partition import PARTITIONS
 
-__all__ = ["described_keys"]
+__all__ = ["describe_keys"]
 
 
-def described_keys() -> str:
+def describe_keys() -> str:
     """Return the tables of all keys, in Markdown."""
     return "\n".join(_tables())
 
@@ -38,16 +36,22 @@ def _tables() -> Iterator[str]:
     yield from _variants("[features]", MAPS)
     yield from _of_names("[learner]", LEARNERS.usable())
     yield key_table("[[devices]]", Devices)
-    yield from _variants("[data]", DEALINGS)
+    yield from _variants("[data]", PARTITIONS)
     yield from _variants("[arrival]", ARRIVALS)
     yield from _variants("[availability]", AVAILABILITIES)
     yield key_table("[faults]", Faults)
     yield key_table("[rewards]", RewardWeights)
     yield from _of_names("[selection]", SELECTORS.usable())
     yield from key_tables("A phone's file", Profile)
-    for name, sections in LABORATORY.items():
+    yield from _laboratory()
+
+
+def _laboratory() -> Iterator[str]:
+    from dealfl.simulate.laboratory import SECTIONS  # takes long to import
+
+    for name, sections in SECTIONS.items():
         for section in sections:
-            yield key_table(f"[{name}] of a selection setting{_tagged(section)}", section)
+            yield key_table(f"[{name}] of a laboratory file{_tagged(section)}", section)
 
 
 def _tagged(section: type[Struct]) -> str:

@@ -4,24 +4,62 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from dealfl.datasets import Task
+from dealfl.errors import BadInput
 from dealfl.jobs import Document, Job, Plan, job_of, plan_of, selection_of
-from dealfl.settings import Amount, Share, nearest, read_section, read_variant
+from dealfl.power import PHONES, Phone, load_phone
+from dealfl.settings import (
+    Amount,
+    Count,
+    Positive,
+    Share,
+    Text,
+    nearest,
+    read_section,
+    read_tables,
+    read_variant,
+)
 from dealfl.simulate.arrivals import ARRIVALS, Arrival
 from dealfl.simulate.availability import AVAILABILITIES, Availability
-from dealfl.simulate.dealing import DEALINGS, Dealing
-from dealfl.simulate.devices import Devices, read_devices
+from dealfl.simulate.partition import PARTITIONS, Partition
+from dealfl.worker import LEAST_BATTERY
 
-__all__ = ["Faults", "Fleet", "fleet_of", "read_fleet"]
+__all__ = ["SECTIONS", "Devices", "Faults", "Fleet", "fleet_of", "read_fleet"]
 
 _MOST_WORKERS = 100_000
+_BY_HAND = ("capacity_j", "operations_per_s", "joules_per_operation", "wake_j")
+
+
+class Devices(Struct, frozen=True, kw_only=True):
+    """Devices of one kind: a phone with a profile, or figures given by hand."""
+
+    count: Annotated[Count, Meta(description="number of these devices")]
+    phone: Annotated[
+        Text, Meta(description="phone of `dealfl devices`, or path of a phone's TOML file")
+    ] = ""
+    device: Annotated[Text, Meta(description="name of the kind; by default the phone's")] = "phone"
+    capacity_j: Annotated[Amount, Meta(description="energy of a full battery")] = 40_000.0
+    battery: Annotated[Share, Meta(description="charge of the battery at the start")] = 1.0
+    charging_share: Annotated[
+        Share, Meta(description="share of these devices that are on a charger")
+    ] = 0.0
+    charging_w: Annotated[Amount, Meta(description="power of the charger")] = 0.0
+    idle_w: Annotated[Amount, Meta(description="power drawn while idle")] = 0.0
+    least_battery: Annotated[
+        Share, Meta(description="charge below which a device declines to train")
+    ] = LEAST_BATTERY
+    operations_per_s: Annotated[
+        Positive, Meta(description="multiply-adds of the learner in a second")
+    ] = 1e8
+    joules_per_operation: Annotated[Amount, Meta(description="energy of a multiply-add")] = 1e-9
+    wake_j: Annotated[Amount, Meta(description="energy of waking up, radio included")] = 0.0
+    profile: Phone | None = None
 
 
 class Faults(Struct, frozen=True, kw_only=True):
@@ -40,14 +78,13 @@ class Faults(Struct, frozen=True, kw_only=True):
     longest_delay_s: Annotated[Amount, Meta(description="longest delay of a message")] = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
+class Fleet(Struct, frozen=True, kw_only=True):
     """Everything that a simulation needs to know."""
 
     job: Job
     plan: Plan
     devices: tuple[Devices, ...]
-    data: Dealing
+    data: Partition
     arrival: Arrival
     availability: Availability
     faults: Faults
@@ -61,7 +98,7 @@ class Fleet:
 
     def with_scheme(self, scheme: str) -> Fleet:
         """Return the same fleet under another scheme."""
-        return replace(self, job=msgspec.structs.replace(self.job, scheme=scheme))
+        return replace(self, job=replace(self.job, scheme=scheme))
 
     @property
     def learner(self) -> str:
@@ -69,7 +106,7 @@ class Fleet:
         return self.plan.learner
 
 
-_SECTIONS = (
+SECTIONS = (
     "job",
     "source",
     "features",
@@ -92,8 +129,8 @@ def read_fleet(path: str | Path) -> Fleet:
 def fleet_of(document: Document) -> Fleet:
     """Return the fleet that a document describes; BadInput names key, line and what would do."""
     for name in document.tables:
-        if name not in _SECTIONS:
-            raise document.error(name, f"no section [{name}]; {nearest(name, _SECTIONS)}")
+        if name not in SECTIONS:
+            raise document.error(name, f"no section [{name}]; {nearest(name, SECTIONS)}")
     devices = _devices(document)
     availability = read_variant(document, AVAILABILITIES, "availability")
     workers = sum(group.count for group in devices)
@@ -102,7 +139,7 @@ def fleet_of(document: Document) -> Fleet:
         job=job,
         plan=plan_of(document, job),
         devices=devices,
-        data=read_variant(document, DEALINGS, "data"),
+        data=read_variant(document, PARTITIONS, "data"),
         arrival=read_variant(document, ARRIVALS, "arrival"),
         availability=availability.opened(document.folder, workers),
         faults=read_section(document, Faults, "faults"),
@@ -120,13 +157,47 @@ def _fingerprint(document: Document) -> str:
 
 
 def _devices(document: Document) -> tuple[Devices, ...]:
-    groups = read_devices(document)
+    """Return all groups of devices, each with the profile of its phone."""
+    groups = read_tables(document, Devices, "devices")
     total = sum(group.count for group in groups)
     if total > _MOST_WORKERS:
         raise document.error(
             "devices.1.count", f"{total} workers are too many; at most {_MOST_WORKERS}"
         )
-    return groups
+    return tuple(_with_profile(document, place, group) for place, group in enumerate(groups))
+
+
+def _with_profile(document: Document, place: int, group: Devices) -> Devices:
+    if not group.phone:
+        return group
+    name, given = f"devices.{place + 1}", document.tables["devices"][place]
+    for key in _BY_HAND:
+        if key in given:
+            raise document.error(
+                f"{name}.{key}", f"{name}.{key} is known of a phone; give one or the other"
+            )
+    profile = _profile(document, f"{name}.phone", group.phone)
+    battery = profile.battery
+    return replace(
+        group,
+        device=group.device if "device" in given else profile.name,
+        capacity_j=battery.capacity_c * battery.voltage_v,
+        profile=profile,
+    )
+
+
+def _profile(document: Document, key: str, name: str) -> Phone:
+    if name in PHONES:
+        return PHONES[name]
+    if Path(name).suffix != ".toml":
+        known = ", ".join(f'"{phone}"' for phone in PHONES)
+        raise document.error(
+            key, f"{key} is {name!r}; it takes one of {known}, or the path of a phone's TOML file"
+        )
+    try:
+        return load_phone(document.folder / name)
+    except BadInput as error:
+        raise document.error(key, f"{key}: {error}") from None
 
 
 def _require_agreement(document: Document, fleet: Fleet) -> None:

@@ -1,5 +1,6 @@
 """The rules of erasure, on plain records: settled, suppressed, released."""
 
+import math
 from dataclasses import dataclass
 
 import pytest
@@ -60,14 +61,13 @@ def outstanding(*asked_s: float, settled: bool = True) -> list[Outstanding]:
 
 
 def test_a_batch_of_one_holds_nothing_back() -> None:
-    assert ReleaseRule(1, 1e9).may_publish(outstanding(5.0, settled=False), 6.0)
+    assert ReleaseRule(1, 1e9).release_at_s(outstanding(5.0, settled=False)) == -math.inf
 
 
 def test_a_version_waits_for_a_batch_that_is_settled_or_for_the_deadline() -> None:
     rule = ReleaseRule(batch=2, deadline_s=100.0)
-    assert rule.may_publish([], 6.0)
-    assert not rule.may_publish(outstanding(5.0), 6.0)
-    assert rule.may_publish(outstanding(5.0, 5.5), 6.0)
-    unsettled = [*outstanding(5.0), *outstanding(5.5, settled=False)]
-    assert not rule.may_publish(unsettled, 6.0)
-    assert rule.may_publish(list(reversed(unsettled)), 105.0), "the oldest is overdue"
+    assert rule.release_at_s([]) == -math.inf
+    assert rule.release_at_s(outstanding(5.0)) == 105.0
+    assert rule.release_at_s(outstanding(5.0, 5.5)) == -math.inf
+    unsettled = [*outstanding(5.5, settled=False), *outstanding(5.0)]
+    assert rule.release_at_s(unsettled) == 105.0, "the oldest decides"

@@ -16,7 +16,7 @@ def erased(name: str, sequence: int) -> Erased:
 
 def test_an_answer_alone_does_not_settle_an_erasure() -> None:
     ledger = Ledger()
-    one = joined("v", "w", ledger=ledger)
+    one = joined("v", "w", ledger=ledger, publish_every_s=0.0)
     one.handle([update(1, name="v", round=1), update(1, name="w", round=1)], 1.0)
     one.erase("r", [b"owner"], 2.0)
     one.handle([erased("v", 1), erased("w", 2)], 3.0)
@@ -30,7 +30,7 @@ def test_an_answer_alone_does_not_settle_an_erasure() -> None:
 
 def test_a_batch_waits_for_what_was_taken_back() -> None:
     ledger = Ledger()
-    one = joined("v", "w", ledger=ledger, release_batch=2, rounds=9)
+    one = joined("v", "w", ledger=ledger, release_batch=2, rounds=9, publish_every_s=0.0)
     one.handle([update(1, name="v", round=1), update(1, name="w", round=1)], 1.0)
     one.erase("r", [b"owner"], 2.0)
     one.erase("s", [b"other"], 2.0)

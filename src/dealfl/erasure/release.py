@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,19 +18,16 @@ class ReleaseRule:
     >>> from dealfl.erasure import Request
     >>> first = Outstanding(Request("r1", (b"hash",), asked_s=0.0), settled=True)
     >>> rule = ReleaseRule(batch=2, deadline_s=3600.0)
-    >>> rule.may_publish([], 10.0), rule.may_publish([first], 10.0)
-    (True, False)
-    >>> rule.may_publish([first, first], 10.0), rule.may_publish([first], 3600.0)
-    (True, True)
+    >>> rule.release_at_s([first]), rule.release_at_s([first, first]), rule.release_at_s([])
+    (3600.0, -inf, -inf)
     """
 
     batch: int
     deadline_s: float
 
-    def may_publish(self, outstanding: Sequence[Outstanding], now_s: float) -> bool:
-        """Return whether a version may be published now."""
-        if not outstanding or self.batch == 1:
-            return True
-        if now_s - min(one.request.asked_s for one in outstanding) >= self.deadline_s:
-            return True
-        return len(outstanding) >= self.batch and all(one.settled for one in outstanding)
+    def release_at_s(self, outstanding: Sequence[Outstanding]) -> float:
+        """Return from when on a version may be published; −∞ means at once."""
+        enough = len(outstanding) >= self.batch and all(one.settled for one in outstanding)
+        if not outstanding or self.batch == 1 or enough:
+            return -math.inf
+        return min(one.request.asked_s for one in outstanding) + self.deadline_s

@@ -186,7 +186,7 @@ class _Look:
         closed, replies = self._ledger.closed_rounds(), self._ledger.replies()
         spent_s = sum(one.duration_s for one in closed)
         reasons = [one.reason for one in closed]
-        version = self._ledger.last_version() or Version(0, 0, "")
+        version = self._ledger.last_version() or Version(0, 0, "", 0.0)
         erasures = self._ledger.erasures()
         counted = sum(one.folded for one in workers)
         return RunStatus(

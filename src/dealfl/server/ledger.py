@@ -8,7 +8,8 @@ deleted; of a counted update only its key and the hash of its delta stay.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 
 import msgspec
@@ -38,6 +39,15 @@ class Ledger(Database):
     def reader(self) -> LedgerReader:
         """What others may ask, within this process."""
         return LedgerReader(self._db, self.path)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make everything inside durable together; deltas deleted by it are then in no file."""
+        self._deleted = False
+        with super().transaction():
+            yield
+        if self._deleted:
+            self.checkpoint()
 
     # -- workers --------------------------------------------------------------------------------
 
@@ -102,6 +112,7 @@ class Ledger(Database):
 
     def delete_deltas(self, worker: str, incarnation: int, last: int) -> None:
         """Delete the bodies of updates up to `last`."""
+        self._deleted = True
         self._db.execute(
             "UPDATE updates SET delta = NULL WHERE worker = ? AND incarnation = ? AND sequence <= ?"
             " AND delta IS NOT NULL",
@@ -110,6 +121,7 @@ class Ledger(Database):
 
     def drop_updates(self, worker: str) -> None:
         """Delete all updates of a worker."""
+        self._deleted = True
         self._db.execute("DELETE FROM updates WHERE worker = ?", (worker,))
 
     def last_sequence(self, worker: str, incarnation: int) -> int:
@@ -265,10 +277,11 @@ class Ledger(Database):
 
     # -- versions and settings ------------------------------------------------------------------
 
-    def put_version(self, round_number: int, digest: str) -> int:
+    def put_version(self, round_number: int, digest: str, published_s: float) -> int:
         """Note that a version of the model was published; return its number."""
         cursor = self._db.execute(
-            "INSERT INTO versions (round, digest) VALUES (?, ?)", (round_number, digest)
+            "INSERT INTO versions (round, digest, published_s) VALUES (?, ?, ?)",
+            (round_number, digest, published_s),
         )
         return int(cursor.lastrowid or 0)
 

@@ -110,6 +110,7 @@ class Version:
     number: int
     round: int
     digest: str
+    published_s: float
 
 
 class LedgerReader:
@@ -232,7 +233,9 @@ class LedgerReader:
 
     def last_version(self) -> Version | None:
         """Return the version that was published last, if one was."""
-        query = "SELECT version, round, digest FROM versions ORDER BY version DESC LIMIT 1"
+        query = (
+            "SELECT version, round, digest, published_s FROM versions ORDER BY version DESC LIMIT 1"
+        )
         row = self._db.execute(query).fetchone()
         return None if row is None else Version(*row)
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import msgspec
 
-from dealfl.erasure import Outstanding, ReleaseRule, is_settled
-from dealfl.messages import Assignment, Declined, Message, Published, Update
+from dealfl.messages import Assignment, Declined, Message, Update
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger
 from dealfl.server.membership import Membership
 from dealfl.server.predictions import Predictions
+from dealfl.server.publication import Publication
 from dealfl.server.rewards import reward
 from dealfl.server.roster import (
     correct_spending,
@@ -45,6 +45,7 @@ class Rounds:
         self.predictions = Predictions(type(aggregation.total))
         self._job, self._ledger = job, ledger
         self._aggregation, self._members, self._selector = aggregation, members, selector
+        self._publication = Publication(job, ledger, aggregation, members)
         self.load()
 
     def load(self) -> None:
@@ -72,12 +73,16 @@ class Rounds:
         found = self._selector
         return found.over_promised() if isinstance(found, Promising) else None
 
-    def wake_at_s(self) -> float | None:
+    def wake_at_s(self, now_s: float) -> float | None:
         """Return when to be called again if no message arrives."""
         open_round = self._ledger.open_round()
         if open_round is not None:
             return open_round.deadline_s
-        return None if self.finished else self._next_opening_s()
+        times = [
+            self._publication.due_at_s(self.terms, now_s),
+            None if self.finished else self._next_opening_s(),
+        ]
+        return min((time_s for time_s in times if time_s is not None), default=None)
 
     def forget(self, worker: str) -> None:
         """Forget a removed worker."""
@@ -128,10 +133,17 @@ class Rounds:
             replies += self._close(open_round, reason, now_s)
         if not self.finished:
             replies += self._open(now_s)
-        if self._ledger.open_round() is None and self._aggregation.has_pending(self._members.rows):
-            replies += self._members.aggregate()  # late updates count between rounds, too
-            digest = self._aggregation.total.digest()
-            replies += self._publish(self._ledger.last_round(), digest, now_s)
+        if self._ledger.open_round() is None:
+            replies += self._count_late_updates(now_s)
+        return replies
+
+    def _count_late_updates(self, now_s: float) -> list[Message]:
+        """Count what arrived between rounds; it is published with the next one, or in time."""
+        pending = self._aggregation.has_pending(self._members.rows)
+        replies = self._members.aggregate() if pending else []
+        due_s = self._publication.due_at_s(self.terms, now_s)
+        if due_s is not None and now_s >= due_s:
+            replies += self._publication.publish(self._ledger.last_round(), self.terms, now_s)
         return replies
 
     def _reason_to_close(self, row: RoundRow, now_s: float) -> str:
@@ -197,7 +209,7 @@ class Rounds:
         self._ledger.close_round(row.number, now_s, reason, digest)
         if reason == "majority":  # a round without one says nothing about convergence
             self._note_change(1.0 if before is None else self._aggregation.total.change(before))
-        return replies + self._publish(row.number, digest, now_s)
+        return replies + self._publication.publish(row.number, self.terms, now_s)
 
     def _note_change(self, change: float) -> None:
         """Count the rounds in a row that hardly changed the model; enough of them end the job."""
@@ -205,25 +217,3 @@ class Rounds:
         self._ledger.set_setting("quiet", str(quiet).encode())
         if quiet >= self.terms.patience:
             self._ledger.set_setting("converged", b"yes")
-
-    def _publish(self, number: int, digest: str, now_s: float) -> list[Message]:
-        """Publish, unless two versions would then differ by a few erased people only."""
-        outstanding = self._outstanding()
-        rule = ReleaseRule(self.terms.release_batch, self.terms.release_deadline_s)
-        if not rule.may_publish(outstanding, now_s):
-            return []
-        self._ledger.mark_published(one.request.name for one in outstanding if one.settled)
-        version = self._ledger.put_version(number, digest)
-        statistics = self._aggregation.total.statistics.to_bytes()
-        return [
-            Published(
-                job=self._job, worker="", version=version, digest=digest, statistics=statistics
-            )
-        ]
-
-    def _outstanding(self) -> list[Outstanding]:
-        reader, rows = self._ledger.reader, self._members.rows
-        return [
-            Outstanding(request, is_settled(reader.answers(request.name), rows))
-            for request in reader.outstanding_erasures()
-        ]

@@ -20,7 +20,6 @@ from dealfl.messages import (
     Erased,
     ErasedReceipt,
     Message,
-    Published,
     Receipt,
     Refusal,
     Step,
@@ -127,9 +126,7 @@ class Server:
                     replies += self._receive(message, now_s)
             replies += self._rounds.advance(now_s)
             self._rounds.save()
-        if any(isinstance(reply, Published) for reply in replies):
-            self._ledger.checkpoint()  # the deltas that were counted are deleted from every file
-        return Step(tuple(replies), self._rounds.wake_at_s())
+        return Step(tuple(replies), self._rounds.wake_at_s(now_s))
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -34,7 +34,8 @@ CREATE TABLE selections (
   PRIMARY KEY (round, worker)) WITHOUT ROWID;
 CREATE TABLE total (id INTEGER PRIMARY KEY CHECK (id = 1), statistics BLOB NOT NULL,
   sha256 BLOB NOT NULL);
-CREATE TABLE versions (version INTEGER PRIMARY KEY, round INTEGER NOT NULL, digest TEXT NOT NULL);
+CREATE TABLE versions (version INTEGER PRIMARY KEY, round INTEGER NOT NULL, digest TEXT NOT NULL,
+  published_s REAL NOT NULL);
 CREATE TABLE erasures (
   request TEXT PRIMARY KEY, owners BLOB NOT NULL, asked_s REAL NOT NULL,
   published INTEGER NOT NULL DEFAULT 0);

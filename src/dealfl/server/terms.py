@@ -48,6 +48,10 @@ class Terms(Struct, frozen=True, kw_only=True):
     patience: Annotated[
         Count, Meta(description="consecutive rounds that must stay below the tolerance")
     ] = 3
+    publish_every_s: Annotated[
+        Amount,
+        Meta(description="late updates are published with the next round, or after this time"),
+    ] = 3600.0
     release_batch: int = 1
     release_deadline_s: float = 86_400.0
     rewards: RewardWeights = RewardWeights()

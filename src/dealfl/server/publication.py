@@ -1,0 +1,64 @@
+"""Which states of the model are published, and when."""
+
+from __future__ import annotations
+
+from dealfl.erasure import Outstanding, ReleaseRule, is_settled
+from dealfl.messages import Message, Published
+from dealfl.server.aggregation import Aggregation
+from dealfl.server.ledger import Ledger
+from dealfl.server.membership import Membership
+from dealfl.server.terms import Terms
+
+__all__ = ["Publication"]
+
+
+class Publication:
+    """Publishes a version when a round closes, and late changes after a time at the latest.
+
+    Every version is a download for whoever uses the model, so updates that arrive between two
+    rounds do not make one each.
+    """
+
+    def __init__(
+        self, job: str, ledger: Ledger, aggregation: Aggregation, members: Membership
+    ) -> None:
+        self._job, self._ledger = job, ledger
+        self._aggregation, self._members = aggregation, members
+
+    def publish(self, round_number: int, terms: Terms, now_s: float) -> list[Message]:
+        """Publish, unless two versions would then differ by a few erased people only."""
+        outstanding = self._outstanding()
+        if now_s < _rule(terms).release_at_s(outstanding):
+            return []
+        self._ledger.mark_published(one.request.name for one in outstanding if one.settled)
+        digest = self._aggregation.total.digest()
+        version = self._ledger.put_version(round_number, digest, now_s)
+        statistics = self._aggregation.total.statistics.to_bytes()
+        return [
+            Published(
+                job=self._job, worker="", version=version, digest=digest, statistics=statistics
+            )
+        ]
+
+    def due_at_s(self, terms: Terms, now_s: float) -> float | None:
+        """Return when the present state must be published if no round closes before."""
+        last, outstanding = self._ledger.reader.last_version(), self._outstanding()
+        if last is None:
+            return None
+        changed = last.digest != self._aggregation.total.digest()
+        if not changed and not any(one.settled for one in outstanding):
+            return None
+        jumped_back = now_s < last.published_s  # the clock: nobody knows how long it has been
+        late_s = now_s if jumped_back else last.published_s + terms.publish_every_s
+        return max(late_s, _rule(terms).release_at_s(outstanding))
+
+    def _outstanding(self) -> list[Outstanding]:
+        reader, rows = self._ledger.reader, self._members.rows
+        return [
+            Outstanding(request, is_settled(reader.answers(request.name), rows))
+            for request in reader.outstanding_erasures()
+        ]
+
+
+def _rule(terms: Terms) -> ReleaseRule:
+    return ReleaseRule(terms.release_batch, terms.release_deadline_s)

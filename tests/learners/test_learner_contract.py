@@ -11,6 +11,7 @@ from dealfl.learners import LEARNERS
 from dealfl.learners.checks import (
     Operation,
     Subject,
+    check_description,
     check_files,
     check_impossible,
     check_interleaving,
@@ -62,6 +63,11 @@ def test_impossible_statistics_are_rejected(subject: Subject) -> None:
 @every_learner
 def test_a_saved_learner_goes_on_as_before(subject: Subject) -> None:
     check_files(subject)
+
+
+@every_learner
+def test_what_a_learner_says_of_itself_is_true(subject: Subject) -> None:
+    check_description(subject)
 
 
 @pytest.mark.soak

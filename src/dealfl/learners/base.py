@@ -48,12 +48,14 @@ class Learner(ABC):
     """A model that learns and forgets by adding and subtracting integers.
 
     `name` is its name in jobs, files and statistics; `tasks` are those of datasets that it serves.
+    `feature_map` names the map that suits columns of different units, where raw ones do not.
     `cycles` say what it costs on a phone: without them only devices whose speed is stated in
     operations can run it. A `workload` lets `dealfl devices calibrate` measure them.
     """
 
     name: ClassVar[str]
     tasks: ClassVar[tuple[str, ...]] = ()
+    feature_map: ClassVar[str | None] = None
     cycles: ClassVar[LearnerCycles | None] = None
     workload: ClassVar[Workload | None] = None
     whole_owners: ClassVar[bool]  # whether all records of an owner are one example

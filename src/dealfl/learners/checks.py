@@ -1,7 +1,7 @@
 """The contract of a learner, as checks that any learner can be put through.
 
-Who writes a fifth learner describes it as a `Subject` (how to make one, a pool of examples, calls
-that must be refused, statistics that are impossible) and calls `check_learner`:
+Who writes a learner describes it as a `Subject` (how to make one, a pool of examples, calls that
+must be refused, statistics that are impossible) and calls `check_learner`:
 
     check_learner(Subject.of_rows(make, X, y, ...), interleavings=1000)
 
@@ -14,7 +14,7 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,12 @@ import numpy as np
 
 from dealfl.errors import BadInput, Impossible, NotLearned
 from dealfl.learners.base import Learner
+from dealfl.learners.records import HistoryLearner, RowLearner, statistics_of
 from dealfl.statistics import Statistics
 
 __all__ = ["Operation", "Subject", "check_interleaving", "check_learner", "random_operations"]
 
 Places = Sequence[int]
-Change = Callable[[Any, Places], Statistics]
 
 _DRIFT = 1e-6  # of models only, which are floats; statistics are compared bit for bit
 
@@ -42,60 +42,61 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A learner to be checked, with a pool of examples for it.
+    """A learner to be checked, with a pool of examples for it, as `learn` takes them.
 
     `refused` are calls that raise `BadInput` (or `NotLearned`) on a learner that has learned the
     whole pool; `impossible` are statistics that no examples can have.
     """
 
     make: Callable[[], Learner]
-    pool: int
-    learn: Change
-    forget: Change
+    examples: tuple[Any, ...]
     refused: Sequence[Callable[[Any], object]] = ()
     impossible: Sequence[Statistics] = ()
-    predict: Callable[[Any], object] | None = None
-    name: str = field(default="")
 
     @classmethod
     def of_rows(
         cls,
-        make: Callable[[], Learner],
+        make: Callable[[], RowLearner],
         X: Any,  # noqa: ANN401
         y: Any,  # noqa: ANN401
         refused: Sequence[Callable[[Any], object]] = (),
         impossible: Sequence[Statistics] = (),
     ) -> Subject:
         """Return the subject for a learner of rows and targets."""
-        return cls(
-            make=make,
-            pool=X.shape[0],
-            learn=lambda model, places: model.learn(X[list(places)], y[list(places)]),
-            forget=lambda model, places: model.forget(X[list(places)], y[list(places)]),
-            refused=refused,
-            impossible=impossible,
-            predict=lambda model: model.predict(X),
-            name=make().name,
-        )
+        return cls(make, (X, y), refused, impossible)
 
     @classmethod
     def of_histories(
         cls,
-        make: Callable[[], Learner],
+        make: Callable[[], HistoryLearner],
         histories: Any,  # noqa: ANN401
         refused: Sequence[Callable[[Any], object]] = (),
         impossible: Sequence[Statistics] = (),
     ) -> Subject:
         """Return the subject for a learner of histories."""
-        return cls(
-            make=make,
-            pool=histories.shape[0],
-            learn=lambda model, places: model.learn(histories[list(places)]),
-            forget=lambda model, places: model.forget(histories[list(places)]),
-            refused=refused,
-            impossible=impossible,
-            name=make().name,
-        )
+        return cls(make, (histories,), refused, impossible)
+
+    @property
+    def name(self) -> str:
+        """The learner's name."""
+        return self.make().name
+
+    @property
+    def pool(self) -> int:
+        """How many examples there are."""
+        return int(self.examples[0].shape[0])
+
+    def at(self, places: Places) -> tuple[Any, ...]:
+        """Return the examples at these places."""
+        return tuple(part[list(places)] for part in self.examples)
+
+    def learn(self, model: Learner, places: Places) -> Statistics:
+        """Let a model learn the examples at these places."""
+        return model.learn(*self.at(places))
+
+    def forget(self, model: Learner, places: Places) -> Statistics:
+        """Let a model forget the examples at these places."""
+        return model.forget(*self.at(places))
 
     def learned(self, places: Places) -> Learner:
         """Return a new learner that has learned these examples in one batch."""
@@ -131,6 +132,7 @@ def check_learner(subject: Subject, interleavings: int = 100, seed: int = 0) -> 
     check_refusals(subject)
     check_impossible(subject)
     check_files(subject)
+    check_description(subject)
     generator = random.Random(seed)  # noqa: S311
     for _ in range(interleavings):
         check_interleaving(subject, random_operations(generator, subject.pool))
@@ -176,8 +178,8 @@ def _check_survivors(subject: Subject, model: Learner, survivors: list[int]) -> 
 
 
 def _check_predictions(subject: Subject, model: Learner, scratch: Learner) -> None:
-    if subject.predict is not None:
-        ours, theirs = np.asarray(subject.predict(model)), np.asarray(subject.predict(scratch))
+    if isinstance(model, RowLearner) and isinstance(scratch, RowLearner):
+        ours, theirs = (one.predict(subject.examples[0]) for one in (model, scratch))
         same = np.allclose(ours, theirs, _DRIFT, _DRIFT) if ours.dtype.kind == "f" else None
         assert np.array_equal(ours, theirs) or same, "not the predictions of training from scratch"
 
@@ -257,3 +259,21 @@ def check_files(subject: Subject) -> None:
     _check_predictions(subject, loaded, model)
     subject.forget(loaded, range(subject.pool))
     assert loaded.statistics.is_zero, "a loaded learner can not forget"
+
+
+def check_description(subject: Subject) -> None:
+    """What a learner says of itself is true: its settings, its records, how many it learned."""
+    model = subject.learned(range(subject.pool))
+    shown = repr(model)
+    for name, value in model.settings.items():
+        assert f"{name}={value!r}" in shown, f"{name} is missing in {shown}"
+    rebuilt = type(model).from_schema(model.schema)
+    rebuilt.merge(model.statistics)
+    assert rebuilt.digest() == model.digest(), "not rebuilt from its schema"
+    assert model.example_count in (None, subject.pool), "a wrong number of examples"
+    records = model.records_of(*subject.examples)
+    statistics, work = statistics_of(subject.make, records)
+    assert statistics == model.statistics, "records do not give the statistics of examples"
+    assert work == model.last_work, "records do not give the work of examples"
+    for name, array in model.derived_arrays().items():
+        assert array.dtype.kind in "biufU", f"{name} can not be saved without pickle"

@@ -57,6 +57,7 @@ class NaiveBayes(Classifier):
 
     name = "naive_bayes"
     tasks = ("classification",)
+    feature_map = "bins"
     cycles = LearnerCycles(Cycles(16.21, 334400), Cycles(17.08, 720700), Cycles(165.4, 642900))
     workload = Workload(LABELLED, labelled_rows, 100, 20_000)
 

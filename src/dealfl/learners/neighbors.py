@@ -71,6 +71,7 @@ class Neighbors(Classifier):
 
     name = "neighbors"
     tasks = ("classification",)
+    feature_map = "thermometer"
     cycles = LearnerCycles(Cycles(0.259, 1269000), Cycles(15.2, 1247000), Cycles(0.4216, 7227000))
     workload = Workload(LABELLED | {"offset": HIGHEST / 2}, labelled_rows, 10, 2_000)
 

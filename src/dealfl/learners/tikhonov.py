@@ -94,6 +94,7 @@ class Tikhonov(NormalEquations):
             "n_features": domain.n_features,
             "feature_bound": domain.magnitude,
             "target_bound": data.target_bound,
+            "intercept": True,
         }
 
     @property

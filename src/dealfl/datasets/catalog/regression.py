@@ -45,7 +45,6 @@ HOUSING = Dataset(
     ),
     domain=Domain.alike(13, -1, 1),
     target_bound=64.0,
-    tuning={"tikhonov": {"intercept": True}},
 )
 
 HOUSING_RAW = Dataset(
@@ -85,7 +84,6 @@ HOUSING_RAW = Dataset(
         (0, 100),  # LSTAT, per cent
     ),
     target_bound=64.0,
-    tuning={"tikhonov": {"intercept": True}},
 )
 
 CADATA = Dataset(
@@ -118,7 +116,6 @@ CADATA = Dataset(
         (0, 16),  # income in 10,000 dollars, capped at 15.0001
     ),
     target_bound=float(2**19),
-    tuning={"tikhonov": {"intercept": True}},
 )
 
 # -- songs: the real ones, and generated ones for when those can not be had ------------------------
@@ -163,7 +160,6 @@ YEARPREDICTIONMSD = Dataset(
     ),
     domain=_TIMBRE,
     target_bound=2048.0,
-    tuning={"tikhonov": {"intercept": True}},
 )
 
 
@@ -216,5 +212,4 @@ YEARPREDICTIONMSD_LIKE = Dataset(
     origin="generated",
     domain=_TIMBRE,
     target_bound=2048.0,
-    tuning={"tikhonov": {"intercept": True}},
 )

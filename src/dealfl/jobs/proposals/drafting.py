@@ -13,6 +13,7 @@ from dealfl.errors import BadInput
 from dealfl.jobs.proposals.proposal import Column, Roles, Target, widen_limits
 from dealfl.jobs.proposals.survey import Found
 from dealfl.jobs.sources import Bounded, WordColumn
+from dealfl.learners import LEARNERS
 from dealfl.settings import toml_key, toml_value
 
 __all__ = [
@@ -142,9 +143,10 @@ def draft_features(learner: str, features: Mapping[str, Column]) -> list[str]:
     limits = [pair for column in features.values() for pair in column.limits]
     wide = [place for place, pair in enumerate(limits) if pair != (0.0, 1.0)]
     low, high = ([pair[side] for pair in limits] for side in (0, 1))
-    if learner == "naive_bayes" and wide:
+    suited = LEARNERS[learner].feature_map if wide else None
+    if suited == "bins":
         return [
-            "[features]  # naive Bayes counts: numbers are counted by the bin they fall into",
+            "[features]  # numbers are counted by the bin they fall into",
             'map = "bins"',
             f"columns = {toml_value(wide)}",
             f"low = {toml_value([low[place] for place in wide])}",
@@ -152,9 +154,9 @@ def draft_features(learner: str, features: Mapping[str, Column]) -> list[str]:
             "bins = 16",
             "",
         ]
-    if learner == "neighbors" and wide:
+    if suited == "thermometer":
         return [
-            "[features]  # distances: every column counts alike, whatever its unit",
+            "[features]  # every column counts alike, whatever its unit",
             'map = "thermometer"',
             f"low = {toml_value(low)}",
             f"high = {toml_value(high)}",

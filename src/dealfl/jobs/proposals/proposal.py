@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from dealfl.errors import BadInput
 from dealfl.jobs.proposals.survey import Found
 from dealfl.jobs.sources import Bounded, WordColumn
+from dealfl.learners import learners_for
 from dealfl.settings import nearest
 
 __all__ = [
@@ -149,8 +150,8 @@ def propose_target(target: Found, learner: str) -> Target:
     """Return what a column can be as the target; BadInput says why it can not be one."""
     classes = _classes(target, learner)
     if classes:
-        return Target(classes, 0.0, learner or "tikhonov_classifier")
-    return Target((), _target_bound(target), learner or "tikhonov")
+        return Target(classes, 0.0, learner or learners_for("classification")[0])
+    return Target((), _target_bound(target), learner or learners_for("regression")[0])
 
 
 def _classes(target: Found, learner: str) -> tuple[str | float, ...]:
@@ -160,11 +161,12 @@ def _classes(target: Found, learner: str) -> tuple[str | float, ...]:
             f"the target {target.name!r} has {'one value only' if target.values else 'no values'}: "
             "there is nothing to learn; choose another --target"
         )
-    if target.kind == "number" and learner in ("", "tikhonov"):
+    regression = learner in learners_for("regression")
+    if target.kind == "number" and (regression or not learner):
         few = target.whole and not target.overflown and target.distinct <= _FEW_NUMBERS
         if learner or not few or target.distinct > target.values / 2:
             return ()
-    if learner == "tikhonov" or target.kind == "date":
+    if regression or target.kind == "date":
         raise BadInput(
             f"the target {target.name!r} holds {target.kind}s, which can not be predicted as "
             "numbers; choose another --target or --learner"

@@ -26,6 +26,7 @@ from dealfl.jobs.proposals.proposal import (
     require_known,
 )
 from dealfl.jobs.proposals.survey import Found, detect_layout, survey, survey_libsvm
+from dealfl.learners import learners_for
 
 __all__ = ["Ask", "Start", "Wishes", "start"]
 
@@ -83,7 +84,7 @@ def start(path: Path, wishes: Wishes, ask: Ask) -> Start:
     require_known(wishes.roles, columns)
     names = [column.name for column in columns]
     rated = looks_like_ratings(names) and not wishes.roles.target and not wishes.learner
-    if wishes.format == "ratings" or wishes.learner == "personalized_pagerank":
+    if wishes.format == "ratings" or wishes.learner in learners_for("recommendation"):
         rated = True
     chosen = wishes.format or ("ratings" if rated else "csv")
     make = _start_ratings if chosen == "ratings" else _start_table
@@ -132,7 +133,7 @@ def _start_table(
 def _start_ratings(
     path: Path, wishes: Wishes, layout: Layout, columns: list[Found], ask: Ask
 ) -> Start:
-    wanted = replace(wishes.roles, target="")
+    wanted, recommenders = replace(wishes.roles, target=""), learners_for("recommendation")
     names = [column.name for column in columns]
     if not layout.header and wishes.roles == Roles() and len(names) in (3, 4):
         wanted = Roles(owner="c1", item="c2", rating="c3", time="c4" if len(names) == 4 else "")
@@ -144,7 +145,7 @@ def _start_ratings(
         format="ratings",
         columns=columns,
         roles=roles,
-        learner="personalized_pagerank",
+        learner=wishes.learner if wishes.learner in recommenders else recommenders[0],
         source=draft_ratings(columns, roles),
         left_out={n: "it is not needed for recommendation" for n in names if n not in used},
     )

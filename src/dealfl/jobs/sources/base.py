@@ -75,5 +75,4 @@ def describe_table(
         domain=domain,
         classes=classes,
         target_bound=target_bound,
-        tuning={} if classes else {"tikhonov": {"intercept": True}},
     )

@@ -56,6 +56,9 @@ class LearnerCycles:
     """What learning and forgetting take a model, and training a worker without one in memory.
 
     Forgetting has figures of its own: a model that answers predictions must also mend its indexes.
+    The figures of the built-in learners are medians of 31, measured on one core of an AMD EPYC at
+    the 2.60 GHz its kernel states, with freed memory kept. Median errors on sizes that were not
+    fitted are 1 to 11 %, but 24 % for forgetting histories, which is not affine.
     """
 
     learn: Cycles

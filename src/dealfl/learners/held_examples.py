@@ -19,11 +19,7 @@ from dealfl.learners.inputs import as_array, as_vector
 from dealfl.learners.signatures import Signatures
 from dealfl.settings import Count
 
-__all__ = [
-    "CandidateCount",
-    "HeldExamples",
-    "NeighborCount",
-]
+__all__ = ["CandidateCount", "HeldExamples", "NeighborCount"]
 
 Int64s = NDArray[np.int64]
 Keys = NDArray[np.uint64]

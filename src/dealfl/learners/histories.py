@@ -16,15 +16,9 @@ from dealfl.integers import Entries, Integers
 from dealfl.learners.inputs import as_array
 
 __all__ = [
-    "ReorderedPairs",
-    "as_histories",
-    "as_order",
-    "items_of",
-    "pair_count",
-    "pair_number",
-    "pairs_of",
-    "require_items",
-]
+    "ReorderedPairs", "as_histories", "as_order", "items_of", "pair_count", "pair_number",
+    "pairs_of", "require_items",
+]  # fmt: skip
 
 Int64s = NDArray[np.int64]
 

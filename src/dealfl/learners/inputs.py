@@ -15,19 +15,9 @@ from dealfl.fixedpoint import FixedPoint
 from dealfl.settings import As, Numbers
 
 __all__ = [
-    "Clip",
-    "FeatureBound",
-    "FractionBits",
-    "Labels",
-    "Matrix",
-    "Offset",
-    "as_array",
-    "as_matrix",
-    "as_vector",
-    "dense_blocks",
-    "quantised",
-    "require_integer",
-]
+    "Clip", "FeatureBound", "FractionBits", "Labels", "Matrix", "Offset", "as_array", "as_matrix",
+    "as_vector", "dense_blocks", "quantised", "require_integer",
+]  # fmt: skip
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
@@ -25,18 +25,14 @@ from dealfl.learners.gram import (
     triangle,
 )
 from dealfl.learners.inputs import Matrix, as_matrix, dense_blocks, require_integer
+from dealfl.learners.limits import DataLimits
 from dealfl.learners.records import RowLearner
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.settings import Amount, OneOf
 from dealfl.statistics import Statistics
 from dealfl.work import Work
 
-__all__ = [
-    "Intercept",
-    "NormalEquations",
-    "Penalty",
-    "Solver",
-]
+__all__ = ["Intercept", "NormalEquations", "Penalty", "Solver"]
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -87,6 +83,25 @@ class NormalEquations(RowLearner):
         self._factor: Factor | None = None
         self._steps = 0
         self._weights: Floats | None = None
+
+    @classmethod
+    def settings_for(cls, data: DataLimits) -> dict[str, Any]:
+        """Return the arguments of a learner for data with these limits."""
+        domain = data.domain_for(cls.name)
+        return {"n_features": domain.n_features, "feature_bound": domain.magnitude}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that both learners have."""
+        return {
+            "n_features": self.n_features,
+            "penalty": self._penalty,
+            "feature_bound": self._grid.bound.tolist(),
+            "fraction_bits": self._grid.fraction_bits,
+            "solver": self._solver,
+            "intercept": self._intercept,
+            "clip": self._clip,
+        }
 
     @abstractmethod
     def _target_columns(self, y: object, rows: int) -> Int64s:

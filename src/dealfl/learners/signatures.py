@@ -20,14 +20,7 @@ from dealfl.schema import Setting
 from dealfl.seeded import seeded_sums
 from dealfl.settings import Count, Whole
 
-__all__ = [
-    "PlaneSeed",
-    "SignatureBits",
-    "Signatures",
-    "TableCount",
-    "VoteBits",
-    "winners",
-]
+__all__ = ["PlaneSeed", "SignatureBits", "Signatures", "TableCount", "VoteBits", "winners"]
 
 Int64s = NDArray[np.int64]
 Keys = NDArray[np.uint64]

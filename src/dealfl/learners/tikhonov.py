@@ -89,27 +89,13 @@ class Tikhonov(NormalEquations):
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
         """Return the arguments of a learner for data with these limits."""
-        domain = data.domain_for(cls.name)
-        return {
-            "n_features": domain.n_features,
-            "feature_bound": domain.magnitude,
-            "target_bound": data.target_bound,
-            "intercept": True,
-        }
+        more = {"target_bound": data.target_bound, "intercept": True}
+        return {**super().settings_for(data), **more}
 
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments that make an empty learner like this one."""
-        return {
-            "n_features": self.n_features,
-            "penalty": self._penalty,
-            "feature_bound": self._grid.bound.tolist(),
-            "target_bound": float(self._target_grid.bound[0]),
-            "fraction_bits": self._grid.fraction_bits,
-            "solver": self._solver,
-            "intercept": self._intercept,
-            "clip": self._clip,
-        }
+        return {**super().settings, "target_bound": float(self._target_grid.bound[0])}
 
     @property
     def weights(self) -> Floats:
@@ -183,26 +169,12 @@ class TikhonovClassifier(NormalEquations, Classifier):
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
         """Return the arguments of a learner for data with these limits."""
-        domain = data.domain_for(cls.name)
-        return {
-            "n_features": domain.n_features,
-            "classes": data.classes,
-            "feature_bound": domain.magnitude,
-        }
+        return {**super().settings_for(data), "classes": data.classes}
 
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments that make an empty learner like this one."""
-        return {
-            "n_features": self.n_features,
-            "classes": self._labels.tolist(),
-            "penalty": self._penalty,
-            "feature_bound": self._grid.bound.tolist(),
-            "fraction_bits": self._grid.fraction_bits,
-            "solver": self._solver,
-            "intercept": self._intercept,
-            "clip": self._clip,
-        }
+        return {**super().settings, "classes": self._labels.tolist()}
 
     @property
     def weights(self) -> Floats:

@@ -16,18 +16,6 @@ from dealfl.power.calibration.timing import (
 )
 
 __all__ = [
-    "ASKED_ERROR",
-    "FULL",
-    "QUICK",
-    "Calibration",
-    "Effort",
-    "Fit",
-    "Point",
-    "TimedLearner",
-    "TimedTraining",
-    "calibrate",
-    "clock_hz",
-    "fit_law",
-    "identified",
-    "relative_errors",
-]
+    "ASKED_ERROR", "FULL", "QUICK", "Calibration", "Effort", "Fit", "Point", "TimedLearner",
+    "TimedTraining", "calibrate", "clock_hz", "fit_law", "identified", "relative_errors",
+]  # fmt: skip

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
-from dealfl.cli.live import LiveView
+from dealfl.report import LiveView
 from dealfl.runs import Interrupted, Run, RunFolder, default_job
 from dealfl.simulate import Document, Progress, fleet_of
 

@@ -3,7 +3,7 @@
 import io
 from typing import Any
 
-from dealfl.cli.live import LiveView, PlainView, sparkline, view_for
+from dealfl.report.live import LiveView, PlainView, sparkline, view_for
 from dealfl.simulate import Progress
 
 

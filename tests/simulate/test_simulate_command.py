@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dealfl.cli import simulate
-from dealfl.cli.live import ProgressLine
 from dealfl.errors import BadInput
+from dealfl.report import ProgressLine
 from dealfl.simulate import Outcome, Progress, SweepProgress
 from tests.simulate.fleets import TEXT
 

@@ -56,9 +56,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from dealfl.cli.live import view_for
     from dealfl.memory import keep_freed_memory
-    from dealfl.report import summarize, write_page
+    from dealfl.report import summarize, view_for, write_page
     from dealfl.runs import Interrupted, Run, RunFolder, configure_logs
     from dealfl.simulate import fleet_of
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dealfl.cli import selection
-from dealfl.cli.live import ProgressLine
 
 if TYPE_CHECKING:
     from dealfl.simulate import Setting
@@ -62,6 +61,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.fleet == "selection":
+        from dealfl.report import ProgressLine
+
         line = ProgressLine(sys.stderr)
         return selection.run(arguments, read_values, line.show, line.clear)
     return _run_fleet(arguments)
@@ -70,7 +71,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _run_fleet(arguments: argparse.Namespace) -> int:
     from dealfl.errors import BadInput
     from dealfl.memory import keep_freed_memory
-    from dealfl.report import summarize_setting
+    from dealfl.report import ProgressLine, summarize_setting
     from dealfl.simulate import Document, sweep
 
     keep_freed_memory()

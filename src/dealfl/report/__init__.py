@@ -9,12 +9,13 @@ from dealfl.report.formats import (
     format_quality,
     format_saving,
 )
+from dealfl.report.live import LiveView, PlainView, ProgressLine, view_for
 from dealfl.report.page import write_page
 from dealfl.report.selection_page import write_selection_page
 from dealfl.report.summary import summarize, summarize_setting
 
 __all__ = [
-    "format_age", "format_count", "format_duration", "format_energy", "format_number",
-    "format_quality", "format_saving", "summarize", "summarize_setting", "write_page",
-    "write_selection_page",
+    "LiveView", "PlainView", "ProgressLine", "format_age", "format_count", "format_duration",
+    "format_energy", "format_number", "format_quality", "format_saving", "summarize",
+    "summarize_setting", "view_for", "write_page", "write_selection_page",
 ]  # fmt: skip

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
-if TYPE_CHECKING:
-    from dealfl.simulate import Outcome, Progress, SweepProgress
+from dealfl.report.formats import format_duration, format_energy, format_quality
+from dealfl.simulate import Outcome, Progress, SweepProgress
 
 __all__ = ["LiveView", "PlainView", "ProgressLine", "view_for"]
 
@@ -81,8 +81,6 @@ class PlainView(ProgressLine):
 
     def show_progress(self, progress: Progress) -> None:
         """Show how far it is, if it is time to."""
-        from dealfl.report import format_energy, format_quality
-
         self.show(
             lambda: (
                 f"{self._scheme}: round {progress.rounds} of {progress.of_rounds}, "
@@ -164,8 +162,6 @@ class LiveView:
         return Panel(rows, title=title, subtitle="Ctrl-C stops; --resume goes on", expand=False)
 
     def _lines(self) -> list[tuple[str, Any]]:
-        from dealfl.report import format_energy, format_quality
-
         lines: list[tuple[str, Any]] = []
         if self._progress is not None:
             lines += _present(self._progress, self._qualities)
@@ -177,8 +173,6 @@ class LiveView:
 
 def _present(progress: Progress, qualities: list[float]) -> list[tuple[str, Any]]:
     from rich.progress_bar import ProgressBar
-
-    from dealfl.report import format_duration, format_energy, format_quality
 
     awake = progress.workers - progress.asleep
     workers = f"{awake} awake, {progress.selected} of them selected, {progress.asleep} asleep"
@@ -211,8 +205,6 @@ def sparkline(values: list[float], width: int = 32) -> str:
 
 
 def _describe(progress: SweepProgress) -> str:
-    from dealfl.report import format_duration, format_quality
-
     inside, which = progress.inside, ""
     if progress.of_simulations > 1:
         which = f"simulation {progress.simulation} of {progress.of_simulations}, "

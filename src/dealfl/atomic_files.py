@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from dealfl.errors import BadInput
+from dealfl.errors import BadInput, DealError, WriteFailed
 
-__all__ = ["replace_file", "synchronize"]
+__all__ = ["is_disk_failure", "refused_write", "replace_file", "synchronize"]
+
+_DISK_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def replace_file(path: str | Path, content: bytes | str | Iterable[bytes]) -> Path:
-    """Write a file as a whole, durably; BadInput if that is impossible."""
+    """Write a file as a whole, durably; BadInput for a bad path, WriteFailed for a full disk."""
     target = Path(path)
     try:
         handle, draft = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
     except OSError as error:
-        raise _refused(target, error) from error
+        raise refused_write(target, error) from error
     try:
         with os.fdopen(handle, "wb") as file:
             os.fchmod(file.fileno(), 0o666 & ~_umask())
@@ -28,7 +31,7 @@ def replace_file(path: str | Path, content: bytes | str | Iterable[bytes]) -> Pa
         Path(draft).replace(target)
         synchronize(target.parent)
     except OSError as error:
-        raise _refused(target, error) from error
+        raise refused_write(target, error) from error
     finally:
         Path(draft).unlink(missing_ok=True)
     return target
@@ -49,8 +52,17 @@ def _parts(content: bytes | str | Iterable[bytes]) -> Iterable[bytes]:
     return [content] if isinstance(content, bytes) else content
 
 
-def _refused(path: Path, error: OSError) -> BadInput:
-    return BadInput(f"{path} can not be written: {error.strerror}")
+def is_disk_failure(error: OSError) -> bool:
+    """Return whether a write failed because the disk is full or fails, not because of its path."""
+    return error.errno in _DISK_FAILURES
+
+
+def refused_write(path: Path, error: OSError) -> DealError:
+    """Return the error for a file that cannot be written."""
+    problem = f"{path} cannot be written: {error.strerror}"
+    if is_disk_failure(error):
+        return WriteFailed(f"{problem}; free disk space, then try again")
+    return BadInput(problem)
 
 
 def _umask() -> int:

@@ -14,12 +14,18 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import quote
 
-from dealfl.atomic_files import synchronize
-from dealfl.errors import BadBytes, BadInput
+from dealfl.atomic_files import refused_write, synchronize
+from dealfl.errors import BadBytes, BadInput, DealError, WriteFailed
 
-__all__ = ["Connect", "Database", "open_read_only", "require_unused"]
+__all__ = ["Connect", "Database", "find_write_failure", "open_read_only", "require_unused"]
 
 _READ_TIMEOUT_S = 5.0
+_DISK_FAILURES = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR_WRITE,
+    sqlite3.SQLITE_IOERR_FSYNC,
+    sqlite3.SQLITE_IOERR_SHMSIZE,  # readers share a file beside the database
+)
 
 Connect = Callable[..., sqlite3.Connection]
 
@@ -45,8 +51,9 @@ class Database:
         except sqlite3.DatabaseError as error:
             raise self._unusable(error) from error
 
-    def _unusable(self, error: Exception) -> BadBytes:
-        return BadBytes(f"{self.what} {self.path} can not be used ({error}); {self.remedy}")
+    def _unusable(self, error: Exception) -> DealError:
+        damaged = BadBytes(f"{self.what} {self.path} cannot be used ({error}); {self.remedy}")
+        return find_write_failure(self.path, error) or damaged
 
     def _open(self) -> None:
         for pragma in ("secure_delete = ON", "journal_mode = WAL", "synchronous = FULL"):
@@ -95,11 +102,13 @@ class Database:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
-        except BaseException:
+            self._db.execute("COMMIT")
+        except BaseException as error:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
+            if failure := find_write_failure(self.path, error):
+                raise failure from error
             raise
-        self._db.execute("COMMIT")
 
     def checkpoint(self) -> None:
         """Empty the log: what was deleted is in no file any more."""
@@ -118,7 +127,9 @@ class Database:
         try:
             with closing(open_read_only(path)) as db:
                 return db.execute(query, (cls.own_table,)).fetchone() is not None
-        except sqlite3.DatabaseError:
+        except sqlite3.DatabaseError as error:
+            if failure := find_write_failure(path, error):
+                raise failure from error
             return False
 
     # -- copies ---------------------------------------------------------------------------------
@@ -139,7 +150,7 @@ class Database:
             synchronize(target.parent)
         except (OSError, sqlite3.Error) as error:
             part.unlink(missing_ok=True)
-            raise BadInput(f"{target} can not be written: {error}") from error
+            raise _refused_copy(target, error) from error
 
     def content(self) -> bytes:
         """Return everything as the bytes of a file."""
@@ -152,6 +163,19 @@ class Database:
             self._open()
         except sqlite3.DatabaseError as error:
             raise self._unusable(error) from error
+
+
+def find_write_failure(path: str | Path, error: BaseException) -> WriteFailed | None:
+    """Return the error to raise if the disk of a database is full or fails; None otherwise."""
+    if getattr(error, "sqlite_errorcode", None) not in _DISK_FAILURES:
+        return None
+    return WriteFailed(f"{path} cannot be written: {error}; free disk space, then try again")
+
+
+def _refused_copy(target: Path, error: OSError | sqlite3.Error) -> DealError:
+    if isinstance(error, OSError):
+        return refused_write(target, error)
+    return find_write_failure(target, error) or BadInput(f"{target} cannot be written: {error}")
 
 
 def open_read_only(path: Path) -> sqlite3.Connection:

@@ -8,6 +8,7 @@ DealError
 │   ├── Impossible                     statistics that no examples can have
 │   └── BadBytes                       truncated, hostile or damaged bytes
 ├── NotLearned (also a ValueError)     forgetting, or predicting from, what was never learned
+├── WriteFailed                        the disk is full or fails; the old file is still there
 └── DatasetMissing                     a dataset is neither here nor to be had
 """
 
@@ -23,6 +24,7 @@ __all__ = [
     "NotLearned",
     "OutOfBounds",
     "UnknownName",
+    "WriteFailed",
     "unknown_name",
 ]
 
@@ -57,6 +59,10 @@ class BadBytes(BadInput):
 
 class NotLearned(DealError, ValueError):
     """Something is asked of examples that were never learned."""
+
+
+class WriteFailed(DealError):
+    """A file cannot be written because the disk is full or fails; the old file is still there."""
 
 
 class DatasetMissing(DealError):

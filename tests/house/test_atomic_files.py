@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.atomic_files import replace_file
-from dealfl.errors import BadInput, DealError
+from dealfl.errors import BadInput, WriteFailed
 
 
 def test_text_bytes_and_parts_are_written_alike(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_content_that_breaks_off_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_where_nothing_can_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"none/file can not be written: No such file"):
+    with pytest.raises(BadInput, match=r"none/file cannot be written: No such file"):
         replace_file(tmp_path / "none" / "file", b"")
 
 
@@ -55,7 +55,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(DealError, match=r"page\.html can not be written: No space left"):
+    with pytest.raises(WriteFailed, match=r"page\.html cannot be written: No space left"):
         replace_file(path, "new")
     assert [one.name for one in tmp_path.iterdir()] == ["page.html"]
     assert path.read_bytes() == b"old"

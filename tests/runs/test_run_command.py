@@ -113,6 +113,17 @@ def test_a_set_value_is_in_the_job_that_is_kept(job: Path) -> None:
     assert "rounds = 3" in Path("runs/tiny/job.toml").read_text(encoding="utf-8")
 
 
+def test_a_new_folder_of_runs_is_ignored_by_git(job: Path) -> None:
+    assert main(["run", str(job), "--alone", "--set", "job.rounds=1"]) == 0
+    ignored = Path("runs/.gitignore")
+    assert ignored.read_text().splitlines()[-1] == "*"
+    ignored.unlink()
+    assert main(["run", str(job), "--alone", "--set", "job.rounds=1"]) == 0
+    assert not ignored.exists(), "only a new folder is"
+    assert main(["run", str(job), "--alone", "--set", "job.rounds=1", "--out", "mine/a"]) == 0
+    assert not Path("mine/.gitignore").exists()
+
+
 def test_a_job_goes_on_from_a_model(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(job), "--alone"]) == 0
     assert main(["model", "export", "runs/tiny", "--out", "tiny.deal"]) == 0
@@ -133,7 +144,7 @@ def test_a_job_goes_on_from_a_model(job: Path, capsys: pytest.CaptureFixture[str
         (["job.toml", "--set", "job.ronds=3"], "did you mean 'rounds'"),
         (["job.toml", "--set", "job.name='a/b'"], "a folder can not be called so"),
         (["job.toml", "--from", "nothing.deal"], "nothing.deal"),
-        (["job.toml", "--out", "job.toml/x"], "can not be written"),
+        (["job.toml", "--out", "job.toml/x"], "cannot be written"),
     ],
 )
 def test_what_can_not_be_done_is_told_with_exit_code_2(

@@ -176,7 +176,7 @@ def test_what_is_no_ledger_is_told(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there is no file"):
         RunFolder.at(tmp_path / "nothing.db")
     (tmp_path / "ledger.db").write_bytes(b"SQLite format 3\x00 and then nonsense" * 100)
-    with pytest.raises(BadBytes, match="can not be read"):
+    with pytest.raises(BadBytes, match="cannot be read"):
         read_status(RunFolder.at(tmp_path))
     other = sqlite3.connect(tmp_path / "other.db")
     other.execute("CREATE TABLE workers (name)")

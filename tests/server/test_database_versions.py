@@ -81,7 +81,7 @@ def test_a_backup_is_a_sound_copy_of_the_moment(tmp_path: Path) -> None:
     assert copy.setting("colour", "") == "green"
     with pytest.raises(BadInput, match="exists already"):
         journal.backup(tmp_path / "copy.db")
-    with pytest.raises(BadInput, match="can not be written"):
+    with pytest.raises(BadInput, match="cannot be written"):
         journal.backup(tmp_path / "nowhere" / "copy.db")
     assert sorted(file.name for file in tmp_path.glob("*.part")) == []
 
@@ -95,5 +95,5 @@ def test_content_in_memory_can_be_taken_out_and_put_back() -> None:
     other.replace_content(content)
     assert other.setting("colour", "") == "green"
     assert other.id == journal.id
-    with pytest.raises(ValueError, match="can not be used"):
+    with pytest.raises(ValueError, match="cannot be used"):
         other.replace_content(b"nonsense" * 1000)

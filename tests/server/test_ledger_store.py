@@ -95,7 +95,7 @@ def test_a_damaged_ledger_is_refused(tmp_path: Path, damage: str) -> None:
     start, stop = (4096, len(content)) if damage == "page" else (0, 100)
     content[start:stop] = b"\xa5" * (stop - start)
     path.write_bytes(content)
-    with pytest.raises(BadBytes, match="can not be used"):
+    with pytest.raises(BadBytes, match="cannot be used"):
         Ledger(path)
 
 

@@ -128,12 +128,12 @@ def test_a_damaged_journal_is_refused(tmp_path: Path, damage: str) -> None:
     ]
     content[start:stop] = b"\xa5" * (stop - start)
     path.write_bytes(content)
-    with pytest.raises(BadBytes, match="can not be used"):
+    with pytest.raises(BadBytes, match="cannot be used"):
         Journal(path)
 
 
 def test_a_journal_that_can_not_be_made_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(BadBytes, match="can not be used"):
+    with pytest.raises(BadBytes, match="cannot be used"):
         Journal(tmp_path / "no such directory" / "j.db")
 
 

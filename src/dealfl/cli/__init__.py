@@ -1,11 +1,14 @@
 """The command `dealfl`: each command parses, calls and prints; everything else is elsewhere."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from dealfl import __version__
+from dealfl.atomic_files import is_disk_failure
 from dealfl.cli import (
     backup,
     datasets,
@@ -61,7 +64,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run one command; return 0, 1 if it failed, 2 if it could not be understood."""
     arguments = parser().parse_args(words)
     try:
-        return int(arguments.run(arguments))
+        code = int(arguments.run(arguments))
+        sys.stdout.flush()
     except DealError as error:
         print(f"dealfl: {error}", file=sys.stderr)
         return 2 if isinstance(error, BadInput) else 1
@@ -69,5 +73,19 @@ def main(words: Sequence[str] | None = None) -> int:
         print("dealfl: interrupted; nothing was left half done", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has gone: nothing more can be said
+        sys.stderr.close()  # the reader of the output is gone: nothing more can be said
         return 1
+    except OSError as error:
+        if not is_disk_failure(error):
+            raise
+        what = error.filename2 or error.filename or "the output"
+        _drop_output()
+        print(f"dealfl: {what} cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return code
+
+
+def _drop_output() -> None:
+    """Write what is left in the buffer to nowhere: flushing it at the exit would fail again."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

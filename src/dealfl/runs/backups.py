@@ -170,11 +170,11 @@ def _require_replaceable(target: Path, force: bool) -> None:
 def _copy_checked(path: Path, draft: Path, name: str) -> Copied:
     kind = _find_kind(path)
     _delete(draft)
-    shutil.copy(path, draft)
     try:
+        shutil.copy(path, draft)
         with closing(_KINDS[kind](draft)) as database:  # sound, and of no newer version
             version = database.version
-    except (BadInput, KeyError):
+    except BaseException:
         _delete(draft)
         raise
     return Copied(name, kind, version, draft.stat().st_size)

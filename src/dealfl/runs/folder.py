@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from dealfl.atomic_files import replace_file
-from dealfl.errors import BadBytes, BadInput
+from dealfl.atomic_files import is_disk_failure, refused_write, replace_file
+from dealfl.errors import BadBytes, BadInput, DealError
 from dealfl.jobs import Document
 from dealfl.simulate import Outcome, RunState, read_state, write_state
 
@@ -71,15 +71,27 @@ class RunFolder:
     def prepare(self, job_text: str) -> None:
         """Remove the files of an earlier run, and write the job as it is run."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self._make()
             for name in _RESULTS:
                 (self.path / name).unlink(missing_ok=True)
             self.discard_state()
             self.write(JOB, job_text.encode())
         except OSError as error:
-            raise BadInput(
-                f"{self.path} can not be written ({error.strerror}); give another with --out"
-            ) from error
+            raise self._refused(error) from error
+
+    def _make(self) -> None:
+        """Make the folder; a new runs/ is ignored by git, as it may hold people's data."""
+        fresh = self.path.parent == Path(RUNS) and not self.path.parent.exists()
+        self.path.mkdir(parents=True, exist_ok=True)
+        if fresh:
+            (self.path.parent / ".gitignore").write_text("# made by dealfl\n*\n")
+
+    def _refused(self, error: OSError) -> DealError:
+        if is_disk_failure(error):
+            return refused_write(self.path, error)
+        return BadInput(
+            f"{self.path} cannot be written ({error.strerror}); give another folder with --out"
+        )
 
     def discard_state(self) -> None:
         """Remove what a run could resume from, and files that a kill left half written."""

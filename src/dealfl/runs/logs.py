@@ -14,11 +14,13 @@ import json
 import logging
 import math
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
+from dealfl.atomic_files import is_disk_failure
 from dealfl.errors import BadInput
 
 __all__ = ["LOG", "JsonLines", "configure_logs", "log"]
@@ -131,6 +133,21 @@ def _handler(path: Path | None, largest_bytes: int, kept: int) -> logging.Handle
     if path is None:
         return logging.StreamHandler(sys.stderr)
     try:
-        return RotatingFileHandler(path, maxBytes=largest_bytes, backupCount=kept, encoding="utf-8")
+        return _LogFile(path, maxBytes=largest_bytes, backupCount=kept, encoding="utf-8")
     except OSError as error:
-        raise BadInput(f"{path} can not be written: {error.strerror}; name another file") from error
+        raise BadInput(f"{path} cannot be written: {error.strerror}; name another file") from error
+
+
+class _LogFile(RotatingFileHandler):
+    """A log file that says nothing when the disk is full: the next result that is saved does."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Drop the record if the disk is full."""
+        error = sys.exception()
+        if not isinstance(error, OSError) or not is_disk_failure(error):
+            super().handleError(record)
+
+    def close(self) -> None:
+        """Close the file, also if its last records cannot be written."""
+        with suppress(OSError):
+            super().close()

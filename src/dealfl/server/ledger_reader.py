@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from dealfl.database import open_read_only
+from dealfl.database import find_write_failure, open_read_only
 from dealfl.erasure import Answer, Request
 from dealfl.errors import BadBytes, BadInput
 from dealfl.server.tables import MIGRATIONS, WorkerRow, worker_row
@@ -130,9 +130,10 @@ class LedgerReader:
                 reader._require_known()
                 yield reader
         except sqlite3.DatabaseError as error:
-            raise BadBytes(
-                f"ledger {path} can not be read ({error}); if it is damaged, restore a backup"
-            ) from error
+            damaged = BadBytes(
+                f"ledger {path} cannot be read ({error}); if it is damaged, restore a backup"
+            )
+            raise find_write_failure(path, error) or damaged from error
 
     def _require_known(self) -> None:
         names = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master")}

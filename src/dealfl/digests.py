@@ -1,8 +1,8 @@
-"""Digests of statistics: equal exactly when the statistics are, however they are stored.
+"""Digests of statistics: equal if and only if the statistics are, independent of their storage.
 
-An array is cut into blocks of 4,096 indices. A block's hash covers its non-zeros, as offset and
-128-bit signed value, so it depends neither on dense or sparse storage nor on the width of the
-integers; an empty block has no hash at all. Only blocks that were touched are hashed again.
+An array is divided into blocks of 4,096 indices. The hash of a block covers its non-zeros, as
+offset and 128-bit signed value. It does not depend on dense or sparse storage or on the width of
+the integers. An empty block has no hash. Only blocks that changed are hashed again.
 """
 
 import hashlib
@@ -22,6 +22,18 @@ _RECORD_BYTES = 2 + WORD_BYTES
 def block_hashes(entries: Entries) -> dict[int, bytes]:
     """Return the hash of each block that holds an entry.
 
+    Parameters
+    ----------
+    entries : Entries
+        The non-zero values of an array.
+
+    Returns
+    -------
+    dict of int to bytes
+        SHA-256 by block number.
+
+    Examples
+    --------
     >>> sorted(block_hashes(Entries.of({1: 7, 5000: 8})))
     [0, 1]
     """
@@ -48,7 +60,18 @@ def _records(entries: Entries) -> NDArray[np.uint8]:
 
 
 def array_digest(hashes: Mapping[int, bytes]) -> bytes:
-    """Return the digest of an array from the hashes of its blocks."""
+    """Return the digest of an array from the hashes of its blocks.
+
+    Parameters
+    ----------
+    hashes : mapping of int to bytes
+        Result of `block_hashes`.
+
+    Returns
+    -------
+    bytes
+        SHA-256 of the block numbers and hashes, in ascending order.
+    """
     whole = hashlib.sha256()
     for block in sorted(hashes):
         whole.update(block.to_bytes(8, "little"))
@@ -57,7 +80,20 @@ def array_digest(hashes: Mapping[int, bytes]) -> bytes:
 
 
 def whole_digest(settings: bytes, arrays: Iterable[tuple[str, bytes]]) -> str:
-    """Return the digest of statistics from their settings and the digests of their arrays."""
+    """Return the digest of statistics from their schema and the digests of their arrays.
+
+    Parameters
+    ----------
+    settings : bytes
+        Canonical bytes of the schema.
+    arrays : iterable of (str, bytes)
+        Name and digest of each array, in any order.
+
+    Returns
+    -------
+    str
+        SHA-256 as 64 hexadecimal digits.
+    """
     whole = hashlib.sha256(b"dealfl statistics 1\0")
     whole.update(hashlib.sha256(settings).digest())
     for name, digest in sorted(arrays):

@@ -1,11 +1,11 @@
-"""Statistics as bytes: one way to write them, and a reader that trusts nothing.
+"""Statistics as bytes: one canonical form, and a reader for untrusted input.
 
     "DEALSTAT", version u16, header length u32, header (the schema as canonical JSON),
     then for each array of the schema: count u64, layout u8, gap width u8, value width u8, body.
 
-Layout 0 lists the gaps between the indices of non-zeros, then their values; layout 1 lists every
-value; the smaller one is taken. Numbers are little-endian with as few bytes as the largest needs.
-Sizes are compared with the limits before anything is allocated.
+Layout 0 lists the gaps between the indices of non-zeros, then their values. Layout 1 lists every
+value. The writer chooses the smaller one. Numbers are little-endian and use the fewest bytes that
+hold the largest one. Sizes are checked against the limits before memory is allocated.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from dealfl.schema import ArraySpec, Schema
 
 __all__ = ["MAX_BYTES", "decode", "encode"]
 
-MAX_BYTES = 1 << 28  # of memory for decoded arrays, unless the caller knows better
+MAX_BYTES = 1 << 28  # memory of decoded arrays; callers can set another limit
 MAX_HEADER_BYTES = 1 << 22
-_SMALL_HEADER_BYTES = 1 << 16  # read however little max_bytes allows
+_SMALL_HEADER_BYTES = 1 << 16  # a header of this size is always read
 MAX_ARRAYS = 64
 MAX_SIZE = 1 << 62  # indices and their gaps stay well inside 64 bits
 
@@ -40,7 +40,20 @@ Bytes2D = NDArray[np.uint8]
 
 
 def encode(schema: Schema, arrays: Mapping[str, Entries]) -> bytes:
-    """Return the canonical bytes of arrays that fit `schema`."""
+    """Return the canonical bytes of statistics.
+
+    Parameters
+    ----------
+    schema : Schema
+        Schema of the statistics.
+    arrays : mapping of str to Entries
+        The non-zero values of each array of the schema.
+
+    Returns
+    -------
+    bytes
+        Equal statistics give equal bytes.
+    """
     header = schema.canonical()
     parts = [_PREFIX.pack(_MAGIC, _VERSION, len(header)), header]
     parts += [_encode_array(spec, arrays[spec.name]) for spec in schema.arrays]
@@ -64,7 +77,7 @@ def _encode_array(spec: ArraySpec, entries: Entries) -> bytes:
 
 
 def _value_width(values: Integers, words: Bytes2D) -> int:
-    """Return how many bytes the longest value takes, its sign included."""
+    """Return the number of bytes of the longest value, including its sign."""
     if not len(words):
         return 1
     if values.high is None:
@@ -78,7 +91,7 @@ def _value_width(values: Integers, words: Bytes2D) -> int:
 
 @dataclass(slots=True)
 class _Reader:
-    """A cursor over bytes that can not be made to read past their end."""
+    """A cursor over bytes that never reads past their end."""
 
     data: memoryview
     position: int = 0
@@ -86,7 +99,7 @@ class _Reader:
     def take(self, count: int, what: str) -> memoryview:
         left = len(self.data) - self.position
         if count > left:
-            raise BadBytes(f"statistics are cut short: {what} needs {count} bytes, {left} are left")
+            raise BadBytes(f"statistics are truncated: {what} needs {count} bytes, {left} are left")
         self.position += count
         return self.data[self.position - count : self.position]
 
@@ -96,7 +109,27 @@ class _Reader:
 
 
 def decode(data: bytes, max_bytes: int) -> tuple[Schema, dict[str, Entries]]:
-    """Return what `encode` wrote, or raise `BadBytes`; decoded arrays take at most `max_bytes`."""
+    """Read statistics that `encode` wrote.
+
+    Parameters
+    ----------
+    data : bytes
+        Canonical bytes, possibly from an untrusted sender.
+    max_bytes : int
+        Memory limit of the decoded arrays, in bytes.
+
+    Returns
+    -------
+    schema : Schema
+        Schema of the statistics.
+    arrays : dict of str to Entries
+        The non-zero values of each array.
+
+    Raises
+    ------
+    BadBytes
+        The bytes are truncated, damaged, not canonical, or need more than `max_bytes`.
+    """
     reader = _Reader(memoryview(data))
     schema = _decode_schema(reader, max_bytes)
     arrays: dict[str, Entries] = {}
@@ -105,25 +138,28 @@ def decode(data: bytes, max_bytes: int) -> tuple[Schema, dict[str, Entries]]:
         arrays[spec.name] = _decode_array(reader, spec, left)
         left -= arrays[spec.name].nbytes
     if reader.position != len(data):
-        raise BadBytes(f"{len(data) - reader.position} bytes too many after the statistics")
+        raise BadBytes(f"{len(data) - reader.position} extra bytes follow the statistics")
     if encode(schema, arrays) != data:
-        raise BadBytes("statistics are not written in their canonical form")
+        raise BadBytes("statistics are not in canonical form")
     return schema, arrays
 
 
 def _decode_schema(reader: _Reader, max_bytes: int) -> Schema:
     magic, version, length = _PREFIX.unpack(reader.take(_PREFIX.size, "the prefix"))
     if magic != _MAGIC:
-        raise BadBytes(f"not statistics: they begin with {bytes(magic)!r}, not {_MAGIC!r}")
+        raise BadBytes(f"not statistics: the bytes start with {bytes(magic)!r}, not {_MAGIC!r}")
     if version != _VERSION:
-        raise BadBytes(f"statistics of format {version}; this version reads format {_VERSION}")
+        raise BadBytes(
+            f"statistics have format {version}; this dealfl reads format {_VERSION}: "
+            "use the same version of dealfl on both sides"
+        )
     most = min(MAX_HEADER_BYTES, max(max_bytes, _SMALL_HEADER_BYTES))
     if length > most:
-        raise BadBytes(f"a header of {length} bytes; at most {most} are read")
+        raise BadBytes(f"the header of the statistics has {length} bytes; the limit is {most}")
     try:
         schema = msgspec.json.decode(reader.take(length, "the header"), type=Schema)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadBytes(f"the header of the statistics can not be read: {error}") from None
+        raise BadBytes(f"the header of the statistics cannot be read: {error}") from None
     _require_sane(schema)
     return schema
 
@@ -131,22 +167,30 @@ def _decode_schema(reader: _Reader, max_bytes: int) -> Schema:
 def _require_sane(schema: Schema) -> None:
     names = [spec.name for spec in schema.arrays]
     if len(names) > MAX_ARRAYS or len(set(names)) != len(names):
-        raise BadBytes(f"{len(names)} arrays; up to {MAX_ARRAYS} of different names are read")
+        raise BadBytes(
+            f"statistics have {len(names)} arrays; the limit is {MAX_ARRAYS} with distinct names"
+        )
     for spec in schema.arrays:
         if not 0 <= spec.size <= MAX_SIZE or spec.bits not in (32, 64, 96):
-            raise BadBytes(f"array {spec.name!r} of {spec.size} integers of {spec.bits} bits")
+            raise BadBytes(
+                f"array {spec.name!r} has {spec.size} integers of {spec.bits} bits; the limit is "
+                f"{MAX_SIZE} integers of 32, 64 or 96 bits"
+            )
 
 
 def _decode_array(reader: _Reader, spec: ArraySpec, max_bytes: int) -> Entries:
     count, layout, gap_width, width = _ARRAY.unpack(reader.take(_ARRAY.size, spec.name))
     if not (1 <= gap_width <= 8 and 1 <= width <= spec.bits // 8 and layout in (_SPARSE, _DENSE)):
-        raise BadBytes(f"array {spec.name!r}: layout {layout}, widths {gap_width} and {width}")
+        raise BadBytes(
+            f"array {spec.name!r} has layout {layout} and widths {gap_width} and {width}; "
+            "the bytes are damaged"
+        )
     stored = count if layout == _SPARSE else spec.size
     value_bytes = 16 if spec.wide else 8
     if count > spec.size or stored * (8 + value_bytes) > max_bytes:
         raise BadBytes(
-            f"array {spec.name!r} of {count} values in {spec.size}; at most {max_bytes} bytes "
-            "may be allocated: raise max_bytes to allow more"
+            f"array {spec.name!r} has {count} values in {spec.size} cells; the memory limit is "
+            f"{max_bytes} bytes: raise max_bytes to allow more"
         )
     if layout == _DENSE:
         values = _decode_values(reader.matrix(spec.size, width, spec.name), spec)
@@ -154,7 +198,7 @@ def _decode_array(reader: _Reader, spec: ArraySpec, max_bytes: int) -> Entries:
     indices = _decode_indices(reader.matrix(count, gap_width, spec.name), spec)
     values = _decode_values(reader.matrix(count, width, spec.name), spec)
     if len(values.nonzero()) != count:
-        raise BadBytes(f"array {spec.name!r}: a zero is stored; only other values are")
+        raise BadBytes(f"array {spec.name!r} stores a zero; only non-zero values are allowed")
     return Entries(indices, values)
 
 
@@ -165,7 +209,7 @@ def _decode_indices(gap_bytes: Bytes2D, spec: ArraySpec) -> NDArray[np.int64]:
     indices = np.cumsum(gaps + np.uint64(1)) - np.uint64(1)
     wrapped = np.any(gaps >= MAX_SIZE) or np.any(indices[1:] <= indices[:-1])
     if wrapped or np.any(indices >= spec.size):
-        raise BadBytes(f"array {spec.name!r}: an index beyond its {spec.size} integers")
+        raise BadBytes(f"array {spec.name!r} has an index outside its {spec.size} integers")
     return indices.astype(np.int64)
 
 

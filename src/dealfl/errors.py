@@ -1,15 +1,15 @@
-"""Every error this package raises on purpose.
+"""All errors that dealfl raises on purpose.
 
 DealError
-├── BadInput (also a ValueError)       what was passed in can not be used; nothing was changed
-│   ├── OutOfBounds                    a value outside the bounds declared for it
-│   ├── UnknownName                    no learner, dataset, feature map … of that name
-│   ├── Incompatible                   statistics of other settings than the model's
-│   ├── Impossible                     statistics that no examples can have
-│   └── BadBytes                       truncated, hostile or damaged bytes
-├── NotLearned (also a ValueError)     forgetting, or predicting from, what was never learned
+├── BadInput (also a ValueError)       an argument cannot be used; nothing was changed
+│   ├── OutOfBounds                    a value is outside its declared bounds
+│   ├── UnknownName                    no learner, dataset, feature map … has this name
+│   ├── Incompatible                   statistics and model have different settings
+│   ├── Impossible                     no set of examples has these statistics
+│   └── BadBytes                       bytes are truncated, damaged or hostile
+├── NotLearned (also a ValueError)     the examples or the model were never learned
 ├── WriteFailed                        the disk is full or fails; the old file is still there
-└── DatasetMissing                     a dataset is neither here nor to be had
+└── DatasetMissing                     a dataset is not available and cannot be downloaded
 """
 
 from collections.abc import Iterable
@@ -30,35 +30,35 @@ __all__ = [
 
 
 class DealError(Exception):
-    """Any error of this package that a caller may want to handle."""
+    """Base class of all errors that a caller may want to handle."""
 
 
 class BadInput(DealError, ValueError):
-    """What was passed in can not be used; nothing was changed."""
+    """An argument cannot be used; nothing was changed."""
 
 
 class OutOfBounds(BadInput):
-    """A value outside the bounds declared for it."""
+    """A value is outside its declared bounds."""
 
 
 class UnknownName(BadInput):
-    """A name that nothing is registered under."""
+    """Nothing is registered under a name."""
 
 
 class Incompatible(BadInput):
-    """Statistics that were made with other settings than the model's."""
+    """Statistics and model have different settings."""
 
 
 class Impossible(BadInput):
-    """Statistics that no set of examples can have."""
+    """No set of examples has these statistics."""
 
 
 class BadBytes(BadInput):
-    """Bytes that are truncated, hostile or damaged."""
+    """Bytes are truncated, damaged or hostile."""
 
 
 class NotLearned(DealError, ValueError):
-    """Something is asked of examples that were never learned."""
+    """The examples to forget, or the model to predict with, were never learned."""
 
 
 class WriteFailed(DealError):
@@ -66,12 +66,28 @@ class WriteFailed(DealError):
 
 
 class DatasetMissing(DealError):
-    """A dataset is neither in the cache, nor in DEALFL_DATA, nor to be downloaded."""
+    """A dataset is not in the cache or in DEALFL_DATA and cannot be downloaded."""
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownName:
-    """Return the error for a name that is not among `known`.
+    """Create the error for an unknown name.
 
+    Parameters
+    ----------
+    kind : str
+        Kind of the named thing, for example "dataset".
+    name : object
+        The unknown name.
+    known : iterable of str
+        All known names.
+
+    Returns
+    -------
+    UnknownName
+        The error, which lists the known names.
+
+    Examples
+    --------
     >>> raise unknown_name("dataset", "mnist", ["digits", "covtype"])
     Traceback (most recent call last):
     dealfl.errors.UnknownName: no dataset called 'mnist'; known: covtype, digits

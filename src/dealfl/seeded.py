@@ -1,7 +1,7 @@
-"""The same integers for the same seed, on every machine and in every version of numpy.
+"""Random integers that depend only on the seed, not on the machine or the version of numpy.
 
-Hyperplanes, filters and weights that are settings of a job must never change: forgetting would
-look in the wrong bucket. numpy's distributions may change between versions, a hash does not.
+Hyperplanes, filters and weights are settings of a job and must never change: forgetting would
+look in the wrong bucket. The distributions of numpy can change between versions; a hash cannot.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 __all__ = ["round_keys", "seeded_bytes", "seeded_sums", "uniforms", "words"]
 
-# of SplitMix64
+# constants of SplitMix64
 _GOLDEN = 0x9E3779B97F4A7C15
 _FIRST = 0xBF58476D1CE4E5B9
 _SECOND = 0x94D049BB133111EB
@@ -19,8 +19,24 @@ _MASK = (1 << 64) - 1
 
 
 def seeded_bytes(seed: int, purpose: str, count: int) -> NDArray[np.uint8]:
-    """Return `count` uniform bytes that depend on `seed` and `purpose` alone.
+    """Return uniform bytes that depend only on the seed and the purpose.
 
+    Parameters
+    ----------
+    seed : int
+        Seed of the job.
+    purpose : str
+        Name of the stream; different purposes have independent bytes.
+    count : int
+        Number of bytes.
+
+    Returns
+    -------
+    ndarray of uint8
+        The bytes.
+
+    Examples
+    --------
     >>> seeded_bytes(0, "example", 4).tolist()
     [185, 118, 197, 63]
     """
@@ -29,8 +45,24 @@ def seeded_bytes(seed: int, purpose: str, count: int) -> NDArray[np.uint8]:
 
 
 def seeded_sums(seed: int, purpose: str, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return symmetric, nearly normal integers in [-510, 510]: sums of four uniform ones.
+    """Return symmetric, nearly normal integers in [-510, 510]: sums of four uniform bytes.
 
+    Parameters
+    ----------
+    seed : int
+        Seed of the job.
+    purpose : str
+        Name of the stream; different purposes have independent numbers.
+    shape : tuple of int
+        Shape of the result.
+
+    Returns
+    -------
+    ndarray of int64
+        The integers.
+
+    Examples
+    --------
     >>> seeded_sums(0, "example", (3,)).tolist()
     [53, -98, 124]
     """
@@ -39,7 +71,7 @@ def seeded_sums(seed: int, purpose: str, shape: tuple[int, ...]) -> NDArray[np.i
     return sums
 
 
-# Random numbers by their place: any (seed, round, arm) has its own, whoever asks in what order.
+# Random numbers by position: each (seed, round, arm) has its own, in whatever order they are used.
 # A round has two independent keys of 64 bits, so that no round is a shifted copy of another: the
 # first enters before the first multiplication of SplitMix64's mixer, the second between the two.
 
@@ -51,8 +83,24 @@ def _mixed(word: int) -> int:
 
 
 def round_keys(seed: int, round_number: int, purpose: int = 0) -> tuple[int, int]:
-    """Return the two keys of a round; each purpose has numbers of its own.
+    """Return the two keys of the random numbers of a round.
 
+    Parameters
+    ----------
+    seed : int
+        Seed of the run.
+    round_number : int
+        Number of the round.
+    purpose : int, default 0
+        Number of the stream; different purposes have independent keys.
+
+    Returns
+    -------
+    tuple of (int, int)
+        Two keys of 64 bits, for `words` and `uniforms`.
+
+    Examples
+    --------
     >>> round_keys(0, 1) == round_keys(0, 1), round_keys(0, 1) == round_keys(1, 0)
     (True, False)
     """
@@ -63,7 +111,25 @@ def round_keys(seed: int, round_number: int, purpose: int = 0) -> tuple[int, int
 
 
 def words(keys: tuple[int, int], arms: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return 64 random bits for each arm."""
+    """Return 64 random bits for each arm.
+
+    Parameters
+    ----------
+    keys : tuple of (int, int)
+        Result of `round_keys`.
+    arms : ndarray of uint64
+        Numbers of the arms.
+
+    Returns
+    -------
+    ndarray of uint64
+        One word per arm; it does not depend on the other arms.
+
+    References
+    ----------
+    .. [1] G. L. Steele Jr., D. Lea, C. H. Flood: Fast splittable pseudorandom number generators.
+       OOPSLA 2014.
+    """
     word = arms * np.uint64(_GOLDEN)
     word ^= np.uint64(keys[0])
     word ^= word >> np.uint64(30)
@@ -76,8 +142,22 @@ def words(keys: tuple[int, int], arms: NDArray[np.uint64]) -> NDArray[np.uint64]
 
 
 def uniforms(keys: tuple[int, int], arms: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Return a number in (0, 1) for each arm.
+    """Return a uniform random number in (0, 1) for each arm.
 
+    Parameters
+    ----------
+    keys : tuple of (int, int)
+        Result of `round_keys`.
+    arms : ndarray of uint64
+        Numbers of the arms.
+
+    Returns
+    -------
+    ndarray of float64
+        One number per arm; it does not depend on the other arms.
+
+    Examples
+    --------
     >>> uniforms(round_keys(7, 1), np.arange(3, dtype=np.uint64)).round(3).tolist()
     [0.515, 0.769, 0.723]
     """

@@ -1,8 +1,8 @@
-"""Statistics: the integers that a model is a function of. They form a group.
+"""Statistics: the integers that determine a model. They form a group.
 
-a + b        what both have learned
-a - b, -a    what is left after forgetting
-a == b       the same, bit for bit
+a + b        the statistics of both sets of examples
+a - b, -a    the statistics after forgetting
+a == b       equal bit for bit
 """
 
 from __future__ import annotations
@@ -22,10 +22,19 @@ __all__ = ["ArraySpec", "Schema", "Statistics"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statistics:
-    """Named arrays of integers of one learner: all that is ever sent or stored.
+    """Named arrays of integers of one learner: the only data that is sent or stored.
 
-    Only non-zeros are held, by ascending index, so that nothing remains of what was forgotten.
+    Only non-zero values are held, by ascending index, so no trace of forgotten data remains.
 
+    Parameters
+    ----------
+    schema : Schema
+        Learner, settings and arrays.
+    arrays : mapping of str to Entries
+        The non-zero values of each array of the schema.
+
+    Examples
+    --------
     >>> schema = Schema("counter", {}, (ArraySpec("counts", 1000),))
     >>> one = Statistics(schema, {"counts": Entries.of({7: 1})})
     >>> (one + one)["counts"].to_dict(), (one - one).is_zero
@@ -37,18 +46,53 @@ class Statistics:
 
     @classmethod
     def zero(cls, schema: Schema) -> Statistics:
-        """Return the statistics of nothing learned."""
+        """Return the statistics of no examples.
+
+        Parameters
+        ----------
+        schema : Schema
+            Schema of the statistics.
+
+        Returns
+        -------
+        Statistics
+            Statistics in which every value is 0.
+        """
         empty = np.empty(0, dtype=np.int64)
         arrays = {spec.name: Entries(empty, Integers.zeros(0, spec.wide)) for spec in schema.arrays}
         return cls(schema, arrays)
 
     @classmethod
     def from_bytes(cls, data: bytes, max_bytes: int = encoding.MAX_BYTES) -> Statistics:
-        """Read what `to_bytes` wrote; decoded arrays may take up to `max_bytes` of memory."""
+        """Read statistics that `to_bytes` wrote.
+
+        Parameters
+        ----------
+        data : bytes
+            Canonical bytes.
+        max_bytes : int, default 268435456
+            Memory limit of the decoded arrays, in bytes.
+
+        Returns
+        -------
+        Statistics
+            The decoded statistics.
+
+        Raises
+        ------
+        BadBytes
+            The bytes are truncated, damaged, not canonical, or need more than `max_bytes`.
+        """
         return cls(*encoding.decode(data, max_bytes))
 
     def to_bytes(self) -> bytes:
-        """Return canonical bytes: equal statistics give equal bytes."""
+        """Return canonical bytes: equal statistics give equal bytes.
+
+        Returns
+        -------
+        bytes
+            Schema and non-zero values; see `dealfl.encoding` for the format.
+        """
         return encoding.encode(self.schema, self.arrays)
 
     def __getitem__(self, name: str) -> Entries:
@@ -85,15 +129,21 @@ class Statistics:
 
     @property
     def is_zero(self) -> bool:
-        """Whether nothing is left."""
+        """Whether every value is 0."""
         return all(len(entries) == 0 for entries in self.arrays.values())
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory."""
+        """Size in memory, in bytes."""
         return sum(entries.nbytes for entries in self.arrays.values())
 
     def digest(self) -> str:
-        """Return a sha256 that is equal exactly when settings and values are."""
+        """Return a SHA-256 that is equal if and only if schema and values are equal.
+
+        Returns
+        -------
+        str
+            64 hexadecimal digits.
+        """
         digests = [(name, array_digest(block_hashes(self.arrays[name]))) for name in self.arrays]
         return whole_digest(self.schema.canonical(), digests)

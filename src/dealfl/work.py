@@ -1,7 +1,7 @@
-"""What a call costs: operations counted by a formula, and the cycles that they take.
+"""The cost of a call: operations, counted by a formula, and the CPU cycles they take.
 
 Operations are the same on every machine. Cycles are measured on one machine
-(`dealfl devices calibrate`); the declared factor of a phone carries them over.
+(`dealfl devices calibrate`) and converted by the declared factor of a phone.
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ __all__ = ["Cycles", "LearnerCycles", "Work"]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a call costs, from a formula over sizes: it is the same on every machine.
+    """The cost of a call, computed from sizes; it is the same on every machine.
 
-    `operations` are multiply-adds (or adds, where nothing is multiplied); `bytes` are those of the
-    input read and of the statistics read and written.
+    Parameters
+    ----------
+    operations : int
+        Multiply-adds, or additions where nothing is multiplied.
+    bytes : int
+        Bytes of input that are read, plus bytes of statistics that are read and written.
     """
 
     operations: int
@@ -28,8 +32,17 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """Cycles of one call: some for each operation, and some for the call itself.
+    """CPU cycles of one call: a part per operation and a part per call.
 
+    Parameters
+    ----------
+    per_operation : float
+        Cycles per operation.
+    per_call : float, default 0.0
+        Cycles of a call, independent of its operations.
+
+    Examples
+    --------
     >>> Cycles(per_operation=2.0, per_call=1000.0).of(500)
     2000.0
     """
@@ -38,8 +51,20 @@ class Cycles:
     per_call: float = 0.0
 
     def share_of_operations(self, operations: float) -> float:
-        """Return which part of the cycles is for operations; the rest is for the call.
+        """Return the fraction of the cycles that operations take; the rest is per-call overhead.
 
+        Parameters
+        ----------
+        operations : float
+            Operations of the call.
+
+        Returns
+        -------
+        float
+            A number in [0, 1].
+
+        Examples
+        --------
         >>> Cycles(per_operation=2.0, per_call=1000.0).share_of_operations(500)
         0.5
         """
@@ -47,18 +72,38 @@ class Cycles:
         return self.per_operation * operations / cycles if cycles else 0.0
 
     def of(self, operations: float) -> float:
-        """Return the cycles of a call with that many operations; none take none."""
+        """Return the cycles of a call.
+
+        Parameters
+        ----------
+        operations : float
+            Operations of the call.
+
+        Returns
+        -------
+        float
+            Cycles; 0 if there are no operations.
+        """
         return self.per_operation * operations + self.per_call if operations else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class LearnerCycles:
-    """What learning and forgetting take a model, and training a worker without one in memory.
+    """CPU cycles of learning, forgetting and training of one learner.
 
-    Forgetting has figures of its own: a model that answers predictions must also mend its indexes.
-    The figures of the built-in learners are medians of 31, measured on one core of an AMD EPYC at
-    the 2.60 GHz its kernel states, with freed memory kept. Median errors on sizes that were not
-    fitted are 1 to 11 %, but 24 % for forgetting histories, which is not affine.
+    Forgetting has its own figures because a model that serves predictions also updates its indexes.
+    The figures of the built-in learners are medians of 31 measurements on one core of an AMD EPYC
+    at 2.60 GHz, with freed memory kept. Median errors on sizes that were not fitted are 1 to 11 %,
+    except 24 % for forgetting histories, which is not affine.
+
+    Parameters
+    ----------
+    learn : Cycles
+        Cycles of `learn` on a model.
+    forget : Cycles
+        Cycles of `forget` on a model.
+    train : Cycles, optional
+        Cycles of computing statistics without a model; by default those of `learn`.
     """
 
     learn: Cycles
@@ -67,6 +112,6 @@ class LearnerCycles:
 
     @property
     def of_worker(self) -> LearnerCycles:
-        """What a worker takes: it computes what to take back just as what to add."""
+        """The cycles of a worker; statistics to add and to subtract cost the same."""
         train = self.train or self.learn
         return LearnerCycles(train, train, train)

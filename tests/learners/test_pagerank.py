@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dealfl import cells
 from dealfl.cells import Cells, SparseCells, in_memory
+from dealfl.cells import storage as storage_module
 from dealfl.errors import BadInput, NotLearned
 from dealfl.learners import PersonalizedPageRank, pagerank
 from dealfl.learners.histories import items_of, pair_number
@@ -138,7 +138,7 @@ def test_a_catalogue_too_large_for_a_table_gives_the_same_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plain = learned()
-    monkeypatch.setattr(cells, "DENSE_LIMIT", 10)
+    monkeypatch.setattr(storage_module, "DENSE_LIMIT", 10)
     monkeypatch.setattr(pagerank, "DENSE_LIMIT", 10)
     kinds: list[type] = []
 

@@ -108,9 +108,9 @@ def test_statistics_are_gone_on_from(any_run: Path, tmp_path: Path) -> None:
 
 def test_statistics_of_another_job_are_refused(digits_run: Path, houses_run: Path) -> None:
     other = NaiveBayes(64, range(10), feature_bound=64.0)
-    with pytest.raises(Incompatible, match="can not be gone on from: statistics made with feature"):
+    with pytest.raises(Incompatible, match="can not be gone on from: the statistics have feature"):
         read_statistics(digits_run, other)
-    with pytest.raises(Incompatible, match="statistics of a tikhonov do not fit a naive_bayes"):
+    with pytest.raises(Incompatible, match="learner tikhonov cannot be used by learner naive"):
         read_statistics(houses_run, other)
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealfl import cells as cells_module
 from dealfl.cells import Cells, DenseCells, SparseCells, State, Storage, in_memory
+from dealfl.cells import storage as cells_module
 from dealfl.digests import BLOCK
 from dealfl.errors import Incompatible, OutOfBounds
 from dealfl.integers import Integers
@@ -124,10 +124,10 @@ def test_states_of_any_storage_add_like_statistics(data: st.DataObject) -> None:
 
 
 REFUSED: list[tuple[dict[str, dict[int, int]], str]] = [
-    ({"few": {0: 1}}, "a count in 'few' does not fit 32 bits"),
-    ({"few": {1: -1}}, "a count in 'few' does not fit 32 bits"),
-    ({"few": {2: 2**31}}, "a count in 'few' does not fit 32 bits"),
-    ({"few": {0: 2**40}}, "a count in 'few' does not fit 32 bits"),
+    ({"few": {0: 1}}, "a count in array 'few' does not fit 32 bits"),
+    ({"few": {1: -1}}, "a count in array 'few' does not fit 32 bits"),
+    ({"few": {2: 2**31}}, "a count in array 'few' does not fit 32 bits"),
+    ({"few": {0: 2**40}}, "a count in array 'few' does not fit 32 bits"),
     ({"many": {7: 1}}, "does not fit its width"),
 ]
 
@@ -159,7 +159,7 @@ def test_counts_of_32_bits_reach_their_extremes_and_come_back() -> None:
 
 
 def test_statistics_of_another_schema_are_not_proposed() -> None:
-    with pytest.raises(Incompatible, match="do not fit a counter"):
+    with pytest.raises(Incompatible, match="cannot be used by learner counter"):
         State(NARROW, in_memory).propose(Statistics.zero(Schema("other", {}, NARROW.arrays)))
 
 

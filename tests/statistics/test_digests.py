@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealfl import cells
-from dealfl.cells import DenseCells, SparseCells, State, Storage
+from dealfl.cells import DenseCells, SparseCells, State, Storage, in_memory
+from dealfl.cells import state as cells_state
 from dealfl.digests import BLOCK, block_hashes
 from dealfl.integers import Entries
 from dealfl.statistics import ArraySpec, Schema, Statistics
@@ -46,7 +46,7 @@ def by_hand(statistics: Statistics) -> str:
     return hashlib.sha256(whole).hexdigest()
 
 
-def state_of(statistics: Statistics, storage: Storage = cells.in_memory) -> State:
+def state_of(statistics: Statistics, storage: Storage = in_memory) -> State:
     state = State(statistics.schema, storage)
     state.commit(state.propose(statistics))
     return state
@@ -190,7 +190,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         blocks.extend(np.unique(entries.indices // BLOCK).tolist())
         return hashes
 
-    monkeypatch.setattr(cells, "block_hashes", counted)
+    monkeypatch.setattr(cells_state, "block_hashes", counted)
     return blocks
 
 

@@ -123,21 +123,27 @@ COUNTS = (ArraySpec("counts", 9),)
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (Schema("sorter", {"bits": 8}, COUNTS), "statistics of a sorter do not fit a counter"),
+        (
+            Schema("sorter", {"bits": 8}, COUNTS),
+            "learner sorter cannot be used by learner counter",
+        ),
         (
             Schema("counter", {"bits": 9}, COUNTS),
-            "statistics made with bits = 9, but here it is 8; both must come from the same job",
+            "have bits = 9, but this model has bits = 8; both must come from the same job",
         ),
-        (Schema("counter", {}, COUNTS), "made with bits = not set, but here it is 8"),
+        (Schema("counter", {}, COUNTS), "have bits = not set, but this model has bits = 8"),
         (
             Schema("counter", {"bits": 8, "a": "x"}, COUNTS),
-            "made with a = 'x', but here it is not set",
+            "have a = 'x', but this model has a = not set",
         ),
         (
             Schema("counter", {"bits": 8, "z": [1]}, COUNTS),
-            "made with z = [1], but here it is not set",
+            "have z = [1], but this model has z = not set",
         ),
-        (Schema("counter", {"bits": 8}, (ArraySpec("other", 9),)), "with the arrays (ArraySpec("),
+        (
+            Schema("counter", {"bits": 8}, (ArraySpec("other", 9),)),
+            "have arrays (ArraySpec(",
+        ),
         (Schema("counter", {"bits": 8}, (ArraySpec("counts", 8),)), "size=8"),
         (Schema("counter", {"bits": 8}, (ArraySpec("counts", 9, 96),)), "bits=96"),
         (Schema("counter", {"bits": 8}, (*COUNTS, ArraySpec("more", 1))), "name='more'"),

@@ -1,0 +1,280 @@
+"""The grid of each column: bounds, offsets and resolution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dealfl.errors import BadInput, OutOfBounds
+from dealfl.fixedpoint.numbers import Floats, not_finite, per_column
+from dealfl.schema import Setting
+
+__all__ = ["FixedPoint", "bounds_from", "exponents_of"]
+
+Int64s = NDArray[np.int64]
+Places = NDArray[np.integer[Any]]
+Locate = Callable[[Int64s], tuple[int, int]]  # from a position in an array to its row and column
+
+_WHATS = ("feature", "target")
+_SMALLEST_BOUND = 2.0**-200  # below it, scales or their squares overflow
+
+
+def exponents_of(bounds: Floats) -> Int64s:
+    """Return the smallest exponent e with bound ≤ 2^e, for each bound.
+
+    Parameters
+    ----------
+    bounds : ndarray of float64
+        Positive bounds.
+
+    Returns
+    -------
+    ndarray of int64
+        One exponent per bound.
+
+    Examples
+    --------
+    >>> exponents_of(np.array([1.0, 16.0, 17.0, 0.3])).tolist()
+    [0, 4, 5, -1]
+    """
+    mantissas, exponents = np.frexp(bounds)
+    powers: Int64s = exponents - (mantissas == 0.5).astype(np.int64)
+    return powers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FixedPoint:
+    """A grid of integers for each of several columns.
+
+    Parameters
+    ----------
+    bound : ndarray of float64
+        Largest distance of a value from the offset, one per column.
+    offset : ndarray of float64
+        Value that becomes 0, one per column.
+    exponent : ndarray of int64
+        Smallest power of two that holds the bound, one per column.
+    fraction_bits : int
+        Bits of a value that is equal to its power of two.
+    signed : bool
+        Whether values below the offset are allowed.
+    what : str
+        Kind of the columns in error messages and settings: "feature" or "target".
+
+    Examples
+    --------
+    >>> grid = FixedPoint.of(2, bound=[1.0, 16.0], fraction_bits=8)
+    >>> grid.quantise(np.array([[0.5, 4.0]])).tolist()
+    [[128, 64]]
+    """
+
+    bound: Floats
+    offset: Floats
+    exponent: Int64s
+    fraction_bits: int
+    signed: bool
+    what: str
+
+    @classmethod
+    def of(
+        cls,
+        columns: int,
+        bound: float | ArrayLike,
+        fraction_bits: int,
+        *,
+        offset: float | ArrayLike = 0.0,
+        signed: bool = True,
+        shared: bool = False,
+        what: str = "feature",
+    ) -> FixedPoint:
+        """Create the grid of some columns.
+
+        Parameters
+        ----------
+        columns : int
+            Number of columns.
+        bound : float or array_like
+            Largest distance of a value from the offset, one number or one per column.
+        fraction_bits : int
+            Resolution: bits of a value that is equal to the next power of two of its bound.
+        offset : float or array_like, default 0.0
+            Value that becomes 0, one number or one per column.
+        signed : bool, default True
+            Whether values below the offset are allowed.
+        shared : bool, default False
+            Use the exponent of the widest column for all columns.
+        what : str, default "feature"
+            Kind of the columns: "feature" or "target".
+
+        Returns
+        -------
+        FixedPoint
+            The grid.
+
+        Raises
+        ------
+        BadInput
+            A bound is not positive and finite, or the number of bounds or offsets is wrong.
+        """
+        bounds = per_column(bound, columns, f"{what}_bound")
+        offsets = per_column(offset, columns, "offset")
+        usable = (bounds >= _SMALLEST_BOUND) & (bounds <= 1 / _SMALLEST_BOUND)
+        if not np.all(usable):
+            worst = float(bounds[~usable][0])
+            raise BadInput(f"{what}_bound is {worst!r}; it must lie between 2^-200 and 2^200")
+        exponents = exponents_of(bounds)
+        if shared:
+            exponents[:] = exponents.max(initial=np.iinfo(np.int64).min)
+        return cls(bounds, offsets + 0.0, exponents, fraction_bits, signed, what)
+
+    @property
+    def scale(self) -> Floats:
+        """Grid points per unit of each column, a power of two."""
+        return np.ldexp(1.0, (self.fraction_bits - self.exponent).astype(np.int32))
+
+    def settings(self) -> dict[str, Setting]:
+        """Return the settings that determine the integers: exponents, fraction bits and offsets.
+
+        Returns
+        -------
+        dict of str to Setting
+            Settings of a schema; the bounds themselves are not included.
+        """
+        shape: dict[str, Setting] = {
+            f"{self.what}_exponent": _compact(self.exponent.tolist()),
+            "fraction_bits": self.fraction_bits,
+        }
+        if np.any(self.offset):
+            shape["offset"] = _compact(self.offset.tolist())
+        return shape
+
+    @property
+    def limits(self) -> Int64s:
+        """The largest integer of each column."""
+        return np.rint(self.bound * self.scale).astype(np.int64)
+
+    def quantise(self, values: Floats, first_row: int = 0, *, clip: bool = False) -> Int64s:
+        """Return the integers of a block of dense rows.
+
+        Parameters
+        ----------
+        values : ndarray of float64
+            Rows by columns.
+        first_row : int, default 0
+            Row number of the block in the whole input, for error messages.
+        clip : bool, default False
+            Move values outside the bounds to the nearest bound instead of raising an error.
+
+        Returns
+        -------
+        ndarray of int64
+            Grid points, in the shape of `values`.
+
+        Raises
+        ------
+        BadInput
+            A value is not finite.
+        OutOfBounds
+            A value is outside the bounds and `clip` is False.
+        """
+        return self._points(
+            values, slice(None), lambda place: (first_row + place[0], place[1]), clip
+        )
+
+    def quantise_stored(
+        self, values: Floats, columns: Places, row_starts: Places, *, clip: bool = False
+    ) -> Int64s:
+        """Return the integers of the stored values of a CSR matrix.
+
+        Without offsets, values that are not stored are 0 on the grid, too.
+
+        Parameters
+        ----------
+        values : ndarray of float64
+            Stored values.
+        columns : ndarray of int
+            Column of each stored value.
+        row_starts : ndarray of int
+            Position at which each row starts (`indptr`).
+        clip : bool, default False
+            Move values outside the bounds to the nearest bound instead of raising an error.
+
+        Returns
+        -------
+        ndarray of int64
+            One grid point per stored value.
+
+        Raises
+        ------
+        BadInput
+            A value is not finite.
+        OutOfBounds
+            A value is outside the bounds and `clip` is False.
+        """
+
+        def locate(place: Int64s) -> tuple[int, int]:
+            row = int(np.searchsorted(row_starts, place[0], side="right")) - 1
+            return row, int(columns[place[0]])
+
+        return self._points(values, columns, locate, clip)
+
+    def _points(
+        self, values: Floats, columns: slice | Places, locate: Locate, clip: bool
+    ) -> Int64s:
+        bound = self.bound[columns]
+        with np.errstate(over="ignore", invalid="ignore"):  # out of bounds: reported below
+            centred = values - self.offset[columns]
+        low = -bound if self.signed else np.zeros_like(bound)
+        outside = ~((centred >= low) & (centred <= bound))
+        if np.any(outside):
+            infinite = ~np.isfinite(values)
+            if np.any(infinite):
+                place = np.argwhere(infinite)[0]
+                raise not_finite(*locate(place), values[tuple(place)], self.what)
+            if not clip:
+                place = np.argwhere(outside)[0]
+                raise self._out_of_bounds(*locate(place), float(values[tuple(place)]))
+            centred = np.clip(centred, low, bound)
+        return np.rint(centred * self.scale[columns]).astype(np.int64)
+
+    def _out_of_bounds(self, row: int, column: int, value: float) -> OutOfBounds:
+        offset, bound = self.offset[column], self.bound[column]
+        low = offset - bound if self.signed else offset
+        return OutOfBounds(
+            f"row {row}, {self.what} {column} is {value!r}, outside [{low:g}, {offset + bound:g}]; "
+            f"declare a larger {self.what}_bound or another offset, or pass clip=True"
+        )
+
+
+def bounds_from(settings: Mapping[str, Setting]) -> dict[str, Any]:
+    """Replace the exponents in the settings of a grid by the widest bounds they allow.
+
+    Parameters
+    ----------
+    settings : mapping of str to Setting
+        Settings of a schema.
+
+    Returns
+    -------
+    dict of str to object
+        The same settings with `feature_bound` and `target_bound` instead of exponents.
+
+    Examples
+    --------
+    >>> bounds_from(FixedPoint.of(2, [1.0, 90.0], 8).settings())
+    {'fraction_bits': 8, 'feature_bound': [1.0, 128.0]}
+    """
+    found: dict[str, Any] = dict(settings)
+    for what in _WHATS:
+        exponent = found.pop(f"{what}_exponent", None)
+        if exponent is not None:
+            found[f"{what}_bound"] = np.ldexp(1.0, exponent).tolist()
+    return found
+
+
+def _compact(values: Sequence[int | float]) -> Setting:
+    return values[0] if values and all(value == values[0] for value in values) else list(values)

@@ -1,0 +1,196 @@
+"""The sparse canonical form of a vector of integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dealfl.integers.vectors import Integers
+
+__all__ = ["Entries"]
+
+Int64s = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entries:
+    """The non-zero values of an array of integers, by ascending index: its canonical form.
+
+    Parameters
+    ----------
+    indices : ndarray of int64
+        Ascending indices.
+    values : Integers
+        One non-zero value per index.
+
+    Examples
+    --------
+    >>> both = Entries.of({3: 5, 1: 2}) + Entries.of({3: -5})
+    >>> both.to_dict()
+    {1: 2}
+    """
+
+    indices: Int64s
+    values: Integers
+
+    @classmethod
+    def of(cls, pairs: dict[int, int], wide: bool = False) -> Entries:
+        """Create entries from a dict.
+
+        Parameters
+        ----------
+        pairs : dict of int to int
+            Values by index, in any order; zeros are left out.
+        wide : bool, default False
+            Whether the values are wide.
+
+        Returns
+        -------
+        Entries
+            The entries.
+        """
+        kept = sorted((index, value) for index, value in pairs.items() if value)
+        make = Integers.wide_of if wide else Integers.of
+        indices = np.array([index for index, _ in kept], dtype=np.int64)
+        return cls(indices, make(value for _, value in kept))
+
+    @classmethod
+    def of_dense(cls, values: Integers, first: int = 0) -> Entries:
+        """Return the non-zero values of a whole array or of a part of it.
+
+        Parameters
+        ----------
+        values : Integers
+            Consecutive values of the array.
+        first : int, default 0
+            Index of the first value.
+
+        Returns
+        -------
+        Entries
+            The entries.
+        """
+        where = values.nonzero()
+        if len(where) == len(values):
+            return cls(where + first, values)
+        return cls(where + first, values[where])
+
+    @classmethod
+    def summed(cls, indices: Int64s, values: Integers) -> Entries:
+        """Return the entries of indices in any order; values of equal indices are added.
+
+        Parameters
+        ----------
+        indices : ndarray of int64
+            Indices, in any order.
+        values : Integers
+            One value per index.
+
+        Returns
+        -------
+        Entries
+            The entries.
+
+        Raises
+        ------
+        OutOfBounds
+            A sum does not fit its width.
+        """
+        if not len(indices):
+            return cls(indices, values)
+        order = np.argsort(indices, kind="stable")
+        ordered = indices[order]
+        starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+        totals = values[order].sum_runs(starts)
+        kept = totals.nonzero()
+        return cls(ordered[starts][kept], totals[kept])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Entries]) -> Entries:
+        """Return the sum of several entries.
+
+        Parameters
+        ----------
+        parts : sequence of Entries
+            At least one; all of the same width.
+
+        Returns
+        -------
+        Entries
+            The sum.
+
+        Raises
+        ------
+        OutOfBounds
+            A sum does not fit its width.
+        """
+        wide = parts[0].values.wide
+        indices = np.concatenate([part.indices for part in parts])
+        low = np.concatenate([part.values.low for part in parts])
+        high = [part.values.high for part in parts if part.values.high is not None]
+        return cls.summed(indices, Integers(low, np.concatenate(high) if wide else None))
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __neg__(self) -> Entries:
+        return Entries(self.indices, -self.values)
+
+    def __add__(self, other: Entries) -> Entries:
+        if np.array_equal(self.indices, other.indices):
+            total = self.values + other.values
+            kept = total.nonzero()
+            return Entries(self.indices[kept], total[kept])
+        return Entries.joined([self, other])
+
+    @property
+    def nbytes(self) -> int:
+        """Size in memory, in bytes."""
+        return self.indices.nbytes + self.values.nbytes
+
+    def same(self, other: Entries) -> bool:
+        """Return whether two entries are equal.
+
+        Parameters
+        ----------
+        other : Entries
+            Entries to compare with.
+
+        Returns
+        -------
+        bool
+            True if indices and values are equal.
+        """
+        return np.array_equal(self.indices, other.indices) and self.values.same(other.values)
+
+    def to_dict(self) -> dict[int, int]:
+        """Return the entries as a dict.
+
+        Returns
+        -------
+        dict of int to int
+            Values by index.
+        """
+        return dict(zip(self.indices.tolist(), self.values.tolist(), strict=True))
+
+    def dense(self, size: int) -> Integers:
+        """Return all values of the array, zeros included.
+
+        Parameters
+        ----------
+        size : int
+            Number of values of the array.
+
+        Returns
+        -------
+        Integers
+            `size` values.
+        """
+        whole = Integers.zeros(size, self.values.wide)
+        whole.low[self.indices] = self.values.low
+        if whole.high is not None and self.values.high is not None:
+            whole.high[self.indices] = self.values.high
+        return whole

@@ -1,0 +1,289 @@
+"""Vectors of exact signed integers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dealfl.errors import OutOfBounds
+from dealfl.integers.arithmetic import LOW_BITS, LOW_MASK, checked_negative, checked_sum, joined
+
+__all__ = ["WORD_BYTES", "Integers"]
+
+Int64s = NDArray[np.int64]
+
+WORD_BYTES = 16  # size of a value as a two's complement integer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Integers:
+    """A vector of exact integers of 64 bits, or wide ones of 96 bits.
+
+    Parameters
+    ----------
+    low : ndarray of int64
+        The values; of wide integers, the low 32 bits.
+    high : ndarray of int64, optional
+        The high bits of wide integers.
+
+    Examples
+    --------
+    >>> (Integers.wide_of([2**70, -1]) + Integers.wide_of([1, 1])).tolist()
+    [1180591620717411303425, 0]
+    """
+
+    low: Int64s
+    high: Int64s | None = None
+
+    @classmethod
+    def of(cls, values: Iterable[int]) -> Integers:
+        """Create a vector of 64-bit integers.
+
+        Parameters
+        ----------
+        values : iterable of int
+            The values.
+
+        Returns
+        -------
+        Integers
+            The vector.
+        """
+        return cls(np.array(list(values), dtype=np.int64))
+
+    @classmethod
+    def wide_of(cls, values: Iterable[int]) -> Integers:
+        """Create a vector of wide integers.
+
+        Parameters
+        ----------
+        values : iterable of int
+            The values.
+
+        Returns
+        -------
+        Integers
+            The vector.
+        """
+        parts = [divmod(int(value), 1 << 32) for value in values]
+        high = np.array([part[0] for part in parts], dtype=np.int64)
+        return cls(np.array([part[1] for part in parts], dtype=np.int64), high)
+
+    @classmethod
+    def zeros(cls, count: int, wide: bool) -> Integers:
+        """Create a vector of zeros.
+
+        Parameters
+        ----------
+        count : int
+            Number of values.
+        wide : bool
+            Whether the values are wide.
+
+        Returns
+        -------
+        Integers
+            The vector.
+        """
+        low = np.zeros(count, dtype=np.int64)
+        return cls(low, np.zeros(count, dtype=np.int64) if wide else None)
+
+    @classmethod
+    def from_words(cls, words: NDArray[np.uint8], wide: bool) -> Integers:
+        """Read integers that `words` wrote.
+
+        Parameters
+        ----------
+        words : ndarray of uint8
+            One row of `WORD_BYTES` bytes per value.
+        wide : bool
+            Whether the values are wide.
+
+        Returns
+        -------
+        Integers
+            The vector.
+
+        Raises
+        ------
+        OutOfBounds
+            A value needs more than 64 bits, or 96 if wide.
+        """
+        halves = np.ascontiguousarray(words).view("<i8").reshape(-1, 2).astype(np.int64)
+        first, second = halves[:, 0], halves[:, 1]
+        if wide:
+            upper = ((first >> LOW_BITS) & LOW_MASK) + (second << LOW_BITS)
+            if np.any(second != upper >> LOW_BITS):
+                raise OutOfBounds("a value needs more than 96 bits")
+            return cls(first & LOW_MASK, upper)
+        if np.any(second != first >> np.int64(63)):
+            raise OutOfBounds("a value of a 64-bit array needs more than 64 bits")
+        return cls(np.ascontiguousarray(first))
+
+    def words(self) -> NDArray[np.uint8]:
+        """Return the values as little-endian two's complement.
+
+        Returns
+        -------
+        ndarray of uint8
+            One row of `WORD_BYTES` bytes per value.
+
+        Examples
+        --------
+        >>> Integers.of([-2]).words().tolist() == [[254] + [255] * 15]
+        True
+        """
+        halves = np.empty((len(self), 2), dtype="<i8")
+        if self.high is None:
+            halves[:, 0] = self.low
+            halves[:, 1] = self.low >> np.int64(63)
+        else:
+            halves[:, 0] = self.low | (self.high << LOW_BITS)
+            halves[:, 1] = self.high >> LOW_BITS
+        return halves.view(np.uint8).reshape(-1, WORD_BYTES)
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    def __getitem__(self, index: slice | Int64s) -> Integers:
+        return Integers(self.low[index], None if self.high is None else self.high[index])
+
+    def __neg__(self) -> Integers:
+        if self.high is None:
+            return Integers(checked_negative(self.low))
+        opposite = ~self.high  # -(h·2^32 + l) = ~h·2^32 + (2^32 - l)
+        return _wide((1 << 32) - self.low, opposite & LOW_MASK, opposite >> LOW_BITS)
+
+    def __add__(self, other: Integers) -> Integers:
+        assert self.wide == other.wide, "values of one array have one width"
+        if self.high is None or other.high is None:
+            return Integers(checked_sum(self.low, other.low))
+        middle = (self.high & LOW_MASK) + (other.high & LOW_MASK)
+        upper = (self.high >> LOW_BITS) + (other.high >> LOW_BITS)
+        return _wide(self.low + other.low, middle, upper)
+
+    def __sub__(self, other: Integers) -> Integers:
+        return self + -other
+
+    @property
+    def wide(self) -> bool:
+        """Whether the values are wide, so can have more than 64 bits."""
+        return self.high is not None
+
+    @property
+    def nbytes(self) -> int:
+        """Size in memory, in bytes."""
+        return self.low.nbytes + (0 if self.high is None else self.high.nbytes)
+
+    @property
+    def negative(self) -> NDArray[np.bool_]:
+        """Mask of the values below zero."""
+        top = self.low if self.high is None else self.high
+        return top < 0
+
+    def nonzero(self) -> Int64s:
+        """Return the positions of the values that are not zero.
+
+        Returns
+        -------
+        ndarray of int64
+            Positions, in ascending order.
+        """
+        if self.high is None:
+            return np.flatnonzero(self.low)
+        return np.flatnonzero(self.low | self.high)
+
+    def exceeds(self, limit: int) -> NDArray[np.bool_]:
+        """Return a mask of the values above a limit.
+
+        Parameters
+        ----------
+        limit : int
+            An integer of any size.
+
+        Returns
+        -------
+        ndarray of bool
+            True where a value is greater than `limit`.
+        """
+        if self.high is None:
+            return self.low > min(limit, np.iinfo(np.int64).max)
+        high, low = divmod(limit, 1 << 32)
+        above: NDArray[np.bool_] = (self.high > high) | ((self.high == high) & (self.low > low))
+        return above
+
+    def same(self, other: Integers) -> bool:
+        """Return whether two vectors are equal.
+
+        Parameters
+        ----------
+        other : Integers
+            Vector to compare with.
+
+        Returns
+        -------
+        bool
+            True if width, values and order are equal.
+        """
+        if not np.array_equal(self.low, other.low):
+            return False
+        if self.high is None or other.high is None:
+            return self.high is other.high
+        return np.array_equal(self.high, other.high)
+
+    def to_float(self) -> NDArray[np.float64]:
+        """Return the values as floats.
+
+        Returns
+        -------
+        ndarray of float64
+            The nearest floats, for all values with a magnitude up to 2^84.
+        """
+        if self.high is None:
+            return self.low.astype(np.float64)
+        return self.high.astype(np.float64) * float(1 << 32) + self.low.astype(np.float64)
+
+    def tolist(self) -> list[int]:
+        """Return the values as Python integers.
+
+        Returns
+        -------
+        list of int
+            The values.
+        """
+        if self.high is None:
+            return [int(value) for value in self.low]
+        return [(int(h) << 32) + int(v) for h, v in zip(self.high, self.low, strict=True)]
+
+    def sum_runs(self, starts: Int64s) -> Integers:
+        """Return the sums of consecutive runs of values.
+
+        Parameters
+        ----------
+        starts : ndarray of int64
+            Ascending positions at which the runs start.
+
+        Returns
+        -------
+        Integers
+            One sum per run.
+
+        Raises
+        ------
+        OutOfBounds
+            A sum does not fit its width.
+        """
+        low = np.add.reduceat(self.low & LOW_MASK, starts)
+        if self.high is None:
+            upper = np.add.reduceat(self.low >> LOW_BITS, starts)
+            return Integers(joined(low, upper))
+        middle = np.add.reduceat(self.high & LOW_MASK, starts)
+        return _wide(low, middle, np.add.reduceat(self.high >> LOW_BITS, starts))
+
+
+def _wide(low: Int64s, middle: Int64s, upper: Int64s) -> Integers:
+    """Return upper·2^64 + middle·2^32 + low, where each can be longer than 32 bits."""
+    return Integers(low & LOW_MASK, joined(middle + (low >> LOW_BITS), upper))

@@ -103,7 +103,7 @@ def _recorder() -> Recorder:
         _worker("w2", 2.0, ["cem"]),
         _worker("w3", 40.0, ["dee"]),
     ]
-    terms = Terms(rounds=1, workers_per_round=3, least_workers=3, ttl_s=20.0)
+    terms = Terms(rounds=1, workers_per_round=3, least_workers=3, ttl_s=20.0, publish_every_s=40.0)
     server = Server("demo", _bayes, Ledger(), terms, Everyone())
     return Recorder(server, workers, Network(shortest_s=_DELAY_S, longest_s=_DELAY_S))
 
@@ -111,7 +111,7 @@ def _recorder() -> Recorder:
 def round_transcript() -> str:
     """Return one round of three workers, one of which is late; its update counts all the same."""
     recorder = _recorder()
-    recorder.run(42.0)
+    recorder.run(43.0)
     return "\n".join(recorder.lines)
 
 

@@ -14,7 +14,7 @@ from dealfl.jobs import Document, job_of, selection_of
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.models import make_learner
 from dealfl.runs.status import RunStatus, read_status
-from dealfl.server import Ledger, Server, Terms
+from dealfl.server import Ledger, Server
 from dealfl.server.selection import Candidate, Selector, selector
 from dealfl.statistics import Statistics
 
@@ -89,12 +89,9 @@ def remove_worker(run: RunFolder, worker: str) -> Removal:
         document = run.document()
         empty = make_learner(Statistics.from_bytes(total).schema, document)
         kind: Any = type(empty)
-        # no round is opened, since no worker would hear of it
-        rounds = max(ledger.last_round(), 1)
-        terms = Terms(rounds=rounds, least_workers=2**31, release_batch=2**31)
-        server = Server(
-            status.job, partial(kind, **empty.settings), ledger, terms, _selector(document)
-        )
+        make = partial(kind, **empty.settings)
+        server = Server(status.job, make, ledger, selector=_selector(document))
+        server.drain()  # no worker would hear of a round or a version
         before = server.model.digest()
         server.remove(worker, _now_s(status))
         return Removal(

@@ -42,6 +42,7 @@ class Rounds:
         selector: Selector,
     ) -> None:
         self.terms = terms
+        self.draining = False  # no round is opened, no version published
         self.predictions = Predictions(type(aggregation.total))
         self._job, self._ledger = job, ledger
         self._aggregation, self._members, self._selector = aggregation, members, selector
@@ -76,8 +77,8 @@ class Rounds:
     def wake_at_s(self, now_s: float) -> float | None:
         """Return when to be called again if no message arrives."""
         open_round = self._ledger.open_round()
-        if open_round is not None:
-            return open_round.deadline_s
+        if open_round is not None or self.draining:
+            return None if open_round is None else open_round.deadline_s
         times = [
             self._publication.due_at_s(self.terms, now_s),
             None if self.finished else self._next_opening_s(),
@@ -131,7 +132,7 @@ class Rounds:
             if not reason:
                 return []
             replies += self._close(open_round, reason, now_s)
-        if not self.finished:
+        if not self.finished and not self.draining:
             replies += self._open(now_s)
         if self._ledger.open_round() is None:
             replies += self._count_late_updates(now_s)
@@ -142,7 +143,7 @@ class Rounds:
         pending = self._aggregation.has_pending(self._members.rows)
         replies = self._members.aggregate() if pending else []
         due_s = self._publication.due_at_s(self.terms, now_s)
-        if due_s is not None and now_s >= due_s:
+        if due_s is not None and now_s >= due_s and not self.draining:
             replies += self._publication.publish(self._ledger.last_round(), self.terms, now_s)
         return replies
 

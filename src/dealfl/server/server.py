@@ -157,6 +157,10 @@ class Server:
         order = Erase(job=self.job, worker="", request=request, owners=tuple(owners))
         return Step((order,), None)
 
+    def drain(self) -> None:
+        """Open no more rounds and publish no more versions; updates still count."""
+        self._rounds.draining = True
+
     def remove(self, worker: str, now_s: float) -> Step:
         """Take a lost device's part out of the model; if it returns, it is a new incarnation."""
         row = self._members.rows.get(worker)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from dealfl.learners import statistics_of
 from dealfl.server import Ledger
 from dealfl.simulate.energy import fleet_energy
@@ -96,9 +94,7 @@ def _first_quarantined(run: FleetRun) -> str:
 
 def _settle(run: FleetRun) -> None:
     """Wait until every update has its receipt and was counted."""
-    server = run.parts.server
-    rounds = max(run.ledger.last_round(), 1)
-    server.terms = replace(server.terms, rounds=rounds, least_workers=2**31)  # none is opened
+    run.parts.server.drain()
     run.simulation.heal()
     for _ in range(_MOST_REPEATS):
         due_s = max(journal.next_send_s() or 0.0 for journal in run.parts.journals.values())

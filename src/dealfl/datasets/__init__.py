@@ -6,8 +6,7 @@
 [34, 33, 33]
 """
 
-from dealfl.datasets.catalog import CATALOG, find_dataset
-from dealfl.datasets.catalog.regression import yearpredictionmsd_like
+from dealfl.datasets.catalog import CATALOG, find_dataset, yearpredictionmsd_like
 from dealfl.datasets.data_files import Places, fetch
 from dealfl.datasets.dataset import DataFile, Dataset, Task
 from dealfl.datasets.domain import Domain

@@ -24,7 +24,8 @@ from dealfl.learners.records import (
 )
 from dealfl.learners.saved import SavedLearner
 from dealfl.learners.tikhonov import Tikhonov, TikhonovClassifier
-from dealfl.learners.workloads import TimedLearner, Workload
+from dealfl.learners.timed_learner import TimedLearner
+from dealfl.learners.workloads import Workload
 from dealfl.plugins import Registry
 from dealfl.schema import Schema
 from dealfl.statistics import Statistics

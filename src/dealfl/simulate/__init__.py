@@ -10,7 +10,7 @@ from dealfl.simulate.run_state import RunState, read_state, write_state
 from dealfl.simulate.running import finish, run_fleet, start_run
 from dealfl.simulate.simulation import Network, Returns, Simulation
 from dealfl.simulate.split import Split, split_examples
-from dealfl.simulate.sweep import Estimate, Setting, SweepProgress, sweep
+from dealfl.simulate.sweeps import Estimate, Setting, SweepProgress, sweep
 
 __all__ = [
     "SECTIONS", "Document", "Estimate", "Fleet", "FleetEnergy", "FleetRun", "Network", "Outcome",

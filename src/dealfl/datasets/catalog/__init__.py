@@ -7,11 +7,12 @@ rows that are learned: a job's settings must not depend on anybody's example.
 from typing import Any
 
 from dealfl.datasets.catalog import classification, recommendation, regression
+from dealfl.datasets.catalog.regression import yearpredictionmsd_like
 from dealfl.datasets.dataset import Dataset
 from dealfl.errors import BadInput, unknown_name
 from dealfl.plugins import Registry
 
-__all__ = ["CATALOG", "find_dataset"]
+__all__ = ["CATALOG", "find_dataset", "yearpredictionmsd_like"]
 
 _ENTRIES = (
     recommendation.MOVIELENS,

@@ -13,7 +13,7 @@ from dealfl.simulate.laboratory.batched_policies import Player, make_player
 from dealfl.simulate.laboratory.environment import Environment
 from dealfl.simulate.laboratory.optimum import Optimum, optima
 from dealfl.simulate.laboratory.setting import Laboratory, Policy, Steady
-from dealfl.simulate.sweep import Estimate
+from dealfl.simulate.sweeps import Estimate
 
 __all__ = ["Course", "Result", "bound", "run_laboratory"]
 

@@ -16,9 +16,9 @@ from dealfl.learners import LEARNERS, TimedLearner, Workload, statistics_of
 from dealfl.memory import keep_freed_memory
 from dealfl.power import TrainingTime
 from dealfl.power.calibration import (
-    ASKED_ERROR,
     FULL,
     QUICK,
+    TARGET_ERROR,
     Calibration,
     Effort,
     Fit,
@@ -91,7 +91,7 @@ def test_what_forgetting_is_like_is_shown_and_asked_of_nobody() -> None:
     found = Calibration((bad,), None, memory_kept=False)
     assert found.holds
     assert found.as_dict()["learners"] == {}
-    assert found.as_dict()["forgetting"]["fake"]["median_error"] > ASKED_ERROR  # type: ignore[index]
+    assert found.as_dict()["forgetting"]["fake"]["median_error"] > TARGET_ERROR  # type: ignore[index]
 
 
 def test_held_out_sizes_lie_between_the_fitted_and_span_nearly_two_decades() -> None:
@@ -133,7 +133,7 @@ def test_a_learner_that_slows_down_with_time_slows_down_at_all_sizes() -> None:
 
 def test_a_learner_that_does_not_obey_the_law_is_found_out() -> None:
     fit = fit_of(lambda operations, before: 1e-12 * operations**2)
-    assert fit.median_error > ASKED_ERROR
+    assert fit.median_error > TARGET_ERROR
     assert not Calibration((fit,), None, memory_kept=False).holds
 
 

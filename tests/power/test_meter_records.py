@@ -53,18 +53,18 @@ def test_the_auxiliary_channel_needs_a_voltage(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (MAIN + "0,1,4\n1,x,4\n", "line 3 can not be read.*'x'"),
-        (MAIN + "0,1,4\n1,1\n", "line 3 can not be read"),
-        (MAIN + "0,1,4\n1,1,4,9\n", "line 3 can not be read"),
-        (MAIN + "0,1,4\n\n", "line 3 can not be read"),
-        (MAIN + "0,1,4\n1,nan,4\n", "line 3 holds what is no number"),
-        (MAIN + "0,1,4\n1,1,inf\n", "line 3 holds what is no number"),
+        (MAIN + "0,1,4\n1,x,4\n", "line 3 cannot be read.*'x'"),
+        (MAIN + "0,1,4\n1,1\n", "line 3 cannot be read"),
+        (MAIN + "0,1,4\n1,1,4,9\n", "line 3 cannot be read"),
+        (MAIN + "0,1,4\n\n", "line 3 cannot be read"),
+        (MAIN + "0,1,4\n1,nan,4\n", "line 3 contains a value that is not finite"),
+        (MAIN + "0,1,4\n1,1,inf\n", "line 3 contains a value that is not finite"),
         (MAIN + "5,1,4\n4,1,4\n", "line 3 goes back in time, from 5.0 to 4.0"),
         (MAIN, "line 2 is missing"),
-        ("", "line 1 should name columns"),
-        ("Time,Main\n0,1\n", "line 1 should name columns of .*'Time,Main'"),
-        ("Main(mA),Main Voltage(V)\n0,1\n", "line 1 should name columns"),
-        ("Time(ms),Main Voltage(V)\n0,4\n", "line 1 names no channel"),
+        ("", "line 1 must name columns"),
+        ("Time,Main\n0,1\n", "line 1 must name columns out of .*'Time,Main'"),
+        ("Main(mA),Main Voltage(V)\n0,1\n", "line 1 must name columns"),
+        ("Time(ms),Main Voltage(V)\n0,4\n", "line 1 has no current column"),
         ("Time(ms),Main(mA)\n0,4\n", "line 1 has Main.* without its voltage"),
     ],
 )
@@ -123,5 +123,5 @@ def test_a_record_is_replayed_in_order_and_then_ends(tmp_path: Path) -> None:
 def test_a_damaged_record_is_named_by_line(tmp_path: Path, line: str) -> None:
     path = tmp_path / "record.jsonl"
     path.write_text(line)
-    with pytest.raises(BadInput, match="line 1 is no reading"):
+    with pytest.raises(BadInput, match="line 1 is not a reading"):
         RecordedMeter.load(path)

@@ -98,7 +98,7 @@ def test_a_wrap_around_without_a_sound_range_is_not_guessed(
     set_uj(tmp_path, "0", 10_000_000)
     assert meter.read().energy_j == 1.0
     set_uj(tmp_path, "0", 3)
-    with pytest.raises(DealError, match="went back from 10000000 to 3"):
+    with pytest.raises(DealError, match="fell from 10000000 to 3"):
         meter.read()
 
 
@@ -143,7 +143,7 @@ def test_only_the_package_that_wrapped_is_corrected(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("deny")
 def test_a_counter_for_root_only_says_so(tmp_path: Path) -> None:
     tree(tmp_path, zone("0", "package-0", 0))
-    with pytest.raises(DealError, match="energy_uj may not be read by this user; root may"):
+    with pytest.raises(DealError, match="energy_uj is not readable by this user; run as root"):
         RaplMeter(tmp_path)
 
 
@@ -159,12 +159,12 @@ def test_a_counter_without_permission_bits_says_so(tmp_path: Path) -> None:
     ("files", "reason"),
     [
         ({}, "no RAPL driver, or a container hides it"),
-        (zone("0", "psys", 0), "no processor package, only psys"),
-        ({"class/powercap/intel-rapl/enabled": 1}, "only nothing"),
-        (zone("0", "package-0", "n/a"), "holds 'n/a', not a whole number"),
-        (zone("0", "package-0", ""), "holds '', not a whole number"),
+        (zone("0", "psys", 0), "no processor package; found: psys"),
+        ({"class/powercap/intel-rapl/enabled": 1}, "found: nothing"),
+        (zone("0", "package-0", "n/a"), "contains 'n/a', not a whole number"),
+        (zone("0", "package-0", ""), "contains '', not a whole number"),
         ({"class/powercap/intel-rapl:0/name": "package-0"}, "energy_uj does not exist"),
-        ({"class/powercap/intel-rapl:0/energy_uj": 5}, "only intel-rapl:0"),
+        ({"class/powercap/intel-rapl:0/energy_uj": 5}, "found: intel-rapl:0"),
     ],
 )
 def test_where_rapl_does_not_work_the_reason_is_named(
@@ -261,12 +261,12 @@ def test_the_battery_is_picked_among_supplies(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        ({}, "no battery in .*holds nothing"),
-        (supply("AC", type="Mains"), "which holds AC"),
-        (phone(), "tells no charge: .*charge_counter does not exist"),
-        (phone(charge_now="garbage"), "charge_now holds 'garbage'"),
-        (phone(charge_now=5, voltage_now="?"), "tells no voltage"),
-        (phone(charge_now=5, voltage_now=0), "tells no voltage"),
+        ({}, "has no battery; found: nothing"),
+        (supply("AC", type="Mains"), "found: AC"),
+        (phone(), "reports no charge: .*charge_counter does not exist"),
+        (phone(charge_now="garbage"), "charge_now contains 'garbage'"),
+        (phone(charge_now=5, voltage_now="?"), "reports no voltage"),
+        (phone(charge_now=5, voltage_now=0), "reports no voltage"),
         (supply("battery", type="Battery", charge_now=5), "status does not exist"),
     ],
 )
@@ -296,7 +296,7 @@ def test_rapl_is_preferred_to_the_battery(tmp_path: Path) -> None:
 def test_the_battery_serves_where_rapl_is_denied_and_the_reason_is_kept(tmp_path: Path) -> None:
     choice = best_meter(tree(tmp_path, zone("0", "package-0", 0) | phone(charge_now=5)))
     assert isinstance(choice.meter, BatteryMeter)
-    assert "root may" in choice.refused["RAPL"]
+    assert "run as root" in choice.refused["RAPL"]
 
 
 def test_without_any_meter_every_reason_is_given(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_an_unknown_governor_is_told_with_those_known() -> None:
 
 @pytest.mark.parametrize("wrong", [[], [0, 1], [-5]])
 def test_a_clock_without_frequencies_is_refused(wrong: list[int]) -> None:
-    with pytest.raises(BadInput, match="at least one above 0 Hz"):
+    with pytest.raises(BadInput, match="at least one, each above 0 Hz"):
         governor("ondemand", wrong)
 
 

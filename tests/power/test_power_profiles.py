@@ -122,7 +122,7 @@ def test_four_busy_cores_of_the_nexus_cost_what_its_device_tree_says() -> None:
     nexus = phone("nexus")
     one, four = (nexus.current_a(nexus.fastest, cores) for cores in (1, 4))
     assert four / one == pytest.approx(2.99)
-    with pytest.raises(OutOfBounds, match="5 busy cores; all has from 1 to 4"):
+    with pytest.raises(OutOfBounds, match="busy_cores is 5; cluster 'all' takes 1 to 4"):
         nexus.current_a(nexus.fastest, 5)
 
 
@@ -184,7 +184,7 @@ def test_the_line_of_a_second_cluster_is_its_own(tmp_path: Path) -> None:
         ("core_ma = 20", "core_ma = 0", "clusters.1.points.1.core_ma is 0"),
         ("500000", "2000000", "clusters.1: points has 1000000 kHz out of order"),
         ("500000", "500000.5", "frequency_khz is 500000.5; it takes a whole number"),
-        ("cores = 2", "cores = 2\ncore_factors = [1.0]", "it takes a list of 2 numbers"),
+        ("cores = 2", "cores = 2\ncore_factors = [1.0]", "it must be a list of 2 numbers"),
         ("cores = 2", "cores = 2\ncore_factors = [1.0, -1]", "core_factors is [1.0, -1]"),
         ('name = "mine"', 'name = " "', "name is ' '; it takes a string"),
         ("[awake]\ncurrent_ma = 12.5", "awake = 3", "no key 'awake' in battery"),
@@ -193,7 +193,7 @@ def test_the_line_of_a_second_cluster_is_its_own(tmp_path: Path) -> None:
         ("tail_s = 0.2", "tail_s = { value = 0.2, quality = 'good', source = 'me' }",
          "wifi.tail_s.quality is 'good'; it takes one of \"exact\", \"derived\""),
         ("tail_s = 0.2", "tail_s = { value = 0.2, quality = 'exact', source = 'me' }",
-         "wifi.tail_s.source is 'me'; it takes a key of [sources]: none is listed"),
+         "wifi.tail_s.source is 'me'; it must be a key of [sources]: none is listed"),
         ("tail_s = 0.2", "tail_s = { quality = 'exact' }",
          "the key 'source' is missing in wifi.tail_s"),
     ],

@@ -124,7 +124,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
 
 
 def _table(calibration: "Calibration") -> str:
-    from dealfl.power.calibration import ASKED_ERROR
+    from dealfl.power.calibration import TARGET_ERROR
 
     clock = calibration.frequency_hz
     lines = [
@@ -135,7 +135,7 @@ def _table(calibration: "Calibration") -> str:
         lines += [_row(fit, known=clock is not None), f"  {_residuals(fit)}"]
     lines.append(
         f"MEDIAN and WORST are relative errors on sizes that were not fitted (marked *); asked: "
-        f"median ≤ {ASKED_ERROR:.0%}\nof learning. Measured as processor time, freed memory "
+        f"median ≤ {TARGET_ERROR:.0%}\nof learning. Measured as processor time, freed memory "
         f"{'kept' if calibration.memory_kept else 'given back'}."
     )
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""What work costs: phones, their clocks and governors, and the energy they draw.
+"""Energy models of phones, their clocks and governors, and control of the clock.
 
 >>> from dealfl.power import EnergyModel, critical_point, phone
 >>> honor = phone("honor")
@@ -7,18 +7,14 @@
 """
 
 from dealfl.power.clocks import Clock, CpufreqClock, NoClock, SimulatedClock, cpufreq_clock
-from dealfl.power.energy import Energy, EnergyModel
-from dealfl.power.frequency import (
-    END,
-    FORGET,
-    LEARN,
-    FrequencyControl,
-    Setting,
+from dealfl.power.efficiency import (
     charge_per_cycle_c,
     critical_point,
     efficient_frontier,
     saving,
 )
+from dealfl.power.energy import Energy, EnergyModel
+from dealfl.power.frequency import END, FORGET, LEARN, FrequencyControl, Setting
 from dealfl.power.governors import GOVERNORS, Governor, governor
 from dealfl.power.hardware import (
     SPEED_BAND,
@@ -29,10 +25,12 @@ from dealfl.power.hardware import (
     Phone,
     Quality,
 )
-from dealfl.power.profiles import PHONES, Profile, load_phone, phone
+from dealfl.power.profile_keys import Profile
+from dealfl.power.profiles import PHONES, load_phone, phone
 from dealfl.power.replay import Phase, at_point, under_control, under_governor
 from dealfl.power.spending import PhoneSpending, Spent, Training
-from dealfl.power.training_time import REFERENCE_HZ, TimeEstimate, TrainingTime
+from dealfl.power.time_estimate import TimeEstimate
+from dealfl.power.training_time import REFERENCE_HZ, TrainingTime
 
 __all__ = [
     "END",

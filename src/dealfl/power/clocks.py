@@ -1,8 +1,9 @@
-"""Clocks whose speed can be limited: simulated, of this Linux machine, or none at all.
+"""Clocks with a frequency limit: simulated, of this Linux machine, or a stub.
 
-Of a Linux machine all that is written is `scaling_max_freq`, which works with every driver and
-governor. It never goes above what it was, nor below `scaling_min_freq`. What it was is kept in a
-small repair file while we hold the clocks: if we are killed, the next start puts it back.
+On Linux only `scaling_max_freq` is written, which works with every driver and governor. The limit
+never exceeds its original value and never falls below `scaling_min_freq`. A small repair file
+holds the original limits while a process controls the clocks. If that process is killed, the next
+start restores them.
 """
 
 import logging
@@ -29,21 +30,32 @@ __all__ = [
 
 
 class Clock(Protocol):
-    """A clock whose highest frequency can be chosen."""
+    """A clock whose maximum frequency can be set."""
 
     @property
     def frequencies_hz(self) -> tuple[int, ...]:
-        """The frequencies it can be limited to, slowest first; none if it is not ours to set."""
+        """The available limits in hertz, slowest first; empty if the clock cannot be set."""
 
     def set_frequency(self, frequency_hz: int) -> None:
-        """Run at this frequency at most."""
+        """Limit the clock to a frequency.
+
+        Parameters
+        ----------
+        frequency_hz : int
+            Maximum frequency, in hertz.
+        """
 
     def release(self) -> None:
-        """Run as if nobody had set anything."""
+        """Remove the limit."""
 
 
 class SimulatedClock:
-    """A clock that remembers what it was told.
+    """A clock that records its current frequency and the number of changes.
+
+    Parameters
+    ----------
+    frequencies_hz : iterable of int
+        Available frequencies, in hertz. The clock starts at the highest.
 
     Examples
     --------
@@ -59,7 +71,13 @@ class SimulatedClock:
         self.changes = 0
 
     def set_frequency(self, frequency_hz: int) -> None:
-        """Run at this frequency."""
+        """Run at a frequency.
+
+        Parameters
+        ----------
+        frequency_hz : int
+            New frequency, in hertz.
+        """
         self.frequency_hz = frequency_hz
         self.changes += 1
 
@@ -69,12 +87,18 @@ class SimulatedClock:
 
 
 class NoClock:
-    """The clock of a device that does not let us set any: it takes every call and does nothing."""
+    """The clock of a device that does not allow frequency control; every call does nothing."""
 
     frequencies_hz: tuple[int, ...] = ()
 
     def set_frequency(self, frequency_hz: int) -> None:
-        """Do nothing."""
+        """Do nothing.
+
+        Parameters
+        ----------
+        frequency_hz : int
+            Ignored.
+        """
 
     def release(self) -> None:
         """Do nothing."""
@@ -85,12 +109,18 @@ _log = logging.getLogger("dealfl.power")
 
 
 def default_repair_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return where the repair file lies: a directory that, like the limits, ends with a reboot."""
+    """Return the path of the repair file, in a directory that a reboot clears, like the limits."""
     return Path(environment.get("XDG_RUNTIME_DIR") or "/run") / "dealfl-cpufreq.json"
 
 
 class CpufreqClock:
-    """Limits every policy (clock domain) it is given; made by `cpufreq_clock`."""
+    """The clock of a Linux machine; `cpufreq_clock` creates it.
+
+    Parameters
+    ----------
+    policies : list of Policy
+        Clock domains to limit.
+    """
 
     def __init__(self, policies: list[Policy]) -> None:
         self._policies = policies
@@ -100,7 +130,15 @@ class CpufreqClock:
         self.frequencies_hz = tuple(sorted(union))
 
     def set_frequency(self, frequency_hz: int) -> None:
-        """Limit each policy to its highest frequency that is not above, or to its lowest."""
+        """Limit each policy to its highest frequency that is not above, or to its lowest.
+
+        If a limit cannot be written, control stops and a warning is logged.
+
+        Parameters
+        ----------
+        frequency_hz : int
+            Maximum frequency, in hertz.
+        """
         if not self._works:
             return
         try:
@@ -108,43 +146,65 @@ class CpufreqClock:
                 policy.limit(table.at_most(frequency_hz))
         except OSError as error:
             self.stop()
-            _log.warning("clock control ends: %s; work goes on without it", _told(error))
+            _log.warning("clock control stopped: %s; work continues without it", _error_text(error))
 
     def release(self) -> None:
-        """Put every limit back to what it was."""
-        self._released()
+        """Restore every limit to its original value."""
+        self._restore()
 
     def stop(self) -> bool:
-        """Put every limit back and leave the clocks alone from now on; whether all are back."""
-        self._works = False
-        return self._released()
+        """Restore every limit and ignore all later calls.
 
-    def _released(self) -> bool:
+        Returns
+        -------
+        bool
+            Whether every limit was restored.
+        """
+        self._works = False
+        return self._restore()
+
+    def _restore(self) -> bool:
         failed = 0
         for policy in self._policies:
             try:
                 policy.restore()
-            except OSError:  # the others are put back all the same
+            except OSError:  # restore the other policies even so
                 failed += 1
         return not failed
 
 
 @contextmanager
 def cpufreq_clock(root: Path = _SYSFS, repair: Path | None = None) -> Iterator[Clock]:
-    """Give the machine's clock, to be put back when the block ends, however it ends.
+    """Control this machine's clock inside a `with` block and restore it at the end.
 
-    Where it may not be set, one warning is logged and the clock given does nothing.
+    If the clock cannot be set, one warning is logged and a `NoClock` is used.
+
+    Parameters
+    ----------
+    root : Path, default /sys
+        Mount point of sysfs.
+    repair : Path, optional
+        Path of the repair file; by default in `$XDG_RUNTIME_DIR` or `/run`.
+
+    Yields
+    ------
+    Clock
+        The machine's clock, or a `NoClock`.
+
+    References
+    ----------
+    Linux kernel, Documentation/admin-guide/pm/cpufreq.rst.
     """
     with ExitStack() as stack:
         try:
             policies = find_policies(root)
             file = stack.enter_context(RepairFile(repair or default_repair_path()))
-            clock = _opened(policies, file)
+            clock = _open(policies, file)
         except (OSError, RepairFileHeld) as error:
-            _log.warning("the clock is not controlled: %s; work goes on without it", _told(error))
+            _log.warning("clock control is off: %s; work continues without it", _error_text(error))
             yield NoClock()
             return
-        stack.enter_context(_stopped_by_sigterm(clock))
+        stack.enter_context(_stop_on_sigterm(clock))
         try:
             yield clock
         finally:
@@ -152,26 +212,28 @@ def cpufreq_clock(root: Path = _SYSFS, repair: Path | None = None) -> Iterator[C
                 file.done()
 
 
-def _opened(policies: list[Policy], file: RepairFile) -> CpufreqClock:
+def _open(policies: list[Policy], file: RepairFile) -> CpufreqClock:
     for policy in policies:
         policy.check_writable()
-    _put_back(policies, file.leftover())
+    _restore_leftover(policies, file.leftover())
     clock = CpufreqClock(policies)
     file.keep({policy.name: policy.before_khz for policy in policies})
     return clock
 
 
-def _put_back(policies: list[Policy], leftover: Mapping[str, int]) -> None:
+def _restore_leftover(policies: list[Policy], leftover: Mapping[str, int]) -> None:
     for policy in policies:
         before_khz = leftover.get(policy.name, 0)
         if policy.repair(before_khz):
-            _log.warning("put %s back to %d kHz, left limited by a run", policy.name, before_khz)
+            _log.warning(
+                "restored %s to %d kHz: an earlier run left it limited", policy.name, before_khz
+            )
 
 
 @contextmanager
-def _stopped_by_sigterm(clock: CpufreqClock) -> Iterator[None]:
+def _stop_on_sigterm(clock: CpufreqClock) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may take signals; the repair file still stands
+        yield  # only the main thread can handle signals; the repair file still protects
         return
     before = signal.getsignal(signal.SIGTERM)
 
@@ -190,9 +252,9 @@ def _stopped_by_sigterm(clock: CpufreqClock) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, PermissionError):
-        return f"no permission to write {error.filename} (root may)"
+        return f"no permission to write {error.filename} (run as root)"
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     return str(error)

@@ -1,4 +1,4 @@
-"""What work costs a phone's battery: the paper's e = Σ P_cpu(f)·U·t + Σ e_j, split by cause."""
+"""Energy that work draws from a phone's battery: e = Σ P_cpu(f)·U·t + Σ e_j, split by cause."""
 
 import math
 from dataclasses import dataclass, field, fields
@@ -13,7 +13,26 @@ _COULOMBS_PER_UAH = 3.6e-3
 
 @dataclass(frozen=True, slots=True)
 class Energy:
-    """Energy by cause; the causes add up to the total, and energies to energies.
+    """Energy by cause. The causes add up to the total; energies can be added.
+
+    Parameters
+    ----------
+    cpu_j : float, default 0
+        Busy cores, in joules.
+    awake_j : float, default 0
+        The device being awake, in joules.
+    wifi_active_j : float, default 0
+        Wifi while sending or receiving, in joules.
+    wifi_tail_j : float, default 0
+        Wifi staying on after a transfer, in joules.
+    screen_j : float, default 0
+        The screen, in joules.
+    storage_j : float, default 0
+        Reading and writing pages, in joules.
+    charge_uah : float, default 0
+        Battery charge of all causes, in µAh.
+    elapsed_s : float, default 0
+        Duration, in seconds.
 
     Examples
     --------
@@ -54,6 +73,11 @@ _CAUSES = tuple(name.removesuffix("_j") for name in _SUMMED if name.endswith("_j
 class EnergyModel:
     """The energy model of one phone.
 
+    Parameters
+    ----------
+    phone : Phone
+        Profile of the phone.
+
     Examples
     --------
     >>> from dealfl.power import EnergyModel, phone
@@ -71,10 +95,25 @@ class EnergyModel:
     def cycles(self, operations: float, cycles_per_operation: float) -> float:
         """Return the phone's cycles for work counted in operations.
 
-        `cycles_per_operation` was measured on another machine; the phone's one declared factor
-        carries it over.
+        Parameters
+        ----------
+        operations : float
+            Number of operations.
+        cycles_per_operation : float
+            Cycles per operation on the calibration machine. The phone's declared
+            `cycle_factor` converts them.
+
+        Returns
+        -------
+        float
+            Cycles on the phone.
+
+        Raises
+        ------
+        OutOfBounds
+            If a value is negative.
         """
-        _not_negative(operations=operations, cycles_per_operation=cycles_per_operation)
+        _require_non_negative(operations=operations, cycles_per_operation=cycles_per_operation)
         return operations * cycles_per_operation * self.phone.cycle_factor
 
     def compute(
@@ -88,14 +127,37 @@ class EnergyModel:
         pages_in: int = 0,
         pages_out: int = 0,
     ) -> Energy:
-        """Return what cycles of work cost, and the pages swapped meanwhile.
+        """Return the energy of computing, and of the pages swapped meanwhile.
 
-        A core that is busy for a fraction `utilisation` of the time takes longer by as much, and
-        the rest of the device stays awake for it; while a page is swapped, the cores wait.
+        Parameters
+        ----------
+        cycles : float
+            Cycles of work, over all busy cores.
+        point : OperatingPoint
+            Frequency and current of the cores.
+        base : BaseLoad, default AWAKE
+            Other parts of the device that draw current.
+        utilisation : float, default 1
+            Fraction of the time for which a core is busy. The work takes 1/utilisation times as
+            long, and the device stays awake for it.
+        busy_cores : int, default 1
+            Number of cores that share the work.
+        pages_in, pages_out : int, default 0
+            Pages read from and written to storage; the cores wait for them.
+
+        Returns
+        -------
+        Energy
+            Energy, charge and duration.
+
+        Raises
+        ------
+        OutOfBounds
+            If a count is negative or `utilisation` is not in (0, 1].
         """
-        _not_negative(cycles=cycles, pages_in=pages_in, pages_out=pages_out)
+        _require_non_negative(cycles=cycles, pages_in=pages_in, pages_out=pages_out)
         if not 0.0 < utilisation <= 1.0:
-            raise OutOfBounds(f"utilisation is {utilisation}; it must be above 0 and at most 1")
+            raise OutOfBounds(f"utilisation is {utilisation}; it must be > 0 and ≤ 1")
         storage = self.phone.storage
         busy_s = cycles / (busy_cores * point.frequency_hz)
         storage_s = pages_in * storage.page_read_s + pages_out * storage.page_write_s
@@ -108,18 +170,43 @@ class EnergyModel:
         )
 
     def wait(self, elapsed_s: float, base: BaseLoad = BaseLoad.AWAKE) -> Energy:
-        """Return what it costs to be awake and do nothing."""
-        _not_negative(elapsed_s=elapsed_s)
+        """Return the energy of being awake and idle.
+
+        Parameters
+        ----------
+        elapsed_s : float
+            Duration, in seconds.
+        base : BaseLoad, default AWAKE
+            Parts of the device that draw current.
+
+        Returns
+        -------
+        Energy
+            Energy, charge and duration.
+        """
+        _require_non_negative(elapsed_s=elapsed_s)
         return self._drawn(elapsed_s, **self._base_c(elapsed_s, base))
 
     def transfer(
         self, active_s: float, base: BaseLoad = BaseLoad.AWAKE, *, next_s: float = math.inf
     ) -> Energy:
-        """Return what a burst of wifi costs: the device awake for it, then the radio's tail.
+        """Return the energy of a wifi transfer: the device awake for it, then the radio's tail.
 
-        The tail is as long as the profile says, or shorter if the next burst begins after `next_s`.
+        Parameters
+        ----------
+        active_s : float
+            Duration of the transfer, in seconds.
+        base : BaseLoad, default AWAKE
+            Parts of the device that draw current during the transfer.
+        next_s : float, default inf
+            Seconds until the next transfer starts; it cuts the tail short.
+
+        Returns
+        -------
+        Energy
+            Energy and charge. The duration excludes the tail.
         """
-        _not_negative(active_s=active_s, next_s=next_s)
+        _require_non_negative(active_s=active_s, next_s=next_s)
         wifi = self.phone.wifi
         drawn = self._base_c(active_s, base)
         drawn["wifi_active"] = wifi.active_a * active_s
@@ -140,7 +227,7 @@ class EnergyModel:
         return Energy(**joules, charge_uah=charge_uah, elapsed_s=elapsed_s)
 
 
-def _not_negative(**values: float) -> None:
+def _require_non_negative(**values: float) -> None:
     for name, value in values.items():
         if not value >= 0.0:
-            raise OutOfBounds(f"{name} is {value}; it must be 0 or more")
+            raise OutOfBounds(f"{name} is {value}; it must be ≥ 0")

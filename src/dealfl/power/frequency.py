@@ -1,4 +1,4 @@
-"""Which clock frequencies pay, and the paper's CPU_Freq: a worker's signals step along them."""
+"""Control of a clock by a worker's signals, along its efficient frequencies."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -6,86 +6,28 @@ from functools import cache
 
 from dealfl.errors import BadInput
 from dealfl.power.clocks import Clock, SimulatedClock
+from dealfl.power.efficiency import charge_per_cycle_c, efficient_frontier
 from dealfl.power.hardware import BaseLoad, OperatingPoint, Phone
 
-__all__ = [
-    "END",
-    "FORGET",
-    "LEARN",
-    "FrequencyControl",
-    "Setting",
-    "charge_per_cycle_c",
-    "critical_point",
-    "efficient_frontier",
-    "saving",
-]
-
-
-def charge_per_cycle_c(
-    phone: Phone, point: OperatingPoint, base: BaseLoad = BaseLoad.AWAKE, busy_cores: int = 1
-) -> float:
-    """Return the charge, in coulombs, that one cycle of work costs the whole device.
-
-    >>> from dealfl.power import PHONES
-    >>> charge_c = charge_per_cycle_c(PHONES["honor"], PHONES["honor"].fastest)
-    >>> round(charge_c * 1e9 / 3.6e-3, 2)  # µAh for 10⁹ cycles
-    18.67
-    """
-    current_a = phone.base_a(base) + phone.current_a(point, busy_cores)
-    return current_a / (busy_cores * point.frequency_hz)
-
-
-def efficient_frontier(
-    phone: Phone,
-    base: BaseLoad = BaseLoad.AWAKE,
-    among: Iterable[OperatingPoint] | None = None,
-) -> tuple[OperatingPoint, ...]:
-    """Return the operating points that no point as fast or faster undercuts, slowest first.
-
-    Along it charge per cycle rises with speed: its first point is the cheapest of all, its last
-    the fastest. Everything else wastes time, charge, or both.
-
-    >>> from dealfl.power import PHONES
-    >>> [point.frequency_hz // 10**6 for point in efficient_frontier(PHONES["honor"])]
-    [1402, 1805, 2112]
-    """
-    cost = {
-        p: charge_per_cycle_c(phone, p, base) for p in (phone.points if among is None else among)
-    }
-    frontier: list[OperatingPoint] = []
-    for point in sorted(cost, key=lambda p: (-p.frequency_hz, cost[p])):
-        if not frontier or cost[point] < cost[frontier[-1]]:
-            frontier.append(point)
-    return tuple(reversed(frontier))
-
-
-def critical_point(phone: Phone, base: BaseLoad = BaseLoad.AWAKE) -> OperatingPoint:
-    """Return the operating point at which a cycle costs least; slower is never cheaper."""
-    return efficient_frontier(phone, base)[0]
-
-
-def saving(phone: Phone, point: OperatingPoint, base: BaseLoad = BaseLoad.AWAKE) -> float:
-    """Return the fraction of charge saved for the same work, against the fastest point.
-
-    >>> from dealfl.power import PHONES
-    >>> honor = PHONES["honor"]
-    >>> round(saving(honor, critical_point(honor)), 3)
-    0.097
-    """
-    fastest = charge_per_cycle_c(phone, phone.fastest, base)
-    return 1.0 - charge_per_cycle_c(phone, point, base) / fastest
-
+__all__ = ["END", "FORGET", "LEARN", "FrequencyControl", "Setting"]
 
 LEARN, FORGET, END = 1, -1, 0
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Where the clock stands, and what that means for the same work at the fastest clock.
+    """The current clock frequency, compared with the fastest clock for the same work.
 
-    `added_latency` is the extra time as a fraction of the time at the fastest clock;
-    `charge_ratio` is the charge as a fraction of what the fastest clock draws, where a profile
-    tells. `point` is None where the clock is not ours to set, or no profile is known.
+    Parameters
+    ----------
+    frequency_hz : int, optional
+        Frequency, in hertz; None if the clock cannot be set.
+    added_latency : float, default 0
+        Extra time, as a fraction of the time at the fastest clock.
+    charge_ratio : float, optional
+        Charge, as a fraction of the charge at the fastest clock; None without a profile.
+    point : OperatingPoint, optional
+        Operating point; None if the clock cannot be set or there is no profile.
     """
 
     frequency_hz: int | None = None
@@ -99,11 +41,20 @@ _UNCONTROLLED: _Ladder = (Setting(),)
 
 
 class FrequencyControl:
-    """Steps a clock up when its worker learns, down when it forgets; never below what pays.
+    """Steps a clock up when its worker learns and down when it forgets.
 
-    It begins, and ends, at the fastest clock. A step down goes to the next slower point of the
-    efficient frontier and stays at its slowest, the critical operating point: so no sequence of
-    signals draws more charge than the fastest clock does for the same work.
+    Control starts and ends at the fastest clock. A step down selects the next slower point of the
+    efficient frontier; the slowest is the critical operating point. No sequence of signals
+    therefore draws more charge than the fastest clock for the same work.
+
+    Parameters
+    ----------
+    clock : Clock
+        Clock to set.
+    ladder : callable
+        Function from a `BaseLoad` to the settings, slowest first.
+    base : BaseLoad, default AWAKE
+        Parts of the device that draw current beside the CPU.
 
     Examples
     --------
@@ -136,10 +87,26 @@ class FrequencyControl:
         base: BaseLoad = BaseLoad.AWAKE,
         among: Iterable[OperatingPoint] | None = None,
     ) -> "FrequencyControl":
-        """Return the control of a phone, along the frontier of what its clock offers.
+        """Return the control of a phone, along the efficient frontier of its clock.
 
-        Points of several clusters may follow one another on it: a step then also says where to
-        run (`setting.point.cluster`). `among` keeps it to some, as where work can not be moved.
+        The frontier can contain points of several clusters. A step then also selects the cluster
+        to run on (`setting.point.cluster`).
+
+        Parameters
+        ----------
+        phone : Phone
+            Profile of the phone.
+        clock : Clock, optional
+            Clock to set; by default a `SimulatedClock` with all frequencies of the phone.
+        base : BaseLoad, default AWAKE
+            Parts of the device that draw current beside the CPU.
+        among : iterable of OperatingPoint, optional
+            Points to use, for example of one cluster if work cannot be moved; by default all.
+
+        Returns
+        -------
+        FrequencyControl
+            A control that starts at the fastest point.
         """
         clock = clock or SimulatedClock(point.frequency_hz for point in phone.points)
         offered = set(clock.frequencies_hz)
@@ -151,17 +118,43 @@ class FrequencyControl:
     def for_clock(cls, clock: Clock) -> "FrequencyControl":
         """Return the control of a clock without a profile: every frequency is a step.
 
-        Nothing is known of what they draw, so nothing is claimed of the charge.
+        The currents are unknown, so the settings have no `charge_ratio`.
+
+        Parameters
+        ----------
+        clock : Clock
+            Clock to set.
+
+        Returns
+        -------
+        FrequencyControl
+            A control that starts at the fastest frequency.
         """
         return cls(clock, lambda _: _plain_ladder(clock.frequencies_hz))
 
     @property
     def setting(self) -> Setting:
-        """Where the clock stands."""
+        """The current setting of the clock."""
         return self._ladder[self._position]
 
     def signal(self, signal: int) -> Setting:
-        """Take a worker's signal: +1 it learns, -1 it forgets, 0 it has ended."""
+        """Apply a worker's signal.
+
+        Parameters
+        ----------
+        signal : {1, -1, 0}
+            `LEARN` (+1), `FORGET` (-1) or `END` (0).
+
+        Returns
+        -------
+        Setting
+            The new setting of the clock.
+
+        Raises
+        ------
+        BadInput
+            If the signal is another value.
+        """
         if signal == 1:
             position = min(self._position + 1, self._top)
         elif signal == -1:
@@ -169,15 +162,26 @@ class FrequencyControl:
         elif signal == 0:
             return self._end()
         else:
-            raise BadInput(f"signal {signal!r}; use +1 (learn), -1 (forget) or 0 (end)")
+            raise BadInput(f"signal is {signal!r}; use +1 (learn), -1 (forget) or 0 (end)")
         if position != self._position:
             self._move(position)
         return self._ladder[position]
 
     def load(self, base: BaseLoad) -> Setting:
-        """Take note of a new base load; the clock moves only if its point does not pay any more.
+        """Change the base load.
 
-        It then runs at the next faster point that does.
+        If the current point is not efficient any more, the clock moves to the next faster
+        efficient point.
+
+        Parameters
+        ----------
+        base : BaseLoad
+            Parts of the device that draw current beside the CPU.
+
+        Returns
+        -------
+        Setting
+            The new setting of the clock.
         """
         present = self.setting.frequency_hz or 0
         self.base = base

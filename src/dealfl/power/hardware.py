@@ -1,4 +1,4 @@
-"""What a phone draws from its battery: records in SI units, as the energy model reads them."""
+"""Hardware of a phone and the currents it draws, in SI units."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,22 +12,22 @@ __all__ = [
     "Quality", "Storage", "Wifi",
 ]  # fmt: skip
 
-SPEED_BAND = 3.0  # the declared cycle factor may be wrong by this factor either way
+SPEED_BAND = 3.0  # the true cycle factor is within this factor of the declared one
 
 
 class Quality(StrEnum):
-    """How well a value of a profile is known."""
+    """The quality of the evidence for a value of a profile."""
 
-    EXACT = "exact"  # read for this very device
+    EXACT = "exact"  # read for this device
     DERIVED = "derived"  # computed from values of this device
-    SIBLING = "sibling"  # read for a near relative
-    TYPICAL = "typical"  # an order of magnitude for its kind
-    DECLARED = "declared"  # a choice
+    SIBLING = "sibling"  # read for a closely related device
+    TYPICAL = "typical"  # order of magnitude for such devices
+    DECLARED = "declared"  # an assumption
     UNSTATED = "unstated"
 
 
 class BaseLoad(StrEnum):
-    """What draws current beside the CPU while a worker computes."""
+    """The parts of a device that draw current beside the CPU while a worker computes."""
 
     AWAKE = "awake"
     WIFI = "awake, wifi active"
@@ -36,7 +36,7 @@ class BaseLoad(StrEnum):
 
     @property
     def wifi(self) -> bool:
-        """Whether the wifi is active."""
+        """Whether wifi is active."""
         return self in (BaseLoad.WIFI, BaseLoad.BOTH)
 
     @property
@@ -46,13 +46,21 @@ class BaseLoad(StrEnum):
 
     @property
     def with_wifi(self) -> "BaseLoad":
-        """The same, with the wifi active."""
+        """The same load with wifi active."""
         return BaseLoad.BOTH if self.screen else BaseLoad.WIFI
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Where a value comes from."""
+    """The source of a value.
+
+    Parameters
+    ----------
+    quality : Quality
+        Quality of the evidence.
+    source : str
+        File, document or reason behind the value.
+    """
 
     quality: Quality
     source: str
@@ -60,9 +68,18 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:
-    """A clock frequency of a cluster, and the battery current that one busy core draws at it.
+    """A clock frequency of a cluster, and its battery currents.
 
-    `shared_a` is drawn once for the cluster, however many of its cores are busy.
+    Parameters
+    ----------
+    cluster : int
+        Index of the cluster in `Phone.clusters`.
+    frequency_hz : int
+        Clock frequency, in hertz.
+    core_a : float
+        Battery current of one busy core, in amperes.
+    shared_a : float, default 0
+        Battery current of the cluster, independent of the number of busy cores, in amperes.
     """
 
     cluster: int
@@ -73,7 +90,17 @@ class OperatingPoint:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Cores that share one clock. Core i, when busy, draws `core_factors[i]` of the first's."""
+    """Cores that share one clock.
+
+    Parameters
+    ----------
+    name : str
+        Name of the cluster, such as "big".
+    points : tuple of OperatingPoint
+        Operating points, slowest first.
+    core_factors : tuple of float
+        Current of each busy core, relative to the first.
+    """
 
     name: str
     points: tuple[OperatingPoint, ...]
@@ -81,20 +108,39 @@ class Cluster:
 
     @property
     def cores(self) -> int:
-        """How many cores there are."""
+        """The number of cores."""
         return len(self.core_factors)
 
     def current_a(self, point: OperatingPoint, busy_cores: int = 1) -> float:
-        """Return the battery current of so many fully busy cores."""
+        """Return the battery current of busy cores at an operating point.
+
+        Parameters
+        ----------
+        point : OperatingPoint
+            Operating point of this cluster.
+        busy_cores : int, default 1
+            Number of fully busy cores.
+
+        Returns
+        -------
+        float
+            Battery current, in amperes.
+
+        Raises
+        ------
+        OutOfBounds
+            If the cluster does not have that number of cores.
+        """
         if not 1 <= busy_cores <= self.cores:
-            raise OutOfBounds(f"{busy_cores} busy cores; {self.name} has from 1 to {self.cores}")
+            limit = f"cluster {self.name!r} takes 1 to {self.cores}"
+            raise OutOfBounds(f"busy_cores is {busy_cores}; {limit}")
         factors = tuple(accumulate(self.core_factors))
         return point.core_a * factors[busy_cores - 1] + point.shared_a
 
 
 @dataclass(frozen=True, slots=True)
 class Battery:
-    """A battery: charge in ampere seconds (coulombs), nominal voltage."""
+    """A battery: capacity in coulombs (ampere seconds) and nominal voltage in volts."""
 
     capacity_c: float
     voltage_v: float
@@ -102,7 +148,7 @@ class Battery:
 
 @dataclass(frozen=True, slots=True)
 class Wifi:
-    """Current while sending or receiving, how long it lasts after that, and the speed."""
+    """Wifi: current while sending or receiving, duration of the tail, transfer rate."""
 
     active_a: float
     tail_s: float
@@ -111,7 +157,7 @@ class Wifi:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Current while a page is read or written, and how long each takes."""
+    """Storage: current while a page is read or written, and the time for each."""
 
     active_a: float
     page_read_s: float
@@ -120,11 +166,28 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Phone:
-    """A phone's profile.
+    """The profile of a phone.
 
-    `cycle_factor` is its one declared speed factor: cycles it needs for each cycle of the machine
-    on which cycles per operation were measured. `evidence` says for each key of the profile how
-    well it is known, and from where.
+    Parameters
+    ----------
+    name, model, processor, android : str
+        Short name, model as sold, processor, version of Android.
+    cycle_factor : float
+        Cycles on this phone for each cycle of the calibration machine (declared).
+    clusters : tuple of Cluster
+        Clusters of cores.
+    battery : Battery
+        Capacity in coulombs, voltage in volts.
+    awake_a : float
+        Battery current while awake and idle, in amperes.
+    wifi : Wifi
+        Current in amperes, tail in seconds, rate in bytes per second.
+    screen_a : float
+        Battery current of the screen, in amperes.
+    storage : Storage
+        Current in amperes, seconds per page.
+    evidence : mapping of str to Evidence
+        Source and quality of each value, by the key of the profile.
     """
 
     name: str
@@ -142,7 +205,7 @@ class Phone:
 
     @property
     def cores(self) -> int:
-        """How many cores all clusters have together."""
+        """The number of cores in all clusters."""
         return sum(cluster.cores for cluster in self.clusters)
 
     @property
@@ -153,17 +216,42 @@ class Phone:
 
     @property
     def fastest(self) -> OperatingPoint:
-        """The fastest operating point; the cheapest of them if clusters share that frequency."""
+        """The fastest operating point; with the least current if clusters share the frequency."""
         top = self.points[-1].frequency_hz
         return min((p for p in self.points if p.frequency_hz == top), key=self.current_a)
 
     def current_a(self, point: OperatingPoint, busy_cores: int = 1) -> float:
-        """Return the battery current of so many busy cores at an operating point."""
+        """Return the battery current of busy cores at an operating point.
+
+        Parameters
+        ----------
+        point : OperatingPoint
+            Operating point of one of the clusters.
+        busy_cores : int, default 1
+            Number of fully busy cores.
+
+        Returns
+        -------
+        float
+            Battery current, in amperes.
+        """
         return self.clusters[point.cluster].current_a(point, busy_cores)
 
     def base_a(self, base: BaseLoad) -> float:
-        """Return the battery current of all but the CPU.
+        """Return the battery current of all parts except the CPU.
 
+        Parameters
+        ----------
+        base : BaseLoad
+            Parts of the device that draw current.
+
+        Returns
+        -------
+        float
+            Battery current, in amperes.
+
+        Examples
+        --------
         >>> from dealfl.power import phone
         >>> round(phone("honor").base_a(BaseLoad.WIFI), 3)
         0.171

@@ -1,15 +1,12 @@
-"""Phones as TOML files: the paper's five beside this module, and those that users bring."""
+"""Phones from TOML files: the five of the paper, and those of users."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
-
-from msgspec import Meta, Struct
+from typing import Any
 
 from dealfl.errors import BadInput, unknown_name
 from dealfl.plugins import Registry
@@ -23,13 +20,14 @@ from dealfl.power.hardware import (
     Storage,
     Wifi,
 )
-from dealfl.settings import Document, Text, read_value
+from dealfl.power.profile_keys import ClusterKeys, Profile, Stated, StatedValue
+from dealfl.settings import Document, read_value
 
-__all__ = ["PHONES", "Profile", "load_phone", "phone"]
+__all__ = ["PHONES", "load_phone", "phone"]
 
-_PAPER = ("honor", "lenovo", "zte", "mi", "nexus")  # in the order of its table
+_PAPER = ("honor", "lenovo", "zte", "mi", "nexus")  # in the order of the paper's table
 _FOLDER = Path(__file__).parent / "phones"
-_LARGEST_BYTES = 1 << 20  # a phone is a page of text; anything longer is a mistake
+_LARGEST_BYTES = 1 << 20  # a phone is one page of text; a larger file is a mistake
 _UNSTATED = Evidence(Quality.UNSTATED, "not stated")
 _STATED = {"value", "quality", "source"}
 
@@ -37,136 +35,25 @@ _MILLI, _KILO = 1e-3, 1000
 _COULOMBS_PER_MAH = 3.6
 _BYTES_PER_MEGABIT = 125_000.0
 
-Milliamperes = Annotated[float, Meta(ge=0, le=10_000)]
-PageSeconds = Annotated[float, Meta(ge=0, le=1)]
-
-
-# -- the sections of a phone's file ------------------------------------------------------------
-
-
-class Stated(Struct, frozen=True):
-    """How well something is known: `{ value = …, quality = …, source = … }`."""
-
-    quality: Annotated[Quality, Meta(description="how well the value is known")]
-    source: Annotated[Text, Meta(description="key of [sources]")]
-
-
-class StatedValue(Stated, frozen=True):
-    """A number in place of a plain one, with how well it is known."""
-
-    value: Annotated[float, Meta(description="the number itself")]
-
-
-class BatteryKeys(Struct, frozen=True):
-    """The battery."""
-
-    capacity_mah: Annotated[float, Meta(ge=1, le=1e6, description="charge when full, in mAh")]
-    voltage_v: Annotated[float, Meta(ge=0.5, le=100, description="nominal voltage")]
-
-
-class AwakeKeys(Struct, frozen=True):
-    """The phone while awake and otherwise idle."""
-
-    current_ma: Annotated[Milliamperes, Meta(description="battery current in mA")]
-
-
-class WifiKeys(Struct, frozen=True):
-    """The wifi radio."""
-
-    active_ma: Annotated[Milliamperes, Meta(description="current while sending or receiving")]
-    tail_s: Annotated[
-        float, Meta(ge=0, le=60, description="time for which the radio stays active afterwards")
-    ]
-    rate_mbit_s: Annotated[
-        float, Meta(ge=0.01, le=100_000, description="transfer rate in Mbit/s")
-    ] = 20.0
-
-
-class ScreenKeys(Struct, frozen=True):
-    """The screen."""
-
-    on_ma: Annotated[Milliamperes, Meta(description="current while the screen is on")]
-
-
-class StorageKeys(Struct, frozen=True):
-    """The flash storage."""
-
-    active_ma: Annotated[Milliamperes, Meta(description="current while reading or writing")]
-    page_read_s: Annotated[PageSeconds, Meta(description="time to read a page")]
-    page_write_s: Annotated[PageSeconds, Meta(description="time to write a page")]
-
-
-class PointKeys(Struct, frozen=True):
-    """An operating point of a cluster."""
-
-    frequency_khz: Annotated[
-        int, Meta(ge=1_000, le=20_000_000, description="clock frequency in kHz")
-    ]
-    core_ma: Annotated[
-        float, Meta(ge=0.001, le=10_000, description="current of the first busy core")
-    ]
-    shared_ma: Annotated[
-        Milliamperes, Meta(description="current paid once, however many cores are busy")
-    ] = 0.0
-
-
-class ClusterKeys(Struct, frozen=True, kw_only=True):
-    """Cores that share one clock."""
-
-    name: Annotated[Text, Meta(description="name of the cluster")]
-    cores: Annotated[int, Meta(ge=1, le=1024, description="number of cores")]
-    core_factors: Annotated[
-        tuple[Annotated[float, Meta(ge=0, le=4)], ...],
-        Meta(description="current of each busy core, relative to the first; by default equal"),
-    ] = ()
-    frequencies: Annotated[
-        Stated | None, Meta(description="how well the frequencies are known")
-    ] = None
-    currents: Annotated[Stated | None, Meta(description="how well the currents are known")] = None
-    points: Annotated[
-        tuple[PointKeys, ...], Meta(description="operating points, the slowest first")
-    ]
-
-    def __post_init__(self) -> None:
-        """Refuse factors of other cores and points out of order."""
-        if self.core_factors and len(self.core_factors) != self.cores:
-            given = list(self.core_factors)
-            raise BadInput(f"core_factors is {given}; it takes a list of {self.cores} numbers")
-        for slower, faster in pairwise(self.points):
-            if slower.frequency_khz >= faster.frequency_khz:
-                khz = faster.frequency_khz
-                raise BadInput(f"points has {khz} kHz out of order; list the slowest first")
-
-
-class Profile(Struct, frozen=True, kw_only=True):
-    """A phone; a number may be replaced by a table with its `value`, `quality` and `source`."""
-
-    name: Annotated[Text, Meta(description="name of the phone")]
-    model: Annotated[Text, Meta(description="model, as sold")]
-    processor: Annotated[Text, Meta(description="processor")] = "not stated"
-    android: Annotated[Text, Meta(description="version of Android")] = "not stated"
-    cycle_factor: Annotated[
-        float,
-        Meta(ge=0.01, le=1000, description="cycles for each cycle of the calibration machine"),
-    ]
-    sources: Annotated[
-        dict[str, Text], Meta(description="where values come from, by the names used below")
-    ] = {}
-    battery: Annotated[BatteryKeys, Meta(description="the section [battery]")]
-    awake: Annotated[AwakeKeys, Meta(description="the section [awake]")]
-    wifi: Annotated[WifiKeys, Meta(description="the section [wifi]")]
-    screen: Annotated[ScreenKeys, Meta(description="the section [screen]")]
-    storage: Annotated[StorageKeys, Meta(description="the section [storage]")]
-    clusters: Annotated[
-        tuple[ClusterKeys, ...], Meta(description="the sections [[clusters]], at least one")
-    ]
-
-
-# -- a phone from its file ---------------------------------------------------------------------
-
 
 def load_phone(path: Path | str) -> Phone:
-    """Return the phone that a TOML file describes; see `phones/honor.toml` for an example."""
+    """Read a phone from a TOML file; `phones/honor.toml` is an example.
+
+    Parameters
+    ----------
+    path : Path or str
+        TOML file with the keys of `Profile`.
+
+    Returns
+    -------
+    Phone
+        The phone, in SI units.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read or a key is missing, unknown or out of range.
+    """
     document = Document.read(path, _LARGEST_BYTES)
     stated: dict[str, Stated | None] = {}
     plain = _plain(document, document.tables, "", stated)
@@ -181,7 +68,7 @@ def load_phone(path: Path | str) -> Phone:
 def _plain(
     document: Document, table: Mapping[str, Any], place: str, stated: dict[str, Stated | None]
 ) -> dict[str, Any]:
-    """Return a table with plain numbers; note how well each is known."""
+    """Return a table with plain numbers; collect the evidence of each in `stated`."""
     found: dict[str, Any] = {}
     for key, value in table.items():
         name = f"{place}.{key}" if place else key
@@ -202,7 +89,7 @@ def _evidence(document: Document, profile: Profile, key: str, stated: Stated | N
         return _UNSTATED
     if stated.source not in profile.sources:
         known = ", ".join(profile.sources) or "none is listed"
-        problem = f"{key}.source is {stated.source!r}; it takes a key of [sources]: {known}"
+        problem = f"{key}.source is {stated.source!r}; it must be a key of [sources]: {known}"
         raise document.error(f"{key}.source", problem)
     return Evidence(stated.quality, profile.sources[stated.source])
 
@@ -237,12 +124,12 @@ def _cluster(index: int, cluster: ClusterKeys) -> Cluster:
 
 
 def _admit(name: str, found: Any) -> Phone:  # noqa: ANN401
-    """Return the phone that another package adds: itself, or the path of its TOML file."""
+    """Return the phone of a plug-in: a Phone, or the path of a TOML file."""
     made = load_phone(found) if isinstance(found, str | Path) else found
     if not isinstance(made, Phone):
         raise BadInput(f"{found!r} is neither a dealfl.power.Phone nor the path of a TOML file")
     if made.name != name:
-        raise BadInput(f"the phone is called {made.name!r}; both names must be the same")
+        raise BadInput(f"the phone's name is {made.name!r}; it must be {name!r}")
     return made
 
 
@@ -252,8 +139,25 @@ PHONES: Registry[Phone] = Registry(
 
 
 def phone(name: str) -> Phone:
-    """Return the phone of that name.
+    """Return a phone by name.
 
+    Parameters
+    ----------
+    name : str
+        A key of `PHONES`, such as "honor".
+
+    Returns
+    -------
+    Phone
+        The phone.
+
+    Raises
+    ------
+    UnknownName
+        If there is no phone of that name.
+
+    Examples
+    --------
     >>> phone("nexus").fastest.frequency_hz
     2649600000
     """

@@ -1,4 +1,4 @@
-"""A worker's learning and forgetting, replayed on a phone under a governor or under control."""
+"""Replay of a worker's learning and forgetting on a phone, under a governor or under control."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,16 @@ __all__ = ["Phase", "at_point", "under_control", "under_governor"]
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A stretch of work, the signal that the worker gives before it, and a pause after it.
+    """A piece of work, the worker's signal before it, and a pause after it.
 
-    In the pause the device is awake and waits; it lasts as long whatever the clock.
+    Parameters
+    ----------
+    signal : {1, -1, 0}
+        `LEARN`, `FORGET` or `END`, given before the work.
+    cycles : float
+        Cycles of work.
+    pause_s : float, default 0
+        Seconds for which the device is awake and idle afterwards, at any frequency.
     """
 
     signal: int
@@ -26,13 +33,44 @@ class Phase:
 def at_point(
     phone: Phone, phases: Iterable[Phase], point: OperatingPoint, base: BaseLoad = BaseLoad.AWAKE
 ) -> Energy:
-    """Return what the phases cost at one operating point."""
+    """Return the energy of phases at one operating point.
+
+    Parameters
+    ----------
+    phone : Phone
+        Profile of the phone.
+    phases : iterable of Phase
+        The work.
+    point : OperatingPoint
+        Frequency and current of the cores.
+    base : BaseLoad, default AWAKE
+        Parts of the device that draw current beside the CPU.
+
+    Returns
+    -------
+    Energy
+        Total energy, charge and duration.
+    """
     model = EnergyModel(phone)
     return sum((_spent(model, phase, point, base) for phase in phases), Energy())
 
 
 def under_control(phone: Phone, phases: Iterable[Phase], control: FrequencyControl) -> Energy:
-    """Return what the phases cost when their signals step the clock.
+    """Return the energy of phases whose signals step the clock.
+
+    Parameters
+    ----------
+    phone : Phone
+        Profile of the phone.
+    phases : iterable of Phase
+        The work.
+    control : FrequencyControl
+        Control of the phone's clock; it ends at the fastest clock.
+
+    Returns
+    -------
+    Energy
+        Total energy, charge and duration.
 
     Examples
     --------
@@ -61,7 +99,26 @@ def under_governor(
     cluster: int,
     base: BaseLoad = BaseLoad.AWAKE,
 ) -> Energy:
-    """Return what the phases cost when a governor of one cluster sets the clock, tick by tick."""
+    """Return the energy of phases while a governor sets the clock of one cluster, tick by tick.
+
+    Parameters
+    ----------
+    phone : Phone
+        Profile of the phone.
+    phases : sequence of Phase
+        The work; its signals are ignored.
+    governor : Governor
+        Governor of the cluster.
+    cluster : int
+        Index of the cluster in `Phone.clusters`.
+    base : BaseLoad, default AWAKE
+        Parts of the device that draw current beside the CPU.
+
+    Returns
+    -------
+    Energy
+        Total energy, charge and duration.
+    """
     run = _Governed(phone, governor, cluster, base)
     for phase in phases:
         run.work(phase.cycles)

@@ -1,9 +1,10 @@
-"""What trainings cost a phone, modelled by cause, beside the same work at the fastest clock.
+"""Modelled energy of trainings on a phone, by cause, and of the same work at the fastest clock.
 
-A training is one wake-up: the assignment and the model come in, the worker learns and forgets, the
-update leaves. While the radio has not fallen asleep after the first burst, a slower clock keeps
-nothing else awake, but a training that ends within this tail ends it: so the tail is part of the
-load for which the clock is chosen, and slowing down pays only after it, or where it always does.
+A training is one wake-up: the assignment and the model arrive, the worker learns and forgets, the
+update leaves. The radio stays on for a tail after the first transfer. Training that ends within
+this tail cuts it short, so the clock is chosen with the radio as part of the base load until the
+tail ends. A slower clock therefore saves energy only after the tail, or if it saves with the radio
+on as well.
 """
 
 from collections.abc import Sequence
@@ -17,15 +18,25 @@ from dealfl.work import LearnerCycles
 __all__ = ["PhoneSpending", "Spent", "Training"]
 
 _NOTHING = Energy()
-_ENVELOPE_BYTES = 512  # of an assignment or a receipt, and of what carries it
+_ENVELOPE_BYTES = 512  # an assignment or a receipt with its protocol overhead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """What one training did: operations, bytes over the air, pages swapped.
+    """The work of one training.
 
-    `scratch_operations` is what learning everything held would have taken instead. What is done
-    while the worker is awake anyway is no wake-up of its own.
+    Parameters
+    ----------
+    learned_operations, forgotten_operations : int, default 0
+        Operations to learn and to forget.
+    scratch_operations : float, default 0
+        Operations to learn all held examples from scratch instead.
+    fetched_bytes, sent_bytes : int, default 0
+        Bytes received and sent over wifi.
+    pages_in, pages_out : int, default 0
+        Pages read from and written to storage.
+    wakes : bool, default True
+        Whether the training wakes the device; False if the device is awake anyway.
     """
 
     learned_operations: int = 0
@@ -40,11 +51,28 @@ class Training:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What trainings cost; sums of them are sums of this.
+    """Energy spent on trainings; values can be added.
 
-    `operating` is the part of `compute` that goes with the operations; the rest is what each call
-    takes, however little it does. `fastest` is the whole cost of the same work at the fastest
-    clock, `scratch_j` what computing on everything held would have cost there, each time.
+    Parameters
+    ----------
+    compute : Energy
+        Energy of computing and swapping.
+    operating : Energy
+        Part of `compute` that is proportional to the operations; the rest is per-call overhead.
+    radio : Energy
+        Energy of the transfers.
+    fastest : Energy
+        Energy of the same work, computing and transfers, at the fastest clock.
+    fastest_compute_j : float, default 0
+        Energy of computing at the fastest clock, in joules.
+    scratch_j : float, default 0
+        Energy of learning all held examples at the fastest clock in each training, in joules.
+    operations : int, default 0
+        Operations.
+    cycles : float, default 0
+        Cycles on the phone.
+    wake_ups : int, default 0
+        Number of wake-ups.
     """
 
     compute: Energy = _NOTHING
@@ -59,7 +87,7 @@ class Spent:
 
     @property
     def whole(self) -> Energy:
-        """All that was drawn from the battery, and how long it took."""
+        """Energy of computing and transfers together."""
         return self.compute + self.radio
 
     @property
@@ -77,16 +105,16 @@ _FIELDS = tuple(one.name for one in fields(Spent))
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A stretch of computing at one operating point."""
+    """Computing at one operating point."""
 
     cycles: float
     point: OperatingPoint
-    share: float = 1.0  # of these cycles, for operations
+    share: float = 1.0  # fraction of the cycles spent on operations, not on overhead
 
 
 @dataclass(frozen=True, slots=True)
 class _Phase:
-    """Learning or forgetting: the worker's signal, the cycles, and their share for operations."""
+    """Learning or forgetting: the signal, the cycles, and the fraction spent on operations."""
 
     signal: int
     cycles: float
@@ -94,7 +122,18 @@ class _Phase:
 
 
 class PhoneSpending:
-    """Models what each training of one learner costs one phone.
+    """The modelled energy of one learner's trainings on one phone.
+
+    Parameters
+    ----------
+    phone : Phone
+        Profile of the phone.
+    cycles : LearnerCycles
+        Cycles of learning and forgetting on the calibration machine, by operations.
+    base : BaseLoad, default AWAKE
+        Parts of the device that draw current beside the CPU.
+    control : FrequencyControl, optional
+        Control of the clock; by default along the phone's efficient frontier.
 
     Examples
     --------
@@ -120,7 +159,18 @@ class PhoneSpending:
         self._model = EnergyModel(phone)
 
     def of(self, training: Training) -> Spent:
-        """Return what a training costs, with the clock stepped by what the worker does."""
+        """Return the energy of a training, with the clock stepped by its signals.
+
+        Parameters
+        ----------
+        training : Training
+            The work of the training.
+
+        Returns
+        -------
+        Spent
+            Energy by part, and the same work at the fastest clock.
+        """
         model, fastest = self._model, self.phone.fastest
         phases = self._phases(training)
         cycles = sum(phase.cycles for phase in phases)
@@ -157,7 +207,7 @@ class PhoneSpending:
         return self._model.cycles(cycles, 1.0)
 
     def _controlled(self, phases: Sequence[_Phase], wakes: bool) -> list[_Part]:
-        """Return where the clock stands for each stretch of work."""
+        """Return the operating point for each part of the work."""
         control, parts = self._control, []
         tail_s = self.phone.wifi.tail_s if wakes and not self._base.wifi else 0.0
         control.load(self._base.with_wifi if tail_s else self._base)
@@ -189,9 +239,10 @@ class PhoneSpending:
         return sum((model.compute(part.cycles, part.point, base) for part in parts), swapped)
 
     def _radio(self, training: Training, compute_s: float) -> Energy:
-        """Return two bursts: the model comes in, the update leaves when computing is done.
+        """Return the energy of two transfers: the model arrives, the update leaves.
 
-        The tail of the first ends with it; where the radio is on for others, there is none.
+        The second transfer cuts the tail of the first short. There is no tail if the radio is on
+        for other reasons.
         """
         if not training.wakes:
             return self._burst(training.sent_bytes, 0.0) if training.sent_bytes else _NOTHING

@@ -1,14 +1,11 @@
-"""How long learners take on a machine: the law of training time, fitted to measured times."""
+"""Calibration: the law of training time of learners on a machine, fitted to measured times."""
 
-from dealfl.power.calibration.identification import TimedTraining, identified, relative_errors
+from dealfl.power.calibration.identification import TimedTraining, identify, relative_errors
+from dealfl.power.calibration.laws import TARGET_ERROR, Calibration, Fit, Point
 from dealfl.power.calibration.timing import (
-    ASKED_ERROR,
     FULL,
     QUICK,
-    Calibration,
     Effort,
-    Fit,
-    Point,
     TimedLearner,
     calibrate,
     clock_hz,
@@ -16,6 +13,18 @@ from dealfl.power.calibration.timing import (
 )
 
 __all__ = [
-    "ASKED_ERROR", "FULL", "QUICK", "Calibration", "Effort", "Fit", "Point", "TimedLearner",
-    "TimedTraining", "calibrate", "clock_hz", "fit_law", "identified", "relative_errors",
-]  # fmt: skip
+    "FULL",
+    "QUICK",
+    "TARGET_ERROR",
+    "Calibration",
+    "Effort",
+    "Fit",
+    "Point",
+    "TimedLearner",
+    "TimedTraining",
+    "calibrate",
+    "clock_hz",
+    "fit_law",
+    "identify",
+    "relative_errors",
+]

@@ -14,7 +14,7 @@ from dealfl.power.training_time import (
     require_number,
 )
 
-__all__ = ["TimedTraining", "identified", "relative_errors"]
+__all__ = ["TimedTraining", "identify", "relative_errors"]
 
 Floats = NDArray[np.float64]
 
@@ -22,13 +22,30 @@ _ROUNDS = 100
 _REWEIGHTED = 30
 _SETTLED = 1e-9
 _ORDINARY = 0.03  # errors up to this count by their square
-_LEAST_SHARE = 0.1  # of the measured time, so that no weight has no limit
-_MOSTLY_OVERHEAD = 0.2  # below this share of its time, a training says little of cores and clock
+_MIN_SHARE = 0.1  # of the measured time: bounds the weights
+_MOSTLY_OVERHEAD = 0.2  # trainings below this share of working time are not used for α and β
 
 
 @dataclass(frozen=True, slots=True)
 class TimedTraining:
-    """One measured training: its operations, how long it took, on how many cores, at what clock."""
+    """One measured training.
+
+    Parameters
+    ----------
+    operations : float
+        Number of operations.
+    elapsed_s : float
+        Measured time, in seconds.
+    cores : float, default 1
+        Number of cores.
+    frequency_hz : float, default 1e9
+        Clock frequency, in hertz.
+
+    Raises
+    ------
+    BadInput
+        If `operations` is negative or another value is not above 0.
+    """
 
     operations: float
     elapsed_s: float
@@ -36,18 +53,34 @@ class TimedTraining:
     frequency_hz: float = REFERENCE_HZ
 
     def __post_init__(self) -> None:
-        """Refuse what no stopwatch can have shown."""
-        require_number("operations", self.operations, least=0.0)
+        """Reject impossible measurements."""
+        require_number("operations", self.operations, minimum=0.0)
         for name in ("elapsed_s", "cores", "frequency_hz"):
             require_above_zero(name, getattr(self, name))
 
 
-def identified(trainings: Sequence[TimedTraining]) -> TrainingTime:
-    """Return the law that fits: α, β log-linearly; A, B by least squares of relative errors.
+def identify(trainings: Sequence[TimedTraining]) -> TrainingTime:
+    """Fit the law of training time: α, β log-linearly; A, B by robust relative least squares.
 
-    An exponent is 1 where nothing shows it: the cores, or the clock, were the same in all.
+    Parameters
+    ----------
+    trainings : sequence of TimedTraining
+        Measured trainings of at least two sizes. An exponent stays 1 if the cores, or the clock,
+        are the same in all of them.
 
-    >>> fitted = identified([TimedTraining(1e6, 0.003), TimedTraining(3e6, 0.005)])
+    Returns
+    -------
+    TrainingTime
+        The fitted law.
+
+    Raises
+    ------
+    BadInput
+        If fewer than two different sizes were timed.
+
+    Examples
+    --------
+    >>> fitted = identify([TimedTraining(1e6, 0.003), TimedTraining(3e6, 0.005)])
     >>> round(fitted.seconds_per_operation * 1e9, 6), round(fitted.overhead_s, 6)
     (1.0, 0.002)
     """
@@ -68,8 +101,22 @@ def identified(trainings: Sequence[TimedTraining]) -> TrainingTime:
 
 
 def relative_errors(time: TrainingTime, trainings: Sequence[TimedTraining]) -> list[float]:
-    """Return predicted/measured − 1 of each training.
+    """Return predicted/measured − 1 for each training.
 
+    Parameters
+    ----------
+    time : TrainingTime
+        Law to test.
+    trainings : sequence of TimedTraining
+        Measured trainings.
+
+    Returns
+    -------
+    list of float
+        Relative errors, in the order of the trainings.
+
+    Examples
+    --------
     >>> relative_errors(TrainingTime(1e-9, 0.0), [TimedTraining(1e9, elapsed_s=2.0)])
     [-0.5]
     """
@@ -82,24 +129,24 @@ def relative_errors(time: TrainingTime, trainings: Sequence[TimedTraining]) -> l
 def _require_different_sizes(trainings: Sequence[TimedTraining]) -> None:
     sizes = {one.operations for one in trainings}
     if len(sizes) < 2:
-        raise BadInput(f"{len(sizes)} sizes of training were timed; a law needs at least 2")
+        raise BadInput(f"{len(sizes)} different sizes were timed; the fit needs at least 2")
 
 
 def _affine(scaled: Floats, elapsed_s: Floats) -> tuple[float, float]:
-    """Return the slope and the offset, neither negative, that have the least relative errors.
+    """Return the non-negative slope and offset with the smallest relative errors.
 
-    Errors count by their size, not by their square: one odd size does not bend the law.
+    Errors count by their absolute value, not by their square, so one outlier does not dominate.
     """
     columns = np.stack([scaled, np.ones_like(scaled)], axis=1) / elapsed_s[:, None]
     weights = np.ones(len(scaled))
     slope = overhead_s = 0.0
     for _ in range(_REWEIGHTED):
         slope, overhead_s = _non_negative(columns * weights[:, None], weights)
-        # relative to what is expected; to the measured time alone it would favour those too short
+        # relative to the expected time; relative to the measured time, short ones would dominate
         expected = columns @ np.array([slope, overhead_s])
-        errors = np.abs(np.log(np.maximum(expected, _LEAST_SHARE)))
+        errors = np.abs(np.log(np.maximum(expected, _MIN_SHARE)))
         weights = np.sqrt(_ORDINARY / np.maximum(errors, _ORDINARY))
-        weights /= np.maximum(expected, _LEAST_SHARE)
+        weights /= np.maximum(expected, _MIN_SHARE)
     return slope, overhead_s
 
 
@@ -128,7 +175,7 @@ def _exponents(
     settings, working_s = settings[usable], working_s[usable]
     varied = np.ptp(settings, axis=0) > 0
     columns = np.column_stack([settings[:, varied], np.ones(len(settings))])
-    weights = working_s / elapsed_s[usable]  # the noise of a logarithm, once overhead is off
+    weights = working_s / elapsed_s[usable]  # noise of the logarithm without the overhead
     targets = np.log(operations[usable] / working_s)
     solution = np.linalg.lstsq(columns * weights[:, None], targets * weights)[0]
     exponents[varied] = solution[:-1]

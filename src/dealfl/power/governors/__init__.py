@@ -1,4 +1,4 @@
-"""The clock governors of Linux kernels, one step at a time; none of them reads a clock.
+"""The clock governors of Linux kernels as state machines; time is an argument of each step.
 
 >>> from dealfl.power import governor
 >>> ondemand = governor("ondemand", [300_000_000, 1_000_000_000, 2_000_000_000])
@@ -49,7 +49,25 @@ GOVERNORS: Mapping[str, Callable[[Frequencies], Governor]] = MappingProxyType(
 
 
 def governor(name: str, frequencies_hz: Iterable[int]) -> Governor:
-    """Return a new governor, by name, for a clock that offers these frequencies."""
+    """Return a new governor.
+
+    Parameters
+    ----------
+    name : str
+        A key of `GOVERNORS`, such as "ondemand".
+    frequencies_hz : iterable of int
+        Available frequencies of the clock, in hertz.
+
+    Returns
+    -------
+    Governor
+        The governor in its initial state.
+
+    Raises
+    ------
+    UnknownName
+        If there is no governor of that name.
+    """
     if name not in GOVERNORS:
         raise unknown_name("governor", name, GOVERNORS)
     return GOVERNORS[name](Frequencies(frequencies_hz))

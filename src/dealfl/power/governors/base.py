@@ -1,4 +1,4 @@
-"""What every governor is, and the table of frequencies it chooses from."""
+"""The protocol of governors, and the table of frequencies they choose from."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
@@ -10,25 +10,45 @@ __all__ = ["Frequencies", "Governor"]
 
 
 class Governor(Protocol):
-    """Chooses a clock frequency from the load it is told of."""
+    """Chooses a clock frequency from the load."""
 
     @property
     def frequency_hz(self) -> int:
-        """The frequency it has chosen."""
+        """The current frequency, in hertz."""
 
     @property
     def wait_s(self) -> float:
-        """How long it wants to wait for its next step."""
+        """Seconds until the next step."""
 
     def step(self, load: float, now_s: float) -> int:
-        """Return the frequency to run at from now on.
+        """Choose the next frequency.
 
-        `load` is the busy fraction of the time since the last step, of the busiest core.
+        Parameters
+        ----------
+        load : float
+            Busy fraction of the busiest core since the last step, from 0 to 1.
+        now_s : float
+            Current time, in seconds.
+
+        Returns
+        -------
+        int
+            Frequency, in hertz.
         """
 
 
 class Frequencies(tuple[int, ...]):
-    """The frequencies of a clock in hertz, slowest first.
+    """The available frequencies of a clock, in hertz, slowest first.
+
+    Parameters
+    ----------
+    frequencies_hz : iterable of int
+        Frequencies in any order; duplicates are removed.
+
+    Raises
+    ------
+    BadInput
+        If there is no frequency, or one is not above 0.
 
     Examples
     --------
@@ -40,26 +60,52 @@ class Frequencies(tuple[int, ...]):
     __slots__ = ()
 
     def __new__(cls, frequencies_hz: Iterable[int]) -> "Frequencies":
-        """Sort the frequencies and drop repeated ones."""
+        """Sort the frequencies and remove duplicates."""
         table = sorted(set(frequencies_hz))
         if not table or table[0] <= 0:
-            raise BadInput(f"frequencies are {table}; at least one above 0 Hz is needed")
+            raise BadInput(f"frequencies_hz is {table}; give at least one, each above 0 Hz")
         return super().__new__(cls, table)
 
     @property
     def lowest(self) -> int:
-        """The slowest."""
+        """The lowest frequency, in hertz."""
         return self[0]
 
     @property
     def highest(self) -> int:
-        """The fastest."""
+        """The highest frequency, in hertz."""
         return self[-1]
 
     def at_least(self, frequency_hz: float) -> int:
-        """Return the lowest that is not below, else the highest (the kernel's RELATION_L)."""
+        """Return the lowest frequency that is not below a target, else the highest.
+
+        This is CPUFREQ_RELATION_L of the kernel.
+
+        Parameters
+        ----------
+        frequency_hz : float
+            Target, in hertz.
+
+        Returns
+        -------
+        int
+            Frequency, in hertz.
+        """
         return self[min(bisect_left(self, frequency_hz), len(self) - 1)]
 
     def at_most(self, frequency_hz: float) -> int:
-        """Return the highest that is not above, else the lowest (the kernel's RELATION_H)."""
+        """Return the highest frequency that is not above a target, else the lowest.
+
+        This is CPUFREQ_RELATION_H of the kernel.
+
+        Parameters
+        ----------
+        frequency_hz : float
+            Target, in hertz.
+
+        Returns
+        -------
+        int
+            Frequency, in hertz.
+        """
         return self[max(bisect_right(self, frequency_hz) - 1, 0)]

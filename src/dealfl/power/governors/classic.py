@@ -11,29 +11,77 @@ class _Fixed:
         self.wait_s = float("inf")
 
     def step(self, load: float, now_s: float) -> int:  # noqa: ARG002
-        """Return the one frequency."""
+        """Return the fixed frequency.
+
+        Parameters
+        ----------
+        load : float
+            Ignored.
+        now_s : float
+            Ignored.
+
+        Returns
+        -------
+        int
+            Frequency, in hertz.
+        """
         return self.frequency_hz
 
 
 class Performance(_Fixed):
-    """Always the fastest."""
+    """Always the highest frequency.
+
+    Parameters
+    ----------
+    frequencies : Frequencies
+        Available frequencies.
+
+    References
+    ----------
+    Linux kernel, drivers/cpufreq/cpufreq_performance.c.
+    """
 
     def __init__(self, frequencies: Frequencies) -> None:
         super().__init__(frequencies.highest)
 
 
 class Powersave(_Fixed):
-    """Always the slowest: cheapest in power, and dear in charge for the work done."""
+    """Always the lowest frequency: the least power, but not the least energy for the work.
+
+    Parameters
+    ----------
+    frequencies : Frequencies
+        Available frequencies.
+
+    References
+    ----------
+    Linux kernel, drivers/cpufreq/cpufreq_powersave.c.
+    """
 
     def __init__(self, frequencies: Frequencies) -> None:
         super().__init__(frequencies.lowest)
 
 
 class Ondemand:
-    """Above `up_threshold` the fastest clock, held for `sampling_down_factor` samples.
+    """The highest frequency above a load threshold, a proportional frequency below it.
 
-    Below, the frequency is in proportion: to the fastest as in kernel 3.10, or, with
-    `from_lowest`, between the slowest and the fastest as since 3.11.
+    Parameters
+    ----------
+    frequencies : Frequencies
+        Available frequencies.
+    up_threshold : float, default 0.95
+        Load above which the highest frequency is selected.
+    sampling_rate_s : float, default 0.01
+        Seconds between two steps.
+    sampling_down_factor : int, default 1
+        Number of samples for which the highest frequency is held.
+    from_lowest : bool, default False
+        Whether the proportional range starts at the lowest frequency, as since kernel 3.11, or
+        at 0, as in kernel 3.10.
+
+    References
+    ----------
+    Linux kernel, drivers/cpufreq/cpufreq_ondemand.c.
     """
 
     def __init__(
@@ -54,7 +102,20 @@ class Ondemand:
         self.wait_s = sampling_rate_s
 
     def step(self, load: float, now_s: float) -> int:  # noqa: ARG002
-        """Return the frequency to run at from now on."""
+        """Choose the next frequency.
+
+        Parameters
+        ----------
+        load : float
+            Busy fraction since the last step, from 0 to 1.
+        now_s : float
+            Ignored.
+
+        Returns
+        -------
+        int
+            Frequency, in hertz.
+        """
         highest = self._frequencies.highest
         if load > self._up_threshold:
             self.frequency_hz, self.wait_s = highest, self._held_s
@@ -66,10 +127,27 @@ class Ondemand:
 
 
 class Conservative:
-    """Asks for 5 % of the fastest clock more when busy, 5 % less when idle.
+    """Raises the frequency by a fixed step when busy and lowers it by the same step when idle.
 
-    What it asks for moves smoothly; what it gets is the nearest frequency the clock has, rounded
-    against the direction of the move. `sampling_down_factor` samples pass before a step down.
+    The requested frequency changes by the step. The selected frequency is the nearest available
+    one, rounded against the direction of the change.
+
+    Parameters
+    ----------
+    frequencies : Frequencies
+        Available frequencies.
+    up_threshold, down_threshold : float, default 0.80 and 0.20
+        Load above which the frequency rises, and below which it falls.
+    frequency_step : float, default 0.05
+        Step, as a fraction of the highest frequency.
+    sampling_rate_s : float, default 0.01
+        Seconds between two steps.
+    sampling_down_factor : int, default 1
+        Number of samples before a step down.
+
+    References
+    ----------
+    Linux kernel, drivers/cpufreq/cpufreq_conservative.c.
     """
 
     def __init__(
@@ -93,7 +171,20 @@ class Conservative:
         self.wait_s = sampling_rate_s
 
     def step(self, load: float, now_s: float) -> int:  # noqa: ARG002
-        """Return the frequency to run at from now on."""
+        """Choose the next frequency.
+
+        Parameters
+        ----------
+        load : float
+            Busy fraction since the last step, from 0 to 1.
+        now_s : float
+            Ignored.
+
+        Returns
+        -------
+        int
+            Frequency, in hertz.
+        """
         if load > self._up_threshold:
             self._skipped = 0
             self._up()

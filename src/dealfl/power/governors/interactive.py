@@ -1,4 +1,4 @@
-"""The governor `interactive` of Android kernels, with the values the Nexus 6 shipped with."""
+"""The governor `interactive` of Android kernels, and its settings on the Nexus 6."""
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
@@ -11,21 +11,21 @@ __all__ = ["NEXUS_6", "Interactive", "InteractiveTunables", "Steps"]
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A value that depends on frequency: `values[i]` from `starts_hz[i]` on."""
+    """A step function of the frequency: `values[i]` applies to frequencies ≥ `starts_hz[i]`."""
 
     starts_hz: tuple[int, ...]
     values: tuple[float, ...]
 
     @classmethod
     def parse(cls, text: str, unit: float = 1.0) -> "Steps":
-        """Return the steps written as in sysfs: a value, then pairs of kHz:value.
+        """Parse the format of sysfs: a value, then pairs of kHz:value.
 
         >>> Steps.parse("20000 883200:40000", unit=1e-6).at(900_000_000)
         0.04
         """
         words = text.replace(":", " ").split()
         if len(words) % 2 == 0 or not all(word.isdigit() for word in words):
-            raise BadInput(f"steps are {text!r}; use a value, then kHz:value for each change")
+            raise BadInput(f"steps are {text!r}; write a value, then kHz:value for each change")
         starts = (0, *(int(word) * 1000 for word in words[1::2]))
         if list(starts) != sorted(set(starts)):
             raise BadInput(f"steps are {text!r}; frequencies must rise")
@@ -38,7 +38,32 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class InteractiveTunables:
-    """What sysfs lets one set; loads are fractions, times seconds."""
+    """The settings of `Interactive`, as in sysfs.
+
+    Parameters
+    ----------
+    timer_rate_s : float, default 0.020
+        Seconds between two steps.
+    go_hispeed_load : float, default 0.99
+        Load at which the frequency jumps to `hispeed_hz`.
+    hispeed_hz : int, optional
+        Intermediate frequency, in hertz; by default the highest.
+    target_loads : Steps
+        Target load by frequency, as a fraction; by default 0.9.
+    above_hispeed_delay_s : Steps
+        Delay before a rise above `hispeed_hz`, by frequency, in seconds; by default 0.020.
+    min_sample_time_s : float, default 0.080
+        Minimum time at a frequency before it falls, in seconds.
+    max_freq_hysteresis_s : float, default 0
+        Minimum time at the highest frequency before it falls, in seconds.
+    boostpulse_s : float, default 0.080
+        Duration of a boost, in seconds.
+
+    Raises
+    ------
+    BadInput
+        If a target load is not above 0.
+    """
 
     timer_rate_s: float = 0.020
     go_hispeed_load: float = 0.99
@@ -50,7 +75,7 @@ class InteractiveTunables:
     boostpulse_s: float = 0.080
 
     def __post_init__(self) -> None:
-        """Refuse a target that no frequency can meet."""
+        """Reject target loads that no frequency can meet."""
         if min(self.target_loads.values) <= 0:
             raise BadInput(f"target_loads are {self.target_loads.values}; each must be above 0")
 
@@ -68,7 +93,19 @@ NEXUS_6 = InteractiveTunables(
 
 
 class Interactive:
-    """Jumps to a high speed when busy, rises from there after a delay, falls after another."""
+    """Jumps to an intermediate frequency when busy, and rises and falls from there with delays.
+
+    Parameters
+    ----------
+    frequencies : Frequencies
+        Available frequencies.
+    tunables : InteractiveTunables, optional
+        Settings; by default those of the kernel.
+
+    References
+    ----------
+    Android common kernel 3.10, drivers/cpufreq/cpufreq_interactive.c.
+    """
 
     def __init__(
         self, frequencies: Frequencies, tunables: InteractiveTunables | None = None
@@ -84,11 +121,30 @@ class Interactive:
         self._boosted_until_s = float("-inf")
 
     def boost(self, now_s: float) -> None:
-        """Hold at least the high speed for a while, as a touch of the screen does."""
+        """Hold at least the intermediate frequency for a while, as after a touch of the screen.
+
+        Parameters
+        ----------
+        now_s : float
+            Current time, in seconds.
+        """
         self._boosted_until_s = now_s + self._tunables.boostpulse_s
 
     def step(self, load: float, now_s: float) -> int:
-        """Return the frequency to run at from now on."""
+        """Choose the next frequency.
+
+        Parameters
+        ----------
+        load : float
+            Busy fraction since the last step, from 0 to 1.
+        now_s : float
+            Current time, in seconds.
+
+        Returns
+        -------
+        int
+            Frequency, in hertz.
+        """
         boosted = now_s < self._boosted_until_s
         wanted = self._wanted(load, boosted)
         if self._rises_too_early(wanted, load, now_s):
@@ -125,10 +181,20 @@ class Interactive:
         return wanted < self._floor_hz and _less(on_floor_s, tunables.min_sample_time_s)
 
     def frequency_for(self, load: float) -> int:
-        """Return the lowest frequency at which the load would be within its target.
+        """Return the lowest frequency at which the load meets its target.
 
-        The target depends on the frequency, so they are narrowed down in turns, between one
-        that is known to be too low and one that is known to do.
+        The target depends on the frequency, so the search narrows an interval between a frequency
+        that is too low and one that is high enough.
+
+        Parameters
+        ----------
+        load : float
+            Busy fraction at the current frequency, from 0 to 1.
+
+        Returns
+        -------
+        int
+            Frequency, in hertz.
         """
         used_hz = load * self.frequency_hz
         too_low, enough = 0, None
@@ -157,4 +223,4 @@ class Interactive:
 
 
 def _less(elapsed_s: float, limit_s: float) -> bool:
-    return elapsed_s < limit_s - 1e-9  # 0.18 - 0.1 is not quite 0.08; the kernel counts in µs
+    return elapsed_s < limit_s - 1e-9  # 0.18 - 0.1 < 0.08 in floating point; the kernel counts µs

@@ -1,4 +1,4 @@
-"""The governor `schedutil`: a quarter above what the scheduler saw used."""
+"""The governor `schedutil`: 1.25 times the utilisation that the scheduler measures."""
 
 from dealfl.power.governors.base import Frequencies
 
@@ -10,12 +10,27 @@ _FIRST_BOOST = 1 / 8
 
 
 class Schedutil:
-    """Follows the scheduler's utilisation, whose memory halves every 32 ms.
+    """Follows the scheduler's utilisation, an average with a half-life of 32 ms.
 
-    With `frequency_invariant`, time at half the fastest clock counts as half used. A core that
-    wakes from waiting for storage (`io_wait`) is boosted: an eighth at first, twice as much with
-    each such step in a row, half as much with each other one, none after a tick without a step.
-    `clamp` are the least and the most utilisation that is believed (uclamp).
+    A core that wakes from waiting for storage is boosted: by 1/8 at first, doubled with each
+    consecutive such step, halved with each other step, and reset after a tick without a step.
+
+    Parameters
+    ----------
+    frequencies : Frequencies
+        Available frequencies.
+    tick_s : float, default 0.004
+        Seconds between two steps.
+    rate_limit_s : float, default 0.001
+        Minimum time between two changes, in seconds.
+    clamp : tuple of float, default (0, 1)
+        Minimum and maximum of the utilisation (uclamp).
+    frequency_invariant : bool, default True
+        Whether busy time counts in proportion to the frequency.
+
+    References
+    ----------
+    Linux kernel, kernel/sched/cpufreq_schedutil.c and kernel/sched/pelt.c.
     """
 
     def __init__(
@@ -40,17 +55,32 @@ class Schedutil:
         self._tick_s = tick_s
 
     def step(self, load: float, now_s: float, *, io_wait: bool = False) -> int:
-        """Return the frequency to run at from now on."""
+        """Choose the next frequency.
+
+        Parameters
+        ----------
+        load : float
+            Busy fraction since the last step, from 0 to 1.
+        now_s : float
+            Current time, in seconds.
+        io_wait : bool, default False
+            Whether the core wakes from waiting for storage.
+
+        Returns
+        -------
+        int
+            Frequency, in hertz.
+        """
         self._observe(load, now_s)
         self._boost_for(io_wait, now_s)
         self._stepped_s = now_s
         if now_s - self._changed_s < self._rate_limit_s:
             return self.frequency_hz
-        least, most = self._clamp
-        believed = min(max(self._utilisation, self._boost, least), most)
+        low, high = self._clamp
+        utilisation = min(max(self._utilisation, self._boost, low), high)
         invariant = self._frequency_invariant
         reference_hz = self._frequencies.highest if invariant else self.frequency_hz
-        chosen = self._frequencies.at_least(int(_HEADROOM * reference_hz * believed))
+        chosen = self._frequencies.at_least(int(_HEADROOM * reference_hz * utilisation))
         if chosen != self.frequency_hz:
             self.frequency_hz, self._changed_s = chosen, now_s
         return self.frequency_hz

@@ -1,9 +1,11 @@
-"""Meters of energy: measured by hardware, read from a recording, or modelled; one protocol."""
+"""Energy meters with one protocol: hardware, recordings, or a model."""
 
 from dealfl.power.meters.base import Kind, Meter, ModelledMeter, Reading, RecordedMeter, Source
+from dealfl.power.meters.battery_gauge import BatteryMeter
 from dealfl.power.meters.command import MeasuredCommand, measure_command
-from dealfl.power.meters.machine import BatteryMeter, MeterChoice, RaplMeter, best_meter
+from dealfl.power.meters.machine import MeterChoice, best_meter
 from dealfl.power.meters.monsoon import MonsoonMeter
+from dealfl.power.meters.rapl import RaplMeter
 
 __all__ = [
     "BatteryMeter",

@@ -1,7 +1,4 @@
-"""What a meter is: started before some work, and read to know what that work took.
-
-Two need no hardware: one reads a model, one replays what another meter read.
-"""
+"""The protocol of meters, and two meters without hardware: a model, and a recording."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -30,7 +27,7 @@ _UAH_PER_AH = 1e6
 
 
 class Kind(StrEnum):
-    """Whether a figure was measured or comes from a model."""
+    """Whether a figure is measured or modelled."""
 
     MEASURED = "measured"
     MODELLED = "modelled"
@@ -38,8 +35,17 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a figure comes from: no figure is shown without it.
+    """The source of a figure; it is shown with every figure.
 
+    Parameters
+    ----------
+    kind : Kind
+        Measured or modelled.
+    by : str
+        Name of the meter or model.
+
+    Examples
+    --------
     >>> print(Source(Kind.MEASURED, "RAPL"))
     measured by RAPL
     """
@@ -53,14 +59,30 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The energy taken since a meter was started; the charge only where a battery gave it."""
+    """A reading of a meter: the energy since its start.
+
+    Parameters
+    ----------
+    energy_j : float
+        Energy, in joules.
+    charge_uah : float or None
+        Battery charge, in µAh; None if the meter does not know it.
+    source : Source
+        Kind and name of the meter.
+    """
 
     energy_j: float
     charge_uah: float | None
     source: Source
 
     def as_dict(self) -> dict[str, object]:
-        """Return all of it for a JSON file."""
+        """Return the reading, for JSON.
+
+        Returns
+        -------
+        dict
+            JSON values by name.
+        """
         return {
             "energy_j": self.energy_j,
             "charge_uah": self.charge_uah,
@@ -70,17 +92,23 @@ class Reading:
 
 
 class Meter(Protocol):
-    """Start it, work, read it; read it again to know what was taken since the same start."""
+    """An energy meter: start it, do some work, read it. Each read counts from the same start."""
 
     def start(self) -> None:
-        """Begin anew from zero."""
+        """Restart from zero."""
 
     def read(self) -> Reading:
-        """Return what was taken since the start."""
+        """Return the energy since the start.
+
+        Returns
+        -------
+        Reading
+            Energy in joules, and charge in µAh if known.
+        """
 
 
 def energy_at(charge_uah: float, voltage_v: float) -> float:
-    """Return the joules of a charge.
+    """Return the energy, in joules, of a charge at a voltage.
 
     >>> energy_at(charge_uah=1000.0, voltage_v=4.0)
     14.4
@@ -89,7 +117,7 @@ def energy_at(charge_uah: float, voltage_v: float) -> float:
 
 
 def charge_at(energy_j: float, voltage_v: float) -> float:
-    """Return the µAh of an energy.
+    """Return the charge, in µAh, of an energy at a voltage.
 
     >>> charge_at(energy_j=14.4, voltage_v=4.0)
     1000.0
@@ -98,7 +126,21 @@ def charge_at(energy_j: float, voltage_v: float) -> float:
 
 
 class ModelledMeter:
-    """Joules that a callable has counted so far; µAh if the battery's voltage is known.
+    """A meter that reads a model.
+
+    Parameters
+    ----------
+    energy_j : callable
+        Returns the energy counted so far, in joules.
+    by : str
+        Name of the model.
+    voltage_v : float, optional
+        Voltage of the battery, in volts; without it readings have no charge.
+
+    Raises
+    ------
+    BadInput
+        If the voltage is not above 0.
 
     Examples
     --------
@@ -114,25 +156,36 @@ class ModelledMeter:
         self, energy_j: Callable[[], float], by: str, voltage_v: float | None = None
     ) -> None:
         if voltage_v is not None and not voltage_v > 0.0:
-            raise BadInput(f"voltage_v={voltage_v}: give a number above 0, such as 3.82")
+            raise BadInput(f"voltage_v is {voltage_v}; it must be a number above 0, such as 3.82")
         self._counted_j = energy_j
         self._source = Source(Kind.MODELLED, by)
         self._voltage_v = voltage_v
         self._started_j = 0.0
 
     def start(self) -> None:
-        """Begin anew from zero."""
+        """Restart from zero."""
         self._started_j = self._counted_j()
 
     def read(self) -> Reading:
-        """Return what the model counted since the start."""
+        """Return the modelled energy since the start.
+
+        Returns
+        -------
+        Reading
+            Energy in joules, and charge in µAh if the voltage is known.
+        """
         energy_j = self._counted_j() - self._started_j
         charge_uah = None if self._voltage_v is None else charge_at(energy_j, self._voltage_v)
         return Reading(energy_j, charge_uah, self._source)
 
 
 class RecordedMeter:
-    """Readings in the order they were made, with the source they had then.
+    """A meter that replays readings in their original order.
+
+    Parameters
+    ----------
+    readings : iterable of Reading
+        Readings to return, one for each call of `read`.
 
     Examples
     --------
@@ -148,22 +201,49 @@ class RecordedMeter:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a file with one reading a line, each a JSON object as `Reading.as_dict` makes it."""
+        """Read a file with one reading per line.
+
+        Parameters
+        ----------
+        path : str or Path
+            File of JSON objects in the form of `Reading.as_dict`.
+
+        Returns
+        -------
+        RecordedMeter
+            A meter that replays the file.
+
+        Raises
+        ------
+        BadInput
+            If a line is not a reading.
+        """
         lines = Path(path).read_text(encoding="utf-8").splitlines()
-        return cls(_parsed(line, f"{path} line {number}") for number, line in enumerate(lines, 1))
+        return cls(_parse(line, f"{path} line {number}") for number, line in enumerate(lines, 1))
 
     def start(self) -> None:
-        """Go on: the readings were made after one start or after many."""
+        """Do nothing: the recording continues with its next reading."""
 
     def read(self) -> Reading:
-        """Return the next reading of the record."""
+        """Return the next reading of the recording.
+
+        Returns
+        -------
+        Reading
+            The next reading, with its original source.
+
+        Raises
+        ------
+        DealError
+            If the recording has no more readings.
+        """
         if self._next == len(self._readings):
-            raise DealError(f"the record ends after {len(self._readings)} readings")
+            raise DealError(f"the recording ends after {len(self._readings)} readings")
         self._next += 1
         return self._readings[self._next - 1]
 
 
-def _parsed(line: str, where: str) -> Reading:
+def _parse(line: str, where: str) -> Reading:
     try:
         row = json.loads(line)
         charge = row["charge_uah"]
@@ -171,4 +251,4 @@ def _parsed(line: str, where: str) -> Reading:
         source = Source(Kind(row["source"]), str(row["by"]))
         return Reading(float(row["energy_j"]), charge_uah, source)
     except (ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{where} is no reading: {error!r}") from None
+        raise BadInput(f"{where} is not a reading: {error!r}") from None

@@ -1,4 +1,4 @@
-"""What a command takes: its time, and its energy by the best meter of this machine."""
+"""Time and energy of a command, measured with the best meter of this machine."""
 
 from __future__ import annotations
 
@@ -15,13 +15,27 @@ from dealfl.power.meters.machine import best_meter
 
 __all__ = ["MeasuredCommand", "measure_command"]
 
-_READ_EVERY_S = 10.0  # an energy counter may wrap around; each read notices one wrap
-_SIGNALLED = 128  # the shell's way to tell that a signal ended a command
+_READ_EVERY_S = 10.0  # an energy counter can wrap around; each read detects one wrap
+_SIGNALLED = 128  # a shell returns 128 + the number of the signal that ended a command
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCommand:
-    """What one command took; a reading, or why each meter has none."""
+    """Time and energy of one command.
+
+    Parameters
+    ----------
+    exit_code : int
+        Exit code of the command; 128 + n if signal n ended it.
+    elapsed_s : float
+        Wall-clock time, in seconds.
+    cpu_s : float
+        Processor time of the command and its children, in seconds.
+    reading : Reading or None
+        Energy; None if no meter works.
+    refused : dict of str to str
+        The reason why each meter does not work, by its name.
+    """
 
     exit_code: int
     elapsed_s: float
@@ -30,7 +44,13 @@ class MeasuredCommand:
     refused: dict[str, str]
 
     def as_dict(self) -> dict[str, object]:
-        """Return all of it for JSON."""
+        """Return all values, for JSON.
+
+        Returns
+        -------
+        dict
+            JSON values by name.
+        """
         return {
             "exit_code": self.exit_code,
             "elapsed_s": self.elapsed_s,
@@ -41,31 +61,51 @@ class MeasuredCommand:
 
 
 def measure_command(words: Sequence[str], root: str, output: Any) -> MeasuredCommand:  # noqa: ANN401
-    """Run a command; return its time, and its energy by the best meter that works."""
+    """Run a command and measure its time and energy.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The command and its arguments.
+    root : str
+        Mount point of sysfs.
+    output : file or None
+        Standard output of the command, as in `subprocess.Popen`.
+
+    Returns
+    -------
+    MeasuredCommand
+        Time, energy and exit code.
+
+    Raises
+    ------
+    BadInput
+        If the command cannot be started.
+    """
     choice = best_meter(root)
     refused = dict(choice.refused)
     before_s, start_s = _children_s(), time.perf_counter()
     if choice.meter:
         choice.meter.start()
-    exit_code, failure = _wait(_started(words, output), choice.meter)
+    exit_code, failure = _wait(_start(words, output), choice.meter)
     reading: Reading | None = None
     elapsed_s = time.perf_counter() - start_s
     if choice.meter and not failure:
         reading, failure = _read(choice.meter)
     if failure:
-        refused["the meter that was chosen"] = failure
+        refused["the selected meter"] = failure
     return MeasuredCommand(exit_code, elapsed_s, _children_s() - before_s, reading, refused)
 
 
-def _started(words: Sequence[str], output: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401
+def _start(words: Sequence[str], output: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401
     try:
-        return subprocess.Popen(list(words), stdout=output)  # noqa: S603 - it is the user's own
+        return subprocess.Popen(list(words), stdout=output)  # noqa: S603 - the user's own command
     except OSError as error:
-        raise BadInput(f"{words[0]!r} can not be run: {error.strerror}") from None
+        raise BadInput(f"{words[0]!r} cannot be run: {error.strerror}") from None
 
 
 def _wait(process: subprocess.Popen[bytes], meter: Meter | None) -> tuple[int, str]:
-    """Return the exit code, and why the meter failed, which does not stop the command."""
+    """Return the exit code, and why the meter failed; a failing meter does not stop the command."""
     failure = ""
     while True:
         try:
@@ -74,7 +114,7 @@ def _wait(process: subprocess.Popen[bytes], meter: Meter | None) -> tuple[int, s
             if meter and not failure:
                 failure = _read(meter)[1]
         except KeyboardInterrupt:
-            continue  # the command got it, too, and decides
+            continue  # the command receives it too and decides
         else:
             return (code if code >= 0 else _SIGNALLED - code), failure
 

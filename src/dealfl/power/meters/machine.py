@@ -1,234 +1,17 @@
-"""What this machine itself can measure, through /sys: RAPL, and the gauge of its battery."""
+"""Choice of the best meter of this machine."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
 
 from dealfl.errors import DealError
-from dealfl.power.meters.base import Kind, Meter, Reading, Source, charge_at, energy_at
+from dealfl.power.meters.base import Meter
+from dealfl.power.meters.battery_gauge import BatteryMeter
+from dealfl.power.meters.rapl import RaplMeter
 
-__all__ = [
-    "BatteryMeter",
-    "MeterChoice",
-    "RaplMeter",
-    "best_meter",
-]
+__all__ = ["MeterChoice", "best_meter"]
 
-
-def _read_text(path: Path) -> str:
-    """Return the words of a file, or raise the reason why not."""
-    try:
-        return path.read_text(encoding="ascii", errors="replace").strip()
-    except PermissionError:
-        raise DealError(f"{path} may not be read by this user; root may") from None
-    except FileNotFoundError:
-        raise DealError(f"{path} does not exist") from None
-    except OSError as error:  # a driver may answer a read with any error, such as ENODATA
-        raise DealError(f"{path} can not be read: {error.strerror}") from None
-
-
-def _read_integer(path: Path) -> int:
-    """Return the number in a file, or raise the reason why not."""
-    text = _read_text(path)
-    try:
-        return int(text)
-    except ValueError:
-        raise DealError(f"{path} holds {text[:40]!r}, not a whole number") from None
-
-
-def _readable_text(path: Path) -> str | None:
-    """Return the words of a file; None where they can not be read."""
-    try:
-        return _read_text(path)
-    except DealError:
-        return None
-
-
-def _readable_integer(path: Path) -> int | None:
-    """Return the number in a file; None where it can not be read."""
-    try:
-        return _read_integer(path)
-    except DealError:
-        return None
-
-
-# A second colon marks a child zone (core, uncore, dram); intel-rapl-mmio is a second view of the
-# same packages. Adding either would count a joule twice.
-_ZONE = re.compile(r"intel-rapl:\d+")
-_PACKAGE = re.compile(r"package-\d+(-die-\d+)?")
-
-
-@dataclass(frozen=True, slots=True)
-class _Package:
-    name: str
-    counter: Path
-    range_uj: int | None
-
-
-class RaplMeter:
-    """What all processor packages took together; memory, screen and radio are not in it.
-
-    A counter wraps around at `max_energy_range_uj`. Every read notices one wrap, so a long
-    measurement has to be read now and then: every 20 minutes does for 262 kJ at 200 W.
-    """
-
-    def __init__(self, root: str | Path = "/sys") -> None:
-        """Find the packages, or raise the reason why there is nothing to read."""
-        self._packages = _packages(Path(root) / "class" / "powercap")
-        names = ", ".join(package.name for package in self._packages)
-        self._source = Source(Kind.MEASURED, f"RAPL ({names})")
-        self.start()
-
-    def start(self) -> None:
-        """Begin anew from zero."""
-        self._taken_uj = 0
-        self._last_uj = [_read_integer(package.counter) for package in self._packages]
-
-    def read(self) -> Reading:
-        """Return the energy since the start."""
-        now_uj = [_read_integer(package.counter) for package in self._packages]
-        for package, before, after in zip(self._packages, self._last_uj, now_uj, strict=True):
-            self._taken_uj += _difference(package, before, after)
-        self._last_uj = now_uj
-        return Reading(self._taken_uj / 1e6, None, self._source)
-
-
-def _packages(directory: Path) -> list[_Package]:
-    if not directory.is_dir():
-        raise DealError(f"there is no {directory}: no RAPL driver, or a container hides it")
-    zones = sorted(path for path in directory.iterdir() if _ZONE.fullmatch(path.name))
-    named = [(zone, _readable_text(zone / "name") or "") for zone in zones]
-    packages = [
-        _Package(name, zone / "energy_uj", _readable_integer(zone / "max_energy_range_uj"))
-        for zone, name in named
-        if _PACKAGE.fullmatch(name)
-    ]
-    if not packages:
-        found = ", ".join(name or zone.name for zone, name in named) or "nothing"
-        raise DealError(f"{directory} has no processor package, only {found}")
-    return packages
-
-
-def _difference(package: _Package, before_uj: int, after_uj: int) -> int:
-    if after_uj >= before_uj:
-        return after_uj - before_uj
-    if package.range_uj is None or package.range_uj < before_uj:
-        raise DealError(
-            f"{package.counter} went back from {before_uj} to {after_uj}, and "
-            f"max_energy_range_uj beside it does not say where it wraps around"
-        )
-    return after_uj - before_uj + package.range_uj
-
-
-_CHARGES = ("charge_counter", "charge_now")  # µAh
-_ENERGY = "energy_now"  # µWh
-_CURRENT = "current_now"  # µA
-_VOLTAGES = ("voltage_now", "voltage_avg", "voltage_min_design")  # µV
-_JOULES_PER_UWH = 3.6e-3
-_SECONDS_PER_HOUR = 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    value: int
-    voltage_v: float
-    now_s: float
-
-
-class BatteryMeter:
-    """What the battery gave since the start, while it discharges.
-
-    A gauge steps by about 1 mAh and is renewed every few seconds: repeat small work until it
-    takes several steps. Drivers do not agree on signs, so the direction comes from `status`
-    alone, and all differences and currents count by their size. Where a gauge tells only its
-    current, every read adds the time since the one before.
-    """
-
-    def __init__(self, root: str | Path = "/sys", clock: Callable[[], float] = monotonic) -> None:
-        """Find the battery, or raise the reason why there is nothing to read."""
-        self._supply = _battery(Path(root) / "class" / "power_supply")
-        self._file = _gauge(self._supply)
-        self._clock = clock
-        self._source = Source(Kind.MEASURED, f"battery gauge ({self._supply.name}/{self._file})")
-        self.start()
-
-    def start(self) -> None:
-        """Begin anew from zero."""
-        self._integrated_uah = 0.0
-        self._started = self._last = self._sample()
-
-    def read(self) -> Reading:
-        """Return charge and energy since the start."""
-        now = self._sample()
-        voltage_v = (self._started.voltage_v + now.voltage_v) / 2
-        if self._file == _CURRENT:
-            mean_ua = (abs(self._last.value) + abs(now.value)) / 2
-            self._integrated_uah += mean_ua * (now.now_s - self._last.now_s) / _SECONDS_PER_HOUR
-        self._last = now
-        if self._file == _ENERGY:
-            energy_j = abs(now.value - self._started.value) * _JOULES_PER_UWH
-            return Reading(energy_j, charge_at(energy_j, voltage_v), self._source)
-        charge_uah = self._integrated_uah
-        if self._file in _CHARGES:
-            charge_uah = float(abs(now.value - self._started.value))
-        return Reading(energy_at(charge_uah, voltage_v), charge_uah, self._source)
-
-    def _sample(self) -> _Sample:
-        status = _read_text(self._supply / "status")
-        if status.lower() != "discharging":
-            raise DealError(
-                f"the battery {self._supply.name} is {status.lower() or 'of unknown status'}, "
-                f"not discharging: its gauge does not show what work takes; unplug the charger"
-            )
-        value = _read_integer(self._supply / self._file)
-        return _Sample(value, _voltage_v(self._supply), self._clock())
-
-
-def _battery(directory: Path) -> Path:
-    """Return the battery that feeds the device, the discharging one of several."""
-    supplies = sorted(directory.iterdir()) if directory.is_dir() else []
-    batteries = [supply for supply in supplies if _feeds_the_device(supply)]
-    if not batteries:
-        found = ", ".join(supply.name for supply in supplies) or "nothing"
-        raise DealError(f"no battery in {directory}, which holds {found}")
-    return min(batteries, key=lambda supply: not _discharges(supply))
-
-
-def _feeds_the_device(supply: Path) -> bool:
-    is_battery = (_readable_text(supply / "type") or "").lower() == "battery"
-    of_a_mouse = (_readable_text(supply / "scope") or "").lower() == "device"
-    absent = _readable_integer(supply / "present") == 0
-    return is_battery and not of_a_mouse and not absent
-
-
-def _discharges(supply: Path) -> bool:
-    return (_readable_text(supply / "status") or "").lower() == "discharging"
-
-
-def _gauge(supply: Path) -> str:
-    """Return the best file that tells what the battery gave, or raise why there is none."""
-    reasons = []
-    for name in (*_CHARGES, _ENERGY, _CURRENT):
-        try:
-            _read_integer(supply / name)
-        except DealError as reason:
-            reasons.append(str(reason))
-        else:
-            return name
-    raise DealError(f"the battery {supply.name} tells no charge: {'; '.join(reasons)}")
-
-
-def _voltage_v(supply: Path) -> float:
-    for name in _VOLTAGES:
-        voltage_uv = _readable_integer(supply / name)
-        if voltage_uv is not None and voltage_uv > 0:
-            return voltage_uv / 1e6
-    raise DealError(f"the battery {supply.name} tells no voltage in {', '.join(_VOLTAGES)}")
-
-
-# RAPL resolves microjoules; a battery gauge steps by several joules
+# RAPL resolves microjoules; a battery gauge has steps of several joules
 _BY_QUALITY: Mapping[str, Callable[[Path], Meter]] = {
     "RAPL": RaplMeter,
     "battery gauge": BatteryMeter,
@@ -237,15 +20,35 @@ _BY_QUALITY: Mapping[str, Callable[[Path], Meter]] = {
 
 @dataclass(frozen=True, slots=True)
 class MeterChoice:
-    """The best meter that works here, if one does, and why each better one does not."""
+    """The best meter that works on this machine.
+
+    Parameters
+    ----------
+    meter : Meter or None
+        The meter; None if none works.
+    refused : mapping of str to str
+        The reason why each better meter does not work, by its name.
+    """
 
     meter: Meter | None
     refused: Mapping[str, str]
 
 
 def best_meter(root: str | Path = "/sys") -> MeterChoice:
-    """Return the best meter of this machine, with the reason for each that does not work.
+    """Return the best meter of this machine.
 
+    Parameters
+    ----------
+    root : str or Path, default "/sys"
+        Mount point of sysfs.
+
+    Returns
+    -------
+    MeterChoice
+        The meter, if any, and the reason why each better one does not work.
+
+    Examples
+    --------
     >>> choice = best_meter("/nowhere")
     >>> choice.meter, sorted(choice.refused)
     (None, ['RAPL', 'battery gauge'])

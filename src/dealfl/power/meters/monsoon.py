@@ -1,4 +1,4 @@
-"""What a Monsoon power monitor recorded, from the CSV file that its software exports."""
+"""Recordings of a Monsoon power monitor, as CSV files exported by its software."""
 
 import csv
 import math
@@ -28,9 +28,15 @@ class _Sample:
 
 
 class MonsoonMeter:
-    """The charge and energy of a whole recording, over all channels that were enabled.
+    """The charge and energy of a whole recording, over all enabled channels.
 
-    The monitor does not measure the voltage of its auxiliary channel: give it where that was used.
+    Parameters
+    ----------
+    path : str or Path
+        CSV file.
+    aux_voltage_v : float, optional
+        Voltage of the auxiliary channel, in volts; the monitor does not measure it. Required if
+        that channel was enabled.
     """
 
     def __init__(self, path: str | Path, aux_voltage_v: float | None = None) -> None:
@@ -39,10 +45,21 @@ class MonsoonMeter:
         self._source = Source(Kind.MEASURED, f"Monsoon ({self._path.name})")
 
     def start(self) -> None:
-        """Do nothing: the recording says where it starts."""
+        """Do nothing: a recording has its own start."""
 
     def read(self) -> Reading:
-        """Return the total of the recording."""
+        """Return the total of the recording.
+
+        Returns
+        -------
+        Reading
+            Energy in joules and charge in µAh.
+
+        Raises
+        ------
+        BadInput
+            If the file cannot be read; the message names the line.
+        """
         charge_uah = energy_j = 0.0
         samples = self._samples()
         last = next(samples)
@@ -56,11 +73,11 @@ class MonsoonMeter:
     def _samples(self) -> Iterator[_Sample]:
         try:
             with self._path.open(newline="", encoding="utf-8", errors="replace") as file:
-                yield from self._parsed(csv.reader(file))
+                yield from self._parse(csv.reader(file))
         except OSError as error:
             raise BadInput(f"{self._path}: {error.strerror}") from None
 
-    def _parsed(self, lines: Iterator[list[str]]) -> Iterator[_Sample]:
+    def _parse(self, lines: Iterator[list[str]]) -> Iterator[_Sample]:
         header = [name.strip() for name in next(lines, [])]
         self._check_header(header)
         time_ms = -math.inf
@@ -77,10 +94,11 @@ class MonsoonMeter:
         wrong = [name for name in header if name not in _COLUMNS]
         if wrong or _TIME not in header:
             found = ",".join(header)[:80]
-            raise self._bad(1, f"should name columns of {','.join(_COLUMNS)}; it reads {found!r}")
+            expected = ",".join(_COLUMNS)
+            raise self._bad(1, f"must name columns out of {expected}; it contains {found!r}")
         channels = [name for name in header if name in _VOLTAGE_OF]
         if not channels:
-            raise self._bad(1, "names no channel with a current: none was enabled")
+            raise self._bad(1, "has no current column: no channel was enabled")
         for channel in channels:
             if _VOLTAGE_OF[channel] not in header and not self._is_given(channel):
                 raise self._bad(1, f"has {channel} without its voltage")
@@ -92,9 +110,9 @@ class MonsoonMeter:
         try:
             values = {name: float(cell) for name, cell in zip(header, cells, strict=True)}
         except ValueError as error:
-            raise self._bad(number, f"can not be read: {error}") from None
+            raise self._bad(number, f"cannot be read: {error}") from None
         if not all(map(math.isfinite, values.values())):
-            raise self._bad(number, f"holds what is no number: {','.join(cells)[:80]}")
+            raise self._bad(number, f"contains a value that is not finite: {','.join(cells)[:80]}")
         currents = {name: value for name, value in values.items() if name in _VOLTAGE_OF}
         power_mw = sum(ma * self._voltage_v(values, name) for name, ma in currents.items())
         return _Sample(values[_TIME], sum(currents.values()), power_mw)

@@ -23,7 +23,7 @@ from reporting import Report, main, progress
 
 from dealfl.simulate import Document, Estimate, FleetRun, Round, finish, fleet_of, start_run
 
-ASKED, AIMED = 0.5, 0.2  # of the energy of waking everyone, and of a uniform choice
+TARGET, AIMED = 0.5, 0.2  # of the energy of waking everyone, and of a uniform choice
 STAYS_ROUNDS, STAYS_S = 3, 3600.0
 PROMISE = 0.02  # of the rounds, to each worker
 SHORT = 0.005  # so far below it a worker may be after a day
@@ -59,7 +59,7 @@ def way(
 ) -> Way:
     """Return a way by its selector, the least examples waiting, and what energy counts half."""
     keys = {f"selection.{key}": value for key, value in (settings or {}).items()}
-    job = {"job.selector": selector, "job.least_waiting": least, "rewards.half_example_j": half_j}
+    job = {"job.selector": selector, "job.min_waiting": least, "rewards.half_example_j": half_j}
     return Way(name, job | keys)
 
 
@@ -96,7 +96,7 @@ class Reached:
     rounds: int
     learned: int
     wake_ups: int
-    least_share: float  # of the rounds, of the worker that was woken least
+    min_share: float  # of the rounds, of the worker that was woken least
     jain: float
 
     @property
@@ -116,7 +116,7 @@ def begun(task: Task, chosen: Way, seed: int) -> FleetRun:
     tables = {**document.tables, "selection": {}, "rewards": {}}
     if task.keys:
         del tables["features"]
-    longest = {"job.rounds": 10**6, "job.longest_h": 72.0, "job.seed": seed}
+    longest = {"job.rounds": 10**6, "job.max_h": 72.0, "job.seed": seed}
     for key, value in {**longest, **task.keys, **chosen.keys}.items():
         section, _, name = key.partition(".")
         tables[section] = {**tables[section], name: value}
@@ -175,7 +175,7 @@ def _figures(run: FleetRun, found: Round | None) -> Reached:
         rounds=last.number,
         learned=sum(one.learned for one in in_time),
         wake_ups=sum(picks),
-        least_share=min(picks) / last.number,
+        min_share=min(picks) / last.number,
         jain=sum(picks) ** 2 / (len(picks) * sum(pick * pick for pick in picks)),
     )
 
@@ -208,9 +208,9 @@ def _check(report: Report, task: Task, found: dict[str, list[Reached]]) -> None:
         worst = ratio.mean if ratio.high is None else ratio.high
         report.check(
             f"{task.name}: energy to reach it, modelled, against {other.name}",
-            f"≤ {ASKED:.0%}, aimed at {AIMED:.0%}",
+            f"≤ {TARGET:.0%}, aimed at {AIMED:.0%}",
             f"{_percent(ratio)} %{', the aim too' if worst <= AIMED else ''}",
-            worst <= ASKED,
+            worst <= TARGET,
         )
 
 
@@ -219,7 +219,7 @@ def _check_fairness(report: Report) -> None:
     for chosen in (DEAL, FULL):
         with progress(f"a day of {PHISHING.name}: {chosen.name}"):
             days = [a_day(PHISHING, chosen, seed) for seed in SEEDS[:3]]
-        least = min(one.least_share for one in days)
+        least = min(one.min_share for one in days)
         report.rows.append(
             {
                 "a day of": PHISHING.name,
@@ -253,7 +253,7 @@ def _row(
         "hours": _shown(Estimate.of([one.hours for one in runs])),
         "wake-ups": round(_mean([one.wake_ups for one in runs])),
         "rounds": round(_mean([one.rounds for one in runs])),
-        "least share of rounds": _mean([one.least_share for one in runs]),
+        "least share of rounds": _mean([one.min_share for one in runs]),
         "Jain": _mean([one.jain for one in runs]),
         "examples a wake-up": _mean([one.fullness for one in runs]),
         "× examples": _factor([one.learned for one in runs], [one.learned for one in uniform]),

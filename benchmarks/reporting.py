@@ -18,10 +18,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Check:
-    """One claim: what was asked, what was measured, and whether it holds."""
+    """One claim: the target, what was measured, and whether it holds."""
 
     what: str
-    asked: str
+    target: str
     measured: str
     holds: bool
 
@@ -34,9 +34,9 @@ class Report:
     checks: list[Check] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
 
-    def check(self, what: str, asked: str, measured: str, holds: bool) -> None:
+    def check(self, what: str, target: str, measured: str, holds: bool) -> None:
         """Add one claim."""
-        self.checks.append(Check(what, asked, measured, bool(holds)))
+        self.checks.append(Check(what, target, measured, bool(holds)))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object."""
@@ -49,8 +49,8 @@ class Report:
 
     def markdown(self) -> str:
         """Return the checks and rows as tables."""
-        parts = [_table(["what", "asked", "measured", "holds"], [
-            [c.what, c.asked, c.measured, "yes" if c.holds else "**no**"] for c in self.checks
+        parts = [_table(["what", "target", "measured", "holds"], [
+            [c.what, c.target, c.measured, "yes" if c.holds else "**no**"] for c in self.checks
         ])]  # fmt: skip
         groups: dict[tuple[str, ...], list[Row]] = {}
         for row in self.rows:

@@ -65,7 +65,11 @@ def _section(command: argparse.ArgumentParser, epilog: str, help_text: str) -> s
 
 
 def _shown(command: argparse.ArgumentParser) -> list[argparse.Action]:
-    return [one for one in command._actions if not isinstance(one, argparse._HelpAction)]
+    return [
+        one
+        for one in command._actions
+        if not isinstance(one, argparse._HelpAction) and one.help != argparse.SUPPRESS
+    ]
 
 
 def _usage(command: argparse.ArgumentParser) -> str:

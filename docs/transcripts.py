@@ -103,9 +103,9 @@ def _recorder() -> Recorder:
         _worker("w2", 2.0, ["cem"]),
         _worker("w3", 40.0, ["dee"]),
     ]
-    terms = Terms(rounds=1, workers_per_round=3, least_workers=3, ttl_s=20.0, publish_every_s=40.0)
+    terms = Terms(rounds=1, workers_per_round=3, min_workers=3, ttl_s=20.0, publish_every_s=40.0)
     server = Server("demo", _bayes, Ledger(), terms, Everyone())
-    return Recorder(server, workers, Network(shortest_s=_DELAY_S, longest_s=_DELAY_S))
+    return Recorder(server, workers, Network(min_delay_s=_DELAY_S, max_delay_s=_DELAY_S))
 
 
 def round_transcript() -> str:

@@ -132,14 +132,14 @@ def short_run(name: str) -> dict[str, Any]:
     """Return a short run of an example job, or of the main job under all schemes."""
     if name == "digits":
         return run(None, DIGITS)
-    return run(next(job for job in JOBS if job.stem == name), SHORT, "--alone")
+    return run(next(job for job in JOBS if job.stem == name), SHORT, "--no-compare")
 
 
 def whole_runs() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield all example jobs as they are, and the main job."""
     yield "digits", run(None, {})
     for job in JOBS:
-        yield job.stem, run(job, {}, "--alone")
+        yield job.stem, run(job, {}, "--no-compare")
 
 
 def _record(folder: Path, *, whole: bool) -> None:

@@ -39,7 +39,7 @@ def _require_data(document: Document) -> None:
 def _short(path: Path, folder: Path) -> list[str]:
     groups = len(Document.read(path).tables["devices"])
     values = [*SHORT, "data.rows=600", *(f"devices.{n}.count=2" for n in range(1, groups + 1))]
-    words = ["run", str(path), "--alone", "--json", "--out", str(folder)]
+    words = ["run", str(path), "--no-compare", "--json", "--out", str(folder)]
     return words + [word for value in values for word in ("--set", value)]
 
 

@@ -18,7 +18,7 @@ GUIDE = ROOT / "docs" / "guide.md"
 # `make run` is `dealfl run`, as a test below makes sure; two rounds are enough to try what follows
 STAND_INS = {
     "dealfl": f'exec "{sys.executable}" -m dealfl "$@"',
-    "make": f'exec "{sys.executable}" -m dealfl "$@" --alone --set job.rounds=2',
+    "make": f'exec "{sys.executable}" -m dealfl "$@" --no-compare --set job.rounds=2',
 }
 
 

@@ -26,7 +26,7 @@ from dealfl.worker import Cost, Done, Journal, Worker
 
 KEY = b"key of the job"
 FAILPOINT = "DEALFL_TEST_FAILPOINT"
-TERMS = Terms(rounds=10**6, workers_per_round=3, ttl_s=20.0, heard_within_s=90.0)
+TERMS = Terms(rounds=10**6, workers_per_round=3, ttl_s=20.0, presence_timeout_s=90.0)
 
 
 class Life(msgspec.Struct, frozen=True):
@@ -176,7 +176,7 @@ class QuickMeter:
 def new_worker(name: str, journal: Journal) -> Worker:
     return Worker(
         "job", name, make, journal, QuickMeter(), key=KEY, forget_fraction="0.3",
-        announce_every_s=20.0, send_again_after_s=10.0,
+        announce_every_s=20.0, retry_after_s=10.0,
     )  # fmt: skip
 
 

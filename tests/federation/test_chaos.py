@@ -59,11 +59,11 @@ class Chaos:
         self.validation_share = 0.25 if seed % 2 else 0.0
         self.make = MAKERS[learner]
         self.ledger = Ledger()
-        self.terms = Terms(rounds=12, workers_per_round=3, ttl_s=30.0, heard_within_s=90.0)
+        self.terms = Terms(rounds=12, workers_per_round=3, ttl_s=30.0, presence_timeout_s=90.0)
         self.journals: dict[str, Journal] = {}
         self.owners: dict[str, list[str]] = {}
         self.erased: list[str] = []
-        network = Network(loss=0.2, repetition=0.2, longest_s=15.0, seed=seed)
+        network = Network(loss=0.2, repetition=0.2, max_delay_s=15.0, seed=seed)
         self.simulation = Simulation(self.new_server(), [], network)
         for _ in range(4):
             self.join()
@@ -76,7 +76,7 @@ class Chaos:
         return Worker(
             "job", name, self.make, self.journals[name], StubMeter(self.random), key=KEY,
             scheme_name=self.scheme, forget_fraction="0.3", announce_every_s=20.0,
-            send_again_after_s=10.0, validation_share=self.validation_share,
+            retry_after_s=10.0, validation_share=self.validation_share,
             recovery_tolerance=0.0,
         )  # fmt: skip
 

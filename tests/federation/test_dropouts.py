@@ -37,7 +37,7 @@ class Dropouts(Simulation):
         self.journals = {f"w{n:02d}": Journal(journal_id=f"{n}") for n in range(WORKERS)}
         self.random = random.Random(seed)
         self.chance = chance
-        terms = Terms(rounds=ROUNDS, workers_per_round=9, ttl_s=TTL_S, heard_within_s=150.0)
+        terms = Terms(rounds=ROUNDS, workers_per_round=9, ttl_s=TTL_S, presence_timeout_s=150.0)
         server = Server("job", bayes, self.ledger, terms, Uniform(seed))
         workers = [
             Worker("job", name, bayes, journal, TrainingTime(seed), key=KEY, announce_every_s=50.0)
@@ -45,7 +45,7 @@ class Dropouts(Simulation):
         ]
         for one in workers:
             self._arrive(one)
-        super().__init__(server, workers, Network(longest_s=0.5, seed=seed))
+        super().__init__(server, workers, Network(max_delay_s=0.5, seed=seed))
         self.on(Returns, self._back)
 
     def _arrive(self, one: Worker) -> None:

@@ -85,11 +85,11 @@ def test_predictions_do_not_depend_on_ids_or_order() -> None:
     assert model.predict(X).tolist() == first.tolist()
 
 
-@pytest.mark.parametrize("least_merge", [0, 3, 10_000])
+@pytest.mark.parametrize("min_merge", [0, 3, 10_000])
 def test_what_is_found_depends_on_the_examples_held_alone(
-    least_merge: int, monkeypatch: pytest.MonkeyPatch
+    min_merge: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forest_module, "LEAST_MERGE", least_merge)
+    monkeypatch.setattr(forest_module, "MIN_MERGE", min_merge)
     model = learned(enough=3)
     for step in range(60):
         model.forget(ids=[1000 + 3 * step])
@@ -113,11 +113,11 @@ def test_a_forest_finds_the_longest_prefix_that_enough_examples_share() -> None:
     assert found == [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
 
 
-@pytest.mark.parametrize("least_merge", [0, 4, 10_000])
+@pytest.mark.parametrize("min_merge", [0, 4, 10_000])
 def test_a_forest_finds_what_is_left_after_removals(
-    least_merge: int, monkeypatch: pytest.MonkeyPatch
+    min_merge: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forest_module, "LEAST_MERGE", least_merge)
+    monkeypatch.setattr(forest_module, "MIN_MERGE", min_merge)
     generator = np.random.default_rng(9)
     keys = generator.integers(0, 1 << 12, (300, 1)).astype(np.uint64)
     forest = PrefixForest(tables=1, bits=12)
@@ -133,15 +133,15 @@ def test_a_forest_finds_what_is_left_after_removals(
             assert forest.candidates(query, enough)[0].tolist() == expected
 
 
-@pytest.mark.parametrize("least_merge", [0, 4, 10_000])
+@pytest.mark.parametrize("min_merge", [0, 4, 10_000])
 def test_a_forest_keeps_no_key_of_what_was_removed(
-    least_merge: int, monkeypatch: pytest.MonkeyPatch
+    min_merge: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = np.random.default_rng(1).integers(1 << 59, 1 << 60, (40, 1)).astype(np.uint64)
-    monkeypatch.setattr(forest_module, "LEAST_MERGE", 0)
+    monkeypatch.setattr(forest_module, "MIN_MERGE", 0)
     forest = PrefixForest(tables=1, bits=60)
     forest.add(np.arange(30), keys[:30])
-    monkeypatch.setattr(forest_module, "LEAST_MERGE", least_merge)
+    monkeypatch.setattr(forest_module, "MIN_MERGE", min_merge)
     forest.add(np.arange(30, 40), keys[30:])
     left = set(range(40))
     for slot in np.random.default_rng(2).permutation(40).tolist():

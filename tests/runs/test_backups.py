@@ -1,4 +1,4 @@
-"""Backups that come back whole, and lives that begin anew after one."""
+"""Backups that come back whole, and incarnations that begin after one."""
 
 import json
 import shutil

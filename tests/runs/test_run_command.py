@@ -94,40 +94,40 @@ def test_a_job_leaves_everything_in_one_folder(
 
 
 def test_a_second_run_replaces_the_first_and_is_the_same(job: Path) -> None:
-    assert main(["run", str(job), "--alone"]) == 0
+    assert main(["run", str(job), "--no-compare"]) == 0
     first = result(Path("runs/tiny"))
-    assert main(["run", str(job), "--alone"]) == 0
+    assert main(["run", str(job), "--no-compare"]) == 0
     assert result(Path("runs/tiny")) == first
 
 
 def test_json_is_one_object(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", str(job), "--alone", "--json", "--out", "there"]) == 0
+    assert main(["run", str(job), "--no-compare", "--json", "--out", "there"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["folder"] == "there"
     assert told["outcomes"]["deal"]["exact"]
 
 
 def test_a_set_value_is_in_the_job_that_is_kept(job: Path) -> None:
-    assert main(["run", str(job), "--alone", "--set", "job.rounds=3"]) == 0
+    assert main(["run", str(job), "--no-compare", "--set", "job.rounds=3"]) == 0
     assert len(result(Path("runs/tiny"))["outcomes"]["deal"]["rounds"]) == 3
     assert "rounds = 3" in Path("runs/tiny/job.toml").read_text(encoding="utf-8")
 
 
 def test_a_new_folder_of_runs_is_ignored_by_git(job: Path) -> None:
-    assert main(["run", str(job), "--alone", "--set", "job.rounds=1"]) == 0
+    assert main(["run", str(job), "--no-compare", "--set", "job.rounds=1"]) == 0
     ignored = Path("runs/.gitignore")
     assert ignored.read_text().splitlines()[-1] == "*"
     ignored.unlink()
-    assert main(["run", str(job), "--alone", "--set", "job.rounds=1"]) == 0
+    assert main(["run", str(job), "--no-compare", "--set", "job.rounds=1"]) == 0
     assert not ignored.exists(), "only a new folder is"
-    assert main(["run", str(job), "--alone", "--set", "job.rounds=1", "--out", "mine/a"]) == 0
+    assert main(["run", str(job), "--no-compare", "--set", "job.rounds=1", "--out", "mine/a"]) == 0
     assert not Path("mine/.gitignore").exists()
 
 
 def test_a_job_goes_on_from_a_model(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", str(job), "--alone"]) == 0
+    assert main(["run", str(job), "--no-compare"]) == 0
     assert main(["model", "export", "runs/tiny", "--out", "tiny.deal"]) == 0
-    assert main(["run", str(job), "--alone", "--from", "tiny.deal", "--out", "next"]) == 0
+    assert main(["run", str(job), "--no-compare", "--from", "tiny.deal", "--out", "next"]) == 0
     first = result(Path("runs/tiny"))["outcomes"]["deal"]
     second = result(Path("next"))["outcomes"]["deal"]
     assert second["exact"]
@@ -135,12 +135,22 @@ def test_a_job_goes_on_from_a_model(job: Path, capsys: pytest.CaptureFixture[str
     assert second["digest"] != first["digest"], "it knows everything twice now"
 
 
+@pytest.mark.parametrize(("old", "new"), [("--alone", "--no-compare"), ("--fresh", "--restart")])
+def test_an_old_flag_is_answered_with_the_new_one(
+    old: str, new: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["run", old])
+    assert stopped.value.code == 2
+    assert f"{old} is now called {new}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
         (["nothing.toml"], "nothing.toml can not be read"),
         (["job.toml", "--resume"], "holds no run that was stopped"),
-        (["job.toml", "--resume", "--fresh"], "give one of them"),
+        (["job.toml", "--resume", "--restart"], "give one of them"),
         (["job.toml", "--set", "job.ronds=3"], "did you mean 'rounds'"),
         (["job.toml", "--set", "job.name='a/b'"], "a folder can not be called so"),
         (["job.toml", "--from", "nothing.deal"], "nothing.deal"),
@@ -158,7 +168,7 @@ def test_a_difference_is_not_hidden(
     job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Outcome, "exact", property(lambda self: False))
-    assert main(["run", str(job), "--alone"]) == 1
+    assert main(["run", str(job), "--no-compare"]) == 1
     assert "NOT EXACT: deal" in capsys.readouterr().out
 
 
@@ -166,16 +176,16 @@ def test_without_plotly_there_is_a_summary_and_no_page(
     job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("dealfl.cli.run.find_spec", lambda name: None)
-    assert main(["run", str(job), "--alone"]) == 0
+    assert main(["run", str(job), "--no-compare"]) == 0
     told = capsys.readouterr()
     assert "dealfl[report]" in told.err
     assert "bit for bit" in told.out
     assert not Path("runs/tiny/report.html").exists()
-    assert main(["run", str(job), "--alone"]) == 0, "nothing is left to go on from"
+    assert main(["run", str(job), "--no-compare"]) == 0, "nothing is left to go on from"
 
 
 def test_rounds_add_up_to_what_was_learned(job: Path) -> None:
-    assert main(["run", str(job), "--alone", "--set", "faults.loss=0"]) == 0
+    assert main(["run", str(job), "--no-compare", "--set", "faults.loss=0"]) == 0
     outcome = result(Path("runs/tiny"))["outcomes"]["deal"]
     by_round = sum(one["learned"] for one in outcome["rounds"])
     assert 0 < by_round <= outcome["learned"]
@@ -218,7 +228,7 @@ def _lines(log: Path) -> int:
 def test_stopped_at_any_moment_it_ends_as_if_it_had_not_been(job: Path, number: int) -> None:
     assert finished(job.parent, "--out", "whole") == 0
     draw = random.Random(number)
-    words: tuple[str, ...] = ("--fresh",)
+    words: tuple[str, ...] = ("--restart",)
     stops = 0
     while stops < 5:
         code, told = stopped(job.parent, words, draw.randint(1, 16), number)
@@ -227,7 +237,7 @@ def test_stopped_at_any_moment_it_ends_as_if_it_had_not_been(job: Path, number: 
         assert code in (130, -number), told
         stops += 1
         # killed before the first state was kept, there is nothing to go on from
-        words = ("--resume",) if _kept(job.parent / "runs/tiny") else ("--fresh",)
+        words = ("--resume",) if _kept(job.parent / "runs/tiny") else ("--restart",)
     else:
         assert finished(job.parent, *words) == 0
     assert stops > 0
@@ -269,8 +279,8 @@ def test_stopped_before_the_first_or_after_the_last_round_it_goes_on(
     state = folder.state("deal")
     assert state is not None
     assert rounds <= len(state.rounds) <= rounds + 1, "it stops soon"
-    assert main(["run", str(job), "--alone", "--out", "stopped", "--resume"]) == 0
-    assert main(["run", str(job), "--alone", "--out", "whole"]) == 0
+    assert main(["run", str(job), "--no-compare", "--out", "stopped", "--resume"]) == 0
+    assert main(["run", str(job), "--no-compare", "--out", "whole"]) == 0
     stopped_once, whole = result(Path("stopped")), result(Path("whole"))
     for one in (stopped_once, whole):  # how well the server predicted since its own start
         del one["outcomes"]["deal"]["prediction_error"]
@@ -280,7 +290,7 @@ def test_stopped_before_the_first_or_after_the_last_round_it_goes_on(
 def test_what_a_kill_left_half_written_is_no_state_and_is_swept(job: Path) -> None:
     Path("runs/tiny").mkdir(parents=True)
     Path("runs/tiny/state-dealabc.part").write_bytes(b"half")
-    assert main(["run", str(job), "--alone"]) == 0
+    assert main(["run", str(job), "--no-compare"]) == 0
     assert not list(Path("runs/tiny").glob("*.part"))
 
 
@@ -291,10 +301,10 @@ def test_where_a_run_was_stopped_it_is_not_begun_anew_by_accident(
     Path("runs/tiny/state-deal").write_bytes(b"nonsense")
     assert main(["run", str(job)]) == 2
     told = capsys.readouterr().err
-    assert "--resume goes on with it, --fresh begins anew" in told
+    assert "--resume continues it, --restart discards it" in told
     assert main(["run", str(job), "--resume"]) == 2
     assert "damaged" in capsys.readouterr().err
-    assert main(["run", str(job), "--fresh", "--alone"]) == 0
+    assert main(["run", str(job), "--restart", "--no-compare"]) == 0
 
 
 def test_a_changed_job_does_not_go_on(job: Path, capsys: pytest.CaptureFixture[str]) -> None:

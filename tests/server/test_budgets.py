@@ -8,7 +8,7 @@ from dealfl.server import Ledger, Server
 from tests.federation.parts import announce, joined, server, update
 
 DAY_S = 86_400.0
-HEARD: dict[str, Any] = {"heard_within_s": 1e9}
+HEARD: dict[str, Any] = {"presence_timeout_s": 1e9}
 
 
 def spent_j(one: Server, name: str = "a") -> float:

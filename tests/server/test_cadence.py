@@ -49,13 +49,13 @@ def test_a_finished_job_does_not_tick() -> None:
 
 
 def test_nobody_is_woken_for_less_than_the_least() -> None:
-    one = server(least_waiting=5)
+    one = server(min_waiting=5)
     assert assigned(one.handle([announce("a", 0, waiting=4)], 0.0).messages) == []
     assert assigned(one.handle([announce("a", waiting=5)], 1.0).messages) == ["a"]
 
 
 def test_examples_that_waited_too_long_are_fetched_however_few() -> None:
-    one = server(least_waiting=5, longest_wait_s=1000.0, heard_within_s=1e6)
+    one = server(min_waiting=5, max_wait_s=1000.0, presence_timeout_s=1e6)
     one.handle([announce("a", 0, waiting=0)], 0.0)
     one.handle([announce("a", waiting=1)], 400.0)
     assert assigned(one.handle([announce("a", waiting=2)], 1399.0).messages) == []
@@ -63,7 +63,7 @@ def test_examples_that_waited_too_long_are_fetched_however_few() -> None:
 
 
 def test_what_is_left_after_a_training_begins_to_wait_anew() -> None:
-    one = server(least_waiting=2, longest_wait_s=1000.0, heard_within_s=1e6)
+    one = server(min_waiting=2, max_wait_s=1000.0, presence_timeout_s=1e6)
     assert assigned(one.handle([announce("a", 0, waiting=3)], 0.0).messages) == ["a"]
     one.handle([update(1, 2, name="a", round=1)], 50.0)
     assert assigned(one.handle([], 1049.0).messages) == []
@@ -71,7 +71,7 @@ def test_what_is_left_after_a_training_begins_to_wait_anew() -> None:
 
 
 def test_waiting_survives_a_restart(tmp_path: Path) -> None:
-    terms: dict[str, Any] = {"least_waiting": 5, "longest_wait_s": 100.0, "heard_within_s": 1e6}
+    terms: dict[str, Any] = {"min_waiting": 5, "max_wait_s": 100.0, "presence_timeout_s": 1e6}
     ledger = Ledger(tmp_path / "l.db")
     server(ledger, **terms).handle([announce("a", 0, waiting=1)], 50.0)
     ledger.close()
@@ -81,7 +81,7 @@ def test_waiting_survives_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"least_waiting": 0}, {"longest_wait_s": -1.0}, {"round_every_s": -1.0}]
+    "wrong", [{"min_waiting": 0}, {"max_wait_s": -1.0}, {"round_every_s": -1.0}]
 )
 def test_terms_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match=next(iter(wrong))):

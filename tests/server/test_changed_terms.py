@@ -12,8 +12,8 @@ def change(one: Server, **terms: object) -> None:
 
 
 def test_how_long_a_worker_counts_as_alive() -> None:
-    one = joined(heard_within_s=90.0)
-    change(one, heard_within_s=10.0)
+    one = joined(presence_timeout_s=90.0)
+    change(one, presence_timeout_s=10.0)
     messages = one.handle([announce(journal_id="another")], 20.0).messages
     assert [m.incarnation for m in messages if isinstance(m, Welcome)] == [2], "w is not alive"
 

@@ -47,7 +47,7 @@ def test_a_late_update_counts_at_once_and_is_published_in_time() -> None:
 
 
 def test_a_late_update_is_published_with_the_next_round() -> None:
-    one = joined("v", "w", "x", publish_every_s=100.0, least_workers=3)
+    one = joined("v", "w", "x", publish_every_s=100.0, min_workers=3)
     one.handle([update(1, name="v", round=1), update(1, name="w", round=1)], 1.0)
     assert digests(one.handle([update(1, name="x", round=1)], 2.0).messages) == []
     one.handle([announce(name) for name in "vwx"], 3.0)

@@ -15,7 +15,7 @@ from tests.federation.parts import announce, bayes, update
 from tests.server.test_server_rounds import Remembering
 
 NAMES = [f"w{number}" for number in range(9)]
-TERMS = Terms(rounds=10**6, workers_per_round=3, ttl_s=60.0, heard_within_s=1e9)
+TERMS = Terms(rounds=10**6, workers_per_round=3, ttl_s=60.0, presence_timeout_s=1e9)
 SETTINGS: dict[str, dict[str, object]] = {
     name: {"fairness": {"w3": 0.2}, "eta": 3.0} for name in SELECTORS
 } | {"uniform": {"seed": 4}, "everyone": {}}
@@ -102,7 +102,7 @@ def mean_and_tries(one: FairUpperConfidence, name: str) -> tuple[float, float]:
 
 def fair_server(**terms: object) -> tuple[Server, FairUpperConfidence]:
     chosen = FairUpperConfidence()
-    plain = {"rounds": 99, "ttl_s": 60.0, "heard_within_s": 1e9} | terms
+    plain = {"rounds": 99, "ttl_s": 60.0, "presence_timeout_s": 1e9} | terms
     return Server("job", bayes, Ledger(), Terms(**plain), chosen), chosen  # type: ignore[arg-type]
 
 

@@ -56,7 +56,7 @@ def test_a_lie_is_found_out_and_leaves_the_model_and_the_honest_are_unaffected(
     assert one.model.statistics == truth + truth + truth + truth, "it may begin anew, honestly"
 
 
-def test_a_worker_that_was_found_out_is_welcomed_into_a_new_life() -> None:
+def test_a_worker_that_was_found_out_gets_a_new_incarnation() -> None:
     one = joined()
     messages = one.handle([update(1, delta=-examples(1), round=1)], 1.0).messages
     assert [m.incarnation for m in messages if isinstance(m, Welcome)] == [2]
@@ -188,7 +188,7 @@ def test_odd_figures_do_no_harm(message: Any) -> None:
 
 def test_an_old_message_of_a_lost_journal_does_not_lock_its_worker_out() -> None:
     """The first announcement, from a journal lost since, comes after that of the second."""
-    one = server(heard_within_s=90.0)
+    one = server(presence_timeout_s=90.0)
     one.handle([announce(incarnation=0, journal_id="second")], 0.0)
     one.handle([announce(incarnation=0, journal_id="first")], 1.0)
     soon = one.handle([announce(incarnation=1, journal_id="second")], 2.0)

@@ -100,7 +100,7 @@ def test_a_worker_that_has_just_trained_is_not_woken_for_what_it_has_learned() -
 
 
 def test_a_round_does_not_open_for_fewer_than_the_least() -> None:
-    one = joined("a", "b", least_workers=3)
+    one = joined("a", "b", min_workers=3)
     assert one.reader.open_round() is None
     assert assigned(one.handle([announce("c", 0)], 1.0).messages) == ["a", "b", "c"]
 

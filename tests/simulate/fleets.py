@@ -43,7 +43,7 @@ dropout_share = 0.1
 straggler_share = 0.1
 loss = 0.1
 repetition = 0.2
-longest_delay_s = 4.0
+max_delay_s = 4.0
 """
 
 
@@ -66,5 +66,5 @@ def fleet(changes: Changes | None = None, sections: Changes | None = None) -> Fl
 
 def calm_fleet(changes: Changes | None = None) -> Fleet:
     """Return it in a world where nothing goes wrong but what the changes say."""
-    calm = {"availability": {"kind": "always"}, "faults": {"longest_delay_s": 4}}
+    calm = {"availability": {"kind": "always"}, "faults": {"max_delay_s": 4}}
     return fleet(changes, calm)

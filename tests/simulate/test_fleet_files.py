@@ -72,7 +72,7 @@ def test_a_misspelt_key_is_told_with_its_line_and_the_one_that_was_meant(
         ('kind = "markov"', 'kind = "iid"', "line 30: no key 'up_s' in availability"),
         ('"each_round"', '"now_and_then"', "line 24: arrival.pattern is 'now_and_then'; it takes"),
         ("loss = 0.1", "loss = 1.1", "line 36: faults.loss is 1.1; it takes a number from 0 to 1"),
-        ("loss = 0.1", "shortest_delay_s = 9", "line 36: faults.shortest_delay_s is 9; it takes a"),
+        ("loss = 0.1", "min_delay_s = 9", "line 36: faults.min_delay_s is 9; it takes a"),
         ("[faults]", "faults = 3\n[fautls]", "fautls"),
         ("rounds = 8", "rounds = ", "fleet.toml is not TOML: Invalid value (at line 4, column 10)"),
     ],

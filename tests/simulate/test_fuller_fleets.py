@@ -60,7 +60,7 @@ def test_without_a_spread_arrivals_are_what_they_were() -> None:
 
 def test_fuller_wake_ups_cost_less_for_the_same_examples() -> None:
     few = run_fleet(fuller())
-    full = run_fleet(fuller({"job.least_waiting": 8}))
+    full = run_fleet(fuller({"job.min_waiting": 8}))
     assert few.exact
     assert full.exact
 
@@ -83,7 +83,7 @@ def test_a_price_and_energy_by_the_example_wake_fewer_than_could_be() -> None:
 def test_ticks_waits_and_prices_go_on_where_they_were(tmp_path: Path, selector: str) -> None:
     keys = {
         "job.rounds": 12, "job.selector": selector, "job.round_every_s": 45,
-        "job.least_waiting": 3, "job.longest_wait_s": 400, "arrival.spread": 1.0,
+        "job.min_waiting": 3, "job.max_wait_s": 400, "arrival.spread": 1.0,
     }  # fmt: skip
     sections = {"rewards": {"half_example_j": 0.02}, "faults": {"dropout_share": 0.2}}
     if selector != "uniform":

@@ -49,7 +49,7 @@ def test_a_phone_may_be_a_file_beside_the_fleet(tmp_path: Path) -> None:
         ('phone = "hono"', "line 5: devices.1.phone is 'hono'; it takes one of \"honor\""),
         ('phone = "none.toml"', "fleet.toml, line 5: devices.1.phone: "),
         ('phone = "mi"\nwake_j = 1.0', "line 6: devices.1.wake_j is known of a phone; give one or"),
-        ("least_battery = 2", "line 5: devices.1.least_battery is 2; it takes a number from 0"),
+        ("min_battery = 2", "line 5: devices.1.min_battery is 2; it takes a number from 0"),
     ],
 )  # fmt: skip
 def test_a_phone_that_is_not_known_is_told_with_key_and_line(lines: str, told: str) -> None:
@@ -153,7 +153,7 @@ def test_without_a_battery_nothing_falls() -> None:
 
 
 def test_phones_with_low_batteries_decline_and_rounds_end() -> None:
-    outcome = run_fleet(phone_fleet({"job.rounds": 3, "job.longest_h": 1.0}, battery=0.1))
+    outcome = run_fleet(phone_fleet({"job.rounds": 3, "job.max_h": 1.0}, battery=0.1))
     assert (outcome.learned, outcome.energy.wake_ups) == (0, 0)
     assert outcome.exact
     charged = run_fleet(phone_fleet({"job.rounds": 3}, battery=0.1, charging_share=1.0))
@@ -166,7 +166,7 @@ def test_a_drained_battery_ends_training() -> None:
     def learned(**changes: Any) -> int:
         sections = phones(**changes) | coming
         return run_fleet(
-            fleet_of(document({"job.rounds": 1000, "job.longest_h": 1.0}, sections))
+            fleet_of(document({"job.rounds": 1000, "job.max_h": 1.0}, sections))
         ).learned
 
     assert 0 < learned(battery=0.16, idle_w=1.0) < learned()

@@ -28,7 +28,7 @@ CHAOS = {
     "faults.repetition": 0.1,
     "faults.dropout_share": 0.2,
     "faults.straggler_share": 0.3,
-    "faults.longest_delay_s": 5,
+    "faults.max_delay_s": 5,
 }
 COMING_AND_GOING = {
     "availability": {"kind": "markov", "up_s": 300, "down_s": 100},

@@ -178,7 +178,7 @@ def test_a_device_that_should_not_train_declines(device: Device, reason: str) ->
 def test_a_charger_or_a_lower_limit_lets_a_low_battery_train() -> None:
     for other in (
         {"device": Device(battery=0.1, charging=True)},
-        {"device": Device(battery=0.1), "least_battery": 0.05},
+        {"device": Device(battery=0.1), "min_battery": 0.05},
     ):
         one = welcomed(**other)
         one.ingest(rows(3))

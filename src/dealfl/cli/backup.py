@@ -25,8 +25,8 @@ examples:
   dealfl restore copies/monday --to runs/digits --force    in place of what is there
   dealfl restore copies/monday --to runs/again             beside it
 
-After an old ledger was restored, workers that are ahead of it are given a new life and say again
-what they hold: nothing is counted twice, and nothing is lost that a worker still has.
+After an old ledger was restored, a worker that is ahead of it begins a new incarnation and sends
+again all it holds: nothing is counted twice, and nothing that a worker still has is lost.
 """
 
 

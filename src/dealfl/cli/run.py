@@ -4,11 +4,11 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from dealfl.jobs import Document
@@ -26,6 +26,18 @@ examples:
   dealfl run job.toml --from model.deal go on from a model that was exported
   dealfl run --json                     the result as one JSON object
 """
+
+
+class _Renamed(argparse.Action):
+    """Answers an old flag with its new name, `const`; it is not in the help."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, const: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, const=const, help=argparse.SUPPRESS)
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, _: object, __: object, option: str | None = None
+    ) -> NoReturn:
+        parser.error(f"{option} is now called {self.const}")
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -47,10 +59,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="another value for a key of the job; may be repeated",
     )  # fmt: skip
     parser.add_argument("--resume", action="store_true", help="go on with a run that was stopped")
-    parser.add_argument("--fresh", action="store_true", help="begin anew where one was stopped")
+    parser.add_argument("--restart", action="store_true", help="discard a stopped run; start over")
+    parser.add_argument("--fresh", action=_Renamed, const="--restart")
     parser.add_argument("--from", type=Path, dest="start_from", metavar="MODEL",
                         help="go on from an exported model or another run")  # fmt: skip
-    parser.add_argument("--alone", action="store_true", help="no other schemes to compare with")
+    parser.add_argument("--no-compare", action="store_true", help="skip the other schemes")
+    parser.add_argument("--alone", action=_Renamed, const="--no-compare")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=_run)
 
@@ -65,7 +79,7 @@ def _run(arguments: argparse.Namespace) -> int:
     document, text = _document(arguments)
     fleet = fleet_of(document)
     folder = RunFolder(arguments.out or Path("runs") / _folder_name(fleet))
-    run = Run(fleet, folder, compare=not arguments.alone, start_from=arguments.start_from)
+    run = Run(fleet, folder, compare=not arguments.no_compare, start_from=arguments.start_from)
     _prepare(folder, arguments, text)
     drawing = find_spec("plotly") is not None
     if not drawing:
@@ -116,16 +130,16 @@ def _folder_name(fleet: "Fleet") -> str:
 def _prepare(folder: "RunFolder", arguments: argparse.Namespace, text: str) -> None:
     from dealfl.errors import BadInput
 
-    if arguments.resume and arguments.fresh:
-        raise BadInput("--resume goes on and --fresh begins anew; give one of them")
+    if arguments.resume and arguments.restart:
+        raise BadInput("--resume continues a run and --restart discards it; give one of them")
     if arguments.resume:
         if not folder.resumable:
             raise BadInput(f"{folder.path} holds no run that was stopped; leave out --resume")
         return
-    if folder.resumable and not arguments.fresh:
+    if folder.resumable and not arguments.restart:
         raise BadInput(
-            f"{folder.path} holds a run that was stopped; --resume goes on with it, "
-            "--fresh begins anew, --out FOLDER leaves it alone"
+            f"{folder.path} holds a run that was stopped; --resume continues it, "
+            "--restart discards it, --out FOLDER writes elsewhere"
         )
     folder.prepare(text)
 
@@ -152,4 +166,4 @@ def _command(arguments: argparse.Namespace) -> str:
     words += [f"--out {arguments.out}"] if arguments.out else []
     words += [f"--set {value}" for value in arguments.values]
     words += [f"--from {arguments.start_from}"] if arguments.start_from else []
-    return " ".join(words + (["--alone"] if arguments.alone else []))
+    return " ".join(words + (["--no-compare"] if arguments.no_compare else []))

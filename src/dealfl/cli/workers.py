@@ -20,7 +20,7 @@ examples:
   dealfl workers remove w07 runs/digits    take a lost phone's part out of the model
 
 Removing takes out all that the worker has said, in one transaction, and is for a server that stands
-still. If the phone comes back, it begins a new life and says again what it holds.
+still. If the phone comes back, it begins a new incarnation and says again what it holds.
 """
 
 
@@ -58,8 +58,8 @@ def _list(arguments: argparse.Namespace) -> int:
         print(json.dumps({"now_s": now_s, "workers": plain}))
         return 0
     header = (
-        "NAME", "STATE", "DEVICE", "BATTERY", "LIFE", "COUNTED", "WAITING", "HEARD", "SELECTED",
-        "REWARD", "ENERGY", "FLAG",
+        "NAME", "STATE", "DEVICE", "BATTERY", "INCARNATION", "COUNTED", "WAITING", "HEARD",
+        "SELECTED", "REWARD", "ENERGY", "FLAG",
     )  # fmt: skip
     print_table([header, *(_row(worker, now_s) for worker in workers)])
     return 0

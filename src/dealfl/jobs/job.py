@@ -14,6 +14,7 @@ from dealfl.settings import (
     FLAT,
     Count,
     Document,
+    Formerly,
     Fraction,
     OneOf,
     Positive,
@@ -26,6 +27,8 @@ from dealfl.settings import (
 from dealfl.worker import SCHEMES
 
 __all__ = ["Job", "job_of", "selection_of"]
+
+_MISSED = 3  # announcements, before a worker counts as asleep
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -54,14 +57,18 @@ class Job(Struct, frozen=True, kw_only=True):
     announce_every_s: Annotated[
         Positive, Meta(description="time between two announcements of a worker")
     ] = 60.0
-    send_again_after_s: Annotated[
-        Positive, Meta(description="time after which a worker repeats an unconfirmed message")
+    retry_after_s: Annotated[
+        Positive,
+        Formerly("send_again_after_s"),
+        Meta(description="time after which a worker repeats an unconfirmed message"),
     ] = 30.0
     evaluate_every: Annotated[
         Count, Meta(description="number of rounds between two tests of the model")
     ] = 1
-    longest_h: Annotated[
-        Positive, Meta(description="virtual time after which the job ends in any case")
+    max_h: Annotated[
+        Positive,
+        Formerly("longest_h"),
+        Meta(description="virtual time after which the job ends in any case"),
     ] = 168.0
     seed: Annotated[Whole, Meta(description="seed of all random draws")] = 0
 
@@ -75,11 +82,9 @@ def job_of(document: Document) -> Job:
     (3, 2.0)
     """
     job = read_section(document, Job, "job")
-    terms = replace(
-        job.terms,
-        rewards=read_section(document, RewardWeights, "rewards"),
-        heard_within_s=3 * job.announce_every_s,
-    )
+    terms = replace(job.terms, rewards=read_section(document, RewardWeights, "rewards"))
+    if "presence_timeout_s" not in document.tables.get("job", {}):
+        terms = replace(terms, presence_timeout_s=_MISSED * job.announce_every_s)
     return replace(job, terms=terms)
 
 

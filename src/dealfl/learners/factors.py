@@ -19,7 +19,7 @@ __all__ = ["SOLVERS", "Factor", "factorise", "follows"]
 Floats = NDArray[np.float64]
 
 # A down-date loses about -log10(1 - leverage) digits: below this it is made anew instead.
-LEAST_SLACK = 1e-3
+MIN_SLACK = 1e-3
 
 
 class Factor(Protocol):
@@ -47,7 +47,7 @@ class CholeskyFactor:
         lower = self._lower
         p = linalg.solve_triangular(lower, row, lower=True, check_finite=False)
         t = 1.0 + sign * np.cumsum(p * p)
-        if t[-1] < LEAST_SLACK:
+        if t[-1] < MIN_SLACK:
             return False
         before = np.concatenate(([1.0], t[:-1]))
         tails = np.cumsum((lower * p)[:, ::-1], axis=1)[:, ::-1]
@@ -68,7 +68,7 @@ class QrFactor:
 
     def update(self, row: Floats, sign: int) -> bool:
         """Add sign·row·rowᵀ; False if a down-date would cost accuracy."""
-        if sign < 0 and 1.0 - row @ self.solve(row) < LEAST_SLACK:
+        if sign < 0 and 1.0 - row @ self.solve(row) < MIN_SLACK:
             return False
         self._q, self._r = linalg.qr_update(self._q, self._r, sign * row, row, check_finite=False)
         return True

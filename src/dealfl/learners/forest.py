@@ -11,13 +11,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LEAST_MERGE", "PrefixForest"]
+__all__ = ["MIN_MERGE", "PrefixForest"]
 
 Int64s = NDArray[np.int64]
 Keys = NDArray[np.uint64]
 
 _GAP = -1
-LEAST_MERGE = 512  # new entries and gaps, before a table is sorted again
+MIN_MERGE = 512  # new entries and gaps, before a table is sorted again
 
 
 class PrefixForest:
@@ -111,7 +111,7 @@ class _Table:
 
     def _merge_if_many(self) -> None:
         waiting = len(self._new_keys) + len(self._gaps)
-        if waiting <= max(LEAST_MERGE, len(self._keys) // 16):
+        if waiting <= max(MIN_MERGE, len(self._keys) // 16):
             return
         held = self._slots != _GAP
         keys, slots = self._keys[held], self._slots[held]

@@ -30,8 +30,8 @@ class _Kind:
     compute_j: float
     radio_j: float
     battery: float
-    least_battery: float
-    most_battery: float
+    min_battery: float
+    max_battery: float
 
 
 def phone_plots(result: Result) -> list[Plot]:
@@ -117,8 +117,8 @@ def _battery(result: Result, found: Sequence[_Kind]) -> Plot:
     bar["error_y"] = {
         "type": "data",
         "symmetric": False,
-        "array": [100.0 * (kind.most_battery - kind.battery) for kind in found],
-        "arrayminus": [100.0 * (kind.battery - kind.least_battery) for kind in found],
+        "array": [100.0 * (kind.max_battery - kind.battery) for kind in found],
+        "arrayminus": [100.0 * (kind.battery - kind.min_battery) for kind in found],
         "color": COLOURS[6],
     }
     return Plot(
@@ -153,6 +153,6 @@ def _kind(device: str, group: Sequence[Participant]) -> _Kind:
         compute_j=fsum(one.compute_j for one in group) / count,
         radio_j=fsum(one.radio_j for one in group) / count,
         battery=fsum(batteries) / count,
-        least_battery=min(batteries),
-        most_battery=max(batteries),
+        min_battery=min(batteries),
+        max_battery=max(batteries),
     )

@@ -20,7 +20,7 @@ ROUND = {"title": {"text": "round", "standoff": 6}}
 
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _MOST_POINTS = 400
-_LONGEST_LABEL = 22
+_MAX_LABEL = 22
 
 
 def lines(result: Result, value: Callable[[Round], float | None], form: str) -> list[Trace]:
@@ -76,6 +76,6 @@ def label(names: Iterable[str]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for name in dict.fromkeys(names):
-        short = name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
+        short = name if len(name) <= _MAX_LABEL else f"{name[: _MAX_LABEL - 1]}…"
         found[name] = f"{short} ({len(found) + 1})" if short in found.values() else short
     return found

@@ -31,7 +31,7 @@ LEVELS = ("debug", "info", "warning", "error")
 _PLACES = ("job", "round", "worker", "reason")
 _LARGEST_BYTES = 10_000_000
 _KEPT = 5
-_LONGEST = 200
+_MAX_LENGTH = 200
 
 
 class JsonLines(logging.Formatter):
@@ -48,12 +48,12 @@ class JsonLines(logging.Formatter):
         line: dict[str, Any] = {
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
-            "event": str(record.msg)[:_LONGEST],
+            "event": str(record.msg)[:_MAX_LENGTH],
         }
         for name in _PLACES:
             value = getattr(record, f"deal_{name}", None)
             if value is not None:
-                line[name] = value if isinstance(value, int) else str(value)[:_LONGEST]
+                line[name] = value if isinstance(value, int) else str(value)[:_MAX_LENGTH]
         figures = {**_numbers(record.args), **getattr(record, "deal_figures", {})}
         if figures:
             line["figures"] = {key: _plain(value) for key, value in figures.items()}

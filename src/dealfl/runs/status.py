@@ -24,7 +24,7 @@ __all__ = [
     "read_workers",
 ]
 
-_HEARD_WITHIN_S = 180.0  # unless the job says how often workers announce themselves
+_PRESENCE_TIMEOUT_S = 180.0  # unless the job states it, or announce_every_s
 _MISSED = 3
 _WALL_CLOCK_FROM_S = 1e9  # a smaller time is that of a virtual clock
 _NOT_STATED = "not stated"
@@ -171,11 +171,12 @@ class _Look:
             return "removed"
         if row.training and self._now_s <= row.busy_until_s:
             return "training"
-        return "awake" if self._now_s - row.heard_s <= self._heard_within_s() else "asleep"
+        return "awake" if self._now_s - row.heard_s <= self._presence_timeout_s() else "asleep"
 
-    def _heard_within_s(self) -> float:
-        announce_every_s = float(self._job.get("announce_every_s", 0.0))
-        return _MISSED * announce_every_s or _HEARD_WITHIN_S
+    def _presence_timeout_s(self) -> float:
+        stated = float(self._job.get("presence_timeout_s", 0.0))
+        announced = _MISSED * float(self._job.get("announce_every_s", 0.0))
+        return stated or announced or _PRESENCE_TIMEOUT_S
 
     # -- everything -----------------------------------------------------------------------------
 

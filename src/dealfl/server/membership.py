@@ -33,22 +33,22 @@ class Membership:
         self._ledger.put_worker(row)
         return row
 
-    def announce(self, message: Announce, now_s: float, heard_within_s: float) -> list[Message]:
+    def announce(self, message: Announce, now_s: float, presence_timeout_s: float) -> list[Message]:
         """Note what a worker says of itself; welcome it, and repeat what it has not answered.
 
-        A worker is alive if it was heard of within `heard_within_s`.
+        A worker is alive if it was heard of within `presence_timeout_s`.
         """
         row, heard_s = self.rows.get(message.worker), now_s
         if row is None:
             row = WorkerRow(message.worker, incarnation=1, journal_id=message.journal_id)
         elif message.journal_id != row.journal_id:
-            if message.incarnation and _is_alive(row, now_s, heard_within_s):
+            if message.incarnation and _is_alive(row, now_s, presence_timeout_s):
                 self.put(replace(row, flag="two journals under one name"))
                 return []  # the one that joined last is the worker
             row = self.begin_incarnation(row, "lost its journal")
             row = replace(row, journal_id=message.journal_id)
             # it may be an old message: its sender has to be heard of again before long
-            heard_s -= heard_within_s * 2 / 3
+            heard_s -= presence_timeout_s * 2 / 3
         elif self._is_ahead(message, row):
             incarnation = max(row.incarnation, message.incarnation)
             row = self.begin_incarnation(replace(row, incarnation=incarnation), "ledger restored")
@@ -98,5 +98,5 @@ class Membership:
         return message.receipted > self._ledger.last_sequence(row.name, row.incarnation)
 
 
-def _is_alive(row: WorkerRow, now_s: float, heard_within_s: float) -> bool:
-    return row.heard_s is not None and now_s - row.heard_s < heard_within_s
+def _is_alive(row: WorkerRow, now_s: float, presence_timeout_s: float) -> bool:
+    return row.heard_s is not None and now_s - row.heard_s < presence_timeout_s

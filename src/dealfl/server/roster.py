@@ -119,16 +119,16 @@ def worth(row: WorkerRow, energy_j: float | None, half_example_j: float) -> floa
 def _able(row: WorkerRow, terms: Terms, now_s: float) -> bool:
     if not row.fits or row.waiting < 1:
         return False
-    return row.waiting >= terms.least_waiting or _overdue(row, terms, now_s)
+    return row.waiting >= terms.min_waiting or _overdue(row, terms, now_s)
 
 
 def _overdue(row: WorkerRow, terms: Terms, now_s: float) -> bool:
-    return now_s - row.waiting_since_s >= terms.longest_wait_s
+    return now_s - row.waiting_since_s >= terms.max_wait_s
 
 
 def _awake(row: WorkerRow, terms: Terms, now_s: float) -> bool:
     # a clock that jumped back makes everybody heard in the future: they are awake
-    heard = row.heard_s is not None and now_s - row.heard_s <= terms.heard_within_s
+    heard = row.heard_s is not None and now_s - row.heard_s <= terms.presence_timeout_s
     return heard and not row.training
 
 

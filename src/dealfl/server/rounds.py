@@ -163,7 +163,7 @@ class Rounds:
             self._ledger.set_setting("next_opening_s", repr(next_s).encode())
         number, rows = self._ledger.last_round() + 1, self._members.rows
         eligible = find_candidates(rows, self.terms, now_s, self.predictions)
-        enough = len(eligible) >= self.terms.least_workers
+        enough = len(eligible) >= self.terms.min_workers
         chosen = self._selector.select(number, eligible, self.terms.selected) if enough else []
         if not chosen:
             return []

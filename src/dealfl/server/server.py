@@ -173,7 +173,7 @@ class Server:
         return self.handle((), now_s)
 
     def _receive_announce(self, message: Announce, now_s: float) -> list[Message]:
-        return self._members.announce(message, now_s, self.terms.heard_within_s)
+        return self._members.announce(message, now_s, self.terms.presence_timeout_s)
 
     def _receive_update(self, message: Update, now_s: float) -> list[Message]:
         row = self._members.rows.get(message.worker)

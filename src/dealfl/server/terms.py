@@ -6,9 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from dealfl.errors import BadInput
 from dealfl.server.rewards import RewardWeights
-from dealfl.settings import Amount, Count, Positive, Share, settle
+from dealfl.settings import Amount, Count, Formerly, Positive, Share, settle
 
 __all__ = ["Terms"]
 
@@ -18,15 +17,20 @@ class Terms(Struct, frozen=True, kw_only=True):
 
     rounds: Annotated[Count, Meta(description="number of rounds after which the job ends")] = 20
     workers_per_round: Annotated[Count, Meta(description="workers that a round needs")] = 10
-    least_workers: Annotated[
-        Count, Meta(description="a round does not open for fewer available workers")
-    ] = 1
-    least_waiting: Annotated[
+    min_workers: Annotated[
         Count,
+        Formerly("least_workers"),
+        Meta(description="a round does not open for fewer available workers"),
+    ] = 1
+    min_waiting: Annotated[
+        Count,
+        Formerly("least_waiting"),
         Meta(description="a worker is not woken for fewer examples, unless they waited too long"),
     ] = 1
-    longest_wait_s: Annotated[
-        Amount, Meta(description="after this time a worker is woken for any number of examples")
+    max_wait_s: Annotated[
+        Amount,
+        Formerly("longest_wait_s"),
+        Meta(description="after this time a worker is woken for any number of examples"),
     ] = 86_400.0
     round_every_s: Annotated[
         Amount,
@@ -37,7 +41,14 @@ class Terms(Struct, frozen=True, kw_only=True):
         Meta(ge=1, description="factor of additional workers selected, for those that stay silent"),
     ] = 1.0
     ttl_s: Annotated[Positive, Meta(description="time to live of a round")] = 60.0
-    heard_within_s: float = 180.0
+    presence_timeout_s: Annotated[
+        Positive,
+        Formerly("heard_within_s"),
+        Meta(
+            description="a worker is asleep if it sent no message for this time; "
+            "by default 3 × announce_every_s"
+        ),
+    ] = 180.0
     battery_budget: Annotated[
         Share, Meta(description="share of a battery that may be spent in 24 hours")
     ] = 0.02
@@ -59,8 +70,6 @@ class Terms(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Refuse terms under which no round could ever close."""
         settle(self)
-        if not self.heard_within_s > 0:
-            raise BadInput(f"heard_within_s is {self.heard_within_s}; it takes a number > 0")
 
     @property
     def selected(self) -> int:

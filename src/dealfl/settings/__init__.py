@@ -21,6 +21,7 @@ from dealfl.settings.values import (
     Amount,
     As,
     Count,
+    Formerly,
     Fraction,
     Labels,
     Numbers,
@@ -33,8 +34,8 @@ from dealfl.settings.values import (
 )
 
 __all__ = [
-    "FLAT", "Amount", "As", "Count", "Document", "Fraction", "Labels", "Numbers", "OneOf",
-    "Positive", "Share", "Text", "Whole", "check", "key_table", "key_tables", "keys_of", "nearest",
-    "read_keys", "read_section", "read_tables", "read_value", "read_variant", "settle", "tags_of",
-    "takes", "toml_document", "toml_key", "toml_value",
+    "FLAT", "Amount", "As", "Count", "Document", "Formerly", "Fraction", "Labels", "Numbers",
+    "OneOf", "Positive", "Share", "Text", "Whole", "check", "key_table", "key_tables", "keys_of",
+    "nearest", "read_keys", "read_section", "read_tables", "read_value", "read_variant", "settle",
+    "tags_of", "takes", "toml_document", "toml_key", "toml_value",
 ]  # fmt: skip

@@ -38,12 +38,12 @@ class Document:
     places: Mapping[str, str]
 
     @classmethod
-    def read(cls, path: str | Path, most_bytes: int | None = None) -> Document:
+    def read(cls, path: str | Path, max_bytes: int | None = None) -> Document:
         """Read a file of at most so many bytes."""
         file = Path(path)
         try:
-            if most_bytes is not None and file.stat().st_size > most_bytes:
-                raise BadInput(f"{file} is longer than {most_bytes:,} bytes; name another file")
+            if max_bytes is not None and file.stat().st_size > max_bytes:
+                raise BadInput(f"{file} is longer than {max_bytes:,} bytes; name another file")
             text = file.read_text(encoding="utf-8")
         except OSError as error:
             raise BadInput(f"{file} can not be read: {error.strerror}") from error

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
 from dealfl.errors import BadInput
-from dealfl.settings.values import bare, convert, takes
+from dealfl.settings.values import Formerly, bare, convert, takes
 
 __all__ = ["FLAT", "Key", "check", "keys_of", "section_in", "settle", "show", "tags_of"]
 
@@ -42,6 +42,12 @@ class Key:
     def takes(self) -> str:
         """What the key takes, in words."""
         return takes(self.type)
+
+    @property
+    def former_name(self) -> str:
+        """The name that the key had before; '' if it always had its name."""
+        notes = (note for note in bare(self.type)[1] if isinstance(note, Formerly))
+        return next((note.name for note in notes), "")
 
     @property
     def is_required(self) -> bool:

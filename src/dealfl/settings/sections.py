@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from dealfl.errors import BadInput
 from dealfl.settings.document import Document
-from dealfl.settings.keys import keys_of, section_in, show, tags_of
+from dealfl.settings.keys import Key, keys_of, section_in, show, tags_of
 from dealfl.settings.values import OneOf, bare, convert, takes
 
 __all__ = [
@@ -35,15 +35,22 @@ def nearest(key: str, known: Iterable[str]) -> str:
 
 
 def _require_keys(
-    document: Document, name: str, table: Mapping[str, object], valid: Collection[str]
+    document: Document,
+    name: str,
+    table: Mapping[str, object],
+    keys: Mapping[str, Key],
+    tag: str = "",
 ) -> None:
     """Refuse the first key of a table that does not exist."""
+    valid = {*keys, tag} if tag else set(keys)
+    renamed = {key.former_name: key.name for key in keys.values()}
     for key in table:
-        if key not in valid:
-            within = f" in {name}" if name else ""
-            raise document.error(
-                _inside(name, key), f"no key {key!r}{within}; {nearest(key, valid)}"
-            )
+        if key in valid:
+            continue
+        place, within = _inside(name, key), f" in {name}" if name else ""
+        if key in renamed:
+            raise document.error(place, f"{place} is now called {renamed[key]}")
+        raise document.error(place, f"no key {key!r}{within}; {nearest(key, valid)}")
 
 
 def read_section(
@@ -66,8 +73,9 @@ def read_variant(
     known = tags_of(variants)
     tag = str(variants[0].__struct_config__.tag_field)
     if tag not in table:  # perhaps it is misspelt: other keys must not be blamed
-        every = {tag, *(key for one in variants for key in keys_of(one) if key not in fixed)}
-        _require_keys(document, name, table, every)
+        every = {key.name: key for one in variants for key in keys_of(one).values()}
+        open_keys = {key: one for key, one in every.items() if key not in fixed}
+        _require_keys(document, name, table, open_keys, tag)
         if needs_tag:
             raise document.error(name, _missing(tag, name, OneOf(known).takes))
     first = next(iter(known))
@@ -92,7 +100,7 @@ def read_keys(
     """Return the plain value of each key that a table gives; a missing one must have a default."""
     keys = {key: one for key, one in keys_of(section).items() if key not in fixed}
     given = _table(document, name, table)
-    _require_keys(document, name, given, [*keys, tag] if tag else keys)
+    _require_keys(document, name, given, keys, tag)
     found = {
         key: read_value(document, keys[key].type, _inside(name, key), value)
         for key, value in given.items()

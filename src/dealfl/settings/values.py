@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Meta
 
 __all__ = [
-    "Amount", "As", "Count", "Fraction", "Labels", "Numbers", "OneOf", "Positive", "Reader",
-    "Share", "Text", "Whole", "bare", "convert", "takes",
+    "Amount", "As", "Count", "Formerly", "Fraction", "Labels", "Numbers", "OneOf", "Positive",
+    "Reader", "Share", "Text", "Whole", "bare", "convert", "takes",
 ]  # fmt: skip
 
 Whole = Annotated[int, Meta(ge=0)]
@@ -78,6 +78,13 @@ class As:
     def read(self, value: object) -> Any:  # noqa: ANN401
         """Return a value of the other type."""
         return convert(value, self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Formerly:
+    """Annotates a key with its former name, so that an old file gets the new name as answer."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def build(fleet: Fleet, split: Split, ledger: Ledger) -> Parts:
     journals = {name: Journal(journal_id=f"{fleet.job.seed}/{name}") for name in groups}
     devices = {name: make_device(fleet, group, name, draw) for name, group in groups.items()}
     workers = {
-        name: _make_worker(fleet, split, name, journals[name], devices[name], group.least_battery)
+        name: _make_worker(fleet, split, name, journals[name], devices[name], group.min_battery)
         for name, group in groups.items()
     }
     server = Server(
@@ -67,7 +67,7 @@ def _make_worker(
     name: str,
     journal: Journal,
     device: SimulatedDevice,
-    least_battery: float,
+    min_battery: float,
 ) -> Worker:
     job = fleet.job
     return Worker(
@@ -80,9 +80,9 @@ def _make_worker(
         scheme_name=job.scheme,
         forget_fraction=job.forget_fraction,
         announce_every_s=job.announce_every_s,
-        send_again_after_s=job.send_again_after_s,
+        retry_after_s=job.retry_after_s,
         device=device,
-        least_battery=least_battery,
+        min_battery=min_battery,
     )
 
 
@@ -92,7 +92,7 @@ def make_network(fleet: Fleet) -> Network:
     return Network(
         loss=faults.loss,
         repetition=faults.repetition,
-        shortest_s=faults.shortest_delay_s,
-        longest_s=faults.longest_delay_s,
+        min_delay_s=faults.min_delay_s,
+        max_delay_s=faults.max_delay_s,
         seed=fleet.job.seed,
     )

@@ -17,6 +17,7 @@ from dealfl.power import PHONES, Phone, load_phone
 from dealfl.settings import (
     Amount,
     Count,
+    Formerly,
     Positive,
     Share,
     Text,
@@ -28,7 +29,7 @@ from dealfl.settings import (
 from dealfl.simulate.arrivals import ARRIVALS, Arrival
 from dealfl.simulate.availability import AVAILABILITIES, Availability
 from dealfl.simulate.partition import PARTITIONS, Partition
-from dealfl.worker import LEAST_BATTERY
+from dealfl.worker import MIN_BATTERY
 
 __all__ = ["SECTIONS", "Devices", "Faults", "Fleet", "fleet_of", "read_fleet"]
 
@@ -51,9 +52,11 @@ class Devices(Struct, frozen=True, kw_only=True):
     ] = 0.0
     charging_w: Annotated[Amount, Meta(description="power of the charger")] = 0.0
     idle_w: Annotated[Amount, Meta(description="power drawn while idle")] = 0.0
-    least_battery: Annotated[
-        Share, Meta(description="charge below which a device declines to train")
-    ] = LEAST_BATTERY
+    min_battery: Annotated[
+        Share,
+        Formerly("least_battery"),
+        Meta(description="charge below which a device declines to train"),
+    ] = MIN_BATTERY
     operations_per_s: Annotated[
         Positive, Meta(description="multiply-adds of the learner in a second")
     ] = 1e8
@@ -74,8 +77,12 @@ class Faults(Struct, frozen=True, kw_only=True):
     ] = 10.0
     loss: Annotated[Share, Meta(description="share of messages that are lost")] = 0.0
     repetition: Annotated[Share, Meta(description="share of messages that arrive twice")] = 0.0
-    shortest_delay_s: Annotated[Amount, Meta(description="shortest delay of a message")] = 0.0
-    longest_delay_s: Annotated[Amount, Meta(description="longest delay of a message")] = 0.0
+    min_delay_s: Annotated[
+        Amount, Formerly("shortest_delay_s"), Meta(description="shortest delay of a message")
+    ] = 0.0
+    max_delay_s: Annotated[
+        Amount, Formerly("longest_delay_s"), Meta(description="longest delay of a message")
+    ] = 0.0
 
 
 class Fleet(Struct, frozen=True, kw_only=True):
@@ -208,9 +215,9 @@ def _require_agreement(document: Document, fleet: Fleet) -> None:
             "data.partition", f"data.partition is by label, but {subject.name} has no labels"
         )
     faults = fleet.faults
-    if faults.shortest_delay_s > faults.longest_delay_s:
+    if faults.min_delay_s > faults.max_delay_s:
         raise document.error(
-            "faults.shortest_delay_s",
-            f"faults.shortest_delay_s is {faults.shortest_delay_s:g}; it takes a number up to "
-            f"longest_delay_s, which is {faults.longest_delay_s:g}",
+            "faults.min_delay_s",
+            f"faults.min_delay_s is {faults.min_delay_s:g}; it takes a number up to "
+            f"max_delay_s, which is {faults.max_delay_s:g}",
         )

@@ -190,7 +190,7 @@ class FleetRun:
             return "no examples left"
         if now_s - self._opened_at_s > _STALLED_S + job.terms.ttl_s:
             return "nobody could be woken any more"
-        return "longest_h is over" if now_s >= job.longest_h * 3600.0 else ""
+        return "max_h is over" if now_s >= job.max_h * 3600.0 else ""
 
     def _nothing_left(self) -> bool:
         if any(self.left.values()) or self.ledger.open_round() is not None:

@@ -71,8 +71,8 @@ class Network:
 
     loss: float = 0.0
     repetition: float = 0.0
-    shortest_s: float = 0.0
-    longest_s: float = 0.0
+    min_delay_s: float = 0.0
+    max_delay_s: float = 0.0
     seed: int = 0
     _random: random.Random = field(init=False, repr=False)
 
@@ -84,7 +84,7 @@ class Network:
         """Return the delays after which copies of one message arrive: none, one or several."""
         copies = 1 + (self._random.random() < self.repetition)
         arriving = [copy for copy in range(copies) if self._random.random() >= self.loss]
-        return [self._random.uniform(self.shortest_s, self.longest_s) for _ in arriving]
+        return [self._random.uniform(self.min_delay_s, self.max_delay_s) for _ in arriving]
 
     def state(self) -> Draws:
         """Return where the draws stand."""

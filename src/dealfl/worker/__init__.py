@@ -1,7 +1,7 @@
 """What runs on a device: it keeps examples, learns, forgets, and sends what changed."""
 
 from dealfl.worker.device import (
-    LEAST_BATTERY,
+    MIN_BATTERY,
     Cost,
     Device,
     DeviceNow,
@@ -16,7 +16,7 @@ from dealfl.worker.tables import Record, State
 from dealfl.worker.worker import Accepted, Worker, exact_fraction
 
 __all__ = [
-    "LEAST_BATTERY",
+    "MIN_BATTERY",
     "SCHEMES",
     "Accepted",
     "Cost",

@@ -14,7 +14,7 @@ from dealfl.power.meters import Meter as PowerMeter
 from dealfl.power.meters import Reading
 
 __all__ = [
-    "LEAST_BATTERY",
+    "MIN_BATTERY",
     "Cost",
     "Device",
     "DeviceNow",
@@ -25,7 +25,7 @@ __all__ = [
     "always",
 ]
 
-LEAST_BATTERY = 0.15
+MIN_BATTERY = 0.15
 _NO_WORK = Work(0, 0)
 
 
@@ -41,7 +41,7 @@ class Device:
     hot: bool = False
     busy: bool = False
 
-    def reason_to_decline(self, least_battery: float = LEAST_BATTERY) -> str:
+    def reason_to_decline(self, min_battery: float = MIN_BATTERY) -> str:
         """Return why it should not train now; nothing if it may.
 
         >>> Device(battery=0.1).reason_to_decline()
@@ -50,7 +50,7 @@ class Device:
         ''
         """
         reasons = {
-            "low battery": self.battery < least_battery and not self.charging,
+            "low battery": self.battery < min_battery and not self.charging,
             "metered network": self.metered,
             "hot": self.hot,
             "busy": self.busy,

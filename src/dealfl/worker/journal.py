@@ -146,18 +146,18 @@ class Journal(Database):
         decode = msgspec.msgpack.Decoder(Update).decode
         return [Outgoing(decode(body), bool(sent), bool(wd)) for body, sent, wd in rows]
 
-    def take_due_updates(self, now_s: float, again_after_s: float) -> list[Outgoing]:
+    def take_due_updates(self, now_s: float, retry_after_s: float) -> list[Outgoing]:
         """Note that the updates which are due are sent (again) now, and return them."""
         rows = self._db.execute(
             "SELECT sequence, body, withdrawing FROM outbox WHERE send_at_s <= ? "
             # a clock that jumped back must not keep back what was sent before
             "OR (sent = 1 AND send_at_s > ?) ORDER BY sequence",
-            (now_s, now_s + again_after_s),
+            (now_s, now_s + retry_after_s),
         ).fetchall()
         for sequence, _, _ in rows:
             self._db.execute(
                 "UPDATE outbox SET sent = 1, send_at_s = ? WHERE sequence = ?",
-                (now_s + again_after_s, sequence),
+                (now_s + retry_after_s, sequence),
             )
         decode = msgspec.msgpack.Decoder(Update).decode
         return [Outgoing(decode(body), True, bool(withdrawing)) for _, body, withdrawing in rows]
@@ -206,12 +206,12 @@ class Journal(Database):
         row = (request, examples, now_s, int(self.setting("sequence", "0")))
         self._db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", row)
 
-    def take_due_answers(self, now_s: float, again_after_s: float) -> list[tuple[str, int, int]]:
+    def take_due_answers(self, now_s: float, retry_after_s: float) -> list[tuple[str, int, int]]:
         """Note that due answers (request, examples, sequence) are sent now, and return them."""
         query = "SELECT request, examples, sequence FROM answers WHERE send_at_s <= ? "
         rows = self._db.execute(query + "ORDER BY request", (now_s,)).fetchall()
         later = "UPDATE answers SET send_at_s = ? WHERE request = ?"
-        self._db.executemany(later, [(now_s + again_after_s, row[0]) for row in rows])
+        self._db.executemany(later, [(now_s + retry_after_s, row[0]) for row in rows])
         return [(str(request), int(examples), int(last)) for request, examples, last in rows]
 
     def drop_answer(self, request: str) -> None:

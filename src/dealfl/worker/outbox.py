@@ -18,10 +18,10 @@ __all__ = ["Outbox"]
 class Outbox:
     """The updates of one worker, in its journal; every call is part of the caller's transaction."""
 
-    def __init__(self, journal: Journal, job: str, worker: str, again_after_s: float) -> None:
+    def __init__(self, journal: Journal, job: str, worker: str, retry_after_s: float) -> None:
         self._journal = journal
         self._job, self._worker = job, worker
-        self._again_after_s = again_after_s
+        self._retry_after_s = retry_after_s
 
     @property
     def incarnation(self) -> int:
@@ -75,7 +75,7 @@ class Outbox:
 
     def take_due(self, now_s: float) -> list[Update | Withdraw]:
         """Return what is sent now: updates, and questions about those being withdrawn."""
-        due = self._journal.take_due_updates(now_s, self._again_after_s)
+        due = self._journal.take_due_updates(now_s, self._retry_after_s)
         return [self._message(outgoing) for outgoing in due]
 
     def _message(self, outgoing: Outgoing) -> Update | Withdraw:

@@ -30,7 +30,7 @@ from dealfl.messages import (
     Verdict,
     Welcome,
 )
-from dealfl.worker.device import LEAST_BATTERY, Device, DeviceNow, Meter, always
+from dealfl.worker.device import MIN_BATTERY, Device, DeviceNow, Meter, always
 from dealfl.worker.intake import Accepted, Intake
 from dealfl.worker.journal import Journal
 from dealfl.worker.local_model import LocalModel
@@ -58,19 +58,19 @@ class Worker:
         scheme_name: str = "deal",
         forget_fraction: str = "0.02",
         announce_every_s: float = 60.0,
-        send_again_after_s: float = 30.0,
+        retry_after_s: float = 30.0,
         validation_share: float = 0.0,
         recovery_tolerance: float = 0.01,
         device: Device | DeviceNow | None = None,
-        least_battery: float = LEAST_BATTERY,
+        min_battery: float = MIN_BATTERY,
     ) -> None:
         self.job, self.name = job, name
         self._journal, self._key = journal, key
         self._forget_fraction = exact_fraction(forget_fraction)
         self._announce_every_s = announce_every_s
-        self._again_after_s = send_again_after_s
-        self._device, self._least_battery = always(device), least_battery
-        self._outbox = Outbox(journal, job, name, send_again_after_s)
+        self._retry_after_s = retry_after_s
+        self._device, self._min_battery = always(device), min_battery
+        self._outbox = Outbox(journal, job, name, retry_after_s)
         self._recovery = Recovery(
             journal,
             make,
@@ -178,7 +178,7 @@ class Worker:
         ]
 
     def _take_due_answers(self, now_s: float) -> list[Message]:
-        due = self._journal.take_due_answers(now_s, self._again_after_s)
+        due = self._journal.take_due_answers(now_s, self._retry_after_s)
         return [
             Erased(
                 job=self.job, worker=self.name, incarnation=self._outbox.incarnation,
@@ -206,7 +206,7 @@ class Worker:
         if message.round <= int(self._journal.setting("round", "-1")):
             return []  # a repetition
         self._journal.set_setting("round", str(message.round))
-        unwilling = self._device(now_s).reason_to_decline(self._least_battery)
+        unwilling = self._device(now_s).reason_to_decline(self._min_battery)
         if unwilling:
             return [self._decline(message.round, unwilling)]
         new = self._journal.records(State.WAITING)

@@ -21,7 +21,7 @@ __all__ = ["ANSWERED", "AWAITED", "IDLE", "MISSED", "Arms"]
 IDLE, AWAITED, ANSWERED, MISSED = range(4)
 
 _CERTAIN = 1e8  # a spread grown so far is beyond any reward
-_LONGEST = 1 << 16
+_MAX_ROUNDS = 1 << 16
 
 
 class Arms:
@@ -173,6 +173,6 @@ def _growth(discount: float) -> Floats:
     """Return how a spread grows with each round without a try."""
     if discount == 1:
         return np.ones(1)
-    rounds = min(math.ceil(-2 * math.log(_CERTAIN) / math.log(discount)), _LONGEST)
+    rounds = min(math.ceil(-2 * math.log(_CERTAIN) / math.log(discount)), _MAX_ROUNDS)
     ages = np.arange(max(rounds, 1) + 1, dtype=np.float64)
     return np.power(discount, -0.5 * ages)

@@ -134,7 +134,7 @@ def _table(calibration: "Calibration") -> str:
     for fit in calibration.fits:
         lines += [_row(fit, known=clock is not None), f"  {_residuals(fit)}"]
     lines.append(
-        f"MEDIAN and WORST are relative errors on sizes that were not fitted (marked *); asked: "
+        f"MEDIAN and WORST are relative errors on sizes that were not fitted (marked *); target: "
         f"median ≤ {TARGET_ERROR:.0%}\nof learning. Measured as processor time, freed memory "
         f"{'kept' if calibration.memory_kept else 'given back'}."
     )

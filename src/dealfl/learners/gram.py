@@ -27,6 +27,8 @@ _LIMB_BITS = 15
 _FEW_ROWS = 4  # the sum of four products of 30-bit integers fits 63 bits
 _CLEAR = 1.0 - 1e-9  # float squares are good to 1e-15: pairs below this ratio can not be wrong
 _BLOCK_VALUES = 1 << 20  # of a block of rows: 8 MB of floats
+_LIMB = (1 << 24) - 1  # of magnitudes that are compared: four times two of them fit 63 bits
+_COMPARED = 1 << 14  # pairs at once, so that their limbs stay in the cache
 
 
 @lru_cache(maxsize=64)
@@ -127,15 +129,48 @@ def require_products(products: Integers, limits: Sequence[int], *, pairs: bool) 
         if total * total > count * square or (total - square) % 2:
             raise Impossible(f"column {column} has a sum of {total} but squares of {square}")
     if pairs:
-        _require_pairs(products, squares)
+        _require_pairs(products, products[starts + places])
 
 
-def _require_pairs(products: Integers, squares: list[int]) -> None:
+def _require_pairs(products: Integers, squares: Integers) -> None:
     left, right = triangle(len(squares))
-    roots = np.sqrt(np.array([float(square) for square in squares]))
+    roots = np.sqrt(squares.to_float())
     close = np.abs(products.to_float()) > roots[left] * roots[right] * _CLEAR
-    for place in np.flatnonzero(close & (left != right)).tolist():
-        first, second = int(left[place]), int(right[place])
-        product = products[place : place + 1].tolist()[0]
-        if product * product > squares[first] * squares[second]:
-            raise Impossible(f"columns {first} and {second} have a product of {product}")
+    doubtful = np.flatnonzero(close & (left != right))
+    limbs = _limbs(squares)
+    for first in range(0, len(doubtful), _COMPARED):
+        places = doubtful[first : first + _COMPARED]
+        across = _limbs(products[places])
+        sides = limbs[:, left[places]], limbs[:, right[places]]
+        wrong = np.flatnonzero(_is_larger((across, across), sides))
+        if len(wrong):
+            place = int(places[wrong[0]])
+            product = products[place : place + 1].tolist()[0]
+            raise Impossible(
+                f"columns {right[place]} and {left[place]} have a product of {product}"
+            )
+
+
+def _limbs(values: Integers) -> Int64s:
+    """Return the magnitudes in limbs of 24 bits, the lowest first."""
+    negative = values.negative
+    low = np.where(negative, (-values).low, values.low)
+    if values.high is None:
+        low, high = low & 0xFFFF_FFFF, low >> 32
+    else:
+        high = np.where(negative, (-values).high, values.high)
+    return np.stack([low & _LIMB, (low >> 24 | high << 8) & _LIMB, high >> 16 & _LIMB, high >> 40])
+
+
+def _is_larger(ours: tuple[Int64s, Int64s], theirs: tuple[Int64s, Int64s]) -> NDArray[np.bool_]:
+    """Return where a product of two magnitudes is larger than another, exactly."""
+    difference = np.zeros((2 * len(ours[0]) - 1, ours[0].shape[1]), dtype=np.int64)
+    for first in range(len(ours[0])):
+        for second in range(len(ours[0])):
+            difference[first + second] += ours[0][first] * ours[1][second]
+            difference[first + second] -= theirs[0][first] * theirs[1][second]
+    for place in range(len(difference) - 1):
+        difference[place + 1] += difference[place] >> 24
+        difference[place] &= _LIMB
+    rest = difference[:-1].any(axis=0)
+    return np.asarray((difference[-1] > 0) | ((difference[-1] == 0) & rest))

@@ -153,12 +153,12 @@ def _require_pairs(products: Integers, squares: Integers) -> None:
 
 def _limbs(values: Integers) -> Int64s:
     """Return the magnitudes in limbs of 24 bits, the lowest first."""
-    negative = values.negative
-    low = np.where(negative, (-values).low, values.low)
-    if values.high is None:
+    negative, opposite = values.negative, -values
+    low = np.where(negative, opposite.low, values.low)
+    if values.high is None or opposite.high is None:
         low, high = low & 0xFFFF_FFFF, low >> 32
     else:
-        high = np.where(negative, (-values).high, values.high)
+        high = np.where(negative, opposite.high, values.high)
     return np.stack([low & _LIMB, (low >> 24 | high << 8) & _LIMB, high >> 16 & _LIMB, high >> 40])
 
 

@@ -116,10 +116,10 @@ class PersonalizedPageRank(HistoryLearner):
 
     def _change(self, histories: object, sign: int) -> Statistics:
         matrix = as_histories(histories, self._items)
-        items = np.bincount(matrix.indices, minlength=self._items).astype(np.int64)
+        items, histories_of = np.unique(matrix.indices, return_counts=True)
         numbers, counts = pairs_of(matrix)
         arrays = {
-            "items": Entries.of_dense(Integers(sign * items)),
+            "items": Entries(items.astype(np.int64), Integers(sign * histories_of)),
             "pairs": Entries(numbers, Integers(sign * counts)),
         }
         delta = self._apply(Statistics(self.schema, arrays), forgetting=sign < 0)

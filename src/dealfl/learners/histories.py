@@ -6,6 +6,10 @@ items first, the pairs that occur together lie together.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from operator import index
+from typing import TypeGuard
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
@@ -52,10 +56,14 @@ def as_order(item_order: ArrayLike | None, items: int) -> Int64s | None:
 
 def as_histories(histories: object, items: int) -> sparse.csr_array:
     """Return histories as a csr of ones; BadInput names what is no set of items."""
+    if _lists_items(histories, items):
+        return _from_lists(histories, items)
     if not sparse.issparse(histories):
         dense = as_array(histories, "histories")
         if dense.ndim != 2 or dense.dtype.kind not in "biuf":
-            raise BadInput("histories are a table of 0 and 1 (csr or array), one row a history")
+            raise BadInput(
+                "histories are lists of item numbers, or a table of 0 and 1, one row a history"
+            )
         histories = dense
     matrix: sparse.csr_array = sparse.csr_array(histories)  # type: ignore[arg-type]
     if np.any(matrix.data == 0):
@@ -65,6 +73,30 @@ def as_histories(histories: object, items: int) -> sparse.csr_array:
         raise BadInput(f"histories have shape {matrix.shape}; the model has n_items={items}")
     require_items(matrix.indices, items)
     _require_sets(matrix)
+    return matrix
+
+
+def _lists_items(histories: object, items: int) -> TypeGuard[Sequence[Collection[int]]]:
+    """Return whether histories are lists of item numbers, and not rows of 0 and 1."""
+    if not isinstance(histories, list | tuple):
+        return False
+    if not all(isinstance(row, Collection) and not isinstance(row, str) for row in histories):
+        return False
+    if items <= 2 or not histories:
+        return True  # a row of two numbers could be either
+    return not all(len(row) == items and set(row) <= {0, 1} for row in histories)
+
+
+def _from_lists(histories: Sequence[Collection[int]], items: int) -> sparse.csr_array:
+    """Return lists of item numbers as a csr of ones."""
+    numbers = [np.fromiter(map(index, row), np.int64, len(row)) for row in histories]
+    found = np.concatenate([np.empty(0, np.int64), *numbers])
+    require_items(found, items)
+    starts = np.cumsum([0, *map(len, numbers)])
+    shape = (len(numbers), items)
+    matrix: sparse.csr_array = sparse.csr_array((np.ones(len(found)), found, starts), shape=shape)
+    _require_sets(matrix)
+    matrix.sort_indices()
     return matrix
 
 

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from dealfl.errors import BadInput
 from dealfl.fixedpoint import FixedPoint
+from dealfl.learners.frames import column_array, frame_columns, frame_matrix, is_frame
 from dealfl.settings import As, Numbers
 
 __all__ = [
@@ -69,9 +70,11 @@ def as_matrix(X: object, columns: int) -> Matrix:
 
 
 def as_array(values: object, what: str) -> NDArray[Any]:
-    """Return any nested lists, array or data frame as an array."""
+    """Return any nested lists, array, series or data frame as an array."""
+    if is_frame(values):
+        return frame_matrix(values)
     try:
-        return np.asarray(values)
+        return column_array(values) if hasattr(values, "to_numpy") else np.asarray(values)
     except ValueError:
         raise BadInput(f"{what} has rows of different lengths; pass a table") from None
 
@@ -94,10 +97,16 @@ def dense_blocks(X: Matrix, rows: int) -> Iterator[tuple[int, Floats]]:
 
 def as_vector(y: object, rows: int, what: str = "y") -> NDArray[Any]:
     """Return `y` as a vector with one value for each of `rows` rows."""
-    vector = as_array(y, what)
+    vector = _as_column(y, what)
     if vector.ndim != 1 or len(vector) != rows:
         raise BadInput(f"{what} has shape {vector.shape}; {rows} rows need shape ({rows},)")
     return vector
+
+
+def _as_column(y: object, what: str) -> NDArray[Any]:
+    """Return targets as an array; a frame of one column stands for the column."""
+    columns = frame_columns(y) if is_frame(y) else []
+    return columns[0][1] if len(columns) == 1 else as_array(y, what)
 
 
 def quantised(X: object, grid: FixedPoint, *, clip: bool) -> NDArray[np.int32]:
@@ -136,7 +145,7 @@ class Labels:
 
     def encode(self, y: object, rows: int | None = None) -> Int64s:
         """Return the place of each label among the classes."""
-        given = as_array(y, "y")
+        given = _as_column(y, "y")
         labels = as_vector(given, len(given) if rows is None and given.ndim else rows or 0)
         if labels.dtype.kind == "O":
             labels = np.array(labels.tolist())

@@ -22,7 +22,6 @@ from dealfl.learners.inputs import (
     Labels,
     Matrix,
     Offset,
-    as_matrix,
     dense_blocks,
     require_integer,
 )
@@ -128,7 +127,7 @@ class NaiveBayes(Classifier):
         return self._change(X, y, -1)
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
-        matrix = as_matrix(X, self.n_features)
+        matrix = self._as_rows(X)
         codes = self._labels.encode(y, matrix.shape[0])
         counts = np.bincount(codes, minlength=len(self._labels))
         arrays = {
@@ -136,6 +135,7 @@ class NaiveBayes(Classifier):
             "sums": Entries.of_dense(Integers(sign * self._sums(matrix, codes).ravel())),
         }
         delta = self._apply(Statistics(self.schema, arrays), forgetting=sign < 0)
+        self._remember_names(X)
         self._model = None
         stored = matrix.nnz if sparse.issparse(matrix) else matrix.size
         touched = sum(len(entries) for entries in arrays.values())
@@ -218,7 +218,7 @@ class NaiveBayes(Classifier):
         }
 
     def _joint(self, X: object) -> Floats:
-        matrix = as_matrix(X, self.n_features)
+        matrix = self._as_rows(X)
         priors, features = self._logarithms()
         self._work = Work(
             matrix.shape[0] * len(priors) * self.n_features, 8 * matrix.shape[0] * self.n_features

@@ -146,19 +146,20 @@ class Neighbors(Classifier):
 
     def learn(self, X: object, y: object, ids: object = None) -> Statistics:
         """Add examples, under ids of the caller's or the smallest free ones."""
-        vectors = quantised(X, self._grid, clip=self._clip)
+        vectors = quantised(self._as_rows(X), self._grid, clip=self._clip)
         codes = self._labels.encode(y, len(vectors))
         numbers = self._held.new_ids(len(vectors), ids)
         keys = self._signatures.of(vectors)
         delta = self._apply(self._delta(keys, codes, +1), forgetting=False)
         self._held.add(numbers, vectors, codes, keys)
+        self._remember_names(X)
         self._work = self._cost(len(vectors))
         return delta
 
     def forget(self, X: object = None, y: object = None, ids: object = None) -> Statistics:
         """Remove examples by id, or by value: of equal ones, those with the smallest ids."""
         if ids is None:
-            equal = quantised(X, self._grid, clip=self._clip)
+            equal = quantised(self._as_rows(X), self._grid, clip=self._clip)
             slots = self._held.slots_of_equal(equal, self._labels.encode(y, len(equal)))
         else:
             slots = self._held.slots_of(ids)
@@ -199,9 +200,7 @@ class Neighbors(Classifier):
         table_size = self._signatures.buckets // self._signatures.tables * classes
         sums = np.zeros((self._signatures.tables, classes), dtype=np.int64)
         np.add.at(sums, (votes.indices // table_size, votes.indices % classes), votes.values.low)
-        wrong = np.argwhere(sums != counts)
-        if len(wrong):
-            table, code = wrong[0]
+        for table, code in np.argwhere(sums != counts):
             raise Impossible(
                 f"table {table} counts {sums[table, code]} examples of the class "
                 f"{self._labels.values[code]}, but {counts[code]} were learned"
@@ -237,7 +236,7 @@ class Neighbors(Classifier):
 
     def _candidates(self, X: object, k: int) -> Iterator[tuple[Int64s, Int64s]]:
         """Yield for each row the slots worth a look and their exact squared distances."""
-        vectors = quantised(X, self._grid, clip=True)
+        vectors = quantised(self._as_rows(X), self._grid, clip=True)
         if not self._held:
             raise NotLearned("no example is held here; predict_votes uses the statistics alone")
         self._work = self._cost(len(vectors))
@@ -253,7 +252,7 @@ class Neighbors(Classifier):
         if not np.any(self._state.whole("counts").low > 0):
             raise NotLearned("no example has been learned; there is no class to predict")
         buckets = self._signatures.buckets_of(
-            self._signatures.of(quantised(X, self._grid, clip=True))
+            self._signatures.of(quantised(self._as_rows(X), self._grid, clip=True))
         )
         places = buckets[:, :, None] * len(self._labels) + np.arange(len(self._labels))
         votes = self._state.cells("votes").at(places.ravel()).low.reshape(places.shape)

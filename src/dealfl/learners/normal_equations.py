@@ -24,7 +24,7 @@ from dealfl.learners.gram import (
     require_products,
     triangle,
 )
-from dealfl.learners.inputs import Matrix, as_matrix, dense_blocks, require_integer
+from dealfl.learners.inputs import Matrix, dense_blocks, require_integer
 from dealfl.learners.limits import DataLimits
 from dealfl.learners.records import RowLearner
 from dealfl.schema import ArraySpec, Schema, Setting
@@ -139,11 +139,12 @@ class NormalEquations(RowLearner):
         return self._change(X, y, -1)
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
-        matrix = as_matrix(X, self.n_features)
+        matrix = self._as_rows(X)
         targets = self._target_columns(y, matrix.shape[0])
         moments, last = self._moments(matrix, targets)
         entries = Entries.of_dense(moments if sign > 0 else -moments)
         delta = self._apply(Statistics(self.schema, {"moments": entries}), forgetting=sign < 0)
+        self._remember_names(X)
         self._follow(last, sign, matrix.shape[0])
         self._work = self._cost(matrix.shape[0])
         return delta
@@ -247,7 +248,7 @@ class NormalEquations(RowLearner):
 
     def _outputs(self, X: object) -> Floats:
         """Return the value of each target for each row."""
-        matrix = as_matrix(X, self.n_features)
+        matrix = self._as_rows(X)
         weights = self._solved()
         outputs = np.empty((matrix.shape[0], weights.shape[1]))
         for first, block in dense_blocks(matrix, 4096):

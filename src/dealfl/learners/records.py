@@ -15,14 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dealfl.errors import NotLearned
+from dealfl.errors import BadBytes, BadInput, NotLearned
 from dealfl.fixedpoint import FixedPoint
 from dealfl.learners.base import Arrays, Learner, Record
-from dealfl.learners.inputs import Labels
+from dealfl.learners.frames import names_of, require_names
+from dealfl.learners.inputs import Labels, Matrix, as_matrix
+from dealfl.learners.saved import SavedLearner
 from dealfl.statistics import Statistics
 from dealfl.work import Work
 
 __all__ = ["Classifier", "Histories", "HistoryLearner", "RowLearner", "Rows", "statistics_of"]
+
+_NAMES = "feature_names"  # a section of a saved learner
 
 Ranked = tuple[NDArray[np.int64], NDArray[np.float64]]
 
@@ -101,11 +105,56 @@ class RowLearner(Learner):
 
     whole_owners = False
     _grid: FixedPoint
+    _names: tuple[str, ...] = ()
 
     @property
     def n_features(self) -> int:
         """How many features a row has."""
         return len(self._grid.bound)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features, of the data frame that was learned; empty without one."""
+        return self._names
+
+    def name_features(self, names: Sequence[str]) -> None:
+        """Name the features; a data frame with other column names is then refused.
+
+        Names shape neither the statistics nor the digest; `save` keeps them.
+
+        Parameters
+        ----------
+        names
+            One name for each feature, in their order.
+
+        Raises
+        ------
+        BadInput
+            If there are not as many names as features.
+        """
+        if len(names) != self.n_features:
+            raise BadInput(f"{len(names)} names are given for n_features={self.n_features}")
+        self._names = tuple(map(str, names))
+
+    def _as_rows(self, X: object) -> Matrix:
+        """Return rows as a matrix; refuse a data frame whose columns are not those learned."""
+        require_names(self._names, X)
+        return as_matrix(X, self.n_features)
+
+    def _remember_names(self, X: object) -> None:
+        self._names = self._names or names_of(X) or ()
+
+    def _sections(self) -> dict[str, bytes]:
+        named = {_NAMES: msgspec.json.encode(self._names)} if self._names else {}
+        return super()._sections() | named
+
+    def _restore(self, saved: SavedLearner) -> None:
+        super()._restore(saved)
+        if _NAMES in saved.sections:
+            try:
+                self.name_features(msgspec.json.decode(saved.section(_NAMES), type=list[str]))
+            except (msgspec.MsgspecError, BadInput) as error:
+                raise BadBytes(f"the names of its features cannot be used: {error}") from None
 
     @abstractmethod
     def learn(self, X: object, y: object) -> Statistics:

@@ -1,0 +1,127 @@
+"""Data frames and series, recognised by what they offer: no package is imported for them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dealfl.errors import BadInput
+
+__all__ = [
+    "column_array", "frame_columns", "frame_matrix", "is_absent", "is_frame", "names_of",
+    "require_names",
+]  # fmt: skip
+
+_SHOWN = 5
+_NUMBERS = (bool, int, float, Decimal, np.number, np.bool_)
+
+
+def is_frame(values: object) -> bool:
+    """Return whether values are a data frame: named columns of a table.
+
+    >>> is_frame(np.zeros((2, 2)))
+    False
+    """
+    return hasattr(values, "columns") and hasattr(values, "to_numpy")
+
+
+def is_absent(value: object) -> bool:
+    """Return whether a value stands for a missing one: None, nan, or a frame's NA.
+
+    >>> [is_absent(value) for value in (None, float("nan"), 0, "")]
+    [True, True, False, False]
+    """
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating) and value != value
+
+
+def names_of(X: object) -> tuple[str, ...] | None:
+    """Return the column names of a data frame; None if there are none, or if one is no text."""
+    if not is_frame(X):
+        return None
+    names = tuple(X.columns)  # type: ignore[attr-defined]
+    return names if all(isinstance(name, str) for name in names) else None
+
+
+def require_names(learned: tuple[str, ...], X: object) -> None:
+    """Refuse a frame whose columns are not those that a model learned, in the same order."""
+    given = names_of(X) or ()
+    if not learned or not given or given == learned:
+        return
+    missing = [name for name in learned if name not in given]
+    unknown = [name for name in given if name not in learned]
+    if not missing and not unknown and len(given) == len(learned):
+        wrong = next(place for place, name in enumerate(learned) if given[place] != name)
+        raise BadInput(
+            f"the columns are in another order: column {wrong} is {given[wrong]!r}, and the "
+            f"model learned {learned[wrong]!r} there; pass X[list(model.feature_names)]"
+        )
+    parts = [f"missing: {_listed(missing)}"] if missing else []
+    parts += [f"unknown: {_listed(unknown)}"] if unknown else []
+    problem = "; ".join(parts) or f"{len(given)} columns instead of {len(learned)}"
+    raise BadInput(f"the columns are not those that the model learned; {problem}")
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(map(repr, names[:_SHOWN])) + more
+
+
+def frame_columns(frame: Any) -> list[tuple[str, NDArray[Any]]]:  # noqa: ANN401
+    """Return the columns of a frame with their names; BadInput if two share a name."""
+    names = [str(name) for name in frame.columns]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise BadInput(f"the frame has two columns named {name!r}; rename one of them")
+    return [
+        (name, column_array(frame[key])) for name, key in zip(names, frame.columns, strict=True)
+    ]
+
+
+def frame_matrix(frame: Any) -> NDArray[Any]:  # noqa: ANN401
+    """Return a frame of numbers as a matrix; missing values are nan."""
+    plain = np.asarray(frame)
+    if plain.dtype.kind in "biuf":
+        return np.ascontiguousarray(plain)  # a product of matrices must not depend on the layout
+    columns = frame_columns(frame)
+    for name, column in columns:
+        if column.dtype.kind not in "biuf":
+            raise BadInput(
+                f"the column {name!r} holds {_kind(column)}; only real numbers can be learned: "
+                "encode it as numbers, or leave it out"
+            )
+    if not columns:
+        return np.empty((len(frame), 0))
+    return np.column_stack([column.astype(np.float64) for _, column in columns])
+
+
+def _kind(column: NDArray[Any]) -> str:
+    return "text" if column.dtype.kind in "OU" else f"{column.dtype} values"
+
+
+def column_array(values: object) -> NDArray[Any]:
+    """Return a series or any nested sequence as an array: numbers as such, missing ones as nan.
+
+    >>> column_array(np.array([1, 2.5, None], dtype=object)).tolist()
+    [1.0, 2.5, nan]
+    """
+    array = np.asarray(values)
+    return _plain_numbers(array) if array.dtype.kind == "O" else array
+
+
+def _plain_numbers(array: NDArray[Any]) -> NDArray[Any]:
+    """Return objects that are numbers as an array of numbers; anything else as it is."""
+    values = array.ravel().tolist()
+    absent = [is_absent(value) for value in values]
+    for value, lacks in zip(values, absent, strict=True):
+        if not lacks and not isinstance(value, _NUMBERS):
+            return array
+    if not values or not any(absent):
+        plain = [float(value) if isinstance(value, Decimal) else value for value in values]
+        return np.array(plain).reshape(array.shape)
+    filled = [np.nan if lacks else value for value, lacks in zip(values, absent, strict=True)]
+    return np.array(filled, dtype=np.float64).reshape(array.shape)

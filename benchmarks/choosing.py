@@ -230,7 +230,7 @@ def server_side(report: Report, workers: int) -> None:
     select_ms, state_ms = [], []
     for number in range(2, 12):
         for name in chosen:
-            one.earned(number - 1, name, 0.5)
+            one.record_reward(number - 1, name, 0.5)
         start = time.perf_counter()
         chosen = one.select(number, candidates, 100)
         middle = time.perf_counter()

@@ -127,7 +127,7 @@ def until_reached(task: Task, chosen: Way, seed: int) -> Reached:
     """Let a fleet learn until the quality is reached and stays."""
     run = begun(task, chosen, seed)
     try:
-        while not (found := _first(run.rounds, task.target)) and not run.ended():
+        while not (found := _first(run.rounds, task.target)) and not run.reason_to_end():
             run.advance()
         figures = _figures(run, found)
         assert finish(run).exact, "the model is not that of central training"
@@ -140,7 +140,7 @@ def a_day(task: Task, chosen: Way, seed: int) -> Reached:
     """Let a fleet learn for a day, whatever it reaches."""
     run = begun(task, chosen, seed)
     try:
-        while run.simulation.now_s < DAY_H * 3600 and not run.ended():
+        while run.simulation.now_s < DAY_H * 3600 and not run.reason_to_end():
             run.advance()
         return _figures(run, None)
     finally:

@@ -22,7 +22,7 @@ from dealfl.simulate.laboratory import (
     Laboratory,
     Policy,
     Result,
-    bound,
+    compute_bound,
     judge_wrong_choices,
     laboratory_of,
     measure_wrong_choices,
@@ -108,7 +108,7 @@ def _published(report: Report, name: str, course: Course, result: Result) -> Non
         f"{name}: below promise, eta {eta:g}, worst worker and seed", "0 (to 0.001)",
         f"{worst:.5f}", worst < 1e-3,
     )  # fmt: skip
-    allowed = bound(result.setting, eta, result.points.astype(np.float64))
+    allowed = compute_bound(result.setting, eta, result.points.astype(np.float64))
     share = float((course.regret.mean(axis=0) / allowed).max())
     report.check(
         f"{name}: regret below theory at {len(result.points)} times, eta {eta:g}",

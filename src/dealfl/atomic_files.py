@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole: a reader, or a crash, finds the old one or the new one."""
+"""Files that are replaced as a whole: after a crash, either the old or the new content exists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,27 @@ _DISK_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def replace_file(path: str | Path, content: bytes | str | Iterable[bytes]) -> Path:
-    """Write a file as a whole, durably; BadInput for a bad path, WriteFailed for a full disk."""
+    """Replace the content of a file atomically and durably.
+
+    Parameters
+    ----------
+    path : str or Path
+        File to create or replace.
+    content : bytes, str or iterable of bytes
+        New content; text is encoded as UTF-8.
+
+    Returns
+    -------
+    Path
+        The path of the file.
+
+    Raises
+    ------
+    BadInput
+        If the path cannot be written.
+    WriteFailed
+        If the disk is full or fails.
+    """
     target = Path(path)
     try:
         handle, draft = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
@@ -38,7 +58,13 @@ def replace_file(path: str | Path, content: bytes | str | Iterable[bytes]) -> Pa
 
 
 def synchronize(path: Path) -> None:
-    """Wait until a file or folder is on the disk."""
+    """Wait until a file or folder is on disk (fsync).
+
+    Parameters
+    ----------
+    path : Path
+        An existing file or folder.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -53,12 +79,36 @@ def _parts(content: bytes | str | Iterable[bytes]) -> Iterable[bytes]:
 
 
 def is_disk_failure(error: OSError) -> bool:
-    """Return whether a write failed because the disk is full or fails, not because of its path."""
+    """Return whether a write failed because the disk is full or fails.
+
+    Parameters
+    ----------
+    error : OSError
+        Error of the write.
+
+    Returns
+    -------
+    bool
+        False if the path is the cause.
+    """
     return error.errno in _DISK_FAILURES
 
 
 def refused_write(path: Path, error: OSError) -> DealError:
-    """Return the error for a file that cannot be written."""
+    """Return the error to raise for a file that cannot be written.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    error : OSError
+        Error of the write.
+
+    Returns
+    -------
+    DealError
+        `WriteFailed` if the disk is full or fails, otherwise `BadInput`.
+    """
     problem = f"{path} cannot be written: {error.strerror}"
     if is_disk_failure(error):
         return WriteFailed(f"{problem}; free disk space, then try again")
@@ -66,7 +116,7 @@ def refused_write(path: Path, error: OSError) -> DealError:
 
 
 def _umask() -> int:
-    """Return what a new file of this process is not permitted; asking for it means setting it."""
+    """Return the process's umask. Reading it requires setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

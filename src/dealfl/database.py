@@ -1,8 +1,8 @@
-"""One SQLite file that survives kill −9: how journal and ledger are opened, changed and copied.
+"""A SQLite file that survives kill −9. Journal and ledger are such files.
 
 Every change is one transaction (WAL, synchronous=FULL). Deleted bytes are overwritten
-(`secure_delete`); `checkpoint` empties the log of them, `compact` the free pages, too. A file of an
-older version is brought up to date when it is opened, one of a newer version is refused.
+(`secure_delete`); `checkpoint` empties the write-ahead log, `compact` also removes free pages.
+Opening a file with an older schema version migrates it; a newer version is refused.
 """
 
 from __future__ import annotations
@@ -31,12 +31,29 @@ Connect = Callable[..., sqlite3.Connection]
 
 
 class Database:
-    """A file with tables; `migrations[n]` brings version n to n + 1, the first makes them.
+    """A SQLite file with migrations; base class of `Ledger` and `Journal`.
 
-    `own_table` is one that no other kind of file has.
+    A subclass sets `kind` and `remedy`, which appear in error messages, `migrations`, whose element
+    n upgrades version n to n + 1, and `own_table`, a table that no other kind of file has.
+
+    Parameters
+    ----------
+    path : str or Path
+        File to open or create. The default is a database in memory.
+    connect : callable
+        Replacement for `sqlite3.connect`, used by tests.
+
+    Raises
+    ------
+    BadBytes
+        If the file is damaged or not a database.
+    BadInput
+        If the file has a newer schema version.
+    WriteFailed
+        If the disk is full or fails.
     """
 
-    what: ClassVar[str]
+    kind: ClassVar[str]
     remedy: ClassVar[str]
     migrations: ClassVar[Sequence[str]]
     own_table: ClassVar[str]
@@ -52,7 +69,7 @@ class Database:
             raise self._unusable(error) from error
 
     def _unusable(self, error: Exception) -> DealError:
-        damaged = BadBytes(f"{self.what} {self.path} cannot be used ({error}); {self.remedy}")
+        damaged = BadBytes(f"{self.kind} {self.path} cannot be used ({error}); {self.remedy}")
         return find_write_failure(self.path, error) or damaged
 
     def _open(self) -> None:
@@ -65,13 +82,13 @@ class Database:
         version = self.version
         if version > len(self.migrations):
             raise BadInput(
-                f"{self.what} {self.path} is of version {version}; this program reads up to "
-                f"{len(self.migrations)}: use a newer one"
+                f"{self.kind} {self.path} has schema version {version}; this dealfl supports up "
+                f"to {len(self.migrations)}: upgrade dealfl"
             )
         if version == len(self.migrations):
             return
         with self.transaction():
-            version = self.version  # somebody else may have been faster
+            version = self.version  # another process may have migrated the file
             for script in self.migrations[version:]:
                 for statement in script.split(";"):
                     self._db.execute(statement)
@@ -80,7 +97,7 @@ class Database:
             self._db.execute(f"PRAGMA user_version = {len(self.migrations)}")
 
     def _fill(self) -> None:
-        """Fill the tables of a new file, in the transaction that makes them."""
+        """Insert the initial rows of a new file, in the transaction that creates its tables."""
 
     def _require_sound(self) -> None:
         problem = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -89,7 +106,7 @@ class Database:
 
     @property
     def version(self) -> int:
-        """The version of the tables in the file."""
+        """Schema version of the file."""
         return int(self._db.execute("PRAGMA user_version").fetchone()[0])
 
     def close(self) -> None:
@@ -98,7 +115,18 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Make everything inside durable together, or undo all of it."""
+        """Commit all changes inside a `with` block together, or roll all of them back.
+
+        Yields
+        ------
+        None
+            Control to the block.
+
+        Raises
+        ------
+        WriteFailed
+            If the disk is full or fails.
+        """
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -111,18 +139,29 @@ class Database:
             raise
 
     def checkpoint(self) -> None:
-        """Empty the log: what was deleted is in no file any more."""
+        """Empty the write-ahead log, so that deleted bytes are in no file."""
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def compact(self) -> None:
-        """Leave nothing of deleted rows in the file or its log."""
+        """Remove all bytes of deleted rows from the file and its log."""
         self.checkpoint()
         self._db.execute("VACUUM")
         self.checkpoint()
 
     @classmethod
     def recognizes(cls, path: Path) -> bool:
-        """Return whether a file is a database of this kind; it is not changed."""
+        """Return whether a file is a database of this kind, without changing it.
+
+        Parameters
+        ----------
+        path : Path
+            File to inspect.
+
+        Returns
+        -------
+        bool
+            False if the file is missing, no database, or a database of another kind.
+        """
         query = "SELECT 1 FROM sqlite_master WHERE name = ?"
         try:
             with closing(open_read_only(path)) as db:
@@ -135,10 +174,23 @@ class Database:
     # -- copies ---------------------------------------------------------------------------------
 
     def backup(self, to: str | Path) -> None:
-        """Write a sound copy, while others continue to use this one."""
+        """Write a consistent copy while other connections use the file.
+
+        Parameters
+        ----------
+        to : str or Path
+            File to create.
+
+        Raises
+        ------
+        BadInput
+            If the file exists or its path cannot be written.
+        WriteFailed
+            If the disk is full or fails.
+        """
         target = Path(to)
         if target.exists():
-            raise BadInput(f"{target} exists already; give another name or remove it first")
+            raise BadInput(f"{target} exists; choose another name or remove it first")
         part = target.with_name(target.name + ".part")
         part.unlink(missing_ok=True)
         try:
@@ -153,11 +205,28 @@ class Database:
             raise _refused_copy(target, error) from error
 
     def content(self) -> bytes:
-        """Return everything as the bytes of a file."""
+        """Return the whole database as bytes of a file.
+
+        Returns
+        -------
+        bytes
+            Content that `replace_content` accepts.
+        """
         return self._db.serialize()
 
     def replace_content(self, content: bytes) -> None:
-        """Go on from the bytes that `content` gave; only in memory."""
+        """Replace a database in memory by the bytes that `content` returned.
+
+        Parameters
+        ----------
+        content : bytes
+            Bytes of a database file.
+
+        Raises
+        ------
+        BadBytes
+            If the bytes are no such database.
+        """
         try:
             self._db.deserialize(content)
             self._open()
@@ -166,7 +235,20 @@ class Database:
 
 
 def find_write_failure(path: str | Path, error: BaseException) -> WriteFailed | None:
-    """Return the error to raise if the disk of a database is full or fails; None otherwise."""
+    """Return the error to raise if the disk of a database is full or fails.
+
+    Parameters
+    ----------
+    path : str or Path
+        File of the database.
+    error : BaseException
+        Error of SQLite.
+
+    Returns
+    -------
+    WriteFailed or None
+        None if the error has another cause.
+    """
     if getattr(error, "sqlite_errorcode", None) not in _DISK_FAILURES:
         return None
     return WriteFailed(f"{path} cannot be written: {error}; free disk space, then try again")
@@ -179,22 +261,46 @@ def _refused_copy(target: Path, error: OSError | sqlite3.Error) -> DealError:
 
 
 def open_read_only(path: Path) -> sqlite3.Connection:
-    """Open a file that others may be writing; nothing can be written through it."""
+    """Open a file for reading while other processes write it.
+
+    Parameters
+    ----------
+    path : Path
+        An existing SQLite file.
+
+    Returns
+    -------
+    sqlite3.Connection
+        A connection that refuses all changes.
+    """
     address = f"file:{quote(str(path.absolute()))}?mode=ro"
     return sqlite3.connect(address, uri=True, isolation_level=None, timeout=_READ_TIMEOUT_S)
 
 
 def require_unused(path: Path) -> None:
-    """Refuse a database that another process has open; leave no log behind otherwise."""
+    """Raise an error if another process has a database open; leave no log file behind.
+
+    Parameters
+    ----------
+    path : Path
+        An existing SQLite file.
+
+    Raises
+    ------
+    BadInput
+        If another process uses the file.
+    BadBytes
+        If the file is no SQLite file or is damaged.
+    """
     try:
         with closing(sqlite3.connect(path, isolation_level=None, timeout=0.0)) as db:
-            # only the sole user can leave the mode in which readers and a writer share a file
+            # leaving WAL mode succeeds only without other connections
             (mode,) = db.execute("PRAGMA journal_mode = DELETE").fetchone()
     except sqlite3.OperationalError as error:
         if "locked" not in str(error):
-            raise BadBytes(f"{path} can not be used ({error}); restore a backup") from error
+            raise BadBytes(f"{path} cannot be used ({error}); restore a backup") from error
         mode = "wal"
     except sqlite3.DatabaseError as error:
-        raise BadBytes(f"{path} can not be used ({error}); restore a backup") from error
+        raise BadBytes(f"{path} cannot be used ({error}); restore a backup") from error
     if mode != "delete":
-        raise BadInput(f"{path} is in use by another process; stop that first, then try again")
+        raise BadInput(f"{path} is in use by another process; stop it and try again")

@@ -1,6 +1,6 @@
-"""Which examples a worker keeps: how many of the old ones go when it trains on new ones.
+"""Retention: the number of old examples that a worker evicts when it trains on new ones.
 
-Which ones go is the same for all: the least recently used, then the earliest, then the smallest id.
+All policies evict in the same order: least recently used, then earliest, then smallest id.
 """
 
 from __future__ import annotations
@@ -14,48 +14,108 @@ __all__ = ["Eviction", "KeepAll", "Newest", "Retention", "Theta"]
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """How many examples go now, and the fraction of one that is carried over."""
+    """The number of examples to evict now.
+
+    Parameters
+    ----------
+    count : int
+        Number of examples to evict.
+    carry : Fraction
+        Fraction of an example to add to the next eviction.
+    """
 
     count: int
     carry: Fraction = Fraction(0)
 
 
 class Retention(Protocol):
-    """Decides how much of the old is evicted."""
+    """A policy for how many old examples to evict."""
 
     def evict(self, held: int, forget_fraction: Fraction, carry: Fraction) -> Eviction:
-        """Return the eviction of a worker that held this many examples before the new ones."""
+        """Return how many examples to evict.
+
+        Parameters
+        ----------
+        held : int
+            Number of examples learned before the new ones.
+        forget_fraction : Fraction
+            θ, the share of the held examples to evict in a training.
+        carry : Fraction
+            Carry of the previous eviction.
+
+        Returns
+        -------
+        Eviction
+            The number of examples to evict, and the new carry.
+        """
 
 
 class KeepAll:
-    """Evicts nothing, whatever θ is.
+    """Evict nothing, for any θ.
 
+    Examples
+    --------
     >>> KeepAll().evict(100, Fraction(1, 2), Fraction(0)).count
     0
     """
 
     def evict(self, held: int, forget_fraction: Fraction, carry: Fraction) -> Eviction:  # noqa: ARG002
-        """Return that nothing goes."""
+        """Return an eviction of no examples.
+
+        Parameters
+        ----------
+        held : int
+            Number of examples learned before the new ones.
+        forget_fraction : Fraction
+            Ignored.
+        carry : Fraction
+            Ignored.
+
+        Returns
+        -------
+        Eviction
+            Always 0 examples.
+        """
         return Eviction(0)
 
 
 class Newest:
-    """Evicts everything that was there before, whatever θ is.
+    """Evict all old examples, for any θ.
 
+    Examples
+    --------
     >>> Newest().evict(100, Fraction(0), Fraction(0)).count
     100
     """
 
     def evict(self, held: int, forget_fraction: Fraction, carry: Fraction) -> Eviction:  # noqa: ARG002
-        """Return that all of the old goes."""
+        """Return an eviction of all old examples.
+
+        Parameters
+        ----------
+        held : int
+            Number of examples learned before the new ones.
+        forget_fraction : Fraction
+            Ignored.
+        carry : Fraction
+            Ignored.
+
+        Returns
+        -------
+        Eviction
+            Always `held` examples.
+        """
         return Eviction(held)
 
 
 class Theta:
-    """Evicts ⌊θ·held + carry⌋ examples; the remainder is carried over to the next training.
+    """Evict ⌊θ·held + carry⌋ examples and carry the remainder over to the next training.
 
-    Rounding up instead would leave a worker that gets one example at a time with just one.
+    Without the carry, rounding up would leave only one example on a worker that receives one
+    example at a time.
 
+    Examples
+    --------
     >>> Theta().evict(30, Fraction("0.02"), Fraction(0))
     Eviction(count=0, carry=Fraction(3, 5))
     >>> Theta().evict(31, Fraction("0.02"), Fraction(3, 5))
@@ -63,7 +123,22 @@ class Theta:
     """
 
     def evict(self, held: int, forget_fraction: Fraction, carry: Fraction) -> Eviction:
-        """Return the whole part of θ·held + carry, and the rest as the new carry."""
+        """Return the whole part of θ·held + carry, and the remainder as the new carry.
+
+        Parameters
+        ----------
+        held : int
+            Number of examples learned before the new ones.
+        forget_fraction : Fraction
+            θ, in [0, 1].
+        carry : Fraction
+            Carry of the previous eviction, in [0, 1).
+
+        Returns
+        -------
+        Eviction
+            At most `held` examples, and the new carry.
+        """
         due = forget_fraction * held + carry
         count = min(int(due), held)
         return Eviction(count, due - int(due))

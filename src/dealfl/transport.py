@@ -1,8 +1,8 @@
-"""How messages travel: as bytes, by publish and subscribe.
+"""Transport of messages as bytes, by publish and subscribe.
 
-A transport may lose, repeat and reorder messages; only receipts prove that something arrived. The
-bytes are a version and a msgpack record, and nothing that arrives is trusted: the size is compared
-with the limit first, and unknown tags, fields and types are refused. There is no pickle.
+A transport may lose, repeat and reorder messages; only a receipt proves that a message arrived. The
+bytes are a version and a msgpack record. Received bytes are not trusted: the size is checked first,
+and unknown tags, fields and types are refused. Pickle is never used.
 """
 
 from __future__ import annotations
@@ -30,6 +30,18 @@ Receiver = Callable[[bytes], None]
 def encode(message: Message) -> bytes:
     """Return the bytes of a message.
 
+    Parameters
+    ----------
+    message : Message
+        Any message.
+
+    Returns
+    -------
+    bytes
+        Magic bytes, the version of the protocol, and a msgpack map.
+
+    Examples
+    --------
     >>> from dealfl.messages import ErasedReceipt
     >>> receipt = ErasedReceipt(job="digits", worker="phone 7", request="r1")
     >>> decode(encode(receipt)) == receipt
@@ -39,33 +51,75 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes, max_bytes: int = MAX_BYTES) -> Message:
-    """Return the message that `encode` wrote, or raise `BadBytes`."""
+    """Return the message in bytes that `encode` wrote.
+
+    Parameters
+    ----------
+    data : bytes
+        Bytes from the network.
+    max_bytes : int
+        Largest size to read, in bytes.
+
+    Returns
+    -------
+    Message
+        The message, with every field checked.
+
+    Raises
+    ------
+    BadBytes
+        If the bytes are too long, have another protocol, or contain no valid message.
+    """
     if len(data) > max_bytes:
-        raise BadBytes(f"a message of {len(data)} bytes; at most {max_bytes} are read")
+        raise BadBytes(f"message has {len(data)} bytes; the limit is {max_bytes}")
     if not data.startswith(_MAGIC) or len(data) < _HEAD:
-        raise BadBytes(f"not a message: it begins with {bytes(data[:8])!r}")
+        raise BadBytes(f"not a dealfl message: it starts with {bytes(data[:8])!r}")
     if data[_HEAD - 1] != PROTOCOL:
-        raise BadBytes(f"a message of protocol {data[_HEAD - 1]}; this program speaks {PROTOCOL}")
+        raise BadBytes(
+            f"message has protocol version {data[_HEAD - 1]}; this dealfl supports {PROTOCOL}"
+        )
     try:
         message: Message = _DECODER.decode(memoryview(data)[_HEAD:])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadBytes(f"a message that can not be read: {error}") from None
+        raise BadBytes(f"message cannot be decoded: {error}") from None
     return message
 
 
 class Transport(Protocol):
-    """Carries bytes from publishers to subscribers."""
+    """A carrier of bytes from publishers to subscribers."""
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
-        """Send to all subscribers of a topic; a retained payload also reaches later ones."""
+        """Send a payload to all subscribers of a topic.
+
+        Parameters
+        ----------
+        topic : str
+            Name of the topic.
+        payload : bytes
+            Bytes to deliver.
+        retain : bool
+            Whether the payload also reaches later subscribers, until another replaces it.
+        """
 
     def subscribe(self, topic: str, receiver: Receiver) -> None:
-        """Call a receiver with every payload of a topic."""
+        """Call a receiver with every payload of a topic.
+
+        Parameters
+        ----------
+        topic : str
+            Name of the topic.
+        receiver : callable
+            Function that takes the payload.
+        """
 
 
 class LocalTransport:
-    """Calls the subscribers of a topic at once, in the order in which they subscribed.
+    """A transport within a process.
 
+    It calls the subscribers of a topic at once, in the order of their subscription.
+
+    Examples
+    --------
     >>> transport, heard = LocalTransport(), []
     >>> transport.publish("model", b"version 1", retain=True)
     >>> transport.subscribe("model", heard.append)
@@ -79,7 +133,18 @@ class LocalTransport:
         self._retained: dict[str, bytes] = {}
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
-        """Send to all subscribers of a topic; an empty retained payload clears the last one."""
+        """Send a payload to all subscribers of a topic.
+
+        Parameters
+        ----------
+        topic : str
+            Name of the topic.
+        payload : bytes
+            Bytes to deliver.
+        retain : bool
+            Whether the payload also reaches later subscribers. An empty payload removes the
+            retained one.
+        """
         if retain and payload:
             self._retained[topic] = payload
         elif retain:
@@ -88,7 +153,15 @@ class LocalTransport:
             receiver(payload)
 
     def subscribe(self, topic: str, receiver: Receiver) -> None:
-        """Call a receiver with every payload of a topic, the retained one first."""
+        """Call a receiver with the retained payload of a topic, then with every new one.
+
+        Parameters
+        ----------
+        topic : str
+            Name of the topic.
+        receiver : callable
+            Function that takes the payload.
+        """
         self._receivers.setdefault(topic, []).append(receiver)
         if topic in self._retained:
             receiver(self._retained[topic])

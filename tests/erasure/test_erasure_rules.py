@@ -56,8 +56,8 @@ def test_a_hash_depends_on_the_key_and_on_the_owner() -> None:
     assert {len(one) for one in hashes} == {32}
 
 
-def outstanding(*asked_s: float, settled: bool = True) -> list[Outstanding]:
-    return [Outstanding(Request(str(s), (b"o",), s), settled) for s in asked_s]
+def outstanding(*requested_s: float, settled: bool = True) -> list[Outstanding]:
+    return [Outstanding(Request(str(s), (b"o",), s), settled) for s in requested_s]
 
 
 def test_a_batch_of_one_holds_nothing_back() -> None:

@@ -46,7 +46,7 @@ class Dropouts(Simulation):
         for one in workers:
             self._arrive(one)
         super().__init__(server, workers, Network(max_delay_s=0.5, seed=seed))
-        self.on(Returns, self._back)
+        self.set_action(Returns, self._back)
 
     def _arrive(self, one: Worker) -> None:
         features = [self.random.choice((0.0, 0.5, 1.0)) for _ in range(3)]
@@ -57,7 +57,7 @@ class Dropouts(Simulation):
         for message in step.messages:
             if isinstance(message, Assignment) and self.random.random() < self.chance:
                 self.asleep.add(message.worker)
-                self.at(self.now_s + 1.5 * TTL_S, Returns(message.worker, "dropped out"))
+                self.schedule(self.now_s + 1.5 * TTL_S, Returns(message.worker, "dropped out"))
             if isinstance(message, Update):
                 self._arrive(self.workers[sender])
         super().send(sender, step)

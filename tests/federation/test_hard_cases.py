@@ -17,7 +17,7 @@ from dealfl.messages import (
     Update,
     Withdraw,
 )
-from dealfl.server import Ledger, RewardWeights, reward
+from dealfl.server import Ledger, RewardWeights, compute_reward
 from dealfl.worker import Journal
 from dealfl.worker.outbox import Outbox
 from tests.federation.parts import (
@@ -180,7 +180,9 @@ def test_an_update_with_an_impossible_number_is_refused(sequence: int) -> None:
 
 def test_nobody_earns_more_than_one_or_less_than_nothing() -> None:
     for learned, energy_j in ((-(10**9), 0.0), (0, -1e9)):
-        earned = reward(RewardWeights(), elapsed_s=0, ttl_s=60, learned=learned, energy_j=energy_j)
+        earned = compute_reward(
+            RewardWeights(), elapsed_s=0, ttl_s=60, learned=learned, energy_j=energy_j
+        )
         assert 0 <= earned <= 1
 
 

@@ -16,11 +16,11 @@ from dealfl.simulate.laboratory import (
     Laboratory,
     Policy,
     Result,
-    bound,
+    compute_bound,
+    find_optima,
     judge_wrong_choices,
     laboratory_of,
     measure_wrong_choices,
-    optima,
     preset_names,
     read_laboratory,
     run_laboratory,
@@ -55,7 +55,7 @@ def course(result: Result, eta: float, kind: str = "fair_ucb") -> Course:
 
 @pytest.mark.parametrize(("name", "reward"), [("three", 1.0380), ("six", 1.7728)])
 def test_the_optimum_is_the_published_one(name: str, reward: float) -> None:
-    [best] = optima(setting(name))
+    [best] = find_optima(setting(name))
     assert best.exact
     assert round(best.reward, 4) == reward
     assert (best.fractions >= setting(name).fairness - 1e-9).all()
@@ -97,7 +97,7 @@ def test_the_regret_is_below_what_theory_allows_at_every_reported_round(
 ) -> None:
     result = results[name]
     for eta in (1.0, 10.0):
-        allowed = bound(result.setting, eta, result.points.astype(np.float64))
+        allowed = compute_bound(result.setting, eta, result.points.astype(np.float64))
         assert (course(result, eta).regret.mean(axis=0) <= allowed).all()
         assert course(result, eta).within(result.setting, result.points)
     assert course(result, math.inf).within(result.setting, result.points) is None
@@ -138,7 +138,7 @@ def test_the_players_are_the_selectors() -> None:
         awake, rewards = world.awake(number)[0], world.rewards(number)[0]
         chosen = selector.select(number, [everybody[i] for i in np.flatnonzero(awake)], 3)
         for name in chosen:
-            selector.earned(number, name, float(rewards[int(name)]))
+            selector.record_reward(number, name, float(rewards[int(name)]))
             picks[int(name)] += 1
     assert (picks / 80).tolist() == result.courses[0].fractions[0].tolist()
 
@@ -187,12 +187,12 @@ def test_batteries_drain_in_steps_and_each_at_its_own_time() -> None:
     assert world.means(1)[0] == one.reward[0], "the first one's battery is full"
     assert world.means(100)[0] == pytest.approx(one.reward[0] * 0.55)
     assert (world.means(101) == world.means(1)).all()
-    assert len(optima(replace(one, fairness=np.zeros(6)))) == 10
+    assert len(find_optima(replace(one, fairness=np.zeros(6)))) == 10
 
 
 def test_an_optimum_of_many_workers_is_estimated_and_says_so() -> None:
     text = "[setting]\nper_round = 2\n[workers]\ncount = 14\nreward = 0.5\nawake = 0.9"
-    [best] = optima(laboratory_of(Document.parse(text, "a file")))
+    [best] = find_optima(laboratory_of(Document.parse(text, "a file")))
     assert not best.exact
     assert best.reward == pytest.approx(1.0, abs=0.01)
 
@@ -216,7 +216,7 @@ def test_bad_input_is_refused_with_its_key_and_what_would_do(
 ) -> None:
     document = read_laboratory("three").replaced(key, value)
     with pytest.raises(BadInput) as refused:
-        optima(laboratory_of(document))
+        find_optima(laboratory_of(document))
     assert words in str(refused.value)
 
 

@@ -3,14 +3,14 @@
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.server.selection import Bandit, Candidate, selector
+from dealfl.server.selection import Bandit, Candidate, make_selector
 from dealfl.server.selection.saved_state import unpacked
 
 PRICED = ("fair_ucb", "thompson", "discounted")
 
 
 def made(name: str, **settings: object) -> Bandit:
-    one = selector(name, settings)
+    one = make_selector(name, settings)
     assert isinstance(one, Bandit)
     return one
 
@@ -33,7 +33,7 @@ def test_a_promise_is_kept_also_to_those_who_are_not_worth_it(name: str) -> None
         chosen = one.select(number, workers, 2)
         served += "empty" in chosen
         for worker in chosen:
-            one.earned(number, worker, 0.9)
+            one.record_reward(number, worker, 0.9)
     # what is owed never exceeds what the price asks for, and one pick
     assert 40 - (2.0 * 0.5 + 1) <= served <= 41
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dealfl.server.selection.feasibility import capacities, excess, kept_share
+from dealfl.server.selection.feasibility import capacities, find_excess, kept_share
 
 
 def capacity(awake: list[float], count: int) -> float:
@@ -42,7 +42,7 @@ def test_no_set_is_worse_than_the_one_that_is_found(
     workers: list[tuple[float, float]], count: int
 ) -> None:
     promised, awake = [r for r, _ in workers], [p for _, p in workers]
-    found = excess(np.array(promised), np.array(awake), count)
+    found = find_excess(np.array(promised), np.array(awake), count)
     by_hand = worst(promised, awake, count)
     if found is None:
         assert by_hand <= 1e-8

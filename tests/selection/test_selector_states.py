@@ -16,7 +16,7 @@ def played() -> FairUpperConfidence:
     for number in range(1, 130):
         names = [f"w{place}" for place in range(6) if (number * place) % 5]
         for name in one.select(number, [Candidate(name) for name in names], 2)[:1]:
-            one.earned(number, name, 0.5)
+            one.record_reward(number, name, 0.5)
     return one
 
 
@@ -93,7 +93,7 @@ def test_a_state_of_ten_thousand_workers_is_cheap() -> None:
     one.state()
     spent_s = []
     for name in one.names[:20]:
-        one.earned(1, name, 0.5)
+        one.record_reward(1, name, 0.5)
         start = time.perf_counter()
         one.state()
         spent_s.append(time.perf_counter() - start)

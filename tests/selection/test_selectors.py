@@ -18,7 +18,7 @@ from dealfl.server.selection import (
     Selector,
     ThompsonSampling,
     draw_rewards,
-    selector,
+    make_selector,
 )
 
 NAMES = [f"worker {number}" for number in range(8)]
@@ -42,14 +42,17 @@ def play(one: Selector, numbers: range, count: int = 3, silent: str = "") -> lis
         names = one.select(number, candidates(awake(number)), count)
         for name in names:
             if name != silent:
-                one.earned(number, name, (NAMES.index(name) + 1) / 10)
+                one.record_reward(number, name, (NAMES.index(name) + 1) / 10)
         chosen.append(names)
     return chosen
 
 
 @pytest.mark.parametrize("name", sorted(SELECTORS))
 def test_every_selector_chooses_different_candidates_and_is_deterministic(name: str) -> None:
-    first, second = play(selector(name), range(1, 150)), play(selector(name), range(1, 150))
+    first, second = (
+        play(make_selector(name), range(1, 150)),
+        play(make_selector(name), range(1, 150)),
+    )
     assert first == second
     for number, chosen in enumerate(first, 1):
         assert len(set(chosen)) == len(chosen)
@@ -60,9 +63,9 @@ def test_every_selector_chooses_different_candidates_and_is_deterministic(name: 
 
 @pytest.mark.parametrize("name", sorted(SELECTORS))
 def test_a_restart_at_any_round_continues_the_same_sequence(name: str) -> None:
-    whole = play(selector(name), range(1, 260), silent="worker 2")
+    whole = play(make_selector(name), range(1, 260), silent="worker 2")
     for stop in (1, 7, 120, 255):
-        first, second = selector(name), selector(name)
+        first, second = make_selector(name), make_selector(name)
         begun = play(first, range(1, stop), silent="worker 2")
         second.restore(first.state())
         assert second.state() == first.state()
@@ -71,16 +74,16 @@ def test_a_restart_at_any_round_continues_the_same_sequence(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(SELECTORS))
 def test_a_restart_between_a_choice_and_its_rewards_loses_nothing(name: str) -> None:
-    whole, broken = selector(name), selector(name)
+    whole, broken = make_selector(name), make_selector(name)
     for number in range(1, 120):
         expected = whole.select(number, candidates(awake(number)), 3)
         assert broken.select(number, candidates(awake(number)), 3) == expected
         for one in expected:
-            again = selector(name)
+            again = make_selector(name)
             again.restore(broken.state())
             broken = again
             for each in (whole, broken):
-                each.earned(number, one, 0.5)
+                each.record_reward(number, one, 0.5)
     assert whole.state() == broken.state()
 
 
@@ -99,7 +102,7 @@ def test_a_failed_transaction_is_undone_by_its_state(make: type[Bandit]) -> None
     play(one, range(1, 30))
     before = one.state()
     chosen = one.select(30, candidates(NAMES), 2)
-    one.earned(30, chosen[0], 1.0)
+    one.record_reward(30, chosen[0], 1.0)
     assert one.state() != before
     one.restore(before)
     assert one.state() == before
@@ -111,8 +114,8 @@ def test_a_state_is_made_once_until_something_changes() -> None:
     one.select(1, candidates(NAMES), 2)
     assert one.state() is one.state()
     before = one.state()
-    one.earned(1, "a stranger", 0.5)
-    one.earned(0, "worker 0", 0.5)
+    one.record_reward(1, "a stranger", 0.5)
+    one.record_reward(0, "worker 0", 0.5)
     assert one.select(2, [], 3) == []
     assert one.state() is before
 
@@ -135,10 +138,10 @@ def test_a_late_reward_takes_the_place_of_the_0_and_is_not_a_second_try() -> Non
     one.select(1, candidates(["a"]), 1)
     one.select(2, candidates(["b"]), 1)
     for _ in range(2):  # the second one is a repetition
-        one.earned(1, "a", 0.75)
+        one.record_reward(1, "a", 0.75)
         assert mean_and_tries(one, "a") == (0.75, 1.0)
     one.select(3, candidates(["a"]), 1)
-    one.earned(1, "a", 0.5)
+    one.record_reward(1, "a", 0.5)
     assert mean_and_tries(one, "a") == (0.75, 1.0), "an old reward is no answer to a new try"
 
 
@@ -146,7 +149,7 @@ def test_a_repeated_reward_counts_once() -> None:
     one = FairUpperConfidence()
     one.select(1, candidates(["a"]), 1)
     for reward in (0.5, 0.5, 1.0):
-        one.earned(1, "a", reward)
+        one.record_reward(1, "a", reward)
     assert mean_and_tries(one, "a") == (0.5, 1.0)
 
 
@@ -195,10 +198,10 @@ def test_a_new_worker_is_owed_nothing_and_one_that_came_back_is_new() -> None:
     one.select(1, candidates(["a", "b"]), 1)
     one.select(50, candidates(["a", "b", "new"]), 1)
     assert one.arms.queues(50)[one.names.index("new")] == 0.0
-    one.gone("b")
-    one.gone("b")
+    one.remove("b")
+    one.remove("b")
     assert one.names == ["a", "new"]
-    one.earned(50, "b", 1.0)
+    one.record_reward(50, "b", 1.0)
     one.select(51, candidates(["b", "new"]), 1)
     assert one.names == ["a", "new", "b"]
     assert mean_and_tries(one, "b")[1] == 0.0
@@ -208,7 +211,7 @@ def test_a_removed_worker_leaves_nothing_behind_and_the_others_as_they_were() ->
     one = FairUpperConfidence(fairness=0.2)
     play(one, range(1, 40))
     before = {name: mean_and_tries(one, name) for name in NAMES if name != "worker 3"}
-    one.gone("worker 3")
+    one.remove("worker 3")
     assert b"worker 3" not in one.state()
     assert {name: mean_and_tries(one, name) for name in one.names} == before
 
@@ -220,7 +223,7 @@ def test_a_drained_battery_is_noticed_soon_only_where_estimates_age() -> None:
         wrong = 0
         for number in range(1, 801):
             [name] = one.select(number, candidates(["a", "b"]), 1)
-            one.earned(number, name, 0.6 if name == "b" else 0.9 if number <= 600 else 0.1)
+            one.record_reward(number, name, 0.6 if name == "b" else 0.9 if number <= 600 else 0.1)
             wrong += name == "a" and number > 600
         found[type(one)] = wrong
     assert 3 * found[Discounted] < found[FairUpperConfidence], found
@@ -243,7 +246,7 @@ def test_too_many_promises_are_reported_and_the_modest_get_theirs() -> None:
     early = 0
     for number in range(1, 4001):
         [name] = one.select(number, candidates(["a", "b", "c"]), 1)
-        one.earned(number, name, {"a": 0.9, "b": 0.8, "c": 0.1}[name])
+        one.record_reward(number, name, {"a": 0.9, "b": 0.8, "c": 0.1}[name])
         times[name] += number > 1000
         early += name == "c" and 100 < number <= 300
     found = one.over_promised()
@@ -262,7 +265,7 @@ def test_a_worker_that_sleeps_more_than_its_promise_allows_is_the_only_one_repor
     for number in range(1, 2001):
         names = ["a", "b", "c"] + ["sleepy"] * (number % 5 == 0)
         for name in one.select(number, candidates(names), 1):
-            one.earned(number, name, 0.5)
+            one.record_reward(number, name, 0.5)
             times[name] += 1
     found = one.over_promised()
     assert found is not None
@@ -320,13 +323,13 @@ def test_bad_settings_are_refused_by_key_value_and_remedy(
     name: str, settings: dict[str, object], words: str
 ) -> None:
     with pytest.raises(BadInput) as refused:
-        selector(name, settings)
+        make_selector(name, settings)
     assert str(refused.value) == words
 
 
 def test_an_unknown_selector_is_refused() -> None:
     with pytest.raises(UnknownName, match="no selector called 'best'; known: discounted, everyone"):
-        selector("best")
+        make_selector("best")
 
 
 def test_rounds_go_up_and_candidates_are_named_once() -> None:
@@ -339,7 +342,7 @@ def test_rounds_go_up_and_candidates_are_named_once() -> None:
     with pytest.raises(BadInput, match="weight"):
         one.select(4, [Candidate("a", math.nan)], 1)
     with pytest.raises(BadInput, match=r"reward is 1\.5"):
-        one.earned(3, "a", 1.5)
+        one.record_reward(3, "a", 1.5)
 
 
 def test_an_infinite_eta_owes_nothing() -> None:

@@ -47,7 +47,7 @@ def test_a_newer_file_is_refused_and_left_alone(tmp_path: Path, kind: type[Datab
     kind(path).close()
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA user_version = 99")
-    with pytest.raises(BadInput, match=rf"{kind.what} .* version 99; .* up to .*newer"):
+    with pytest.raises(BadInput, match=rf"{kind.kind} .* version 99; .* up to .*upgrade"):
         kind(path)
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (99,)
@@ -79,7 +79,7 @@ def test_a_backup_is_a_sound_copy_of_the_moment(tmp_path: Path) -> None:
         journal.set_setting("colour", "red")
     copy = Journal(tmp_path / "copy.db")
     assert copy.setting("colour", "") == "green"
-    with pytest.raises(BadInput, match="exists already"):
+    with pytest.raises(BadInput, match="exists; choose"):
         journal.backup(tmp_path / "copy.db")
     with pytest.raises(BadInput, match="cannot be written"):
         journal.backup(tmp_path / "nowhere" / "copy.db")

@@ -6,7 +6,7 @@ from dealfl.errors import BadInput
 from dealfl.jobs import Document, job_of
 from dealfl.learners import cycles_of
 from dealfl.power import PHONES, PhoneSpending, Training
-from dealfl.server import RewardWeights, reward, reward_parts
+from dealfl.server import RewardWeights, compute_reward, compute_reward_parts
 
 TTL_S = 60.0
 DELIVERY_S = 0.5  # an assignment and an update on their way
@@ -31,7 +31,7 @@ def parts(phone: str, learner: str, examples: int) -> tuple[float, float, float]
     )
     spent = PhoneSpending(PHONES[phone], cycles_of(learner).of_worker).of(training).whole
     elapsed_s = DELIVERY_S + spent.elapsed_s
-    return reward_parts(
+    return compute_reward_parts(
         PLAIN, elapsed_s=elapsed_s, ttl_s=TTL_S, learned=examples, energy_j=spent.total_j
     )
 
@@ -54,9 +54,9 @@ def test_phones_differ_in_what_they_earn(learner: str) -> None:
 
 def test_sooner_more_and_cheaper_earns_more() -> None:
     plain = {"elapsed_s": 5.0, "ttl_s": TTL_S, "learned": 20, "energy_j": 0.5}
-    present = reward(PLAIN, **plain)  # type: ignore[arg-type]
+    present = compute_reward(PLAIN, **plain)  # type: ignore[arg-type]
     for better in ({"elapsed_s": 4.0}, {"learned": 21}, {"energy_j": 0.4}):
-        assert reward(PLAIN, **(plain | better)) > present
+        assert compute_reward(PLAIN, **(plain | better)) > present
 
 
 def test_weights_are_read_from_a_job() -> None:

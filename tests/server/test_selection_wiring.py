@@ -10,7 +10,13 @@ import pytest
 
 from dealfl.messages import Assignment, Message
 from dealfl.server import Ledger, RewardWeights, Server, Terms
-from dealfl.server.selection import SELECTORS, Everyone, FairUpperConfidence, Selector, selector
+from dealfl.server.selection import (
+    SELECTORS,
+    Everyone,
+    FairUpperConfidence,
+    Selector,
+    make_selector,
+)
 from tests.federation.parts import announce, bayes, update
 from tests.server.test_server_rounds import Remembering
 
@@ -22,7 +28,7 @@ SETTINGS: dict[str, dict[str, object]] = {
 
 
 def chooser(name: str) -> Selector:
-    return selector(name, SETTINGS[name])
+    return make_selector(name, SETTINGS[name])
 
 
 class Fleet:

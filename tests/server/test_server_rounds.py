@@ -24,9 +24,9 @@ from dealfl.server import (
     Server,
     Terms,
     WorkerRow,
+    compute_reward,
     find_candidates,
     note_spending,
-    reward,
 )
 from dealfl.server.selection import Candidate, Everyone, Uniform
 from tests.federation.parts import announce, bayes, examples, joined, kinds, server, update
@@ -38,7 +38,7 @@ class Remembering(Everyone):
     def __init__(self) -> None:
         self.earnings: list[tuple[int, str, float]] = []
 
-    def earned(self, round_number: int, worker: str, reward: float) -> None:
+    def record_reward(self, round_number: int, worker: str, reward: float) -> None:
         self.earnings.append((round_number, worker, reward))
 
 
@@ -292,13 +292,13 @@ def test_uniform_selection_repeats_itself_and_reaches_everybody() -> None:
 
 def test_prompt_much_and_cheap_earns_one_and_late_earns_nothing() -> None:
     weights = RewardWeights(half_time=0.0)
-    best = reward(weights, elapsed_s=0, ttl_s=60, learned=10**12, energy_j=0.0)
+    best = compute_reward(weights, elapsed_s=0, ttl_s=60, learned=10**12, energy_j=0.0)
     assert best == pytest.approx(1.0)
-    assert reward(weights, elapsed_s=60.1, ttl_s=60, learned=10, energy_j=0.0) == 0.0
-    assert reward(weights, elapsed_s=60, ttl_s=60, learned=0, energy_j=1e12) < 1e-9
+    assert compute_reward(weights, elapsed_s=60.1, ttl_s=60, learned=10, energy_j=0.0) == 0.0
+    assert compute_reward(weights, elapsed_s=60, ttl_s=60, learned=0, energy_j=1e12) < 1e-9
     only_speed = RewardWeights(volume=0, energy=0, half_time=0.0)
-    assert reward(only_speed, elapsed_s=15, ttl_s=60, learned=0, energy_j=99.0) == 0.75
-    back = reward(only_speed, elapsed_s=-1e9, ttl_s=60, learned=0, energy_j=0.0)
+    assert compute_reward(only_speed, elapsed_s=15, ttl_s=60, learned=0, energy_j=99.0) == 0.75
+    back = compute_reward(only_speed, elapsed_s=-1e9, ttl_s=60, learned=0, energy_j=0.0)
     assert back == 1.0, "a clock that jumped back earns no more than the best"
 
 

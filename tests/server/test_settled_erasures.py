@@ -21,7 +21,7 @@ def test_an_answer_alone_does_not_settle_an_erasure() -> None:
     one.erase("r", [b"owner"], 2.0)
     one.handle([erased("v", 1), erased("w", 2)], 3.0)
     (outstanding,) = ledger.reader.outstanding_erasures()
-    assert (outstanding.name, outstanding.asked_s) == ("r", 2.0)
+    assert (outstanding.name, outstanding.requested_s) == ("r", 2.0)
     assert not is_settled(ledger.reader.answers("r"), one.workers), "w's second update is missing"
     one.handle([update(2, -1, name="w", round=2), update(2, name="v", round=2)], 4.0)
     assert is_settled(ledger.reader.answers("r"), one.workers)

@@ -77,7 +77,7 @@ def test_workers_are_spread_over_the_hours_given() -> None:
 def test_a_trace_is_followed_exactly(tmp_path: Path) -> None:
     rows = "worker,from_s,to_s\nann,5,10\nbob,0,7.5\nann,20,21\nann,10,12\n"
     (tmp_path / "trace.csv").write_text(rows)
-    trace = Trace("trace.csv").opened(tmp_path, workers=2)
+    trace = Trace("trace.csv").load(tmp_path, workers=2)
     assert list(trace.awake(0, random.Random(0))) == [(5, 10), (10, 12), (20, 21)]
     assert list(trace.awake(1, random.Random(0))) == [(0, 7.5)]
 
@@ -98,12 +98,12 @@ def test_a_trace_is_followed_exactly(tmp_path: Path) -> None:
 def test_a_bad_trace_is_told_with_its_line(tmp_path: Path, rows: str, told: str) -> None:
     (tmp_path / "trace.csv").write_text(rows)
     with pytest.raises(BadInput, match=told):
-        Trace("trace.csv").opened(tmp_path, workers=2)
+        Trace("trace.csv").load(tmp_path, workers=2)
 
 
 def test_a_trace_that_is_missing_is_told() -> None:
-    with pytest.raises(BadInput, match=r"none\.csv can not be read"):
-        Trace("none.csv").opened(Path("nowhere"), workers=1)
+    with pytest.raises(BadInput, match=r"none\.csv cannot be read"):
+        Trace("none.csv").load(Path("nowhere"), workers=1)
     with pytest.raises(BadInput, match="no key 'intervals'"):
         fleet(sections={"availability": {"kind": "trace", "file": "a.csv", "intervals": 1}})
 

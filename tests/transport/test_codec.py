@@ -65,16 +65,16 @@ def test_unknown_records_fields_and_types_are_refused() -> None:
         {"type": "ErasedReceipt", "job": "j", "worker": "w", "request": "r", "extra": 1},
         {"type": "ErasedReceipt", "job": "j"},
     ):
-        with pytest.raises(BadBytes, match="can not be read"):
+        with pytest.raises(BadBytes, match="cannot be decoded"):
             decode(b"DEAL\x01" + msgspec.msgpack.encode(record))
 
 
 def test_other_protocols_and_sizes_are_named() -> None:
-    with pytest.raises(BadBytes, match="of protocol 9; this program speaks 1"):
+    with pytest.raises(BadBytes, match="protocol version 9; this dealfl supports 1"):
         decode(b"DEAL\x09" + encode(UPDATE)[5:])
-    with pytest.raises(BadBytes, match="at most 10 are read"):
+    with pytest.raises(BadBytes, match="the limit is 10"):
         decode(encode(UPDATE), max_bytes=10)
-    with pytest.raises(BadBytes, match="not a message"):
+    with pytest.raises(BadBytes, match="not a dealfl message"):
         decode(b"GET / HTTP/1.1")
 
 

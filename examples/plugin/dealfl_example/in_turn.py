@@ -26,10 +26,10 @@ class InTurn:
         self._last.update({name: round_number for _, name in names})
         return [name for _, name in names]
 
-    def earned(self, round_number: int, worker: str, reward: float) -> None:
+    def record_reward(self, round_number: int, worker: str, reward: float) -> None:
         """Learn nothing."""
 
-    def gone(self, worker: str) -> None:
+    def remove(self, worker: str) -> None:
         """Drop a worker."""
         self._last.pop(worker, None)
 

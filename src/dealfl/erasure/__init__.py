@@ -1,6 +1,6 @@
-"""Erasing people: requests and answers, who must not come back, when a version may be shown.
+"""Erasure of owners: requests and answers, suppression, release of versions.
 
-The rules work on plain records; ledger and journal keep the rows.
+These rules work on plain records; ledger and journal store the rows.
 """
 
 from dealfl.erasure.release import ReleaseRule

@@ -1,8 +1,8 @@
-"""Requests to erase owners, and the answers of workers: what is settled, what is outstanding.
+"""Erasure requests and the answers of workers.
 
-Every worker answers every request, also if it holds nothing. A request is *settled* when all
-workers have answered and the updates that take the erased examples back are counted. It is
-*outstanding* until a published version shows it.
+Every worker answers every request, even if it holds none of the examples. A request is *settled*
+when all workers have answered and the updates that remove the erased examples are counted. It is
+*outstanding* until a published version reflects it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,39 @@ __all__ = ["Answer", "Outstanding", "Request", "is_settled"]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Owners to be erased, by their keyed hashes."""
+    """A request to erase owners.
+
+    Parameters
+    ----------
+    name : str
+        Name of the request.
+    owners : tuple of bytes
+        Keyed hashes of the owners.
+    requested_s : float
+        Time of the request, in seconds of the server's clock.
+    published : bool
+        Whether a published version reflects the erasure.
+    """
 
     name: str
     owners: tuple[bytes, ...]
-    asked_s: float
+    requested_s: float
     published: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a worker erased; statistics show it once its updates up to `sequence` are counted."""
+    """A worker's answer to an erasure request.
+
+    Parameters
+    ----------
+    examples : int
+        Number of examples deleted.
+    incarnation : int
+        Incarnation of the worker that made the answer.
+    sequence : int
+        The erasure is in the statistics once all updates up to this sequence are counted.
+    """
 
     examples: int
     incarnation: int
@@ -35,29 +57,50 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Outstanding:
-    """A request that no published version shows yet."""
+    """A request that no published version reflects yet.
+
+    Parameters
+    ----------
+    request : Request
+        The request.
+    settled : bool
+        Whether all workers have answered and their updates are counted.
+    """
 
     request: Request
     settled: bool
 
 
 class Progress(Protocol):
-    """Up to which sequence the updates of a worker's incarnation are counted."""
+    """The progress of a worker's updates on the server."""
 
     @property
     def incarnation(self) -> int:
-        """The worker's present incarnation."""
+        """Current incarnation of the worker."""
 
     @property
     def counted(self) -> int:
-        """The sequence of the last update that was counted."""
+        """Sequence of the last update that was counted."""
 
 
 def is_settled(answers: Mapping[str, Answer], workers: Mapping[str, Progress]) -> bool:
-    """Return whether every worker has answered a request, and every answer is counted."""
+    """Return whether all workers have answered a request and all answers are counted.
+
+    Parameters
+    ----------
+    answers : mapping of str to Answer
+        Answers by name of the worker.
+    workers : mapping of str to Progress
+        All known workers by name.
+
+    Returns
+    -------
+    bool
+        True if the current statistics contain no example of the owners.
+    """
     return all(name in answers and _is_counted(answers[name], workers[name]) for name in workers)
 
 
 def _is_counted(answer: Answer, worker: Progress) -> bool:
-    # an answer of an earlier incarnation: its updates were taken out of the model as a whole
+    # all updates of an earlier incarnation were removed from the model
     return answer.incarnation != worker.incarnation or answer.sequence <= worker.counted

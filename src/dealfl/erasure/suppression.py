@@ -1,7 +1,7 @@
-"""Who must not come back: erased owners are known by a keyed hash, never by name.
+"""Suppression of erased owners, who are identified by a keyed hash and never by name.
 
-Ledger and journal keep the hashes; every intake of examples consults them, so that an erased
-person returns neither from a backup nor from a source file.
+Ledger and journal store the hashes. Every intake of examples checks them, so that an erased owner
+does not return from a backup or a source file.
 """
 
 from __future__ import annotations
@@ -16,8 +16,22 @@ __all__ = ["admit", "list_suppressed", "owner_hash"]
 
 
 def owner_hash(key: bytes, owner: str) -> bytes:
-    """Return the keyed hash that stands for an owner wherever a name must not appear.
+    """Return the keyed hash (HMAC-SHA256) that replaces an owner's name.
 
+    Parameters
+    ----------
+    key : bytes
+        Key of the job.
+    owner : str
+        Name of the owner.
+
+    Returns
+    -------
+    bytes
+        32 bytes.
+
+    Examples
+    --------
     >>> owner_hash(b"key of the job", "ann").hex()[:16]
     '5d93711dfac19823'
     """
@@ -25,12 +39,36 @@ def owner_hash(key: bytes, owner: str) -> bytes:
 
 
 def list_suppressed(requests: Iterable[Request]) -> tuple[bytes, ...]:
-    """Return everybody whom the requests name, in order."""
+    """Return all owners in some requests.
+
+    Parameters
+    ----------
+    requests : iterable of Request
+        Erasure requests.
+
+    Returns
+    -------
+    tuple of bytes
+        Keyed hashes, sorted and without duplicates.
+    """
     return tuple(sorted({owner for request in requests for owner in request.owners}))
 
 
 def admit(
     rows: Sequence[tuple[bytes, bytes]], is_suppressed: Callable[[bytes], bool]
 ) -> list[tuple[bytes, bytes]]:
-    """Return the rows (keyed hash of the owner, body) whose owners may be learned."""
+    """Return the rows whose owners are not suppressed.
+
+    Parameters
+    ----------
+    rows : sequence of (bytes, bytes)
+        Keyed hash of the owner, and body, of each record.
+    is_suppressed : callable
+        Function that takes a keyed hash and returns whether it is suppressed.
+
+    Returns
+    -------
+    list of (bytes, bytes)
+        The admitted rows, in the same order.
+    """
     return [row for row in rows if not is_suppressed(row[0])]

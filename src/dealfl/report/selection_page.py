@@ -31,7 +31,7 @@ def write_selection_page(result: Result, table: str, path: Path) -> None:
 
 
 def _regret(result: Result) -> Plot:
-    from dealfl.simulate.laboratory import bound  # its optimizer is slow to import
+    from dealfl.simulate.laboratory import compute_bound  # slow to import: it loads an optimizer
 
     traces: list[Trace] = []
     for course, colour in zip(result.courses, cycle(COLOURS), strict=False):
@@ -39,7 +39,9 @@ def _regret(result: Result) -> Plot:
         traces.append(_line(result, mean, course.policy.label, {"color": colour}))
         traces += _band(result, course, mean, colour)
         if course.within(result.setting, result.points) is not None:
-            allowed = bound(result.setting, course.policy.eta, result.points.astype(np.float64))
+            allowed = compute_bound(
+                result.setting, course.policy.eta, result.points.astype(np.float64)
+            )
             line = {"color": colour, "dash": "dot"}
             theory = _line(result, allowed, f"theory, {course.policy.label}", line)
             traces.append(theory | {"visible": "legendonly"})

@@ -15,7 +15,7 @@ from dealfl.runs.folder import RunFolder
 from dealfl.runs.models import make_learner
 from dealfl.runs.status import RunStatus, read_status
 from dealfl.server import Ledger, Server
-from dealfl.server.selection import Candidate, Selector, selector
+from dealfl.server.selection import Candidate, Selector, make_selector
 from dealfl.statistics import Statistics
 
 __all__ = ["Removal", "remove_worker"]
@@ -47,10 +47,10 @@ class _Unchanged:
         """Select nobody: there is no server to hear them."""
         return []
 
-    def earned(self, round_number: int, worker: str, reward: float) -> None:
+    def record_reward(self, round_number: int, worker: str, reward: float) -> None:
         """Learn nothing."""
 
-    def gone(self, worker: str) -> None:
+    def remove(self, worker: str) -> None:
         """Leave it in the state: nobody here can read that."""
 
     def state(self) -> bytes:
@@ -67,7 +67,7 @@ def _selector(document: Document | None) -> Selector:
     if document is None:
         return _Unchanged()
     job = job_of(document)
-    return selector(job.selector, selection_of(document, job))
+    return make_selector(job.selector, selection_of(document, job))
 
 
 def _now_s(status: RunStatus) -> float:

@@ -10,14 +10,20 @@ from dealfl.server.ledger_reader import (
     WorkerFigures,
 )
 from dealfl.server.predictions import Prediction, Predictions
-from dealfl.server.rewards import RewardWeights, reward, reward_parts
-from dealfl.server.roster import MAX_WORTH, find_candidates, note_decline, note_spending, worth
+from dealfl.server.rewards import RewardWeights, compute_reward, compute_reward_parts
+from dealfl.server.roster import (
+    MAX_WEIGHT,
+    compute_weight,
+    find_candidates,
+    note_decline,
+    note_spending,
+)
 from dealfl.server.server import Server
 from dealfl.server.tables import RoundRow, WorkerRow
 from dealfl.server.terms import Terms
 
 __all__ = [
-    "MAX_WORTH",
+    "MAX_WEIGHT",
     "ClosedRound",
     "Ledger",
     "LedgerReader",
@@ -32,10 +38,10 @@ __all__ = [
     "Version",
     "WorkerFigures",
     "WorkerRow",
+    "compute_reward",
+    "compute_reward_parts",
+    "compute_weight",
     "find_candidates",
     "note_decline",
     "note_spending",
-    "reward",
-    "reward_parts",
-    "worth",
 ]

@@ -30,7 +30,7 @@ _MARKS = ", ".join("?" for _ in fields(WorkerRow))
 class Ledger(Database):
     """The store that the server writes; everybody else looks at it through a `LedgerReader`."""
 
-    what = "ledger"
+    kind = "ledger"
     remedy = "restore a backup"
     migrations = MIGRATIONS
     own_table = "rounds"
@@ -255,9 +255,9 @@ class Ledger(Database):
             raise BadInput(
                 f"an erasure called {request.name!r} of other owners is on record already"
             )
-        row = (request.name, owners, request.asked_s)
+        row = (request.name, owners, request.requested_s)
         self._db.execute(
-            "INSERT OR IGNORE INTO erasures (request, owners, asked_s) VALUES (?, ?, ?)", row
+            "INSERT OR IGNORE INTO erasures (request, owners, requested_s) VALUES (?, ?, ?)", row
         )
 
     def mark_published(self, requests: Iterable[str]) -> None:

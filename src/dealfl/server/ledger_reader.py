@@ -262,14 +262,14 @@ class LedgerReader:
 
     def _requests(self, condition: str, *values: str) -> list[Request]:
         rows = self._db.execute(
-            "SELECT request, owners, asked_s, published FROM erasures e "  # noqa: S608
+            "SELECT request, owners, requested_s, published FROM erasures e "  # noqa: S608
             f"WHERE {condition} ORDER BY request",
             values,
         )
         decode = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
         return [
-            Request(name, decode(owners), asked_s, bool(published))
-            for name, owners, asked_s, published in rows
+            Request(name, decode(owners), requested_s, bool(published))
+            for name, owners, requested_s, published in rows
         ]
 
     def answers(self, request: str) -> dict[str, Answer]:

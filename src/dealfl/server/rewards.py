@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from dealfl.errors import BadInput
 from dealfl.settings import Amount, Positive, settle
 
-__all__ = ["RewardWeights", "reward", "reward_parts"]
+__all__ = ["RewardWeights", "compute_reward", "compute_reward_parts"]
 
 
 class RewardWeights(Struct, frozen=True):
@@ -56,25 +56,25 @@ class RewardWeights(Struct, frozen=True):
             raise BadInput("speed, volume and energy are all 0; at least one must be above 0")
 
 
-def reward(
+def compute_reward(
     weights: RewardWeights, *, elapsed_s: float, ttl_s: float, learned: int, energy_j: float
 ) -> float:
     """Return the reward in [0, 1]; after the time to live it is 0.
 
     >>> half = {"ttl_s": 60, "learned": 20, "energy_j": 0.3}
-    >>> round(reward(RewardWeights(), elapsed_s=3, **half), 3)
+    >>> round(compute_reward(RewardWeights(), elapsed_s=3, **half), 3)
     0.492
     """
     if elapsed_s > ttl_s:
         return 0.0
-    speed, volume, thrift = reward_parts(
+    speed, volume, thrift = compute_reward_parts(
         weights, elapsed_s=elapsed_s, ttl_s=ttl_s, learned=learned, energy_j=energy_j
     )
     earned = weights.speed * speed + weights.volume * volume + weights.energy * thrift
     return earned / (weights.speed + weights.volume + weights.energy)
 
 
-def reward_parts(
+def compute_reward_parts(
     weights: RewardWeights, *, elapsed_s: float, ttl_s: float, learned: int, energy_j: float
 ) -> tuple[float, float, float]:
     """Return speed, volume and thrift, each in [0, 1]."""

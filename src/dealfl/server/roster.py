@@ -21,17 +21,17 @@ from dealfl.server.tables import WorkerRow
 from dealfl.server.terms import Terms
 
 __all__ = [
-    "MAX_WORTH",
+    "MAX_WEIGHT",
+    "compute_weight",
     "correct_spending",
     "find_candidates",
     "note_announcement",
     "note_decline",
     "note_reply",
     "note_spending",
-    "worth",
 ]
 
-MAX_WORTH = 100.0  # examples; more than that make a worker no more attractive
+MAX_WEIGHT = 100.0  # examples; more than that make a worker no more attractive
 _MIN_BATTERY = 0.1
 _DAY_S = 86_400.0
 
@@ -94,20 +94,20 @@ def find_candidates(
         elapsed_s = expected.elapsed_s if expected else None
         energy_j = expected.energy_j if expected and expected.energy_j else None
         if _affords(row, terms, now_s, row.last_energy_j if energy_j is None else energy_j):
-            weight = worth(row, energy_j, terms.rewards.half_example_j)
+            weight = compute_weight(row, energy_j, terms.rewards.half_example_j)
             overdue = _overdue(row, terms, now_s)
             found.append(Candidate(name, weight, elapsed_s, energy_j, overdue))
     return found
 
 
-def worth(row: WorkerRow, energy_j: float | None, half_example_j: float) -> float:
+def compute_weight(row: WorkerRow, energy_j: float | None, half_example_j: float) -> float:
     """Return a weight in (0, 100]; energy that is not known, or a half of 0, takes nothing away.
 
     >>> row = WorkerRow("w", waiting=20, battery=0.5)
-    >>> worth(row, 1.0, 0.1), worth(row, None, 0.1)
+    >>> compute_weight(row, 1.0, 0.1), compute_weight(row, None, 0.1)
     (10.0, 20.0)
     """
-    examples = min(float(row.waiting), MAX_WORTH)
+    examples = min(float(row.waiting), MAX_WEIGHT)
     if not energy_j or not half_example_j:
         return examples
     example_j = energy_j / row.waiting

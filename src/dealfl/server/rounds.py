@@ -12,7 +12,7 @@ from dealfl.server.ledger import Ledger
 from dealfl.server.membership import Membership
 from dealfl.server.predictions import Predictions
 from dealfl.server.publication import Publication
-from dealfl.server.rewards import reward
+from dealfl.server.rewards import compute_reward
 from dealfl.server.roster import (
     correct_spending,
     find_candidates,
@@ -87,7 +87,7 @@ class Rounds:
 
     def forget(self, worker: str) -> None:
         """Forget a removed worker."""
-        self._selector.gone(worker)
+        self._selector.remove(worker)
 
     # -- replies --------------------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ class Rounds:
         assumed_j = self._ledger.assumed_j(message.round, row.name, row.spent_since_s)
         row = correct_spending(row, assumed_j, message.energy_j, now_s)
         self._members.put(note_reply(row, message.learned, now_s))
-        earned = reward(
+        earned = compute_reward(
             self.terms.rewards,
             elapsed_s=now_s - self._ledger.opened_s(message.round),
             ttl_s=self.terms.ttl_s,
@@ -110,7 +110,7 @@ class Rounds:
             energy_j=message.energy_j,
         )
         self._ledger.put_figures(message, earned)
-        self._selector.earned(message.round, row.name, earned)
+        self._selector.record_reward(message.round, row.name, earned)
 
     def record_decline(self, row: WorkerRow, message: Declined, now_s: float) -> None:
         """Note that a worker will not train in a round."""

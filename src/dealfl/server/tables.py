@@ -37,7 +37,7 @@ CREATE TABLE total (id INTEGER PRIMARY KEY CHECK (id = 1), statistics BLOB NOT N
 CREATE TABLE versions (version INTEGER PRIMARY KEY, round INTEGER NOT NULL, digest TEXT NOT NULL,
   published_s REAL NOT NULL);
 CREATE TABLE erasures (
-  request TEXT PRIMARY KEY, owners BLOB NOT NULL, asked_s REAL NOT NULL,
+  request TEXT PRIMARY KEY, owners BLOB NOT NULL, requested_s REAL NOT NULL,
   published INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE answers (
   request TEXT NOT NULL, worker TEXT NOT NULL, examples INTEGER NOT NULL,

@@ -29,7 +29,7 @@ class Availability(Protocol):
     def awake(self, worker: int, draw: random.Random) -> Iterator[Interval]:
         """Yield from_s and to_s of each interval, ascending and apart from each other."""
 
-    def opened(self, folder: Path, workers: int) -> Availability:
+    def load(self, folder: Path, workers: int) -> Availability:
         """Return it with its files read, for so many workers."""
 
 
@@ -44,7 +44,7 @@ class Always(Struct, frozen=True, tag_field="kind", tag="always"):
         """Yield all of time."""
         yield (0.0, math.inf)
 
-    def opened(self, folder: Path, workers: int) -> Always:  # noqa: ARG002
+    def load(self, folder: Path, workers: int) -> Always:  # noqa: ARG002
         """Return itself."""
         return self
 
@@ -66,7 +66,7 @@ class Independent(Struct, frozen=True, tag_field="kind", tag="iid"):
             yield (slot * self.slot_s, (slot + length) * self.slot_s)
             slot += length + 1  # the slot that ended the run
 
-    def opened(self, folder: Path, workers: int) -> Independent:  # noqa: ARG002
+    def load(self, folder: Path, workers: int) -> Independent:  # noqa: ARG002
         """Return itself."""
         return self
 
@@ -96,7 +96,7 @@ class Markov(Struct, frozen=True, tag_field="kind", tag="markov"):
             yield (now_s, until_s)
             now_s = until_s + draw.expovariate(1.0 / self.down_s)
 
-    def opened(self, folder: Path, workers: int) -> Markov:  # noqa: ARG002
+    def load(self, folder: Path, workers: int) -> Markov:  # noqa: ARG002
         """Return itself."""
         return self
 
@@ -128,7 +128,7 @@ class DayNight(Struct, frozen=True, tag_field="kind", tag="daynight"):
             first_s += _DAY_S
             yield (max(first_s, 0.0), first_s + length_s)
 
-    def opened(self, folder: Path, workers: int) -> DayNight:  # noqa: ARG002
+    def load(self, folder: Path, workers: int) -> DayNight:  # noqa: ARG002
         """Return itself."""
         return self
 
@@ -148,7 +148,7 @@ class Trace(Struct, frozen=True, tag_field="kind", tag="trace"):
         """Yield what the file says of a worker."""
         yield from self.intervals[worker]
 
-    def opened(self, folder: Path, workers: int) -> Trace:
+    def load(self, folder: Path, workers: int) -> Trace:
         """Return it with the file read."""
         path = folder / self.file
         try:

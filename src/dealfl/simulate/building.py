@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dealfl.server import Ledger, Server
-from dealfl.server.selection import selector
+from dealfl.server.selection import make_selector
 from dealfl.simulate.fleet import Devices, Fleet
 from dealfl.simulate.simulated_device import SimulatedDevice, make_device
 from dealfl.simulate.simulation import Network
@@ -49,7 +49,7 @@ def build(fleet: Fleet, split: Split, ledger: Ledger) -> Parts:
         split.make,
         ledger,
         fleet.job.terms,
-        selector(fleet.job.selector, fleet.selection),
+        make_selector(fleet.job.selector, fleet.selection),
     )
     kinds = {name: group.device for name, group in groups.items()}
     return Parts(server, workers, journals, devices, kinds)

@@ -148,7 +148,7 @@ def fleet_of(document: Document) -> Fleet:
         devices=devices,
         data=read_variant(document, PARTITIONS, "data"),
         arrival=read_variant(document, ARRIVALS, "arrival"),
-        availability=availability.opened(document.folder, workers),
+        availability=availability.load(document.folder, workers),
         faults=read_section(document, Faults, "faults"),
         selection=selection_of(document, job),
         fingerprint=_fingerprint(document),

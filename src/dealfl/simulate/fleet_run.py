@@ -56,7 +56,7 @@ class FleetRun:
             opened=self._note_round,
             published=self._note_version,
         )
-        self.simulation.on(Arrives, self._take_arrival)
+        self.simulation.set_action(Arrives, self._take_arrival)
         draw = make_drawer(fleet)
         self._times = {name: fleet.arrival.times(draw(f"arrival/{name}")) for name in self.left}
         for place, name in enumerate(self.parts.workers):
@@ -86,7 +86,7 @@ class FleetRun:
             return
         self._taken[name] += 1
         for moment_s, count in islice(self._times[name], 1):
-            self.simulation.at(moment_s, Arrives(name, count))
+            self.simulation.schedule(moment_s, Arrives(name, count))
 
     def _take_arrival(self, event: Arrives) -> None:
         if not self.simulation.healed:
@@ -172,7 +172,7 @@ class FleetRun:
 
         A step is the longest time that a round may take; `after_step` may save the `state`.
         """
-        while not self.ended() and not stopped():
+        while not self.reason_to_end() and not stopped():
             self.advance(stopped)
             self.report()
             after_step()
@@ -181,7 +181,7 @@ class FleetRun:
         """Let as much virtual time pass as a round may take."""
         self.simulation.run(self.simulation.now_s + self.fleet.job.terms.ttl_s, stopped)
 
-    def ended(self) -> str:
+    def reason_to_end(self) -> str:
         """Return why the run is over; empty if it is not."""
         now_s, job = self.simulation.now_s, self.fleet.job
         if self.parts.server.finished:

@@ -58,8 +58,8 @@ class FleetSimulation(Simulation):
         self._intervals: dict[str, Iterator[tuple[float, float]]] = {}
         self._taken: dict[str, int] = {}  # how many intervals have begun or are about to
         self.healed = False
-        self.on(Returns, lambda event: self._return(event.name, event.reason))
-        self.on(Leaves, self._leaves)
+        self.set_action(Returns, lambda event: self._return(event.name, event.reason))
+        self.set_action(Leaves, self._leaves)
 
     def call(self, name: str, messages: Iterable[Message]) -> None:
         """Hand messages over, unless the worker drops out at just this moment."""
@@ -68,7 +68,7 @@ class FleetSimulation(Simulation):
             if isinstance(message, Assignment) and self._drops_out(name, message.round):
                 self._leave(name, "dropped out")
                 back_s = max(message.deadline_s, self.now_s)
-                self.at(back_s, Returns(name, "dropped out"))
+                self.schedule(back_s, Returns(name, "dropped out"))
         super().call(name, given)
 
     def send(self, sender: str, step: Step) -> None:
@@ -102,9 +102,9 @@ class FleetSimulation(Simulation):
             return
         self._taken[name] += 1
         from_s, to_s = interval
-        self.at(from_s, Returns(name, "away"))
+        self.schedule(from_s, Returns(name, "away"))
         if to_s != float("inf"):
-            self.at(to_s, Leaves(name))
+            self.schedule(to_s, Leaves(name))
 
     def heal(self) -> None:
         """Wake all workers for good, and lose no more messages."""

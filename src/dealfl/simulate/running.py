@@ -51,7 +51,7 @@ def start_run(
 
 def finish(run: FleetRun) -> Outcome:
     """Open no more rounds, let everything arrive, and return the outcome."""
-    ended = run.ended() or "stopped"
+    ended = run.reason_to_end() or "stopped"
     virtual_s = run.rounds[-1].closed_at_s if run.rounds else run.simulation.now_s
     _settle(run)
     server, journals = run.parts.server, run.parts.journals.values()

@@ -128,16 +128,16 @@ class Simulation:
         self._order = 0
         self._wake_at_s: dict[str, float] = {}
         self._actions: dict[type, Callable[[Any], None]] = {}
-        self.on(Wake, self._wake_due)
-        self.on(Deliver, self._deliver)
+        self.set_action(Wake, self._wake_due)
+        self.set_action(Deliver, self._deliver)
         for name in self.workers:
             self.wake(name, 0.0)
 
-    def on(self, kind: type[Event], action: Callable[[Any], None]) -> None:
+    def set_action(self, kind: type[Event], action: Callable[[Any], None]) -> None:
         """Set what is done when such an event happens."""
         self._actions[kind] = action
 
-    def at(self, moment_s: float, event: Event) -> None:
+    def schedule(self, moment_s: float, event: Event) -> None:
         """Schedule an event at a moment of virtual time."""
         self._order += 1
         heapq.heappush(self._queue, (max(moment_s, self.now_s), self._order, event))
@@ -156,7 +156,7 @@ class Simulation:
         if self._wake_at_s.get(name, float("inf")) <= moment_s:
             return
         self._wake_at_s[name] = moment_s
-        self.at(moment_s, Wake(name, moment_s))
+        self.schedule(moment_s, Wake(name, moment_s))
 
     def _wake_due(self, event: Wake) -> None:
         if self._wake_at_s.get(event.name) == event.moment_s:
@@ -178,7 +178,7 @@ class Simulation:
                 continue
             for receiver in self._receivers(sender, message):
                 for delay_s in self.network.delays_s():
-                    self.at(self.now_s + delay_s, Deliver(receiver, message))
+                    self.schedule(self.now_s + delay_s, Deliver(receiver, message))
         if step.wake_at_s is not None:
             self.wake(sender, max(step.wake_at_s, self.now_s))
 

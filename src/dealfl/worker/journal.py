@@ -31,7 +31,7 @@ class Journal(Database):
     [1]
     """
 
-    what = "journal"
+    kind = "journal"
     remedy = "restore a backup, or remove it and let the worker join again"
     migrations = MIGRATIONS
     own_table = "outbox"

@@ -15,7 +15,7 @@ from dealfl.server.selection.fair_policies import (
     ThompsonSampling,
     draw_rewards,
 )
-from dealfl.server.selection.feasibility import excess
+from dealfl.server.selection.feasibility import find_excess
 from dealfl.server.selection.oort import OortLike, Utilities
 from dealfl.settings import keys_of, nearest
 
@@ -35,8 +35,8 @@ __all__ = [
     "Uniform",
     "Utilities",
     "draw_rewards",
-    "excess",
-    "selector",
+    "find_excess",
+    "make_selector",
 ]
 
 
@@ -60,10 +60,10 @@ SELECTORS: Registry[Callable[..., Selector]] = Registry(
 )
 
 
-def selector(name: str, settings: Mapping[str, object] | None = None) -> Selector:
+def make_selector(name: str, settings: Mapping[str, object] | None = None) -> Selector:
     """Return the selector of that name with its settings, as a job file gives them.
 
-    >>> selector("uniform", {"sed": 3})
+    >>> make_selector("uniform", {"sed": 3})
     Traceback (most recent call last):
     dealfl.errors.BadInput: no key 'sed' for the selector uniform; did you mean 'seed'? Valid: seed
     """

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dealfl.errors import BadInput
 from dealfl.server.selection.arms import AWAITED, MISSED, Arms
 from dealfl.server.selection.base import Candidate, OverPromise
-from dealfl.server.selection.feasibility import excess, kept_share
+from dealfl.server.selection.feasibility import find_excess, kept_share
 from dealfl.server.selection.kernels import Floats, Places
 from dealfl.server.selection.saved_state import COLUMNS, Saved, packed, packed_names, unpacked
 from dealfl.server.selection.settings import Eta, Fairness, Guarantee, Price, Seed, WeightCap
@@ -99,9 +99,9 @@ class Bandit:
         self._awaited = chosen
         return [self.names[place] for place in chosen.tolist()]
 
-    def earned(self, round_number: int, worker: str, reward: Share) -> None:
+    def record_reward(self, round_number: int, worker: str, reward: Share) -> None:
         """Take note of a reward; what was not asked for or is known already changes nothing."""
-        earned = check(Bandit.earned, {"reward": reward})["reward"]
+        earned = check(Bandit.record_reward, {"reward": reward})["reward"]
         place = self._places.get(worker)
         if place is None or self.arms.picked[place] != round_number:
             return
@@ -113,7 +113,7 @@ class Bandit:
             self.arms.correct(place, earned)
             self._state = None
 
-    def gone(self, worker: str) -> None:
+    def remove(self, worker: str) -> None:
         """Drop a worker and all that is known of it; the others keep their order."""
         if worker not in self._places:
             return
@@ -151,7 +151,7 @@ class Bandit:
         promised = self._promised()
         early = self._round < _REVIEW_EVERY  # then only what fails for workers that never sleep
         awake = np.ones(len(promised)) if early else self._availability()
-        found = excess(promised, awake, self._per_round)
+        found = find_excess(promised, awake, self._per_round)
         if found is None:
             return None
         workers = sorted(self.names[place] for place in found.places if promised[place] > 0)

@@ -70,10 +70,10 @@ class Selector(Protocol):
         Where nobody is returned, the round does not take place: its number is asked for again.
         """
 
-    def earned(self, round_number: int, worker: str, reward: float) -> None:
+    def record_reward(self, round_number: int, worker: str, reward: float) -> None:
         """Take note of a selected worker's reward in [0, 1]."""
 
-    def gone(self, worker: str) -> None:
+    def remove(self, worker: str) -> None:
         """Drop a worker that will not come back; if it does, it is a new one."""
 
     def state(self) -> bytes:

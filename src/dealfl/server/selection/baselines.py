@@ -12,10 +12,10 @@ __all__ = ["Everyone", "Uniform"]
 
 
 class _Memoryless:
-    def earned(self, round_number: int, worker: str, reward: float) -> None:
+    def record_reward(self, round_number: int, worker: str, reward: float) -> None:
         """Learn nothing."""
 
-    def gone(self, worker: str) -> None:
+    def remove(self, worker: str) -> None:
         """Drop nothing."""
 
     def state(self) -> bytes:

@@ -27,7 +27,7 @@ class FairUpperConfidence(Bandit):
     >>> woken = []
     >>> for number in range(1, 101):
     ...     [name] = selector.select(number, [Candidate("fast"), Candidate("slow")], count=1)
-    ...     selector.earned(number, name, 0.9 if name == "fast" else 0.1)
+    ...     selector.record_reward(number, name, 0.9 if name == "fast" else 0.1)
     ...     woken.append(name)
     >>> woken.count("slow") >= 24
     True

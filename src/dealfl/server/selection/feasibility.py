@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Excess", "capacities", "excess", "kept_share"]
+__all__ = ["Excess", "capacities", "find_excess", "kept_share"]
 
 Floats = NDArray[np.float64]
 
@@ -51,10 +51,10 @@ def _order(promised: Floats, awake: Floats) -> NDArray[np.int64]:
     return np.argsort(-shares, kind="stable")
 
 
-def excess(promised: Floats, awake: Floats, count: int) -> Excess | None:
+def find_excess(promised: Floats, awake: Floats, count: int) -> Excess | None:
     """Return the most over-promised set, or None if all promises can be kept.
 
-    >>> found = excess(np.array([0.9, 0.9, 0.1]), np.ones(3), 1)
+    >>> found = find_excess(np.array([0.9, 0.9, 0.1]), np.ones(3), 1)
     >>> found.places.tolist(), round(found.promised, 3), found.possible
     ([0, 1, 2], 1.9, 1.0)
     """

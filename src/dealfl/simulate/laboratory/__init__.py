@@ -1,7 +1,7 @@
 """A laboratory for selection: policies against the optimum, in worlds that are known."""
 
-from dealfl.simulate.laboratory.experiment import Course, Result, bound, run_laboratory
-from dealfl.simulate.laboratory.optimum import Optimum, optima
+from dealfl.simulate.laboratory.experiment import Course, Result, compute_bound, run_laboratory
+from dealfl.simulate.laboratory.optimum import Optimum, find_optima
 from dealfl.simulate.laboratory.prediction_errors import (
     WrongChoices,
     judge_wrong_choices,
@@ -24,11 +24,11 @@ __all__ = [
     "Policy",
     "Result",
     "WrongChoices",
-    "bound",
+    "compute_bound",
+    "find_optima",
     "judge_wrong_choices",
     "laboratory_of",
     "measure_wrong_choices",
-    "optima",
     "preset_names",
     "read_laboratory",
     "run_laboratory",

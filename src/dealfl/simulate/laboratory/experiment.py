@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from dealfl.simulate.laboratory.batched_policies import Player, make_player
 from dealfl.simulate.laboratory.environment import Environment
-from dealfl.simulate.laboratory.optimum import Optimum, optima
+from dealfl.simulate.laboratory.optimum import Optimum, find_optima
 from dealfl.simulate.laboratory.setting import Laboratory, Policy, Steady
 from dealfl.simulate.sweeps import Estimate
 
-__all__ = ["Course", "Result", "bound", "run_laboratory"]
+__all__ = ["Course", "Result", "compute_bound", "run_laboratory"]
 
 Floats = NDArray[np.float64]
 Masks = NDArray[np.bool_]
@@ -41,7 +41,7 @@ class Course:
         stated = self.policy.kind in ("fair_ucb", "thompson") and math.isfinite(self.policy.eta)
         if not stated or not isinstance(setting.drift, Steady):
             return None
-        allowed = bound(setting, self.policy.eta, points.astype(np.float64))
+        allowed = compute_bound(setting, self.policy.eta, points.astype(np.float64))
         return bool((self.regret.mean(axis=0) <= allowed).all())
 
     def mean_shortfall(self) -> Estimate:
@@ -60,7 +60,7 @@ class Result:
     courses: tuple[Course, ...]
 
 
-def bound(setting: Laboratory, eta: float, rounds: Floats) -> Floats:
+def compute_bound(setting: Laboratory, eta: float, rounds: Floats) -> Floats:
     """Return the regret a round that theory allows: what the queues cost, and the learning."""
     workers, most = setting.workers, float(setting.weight.max())
     chosen = setting.plan.per_round
@@ -77,7 +77,7 @@ def run_laboratory(
 ) -> Result:
     """Play every policy; `progress` is told the round and how many there are."""
     seeds = seeds or setting.plan.seeds
-    best = optima(setting)
+    best = find_optima(setting)
     games = [_Game(setting, policy, seeds) for policy in setting.policies]
     world = Environment(setting, seeds)
     points = _points(setting.plan.rounds)

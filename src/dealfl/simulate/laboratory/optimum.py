@@ -11,11 +11,11 @@ from scipy import optimize, sparse
 
 from dealfl.errors import BadInput
 from dealfl.seeded import round_keys, uniforms
-from dealfl.server.selection import excess
+from dealfl.server.selection import find_excess
 from dealfl.simulate.laboratory.environment import awake_phases, reward_phases
 from dealfl.simulate.laboratory.setting import Laboratory
 
-__all__ = ["Optimum", "optima", "optimum"]
+__all__ = ["Optimum", "find_optima", "solve_optimum"]
 
 Floats = NDArray[np.float64]
 Masks = NDArray[np.bool_]
@@ -34,17 +34,17 @@ class Optimum:
     exact: bool
 
 
-def optima(setting: Laboratory) -> list[Optimum]:
+def find_optima(setting: Laboratory) -> list[Optimum]:
     """Return the optimum of each phase of the mean rewards."""
     sets, chances, exact = _who_wakes(setting)
+    count = setting.plan.per_round
     return [
-        optimum(setting.weight * means, setting.fairness, setting.plan.per_round, sets, chances,
-                exact=exact)
+        solve_optimum(setting.weight * means, setting.fairness, count, sets, chances, exact=exact)
         for means in reward_phases(setting)
-    ]  # fmt: skip
+    ]
 
 
-def optimum(
+def solve_optimum(
     values: Floats, fairness: Floats, per_round: int, sets: Masks, chances: Floats, *, exact: bool
 ) -> Optimum:
     """Solve for the chance that a worker is chosen, for each set of workers that may be awake.
@@ -71,7 +71,7 @@ def optimum(
 
 
 def _told(fairness: Floats, sets: Masks, chances: Floats, per_round: int) -> str:
-    found = excess(fairness, chances @ sets, per_round)
+    found = find_excess(fairness, chances @ sets, per_round)
     advice = "promise less, choose more a round, or let them wake more often"
     if found is None:
         return f"workers.fairness can not be kept: too few wake at the same time; {advice}"

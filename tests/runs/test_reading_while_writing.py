@@ -52,7 +52,7 @@ def test_a_model_is_read_and_copied_meanwhile(written: Path, tmp_path: Path) -> 
 def test_nothing_is_changed_behind_a_server(
     written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(BadInput, match="in use by another process; stop that first"):
+    with pytest.raises(BadInput, match="in use by another process; stop it"):
         remove_worker(RunFolder.at(written), "anna")
     assert main(["workers", "remove", "anna", str(written), "--yes"]) == 2
     assert "in use by another process" in capsys.readouterr().err

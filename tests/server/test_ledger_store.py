@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dealfl.errors import BadBytes, BadInput
+from dealfl.errors import BadBytes, BadInput, WriteFailed
 from dealfl.server import Ledger, RoundRow, WorkerRow
 from tests.federation.parts import Connect, announce, examples, joined, kinds, server, update
 
@@ -108,7 +108,7 @@ def test_a_full_disk_is_an_error_and_the_update_counts_once_when_there_is_room(
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (written + 100, hard))
     try:
-        with pytest.raises(sqlite3.OperationalError):
+        with pytest.raises(WriteFailed):
             one.handle([update(1, 3, round=1)], 1.0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

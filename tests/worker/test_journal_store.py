@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.erasure import owner_hash
-from dealfl.errors import BadBytes, BadInput
+from dealfl.errors import BadBytes, BadInput, WriteFailed
 from dealfl.messages import Erase
 from dealfl.worker import Journal, State
 from tests.federation.parts import (
@@ -145,7 +145,7 @@ def test_a_full_disk_is_an_error_that_leaves_nothing_half_written(tmp_path: Path
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (written + 100, hard))
     try:
-        with pytest.raises(sqlite3.OperationalError):
+        with pytest.raises(WriteFailed):
             one.handle([assignment(1)], 1.0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -162,7 +162,7 @@ def test_a_full_database_is_an_error_that_leaves_nothing_half_written(tmp_path: 
     pages = connect.db.execute("PRAGMA page_count").fetchone()[0]
     connect.db.execute(f"PRAGMA max_page_count = {pages}")
     one = welcomed(journal=journal)
-    with pytest.raises(sqlite3.OperationalError, match="full"):
+    with pytest.raises(WriteFailed, match="full"):
         one.ingest([(f"person {n}", row(0.0, 0.5, 1.0)) for n in range(500)])
     assert journal.count(State.WAITING) == 0
     journal.close()

@@ -41,9 +41,10 @@ browser:         ## chromium, in which the tests open the pages; installed where
 	  $(ROOT) apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1; } || \
 	  echo "NO CHROMIUM, AND IT CAN NOT BE INSTALLED HERE: tests of the pages are left out" >&2
 
-check: $(READY)  ## style, types, imports, sizes, what nothing reaches
+check: $(READY)  ## style, spelling, types, imports, sizes, unreachable names, docstrings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m checks

@@ -1,12 +1,16 @@
-"""`python -m checks`: sizes of files, and public names that nothing reaches."""
+"""`python -m checks`: sizes of files, unreachable names, plain English, complete docstrings."""
 
 import sys
 from pathlib import Path
 
+from checks.docstrings import undocumented
+from checks.english import unplain
 from checks.reachable import Source, against, imported_by, unreachable
 from checks.sizes import count, too_long
 
 ROOT = Path(__file__).parents[1]
+PHRASES_ALLOWED = 261  # may only shrink, to none
+DOCSTRINGS_ALLOWED = 778
 AWAITING = ROOT / "checks" / "awaiting.txt"
 
 
@@ -22,13 +26,34 @@ def _unreachable() -> list[str]:
     return unreachable(source, [*offered, *commands, *plug_ins])
 
 
+def _read_by_people() -> list[Path]:
+    """Return the pages, the examples, and the modules whose strings are shown."""
+    patterns = (
+        "*.md", "Makefile", "docs/*.md", "benchmarks/*.py", "examples/**/*.md",
+        "examples/**/*.toml", "examples/**/*.py", "src/**/*.py", "src/**/*.toml", "src/**/*.js",
+    )  # fmt: skip
+    return [path for pattern in patterns for path in ROOT.glob(pattern)]
+
+
 def main() -> int:
     """Print what is wrong, and the size of the source; return 1 if something is wrong."""
-    problems = too_long(ROOT / "src") + against(_unreachable(), AWAITING.read_text("utf-8"))
+    problems = [
+        *too_long(ROOT / "src"),
+        *against(_unreachable(), AWAITING.read_text("utf-8")),
+        *above(PHRASES_ALLOWED, "PHRASES_ALLOWED", unplain(_read_by_people())),
+        *above(DOCSTRINGS_ALLOWED, "DOCSTRINGS_ALLOWED", undocumented("dealfl")),
+    ]
     print(count(ROOT / "src"))
     for problem in problems:
         print(problem)
     return 1 if problems else 0
+
+
+def above(allowed: int, name: str, found: list[str]) -> list[str]:
+    """Return what is found if it is more than allowed; remind of a number that can be lowered."""
+    if len(found) < allowed:
+        print(f"{name} can be lowered to {len(found)}")
+    return found if len(found) > allowed else []
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What other packages add by entry points: learners, selectors, retentions, datasets and phones.
+"""Plug-ins: learners, selectors, retentions, datasets and phones of other packages.
 
-A package names what it adds in its pyproject.toml; nothing of it is imported before it is used:
+A package declares entry points in its pyproject.toml. They are imported on first use:
 
     [project.entry-points."dealfl.phones"]
     pixel = "their_package.phones:PIXEL"
 
-Names of dealfl itself win. A broken plug-in hurts nobody who does not ask for it.
+Names of dealfl take precedence. A broken plug-in causes an error only when it is used.
 """
 
 from __future__ import annotations
@@ -24,30 +24,70 @@ Thing = TypeVar("Thing")
 
 @cache
 def plugins(group: str) -> Mapping[str, tuple[EntryPoint, ...]]:
-    """Return what packages add to a group, by name; each is found once in a process."""
+    """Return the entry points of a group; the search runs once per process.
+
+    Parameters
+    ----------
+    group : str
+        Name of the group, such as "dealfl.phones".
+
+    Returns
+    -------
+    mapping of str to tuple of EntryPoint
+        Entry points by name, in alphabetical order.
+    """
     found: dict[str, dict[str, EntryPoint]] = {}
     for point in entry_points(group=group):
-        # the same package may be seen twice, by two entries of the path
+        # a package is found twice if two entries of sys.path contain it
         found.setdefault(point.name, {})[f"{package_of(point)} {point.value}"] = point
     return {name: tuple(found[name].values()) for name in sorted(found)}
 
 
 def package_of(point: EntryPoint) -> str:
-    """Return the name of the package that an entry point belongs to."""
+    """Return the name of the package of an entry point.
+
+    Parameters
+    ----------
+    point : EntryPoint
+        Entry point of a plug-in.
+
+    Returns
+    -------
+    str
+        Name of the distribution.
+    """
     return "an unnamed package" if point.dist is None else point.dist.name
 
 
 def plugged_in(group: str, name: str) -> Any:  # noqa: ANN401 - whatever the package has there
-    """Return the object that a package adds under a name; BadInput names the package."""
+    """Load the object of a plug-in.
+
+    Parameters
+    ----------
+    group : str
+        Name of the group, such as "dealfl.phones".
+    name : str
+        Name of the entry point.
+
+    Returns
+    -------
+    object
+        The object that the entry point names.
+
+    Raises
+    ------
+    BadInput
+        If two packages use the name, or the object cannot be imported.
+    """
     points = plugins(group)[name]
     if len(points) > 1:
         raise BadInput(
-            f"{_kind(group)} {name!r} is added by {' and by '.join(map(package_of, points))}; "
+            f"{_kind(group)} {name!r} is provided by {' and '.join(map(package_of, points))}; "
             "uninstall one of them"
         )
     try:
         return points[0].load()
-    except Exception as error:  # anything can happen in somebody else's package
+    except Exception as error:  # another package can raise anything
         raise _broken(group, points[0], f"{type(error).__name__}: {error}") from error
 
 
@@ -57,16 +97,26 @@ def _kind(group: str) -> str:
 
 def _broken(group: str, point: EntryPoint, problem: str) -> BadInput:
     return BadInput(
-        f"{_kind(group)} {point.name!r} of the package {package_of(point)} ({point.value}) can "
-        f"not be used: {problem}; mend or uninstall the package"
+        f"{_kind(group)} {point.name!r} of the package {package_of(point)} ({point.value}) "
+        f"cannot be used: {problem}; fix or uninstall the package"
     )
 
 
 class Registry(Mapping[str, Thing], Generic[Thing]):
-    """What dealfl has under each name, and after it what other packages add.
+    """Objects by name: those of dealfl, then those of plug-ins.
 
-    `admit` makes of what a package has what is registered, or raises what is wrong with it.
+    Parameters
+    ----------
+    group : str
+        Group of entry points, such as "dealfl.phones".
+    own : mapping
+        Objects of dealfl by name.
+    admit : callable
+        Function from a name and the object of a plug-in to the registered object; raises an
+        exception if the object is not valid.
 
+    Examples
+    --------
     >>> colours = Registry("example.colours", {"red": 0xFF0000}, lambda name, found: int(found))
     >>> list(colours), "red" in colours, colours.problems()
     (['red'], True, [])
@@ -89,7 +139,7 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
         found = plugged_in(self._group, name)
         try:
             return self._admit(name, found)
-        except Exception as error:  # it may be anything that was found there
+        except Exception as error:  # the object of a plug-in can be anything
             raise _broken(self._group, plugins(self._group)[name][0], f"{error}") from error
 
     def __contains__(self, name: object) -> bool:
@@ -106,7 +156,13 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
         return f"<Registry of {self._group}: {', '.join(self)}>"
 
     def usable(self) -> dict[str, Thing]:
-        """Return all that can be used; what is broken is left out, and told by `problems`."""
+        """Return all objects that work; `problems` describes the others.
+
+        Returns
+        -------
+        dict
+            Objects by name.
+        """
         found = {}
         for name in self:
             try:
@@ -116,17 +172,23 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
         return found
 
     def problems(self) -> list[str]:
-        """Return what is wrong with plug-ins of this group."""
-        told = []
+        """Return the problems of the plug-ins in this group.
+
+        Returns
+        -------
+        list of str
+            One message for each plug-in that cannot be used.
+        """
+        found = []
         for name, points in plugins(self._group).items():
             if name in self._own:
-                told.append(
+                found.append(
                     f"{_kind(self._group)} {name!r} of the package {package_of(points[0])} is "
-                    "never used: dealfl itself has one of that name; it needs another"
+                    "not used: dealfl has one with this name; rename the entry point"
                 )
                 continue
             try:
                 self[name]
             except BadInput as error:
-                told.append(str(error))
-        return told
+                found.append(str(error))
+        return found

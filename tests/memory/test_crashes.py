@@ -153,7 +153,7 @@ def test_a_journal_of_another_file_is_refused(tmp_path: Path) -> None:
     journal = PageJournal(tmp_path / "a.journal", os.fdatasync)
     journal.begin({PAGES: bytes(PAGE_BYTES)})
     journal.close()
-    with pytest.raises(BadBytes, match=r"a\.journal belongs to another file; delete both"):
+    with pytest.raises(BadBytes, match=r"a\.journal does not belong to a; delete both files"):
         opened(tmp_path / "a", PAGES)
 
 

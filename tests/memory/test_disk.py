@@ -83,7 +83,7 @@ def test_a_full_disk_loses_nothing_and_is_told(
         _failing(full, errno.ENOSPC)
         array.put(everything, everything + 2)  # half of a change would be worse than a full memory
         assert np.array_equal(array.at(everything), everything + 2)
-        with pytest.raises(BadInput, match=r"/a: .* No space left on device; nothing is lost yet"):
+        with pytest.raises(BadInput, match=r"/a: .* No space left on device; no change is lost"):
             array.flush()
         assert np.array_equal(array.at(everything), everything + 2)
     array.flush()
@@ -101,7 +101,7 @@ def test_a_disk_that_stays_full_stops_reading_before_memory_runs_out(
     everything = np.arange(SIZE)
     _failing(monkeypatch, errno.EIO)
     array.put(everything, everything + 1)
-    with pytest.raises(BadInput, match=r"can not be written: .*; nothing is lost yet"):
+    with pytest.raises(BadInput, match=r"cannot be written: .*; no change is lost"):
         array.at(cells(0))
     array.abandon()
 
@@ -127,7 +127,9 @@ def test_a_disk_without_room_for_the_array_is_told_at_once(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(BadInput, match=r"/a can not be made: No space left .* 28672 bytes of disk"):
+    with pytest.raises(
+        BadInput, match=r"/a cannot be created: No space left .* 28672 bytes on disk"
+    ):
         opened(tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
 
@@ -147,7 +149,7 @@ def test_a_damaged_page_is_known_when_it_is_read(tmp_path: Path, offset: int) ->
     again = opened(tmp_path / "a")
     assert again.at(cells(0)).tolist() == [5]
     for _ in range(2):
-        with pytest.raises(BadBytes, match=r"/a: page 3 is damaged; delete it and learn anew"):
+        with pytest.raises(BadBytes, match=r"/a: page 3 is damaged; delete it and train again"):
             again.at(cells(3 * WIDE_PAGE))
     again.abandon()
 
@@ -169,25 +171,25 @@ def test_a_page_in_the_wrong_place_is_known(tmp_path: Path) -> None:
 def test_a_damaged_header_is_refused(tmp_path: Path, offset: int) -> None:
     opened(tmp_path / "a").close()
     _spoiled(tmp_path / "a", offset)
-    with pytest.raises(BadBytes, match=r"/a.*(no file of pages|header is damaged)"):
+    with pytest.raises(BadBytes, match=r"/a.*(not a page file|damaged header)"):
         opened(tmp_path / "a")
 
 
 def test_files_of_other_versions_sizes_and_kinds_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a"
     opened(path).close()
-    with pytest.raises(BadInput, match="holds 3066 cells of 8 bytes, not 6132 of 4"):
+    with pytest.raises(BadInput, match="has 3066 cells of 8 bytes, not 6132 cells of 4"):
         opened(path, kind="<i4")
-    with pytest.raises(BadInput, match=r"holds 3066 cells .*, not 3577 .*name another folder"):
+    with pytest.raises(BadInput, match=r"has 3066 cells .*, not 3577 .*use another folder"):
         opened(path, pages=7)
     whole = path.read_bytes()
     for other in (whole[:-1], whole + b"x", whole[:PAGE_BYTES]):
         path.write_bytes(other)
-        with pytest.raises(BadBytes, match=r"bytes instead of 28672; delete it and learn anew"):
+        with pytest.raises(BadBytes, match=r"bytes instead of 28672; delete it and train again"):
             opened(path)
     for other in (b"", b"something else entirely"):
         path.write_bytes(other)
-        with pytest.raises(BadBytes, match="no file of pages; name another or delete it"):
+        with pytest.raises(BadBytes, match="not a page file; use another path or delete it"):
             opened(path)
     for fields, message in (((2, 8, PAGE_BYTES), "format 2"), ((1, 8, 512), "pages of 512 bytes")):
         header = struct.pack("<8sHHIQ", b"DEALPAGE", *fields, 3066)
@@ -198,7 +200,7 @@ def test_files_of_other_versions_sizes_and_kinds_are_refused(tmp_path: Path) -> 
 
 def test_a_file_is_open_once_at_a_time(tmp_path: Path) -> None:
     array = opened(tmp_path / "a")
-    with pytest.raises(BadInput, match="is in use; close it there first"):
+    with pytest.raises(BadInput, match="is in use by another process"):
         opened(tmp_path / "a")
     array.close()
     opened(tmp_path / "a").close()
@@ -206,7 +208,7 @@ def test_a_file_is_open_once_at_a_time(tmp_path: Path) -> None:
 
 def test_a_folder_is_no_file_of_pages(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    with pytest.raises(BadInput, match="can not be opened"):
+    with pytest.raises(BadInput, match="cannot be opened"):
         opened(tmp_path / "a")
 
 

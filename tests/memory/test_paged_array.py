@@ -85,9 +85,9 @@ def test_every_width_reaches_its_extremes(
 def test_places_outside_the_array_are_refused(tmp_path: Path) -> None:
     array = opened(tmp_path / "a")
     for place in (-1, SIZE):
-        with pytest.raises(OutOfBounds, match="an index outside"):
+        with pytest.raises(OutOfBounds, match="an index is outside"):
             array.at(cells(0, place))
-        with pytest.raises(OutOfBounds, match="an index outside"):
+        with pytest.raises(OutOfBounds, match="an index is outside"):
             array.put(cells(0, place), cells(7, 7))
     assert array.at(cells(0)).tolist() == [0]
     array.close()

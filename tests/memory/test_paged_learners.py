@@ -160,7 +160,7 @@ def test_pagerank_on_movielens_is_bit_identical(
 def test_a_learner_needs_a_folder_of_its_own(tmp_path: Path) -> None:
     with paged(tmp_path / "new" / "folder", frames=2) as storage:
         PersonalizedPageRank(5, storage=storage)
-        with pytest.raises(BadInput, match=r"items\.pages is there already"):
+        with pytest.raises(BadInput, match=r"items\.pages already exists"):
             PersonalizedPageRank(5, storage=storage)
     with pytest.raises(BadInput, match="delete the file if no learner uses it"):
         PersonalizedPageRank(5, storage=paged(str(tmp_path / "new" / "folder"), frames=2))
@@ -168,7 +168,7 @@ def test_a_learner_needs_a_folder_of_its_own(tmp_path: Path) -> None:
 
 def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(BadInput, match="can not be made: Not a directory"):
+    with pytest.raises(BadInput, match="cannot be created: Not a directory"):
         State(Schema("a", {}, (ArraySpec("a", 3),)), paged(tmp_path / "file" / "x", 1))
 
 

@@ -246,14 +246,14 @@ def test_no_policy_that_defers_nothing_beats_belady(
 
 @every_policy
 def test_no_frames_are_refused(make: Callable[[int], Policy]) -> None:
-    with pytest.raises(BadInput, match="at least one page frame is needed, not 0"):
+    with pytest.raises(BadInput, match="frames is 0; it must be a whole number ≥ 1"):
         make(0)
 
 
 @pytest.mark.parametrize("theta", [-0.1, 1.1, float("nan")])
 def test_a_theta_that_is_no_fraction_is_refused(theta: float) -> None:
     for policy in (ThetaLru, BudgetedThetaLru):
-        with pytest.raises(BadInput, match="θ is a fraction from 0 to 1"):
+        with pytest.raises(BadInput, match="it must be a fraction from 0 to 1"):
             policy(3, theta)
 
 

@@ -65,16 +65,14 @@ def test_a_name_that_dealfl_has_itself_stays_its_own(add: Add) -> None:
     assert SELECTORS["uniform"] is Uniform
     assert list(SELECTORS).count("uniform") == 1
     (problem,) = SELECTORS.problems()
-    assert "selector 'uniform' of the package grabber is never used: dealfl itself" in problem
+    assert "selector 'uniform' of the package grabber is not used: dealfl has" in problem
 
 
 def test_two_packages_with_one_name_are_both_named(add: Add) -> None:
     add("anna", "dealfl.phones", "pixel")
     add("bob", "dealfl.phones", "pixel")
     assert "pixel" in PHONES
-    with pytest.raises(
-        BadInput, match=r"phone 'pixel' is added by (anna and by bob|bob and by an)"
-    ):
+    with pytest.raises(BadInput, match=r"phone 'pixel' is provided by (anna and bob|bob and anna)"):
         PHONES["pixel"]
 
 
@@ -88,13 +86,13 @@ def test_a_package_that_can_not_be_imported_is_named_and_left_out(add: Add, grou
     assert "odd" not in registry.usable()
     assert len(registry.usable()) == len(registry) - 1
     (problem,) = registry.problems()
-    assert "mend or uninstall the package" in problem
+    assert "fix or uninstall the package" in problem
 
 
 @pytest.mark.parametrize("group", REGISTRIES)
 def test_what_is_no_such_thing_is_refused(add: Add, group: str) -> None:
     add("wrong", group, "odd", "THING = 42")
-    with pytest.raises(BadInput, match=r"of the package wrong .* can not be used: 42 is n"):
+    with pytest.raises(BadInput, match=r"of the package wrong .* cannot be used: 42 is n"):
         REGISTRIES[group]["odd"]
 
 
@@ -108,7 +106,7 @@ def test_what_is_no_such_thing_is_refused(add: Add, group: str) -> None:
 )
 def test_a_thing_and_its_entry_have_the_same_name(add: Add, group: str, code: str) -> None:
     add("misnamed", group, "odd", code)
-    with pytest.raises(BadInput, match="both names must be the same"):
+    with pytest.raises(BadInput, match=r"both names must be the same|it must be 'odd'"):
         REGISTRIES[group]["odd"]
 
 

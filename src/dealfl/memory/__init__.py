@@ -1,4 +1,4 @@
-"""Models larger than memory: arrays in files, and policies for which of their pages stay.
+"""Models larger than memory: arrays in files, and page replacement policies.
 
 >>> from functools import partial
 >>> from dealfl.memory import ThetaLru, paged
@@ -10,15 +10,8 @@ from dealfl.memory.arc import Arc
 from dealfl.memory.frames import Frames, Swaps, major_faults
 from dealfl.memory.paged_array import PagedArray
 from dealfl.memory.paged_cells import PagedCells, PagedStorage, paged
-from dealfl.memory.policies import (
-    BudgetedThetaLru,
-    Lru,
-    Policy,
-    ThetaLru,
-    Touch,
-    belady,
-    count_swaps,
-)
+from dealfl.memory.policies import Lru, Policy, Touch, belady, count_swaps
+from dealfl.memory.theta_lru import BudgetedThetaLru, ThetaLru
 
 __all__ = [
     "Arc",

@@ -1,4 +1,4 @@
-"""What the C library does with freed memory."""
+"""Settings of the memory allocator of the C library."""
 
 import ctypes
 
@@ -6,14 +6,23 @@ __all__ = ["keep_freed_memory"]
 
 
 def keep_freed_memory() -> bool:
-    """Tell the allocator to keep what is freed, for this process; return whether it could be told.
+    """Make the allocator of this process keep freed memory.
 
-    By default glibc gives large blocks back and asks for them again in every call. The page
-    faults of that double the time of some batches and not of others.
+    By default glibc returns large blocks to the kernel and requests them again in every call. The
+    page faults can double the time of a batch, which disturbs measurements.
+
+    Returns
+    -------
+    bool
+        Whether the allocator supports it; only glibc does.
+
+    References
+    ----------
+    mallopt(3), M_TRIM_THRESHOLD and M_MMAP_THRESHOLD.
     """
     trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
     try:
-        told = ctypes.CDLL(None).mallopt
+        mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
         return False  # another C library: musl, macOS, Windows
-    return bool(told(trim_threshold, 1 << 30) and told(mmap_threshold, 1 << 25))
+    return bool(mallopt(trim_threshold, 1 << 30) and mallopt(mmap_threshold, 1 << 25))

@@ -1,4 +1,4 @@
-"""The adaptive replacement cache, after N. Megiddo and D. S. Modha, FAST 2003."""
+"""The adaptive replacement cache."""
 
 from __future__ import annotations
 
@@ -12,11 +12,22 @@ Pages = OrderedDict[int, None]
 
 
 class Arc:
-    """Balances recency and frequency by what its own mistakes teach it.
+    """Adaptive replacement cache (ARC): balances recency and frequency.
 
-    Pages touched once and pages touched again are two lists; of each it also remembers as many
-    that have left. A touch of one that has left says which list deserved more room.
+    Pages touched once and pages touched again form two lists. A ghost list of each remembers
+    evicted pages. A touch of a page in a ghost list moves frames to the corresponding list.
 
+    Parameters
+    ----------
+    frames : int
+        Number of page frames, at least 1.
+
+    References
+    ----------
+    N. Megiddo, D. S. Modha: ARC: A self-tuning, low overhead replacement cache. FAST 2003.
+
+    Examples
+    --------
     >>> policy = Arc(frames=2)
     >>> [policy.touch(page).victim for page in (1, 1, 2, 3, 4)]  # 1 is touched again: it stays
     [None, None, None, 2, 3]
@@ -24,14 +35,25 @@ class Arc:
 
     def __init__(self, frames: int) -> None:
         self.frames = require_frames(frames)
-        self.once: Pages = OrderedDict()  # T1 in the paper; longest unused first, as all four
+        self.once: Pages = OrderedDict()  # T1 in the paper; all four: least recently used first
         self.again: Pages = OrderedDict()  # T2
         self.once_left: Pages = OrderedDict()  # B1
         self.again_left: Pages = OrderedDict()  # B2
-        self.once_target = 0.0  # p: the frames meant for pages touched once
+        self.once_target = 0.0  # p: target number of frames for pages touched once
 
     def touch(self, page: int) -> Touch:
-        """Use a page; bring it in if it is absent."""
+        """Use a page; load it if it is absent.
+
+        Parameters
+        ----------
+        page : int
+            Number of the page.
+
+        Returns
+        -------
+        Touch
+            Whether the page was loaded, and the page that was evicted for it.
+        """
         if page in self.again:
             self.again.move_to_end(page)
             return HIT
@@ -44,7 +66,7 @@ class Arc:
         return self._arrive(page)
 
     def _return(self, page: int) -> Touch:
-        """Bring in a page that has left not long ago, and learn from it."""
+        """Load a recently evicted page and adapt the target."""
         once_left, again_left = len(self.once_left), len(self.again_left)
         from_again = page in self.again_left
         if from_again:
@@ -59,7 +81,7 @@ class Arc:
         return Touch(loads=True, victim=victim)
 
     def _arrive(self, page: int) -> Touch:
-        """Bring in a page of which nothing is known."""
+        """Load a page that is in no list."""
         victim = self._room()
         self.once[page] = None
         return LOADED if victim is None else Touch(loads=True, victim=victim)
@@ -90,7 +112,7 @@ class Arc:
         return victim
 
     def new_round(self) -> None:
-        """Do nothing: it adapts with every touch."""
+        """Do nothing: ARC adapts with every touch."""
 
     def __contains__(self, page: int) -> bool:
         return page in self.once or page in self.again

@@ -1,4 +1,4 @@
-"""The page frames of a device, shared by all arrays of a learner, and a count of what moves."""
+"""The page frames of a device, shared by all arrays of a learner, and a count of the swaps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,17 @@ __all__ = ["Frames", "Paged", "Swaps", "major_faults"]
 
 @dataclass(slots=True)
 class Swaps:
-    """Pages brought in, pages written back, and pages read or written past the frames."""
+    """Counts of moved pages.
+
+    Parameters
+    ----------
+    ins : int, default 0
+        Pages loaded into a frame.
+    outs : int, default 0
+        Changed pages written back.
+    past : int, default 0
+        Pages read or written without a frame, because the policy deferred them.
+    """
 
     ins: int = 0
     outs: int = 0
@@ -22,17 +32,23 @@ class Swaps:
 
 
 class Paged(Protocol):
-    """Whoever has pages in the frames."""
+    """An owner of pages in the frames."""
 
     def evict(self, page: int) -> None:
-        """Let a page leave its frame; what changed in it must be kept."""
+        """Remove a page from its frame; keep its changes."""
 
     def settle(self) -> None:
-        """Do what was deferred, as far as the policy allows it now."""
+        """Apply deferred changes as far as the policy allows."""
 
 
 class Frames:
-    """At most M resident pages of any number of arrays; a policy says which one leaves."""
+    """A fixed number of page frames for any number of arrays.
+
+    Parameters
+    ----------
+    policy : Policy
+        Policy that selects the page to evict.
+    """
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -43,11 +59,24 @@ class Frames:
 
     @property
     def count(self) -> int:
-        """How many pages can be resident."""
+        """The number of frames."""
         return self._policy.frames
 
     def attach(self, owner: Paged, pages: int) -> int:
-        """Return the number under which an owner's first page is known here."""
+        """Register an owner of pages.
+
+        Parameters
+        ----------
+        owner : Paged
+            Receives `evict` and `settle`.
+        pages : int
+            Number of its pages.
+
+        Returns
+        -------
+        int
+            Number of the owner's first page in these frames.
+        """
         first = self._pages
         self._owners.append(owner)
         self._firsts.append(first)
@@ -55,7 +84,18 @@ class Frames:
         return first
 
     def touch(self, page: int) -> bool:
-        """Give a page a frame, or return false if it must wait for another round."""
+        """Use a page; give it a frame if it has none.
+
+        Parameters
+        ----------
+        page : int
+            Number of the page in these frames.
+
+        Returns
+        -------
+        bool
+            Whether the page has a frame; False if the policy defers it to a later round.
+        """
         touch = self._policy.touch(page)
         if touch.victim is not None:
             place = bisect_right(self._firsts, touch.victim) - 1
@@ -63,12 +103,18 @@ class Frames:
         return not touch.deferred
 
     def new_round(self) -> None:
-        """Begin a round, with what waited for it first."""
+        """Start a round and apply deferred changes."""
         self._policy.new_round()
         for owner in self._owners:
             owner.settle()
 
 
 def major_faults() -> int:
-    """Return how often this process has waited for a page from disk since it began."""
+    """Return the number of major page faults of this process since its start.
+
+    Returns
+    -------
+    int
+        Page faults that required a read from disk (`ru_majflt` of getrusage(2)).
+    """
     return resource.getrusage(resource.RUSAGE_SELF).ru_majflt

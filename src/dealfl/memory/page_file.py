@@ -1,14 +1,14 @@
-"""A file of pages, each of which is either its old or its new self after a crash.
+"""A file of pages. After a crash each page has either its old or its new content.
 
-The first page is a header: "DEALPAGE", version u16, bytes of a cell u16, bytes of a page u32,
-number of cells u64 and a CRC-32 u32 of these. Each other page ends with its number + 1 and a CRC-32
-of all before it, both u32, so that a damaged or misplaced page is known when it is read. A page of
+The first page is a header: "DEALPAGE", version u16, bytes per cell u16, bytes per page u32,
+number of cells u64, and a CRC-32 u32 of these. Each other page ends with its number + 1 and a
+CRC-32 of everything before, both u32, so reading detects a damaged or misplaced page. A page of
 zeros was never written.
 
-Pages are copied to a journal beside the file before they are overwritten in place, in batches:
-"DEALJRNL", number of pages u32, CRC-32 u32 of what follows, and for each page its number u64 and
-its bytes. A batch counts if it is complete and its checksum matches. When its pages are safely in
-place it is overwritten with zeros: what was cleared must not linger there.
+Before pages are overwritten in place, a batch of them is copied to a journal in the same folder:
+"DEALJRNL", number of pages u32, CRC-32 u32 of the rest, and for each page its number u64 and its
+bytes. A batch is valid if it is complete and its checksum matches. Once its pages are in place, it
+is overwritten with zeros, so no forgotten value remains in the journal.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ __all__ = ["BATCH", "PAGE_BYTES", "PAYLOAD_BYTES", "PageFile", "PageJournal"]
 
 PAGE_BYTES = mmap.PAGESIZE
 PAYLOAD_BYTES = PAGE_BYTES - 8
-BATCH = 64  # pages: a batch costs three waits for the disk, however many pages it holds
+BATCH = 64  # pages: a batch needs three syncs, for any number of pages
 
 _MAGIC = b"DEALPAGE"
 _VERSION = 1
 _HEADER = struct.Struct("<8sHHIQ")
 _CHECKSUM = struct.Struct("<I")
 _ZEROS = bytes(PAGE_BYTES)
+_REMEDY = "delete it and train again from scratch"
 
 _JOURNAL_MAGIC = b"DEALJRNL"
 _JOURNAL_HEADER = struct.Struct("<8sII")
@@ -54,15 +55,17 @@ class PageJournal:
             self.close = weakref.finalize(self, os.close, self._file)
             os.posix_fallocate(self._file, 0, _JOURNAL_BYTES)
         except OSError as error:
-            raise BadInput(f"{path} can not be used: {error.strerror}; free its disk") from None
+            raise BadInput(
+                f"{path} cannot be used: {error.strerror}; free some disk space"
+            ) from None
 
     def pending(self) -> dict[int, bytes]:
-        """Return the pages of a batch that was begun and perhaps not finished."""
+        """Return the pages of a valid batch that may not be in place yet."""
         data = os.pread(self._file, _JOURNAL_BYTES, 0)
         magic, count, checksum = _JOURNAL_HEADER.unpack_from(data)
         body = data[_JOURNAL_HEADER.size : _JOURNAL_HEADER.size + count * _RECORD_BYTES]
         if magic != _JOURNAL_MAGIC or count > BATCH or zlib.crc32(body) != checksum:
-            return {}  # it tore before any page was overwritten: those in place are whole
+            return {}  # incomplete: no page was overwritten in place yet
         starts = range(0, len(body), _RECORD_BYTES)
         return {
             _NUMBER.unpack_from(body, start)[0]: body[start + _NUMBER.size : start + _RECORD_BYTES]
@@ -70,14 +73,14 @@ class PageJournal:
         }
 
     def begin(self, pages: Mapping[int, bytes]) -> None:
-        """Keep a copy of pages that are about to be written in place."""
+        """Write a copy of pages before they are overwritten in place."""
         body = b"".join(_NUMBER.pack(number) + page for number, page in pages.items())
         header = _JOURNAL_HEADER.pack(_JOURNAL_MAGIC, len(pages), zlib.crc32(body))
         _write_all(self._file, header + body, 0)
         self._sync(self._file)
 
     def finish(self, count: int = BATCH) -> None:
-        """Zero a batch of `count` pages."""
+        """Overwrite a batch of `count` pages with zeros."""
         _write_all(self._file, bytes(_JOURNAL_HEADER.size + count * _RECORD_BYTES), 0)
         self._sync(self._file)
 
@@ -91,7 +94,7 @@ def _write_all(file: int, data: bytes, offset: int) -> None:
 
 
 class PageFile:
-    """Pages of cells of one width in a file, opened by one process at a time."""
+    """A file of pages with cells of one width; one process can open it at a time."""
 
     def __init__(
         self, path: Path, cells: int, cell_bytes: int, sync: Callable[[int], None]
@@ -105,18 +108,18 @@ class PageFile:
         try:
             self.number = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:
-            raise BadInput(f"{path} can not be opened: {error.strerror}") from None
+            raise BadInput(f"{path} cannot be opened: {error.strerror}") from None
         self._close = weakref.finalize(self, os.close, self.number)
         try:
-            self._begin(header)
+            self._open(header)
         except BaseException:
             self._close()
             raise
 
-    def _begin(self, header: bytes) -> None:
+    def _open(self, header: bytes) -> None:
         self._lock()
         self._require_header(header)
-        os.posix_fadvise(self.number, 0, 0, os.POSIX_FADV_RANDOM)  # only what is asked for
+        os.posix_fadvise(self.number, 0, 0, os.POSIX_FADV_RANDOM)  # no read-ahead
         self._journal = PageJournal(self.path.with_name(self.path.name + ".journal"), self._sync)
         self._unfinished: Mapping[int, bytes] = {}
         self._recover()
@@ -125,52 +128,51 @@ class PageFile:
         try:
             fcntl.flock(self.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise BadInput(f"{self.path} is in use; close it there first") from None
+            raise BadInput(f"{self.path} is in use by another process; stop it first") from None
 
     def _require_header(self, expected: bytes) -> None:
         found = os.pread(self.number, _HEADER.size + _CHECKSUM.size, 0)
         if not found.startswith(_MAGIC):
-            raise BadBytes(f"{self.path} is no file of pages; name another or delete it")
+            raise BadBytes(f"{self.path} is not a page file; use another path or delete it")
         header, checksum = found[: _HEADER.size], found[_HEADER.size :]
         if checksum != _CHECKSUM.pack(zlib.crc32(header)):
-            raise BadBytes(f"{self.path}: its header is damaged; delete it and learn anew")
+            raise BadBytes(f"{self.path} has a damaged header; {_REMEDY}")
         _require_same(self.path, header, expected)
         size = os.fstat(self.number).st_size
         if size != self.size_bytes:
-            raise BadBytes(
-                f"{self.path} has {size} bytes instead of {self.size_bytes}; "
-                "delete it and learn anew"
-            )
+            raise BadBytes(f"{self.path} has {size} bytes instead of {self.size_bytes}; {_REMEDY}")
 
     def _recover(self) -> None:
-        """Finish what a crash interrupted; leave no copy of a page behind."""
+        """Finish a write that a crash interrupted, and clear the journal."""
         unfinished = self._journal.pending()
         if any(page >= self.pages for page in unfinished):
-            raise BadBytes(f"{self._journal.path} belongs to another file; delete both")
+            raise BadBytes(
+                f"{self._journal.path} does not belong to {self.path.name}; delete both files"
+            )
         self._put_in_place(unfinished)
         self._journal.finish()
 
     def offset(self, page: int) -> int:
-        """Return where a page begins in the file."""
+        """Return the offset of a page in the file, in bytes."""
         return (1 + page) * PAGE_BYTES
 
     def read(self, page: int) -> bytes:
-        """Return a page past any mapping."""
+        """Return a page, without the memory map."""
         data = os.pread(self.number, PAGE_BYTES, self.offset(page))
         self.drop_cached(page)
         self.require_whole(page, data)
         return data
 
     def require_whole(self, page: int, data: bytes) -> None:
-        """Raise `BadBytes` unless these are the bytes that were last written as this page."""
+        """Raise `BadBytes` if the checksum of a page does not match."""
         if data == _ZEROS:
             return
         if data[PAYLOAD_BYTES:] != _seal(page, data[:PAYLOAD_BYTES]):
-            raise BadBytes(f"{self.path}: page {page} is damaged; delete it and learn anew")
+            raise BadBytes(f"{self.path}: page {page} is damaged; {_REMEDY}")
 
     def write(self, pages: Mapping[int, bytes]) -> None:
-        """Replace the payload of pages: after a crash each is the old one or the new one."""
-        if self._unfinished:  # the disk failed in the middle, and the journal holds the only copy
+        """Replace the payload of pages, each atomically with respect to crashes."""
+        if self._unfinished:  # an earlier write failed; the journal has the only copy
             self._put_in_place(self._unfinished)
         sealed = {page: data + _seal(page, data) for page, data in pages.items()}
         self._journal.begin(sealed)
@@ -187,18 +189,18 @@ class PageFile:
             self.drop_cached(page)
 
     def drop_cached(self, page: int) -> None:
-        """Ask the kernel to keep no copy of a page in its cache."""
+        """Remove a page from the kernel's page cache."""
         os.posix_fadvise(self.number, self.offset(page), PAGE_BYTES, os.POSIX_FADV_DONTNEED)
 
     def close(self) -> None:
-        """Close the file and its journal; nothing is written."""
+        """Close the file and its journal without writing."""
         self._journal.close()
         self._close()
 
 
 def _seal(page: int, payload: bytes) -> bytes:
-    mark = _CHECKSUM.pack((page + 1) & 0xFFFF_FFFF)
-    return mark + _CHECKSUM.pack(zlib.crc32(mark, zlib.crc32(payload)))
+    number = _CHECKSUM.pack((page + 1) & 0xFFFF_FFFF)
+    return number + _CHECKSUM.pack(zlib.crc32(number, zlib.crc32(payload)))
 
 
 def _require_same(path: Path, found: bytes, expected: bytes) -> None:
@@ -207,22 +209,22 @@ def _require_same(path: Path, found: bytes, expected: bytes) -> None:
     _, version, cell_bytes, page_bytes, cells = _HEADER.unpack(found)
     if version != _VERSION:
         raise BadBytes(
-            f"{path} has format {version}; this version reads {_VERSION}: delete it and learn anew"
+            f"{path} has format {version}; this dealfl supports format {_VERSION}; {_REMEDY}"
         )
     if page_bytes != PAGE_BYTES:
         raise BadBytes(
-            f"{path} has pages of {page_bytes} bytes, this machine of {PAGE_BYTES}: "
-            "delete it and learn anew"
+            f"{path} has pages of {page_bytes} bytes; this machine has pages of {PAGE_BYTES} "
+            f"bytes; {_REMEDY}"
         )
     wanted = _HEADER.unpack(expected)
     raise BadInput(
-        f"{path} holds {cells} cells of {cell_bytes} bytes, not {wanted[4]} of {wanted[2]}: "
-        "it belongs to another learner; name another folder"
+        f"{path} has {cells} cells of {cell_bytes} bytes, not {wanted[4]} cells of {wanted[2]}: "
+        "it belongs to another learner; use another folder"
     )
 
 
 def _create(path: Path, header: bytes, size_bytes: int, sync: Callable[[int], None]) -> None:
-    """Make a file of zeros with all its disk space reserved, completely or not at all."""
+    """Create a file of zeros atomically, with its disk space reserved."""
     part = path.with_name(path.name + ".part")
     try:
         file = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -232,10 +234,10 @@ def _create(path: Path, header: bytes, size_bytes: int, sync: Callable[[int], No
             sync(file)
         finally:
             os.close(file)
-        path.with_name(path.name + ".journal").unlink(missing_ok=True)  # of a file since deleted
+        path.with_name(path.name + ".journal").unlink(missing_ok=True)  # of a deleted file
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)
         raise BadInput(
-            f"{path} can not be made: {error.strerror}; it needs {size_bytes} bytes of disk"
+            f"{path} cannot be created: {error.strerror}; it needs {size_bytes} bytes on disk"
         ) from None

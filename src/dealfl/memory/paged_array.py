@@ -1,15 +1,15 @@
-"""An array of integers in a file, of which only some pages are in memory.
+"""An array of integers in a file, with only some of its pages in memory.
 
-The file is mapped privately: the kernel brings a page in when it is first touched (one major
-fault), changes stay in memory, and only `PageFile.write` ever changes the file. So a page leaves by
-a journalled write, if it was changed, and then by telling the kernel to drop it.
+The file is mapped privately: the kernel loads a page on its first use (one major fault), changes
+stay in memory, and only `PageFile.write` changes the file. To evict a page, it is written through
+the journal if it has changed, and then dropped from memory.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.errors import BadInput, OutOfBounds
+from dealfl.memory.cells_by_page import DeferredChanges, group_by_page
 from dealfl.memory.frames import Frames
 from dealfl.memory.page_file import BATCH, PAGE_BYTES, PAYLOAD_BYTES, PageFile
 
@@ -24,16 +25,35 @@ __all__ = ["PagedArray"]
 
 Int64s = NDArray[np.int64]
 
-_WAITING_A_FRAME = 16  # cells whose change may wait in memory, for each frame
+_WAITING_A_FRAME = 16  # deferred cells kept in memory, per frame
 
 
 class PagedArray:
-    """A fixed number of integers of one type ("<i4", "<u4" or "<i8"), all zero at first.
+    """A fixed-size array of integers in a file, initially zero.
 
-    A write that the policy defers waits in memory, and a page that can not be written (a full
-    disk) stays there: reading is right at all times, and `put` never does half of its work.
-    `flush` writes everything, or says why it can not. After a crash each page is as it was at one
-    of the moments it was written; a learner's arrays agree with one another only after `flush`.
+    A deferred change waits in memory, and a page that cannot be written (disk full) stays there:
+    reads are always correct, and `put` is never partial. After a crash each page has the content
+    of one of its writes; a learner's arrays agree with each other only after `flush`.
+
+    Parameters
+    ----------
+    path : Path
+        File of the array.
+    size : int
+        Number of cells.
+    kind : {"<i4", "<u4", "<i8"}
+        Type of a cell.
+    frames : Frames
+        Frames that the array shares with others.
+    sync : callable, default os.fdatasync
+        Called with a file descriptor to make writes durable.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be created or opened, or belongs to another learner.
+    BadBytes
+        If the file is damaged.
     """
 
     def __init__(
@@ -49,20 +69,16 @@ class PagedArray:
         self._size = size
         self._a_page = PAYLOAD_BYTES // self._kind.itemsize
         self._file = PageFile(path, size, self._kind.itemsize, sync)
-        protection = mmap.PROT_READ | mmap.PROT_WRITE
-        self._map = mmap.mmap(
-            self._file.number, self._file.size_bytes, flags=mmap.MAP_PRIVATE, prot=protection
-        )
-        self._map.madvise(mmap.MADV_RANDOM)  # or neighbours would come in uncounted
+        self._map = mmap.mmap(self._file.number, self._file.size_bytes, flags=mmap.MAP_PRIVATE)
+        self._map.madvise(mmap.MADV_RANDOM)  # no read-ahead: the swap count must be exact
         shape = (1 + self._file.pages, PAGE_BYTES // self._kind.itemsize)
         self._rows: NDArray[np.integer] = np.ndarray(shape, self._kind, buffer=self._map)
         self._frames = frames
         self._first = frames.attach(self, self._file.pages)
         self._here: set[int] = set()
-        self._dirty: dict[int, None] = {}  # longest dirty first
-        self._stuck: set[int] = set()  # left their frame, but could not be written
-        self._waiting: dict[int, dict[int, int]] = {}  # page → offset → value
-        self.waiting = 0  # cells
+        self._dirty: dict[int, None] = {}  # in the order of their first change
+        self._stuck: set[int] = set()  # evicted, but could not be written
+        self._waiting = DeferredChanges(self._kind)
         self._trouble: OSError | None = None
 
     def __len__(self) -> int:
@@ -70,35 +86,76 @@ class PagedArray:
 
     @property
     def pages(self) -> int:
-        """How many pages the array has."""
+        """The number of pages."""
         return self._file.pages
 
     @property
     def resident(self) -> int:
-        """How many of them are in memory."""
+        """The number of pages in memory."""
         return len(self._here)
 
+    @property
+    def waiting(self) -> int:
+        """The number of cells with a deferred change."""
+        return self._waiting.cells
+
     def at(self, indices: Int64s) -> Int64s:
-        """Return the values at `indices`."""
+        """Return values.
+
+        Parameters
+        ----------
+        indices : ndarray of int64
+            Indices of cells.
+
+        Returns
+        -------
+        ndarray of int64
+            Values in the order of the indices.
+
+        Raises
+        ------
+        OutOfBounds
+            If an index is not a cell.
+
+        """
         self._require_places(indices)
         if len(self._stuck) > self._frames.count:
             raise self._unwritten()
         values = np.empty(len(indices), dtype=np.int64)
-        for page, places, offsets in self._by_page(indices):
+        for page, places, offsets in group_by_page(indices, self._a_page):
             values[places] = self._row(page)[offsets]
         return values
 
     def put(self, indices: Int64s, values: Int64s) -> None:
-        """Replace the values at `indices`, which are different from one another."""
+        """Replace values.
+
+        Parameters
+        ----------
+        indices : ndarray of int64
+            Distinct indices of cells.
+        values : ndarray of int64
+            New values.
+
+        Raises
+        ------
+        OutOfBounds
+            If an index is not a cell or a value does not fit the type.
+        """
         self._require_places(indices)
         narrow = values.astype(self._kind)
         if not np.array_equal(narrow, values):
-            raise OutOfBounds(f"a value does not fit the cells of {self._file.path}")
-        for page, places, offsets in self._by_page(indices):
+            raise OutOfBounds(f"a value does not fit {self._kind.name} in {self._file.path}")
+        for page, places, offsets in group_by_page(indices, self._a_page):
             self._write(page, offsets, narrow[places])
 
     def flush(self) -> None:
-        """Write all that is not in the file yet; the journal is left empty."""
+        """Write all changes to the file; the journal is empty afterwards.
+
+        Raises
+        ------
+        BadInput
+            If the disk is full; no change is lost.
+        """
         try:
             self._write_past(list(self._waiting))
             while self._dirty:
@@ -109,20 +166,24 @@ class PagedArray:
         self._release_stuck()
 
     def close(self) -> None:
-        """Write everything and give the memory back."""
+        """Write all changes and release the memory."""
         self.flush()
         self.abandon()
 
     def abandon(self) -> None:
-        """Give the memory back without writing, as a crash would."""
+        """Release the memory without writing, as in a crash."""
         self._rows = np.empty((0, 0), self._kind)
         self._map.close()
         self._file.close()
 
-    # -- what the frames ask for ----------------------------------------------------------------
-
     def evict(self, page: int) -> None:
-        """Let a page leave its frame; if it can not be written it stays in memory."""
+        """Remove a page from its frame; keep it in memory if it cannot be written.
+
+        Parameters
+        ----------
+        page : int
+            Number of the page in this array.
+        """
         try:
             if page in self._dirty:
                 self._write_back(page)
@@ -134,16 +195,14 @@ class PagedArray:
         self._release_stuck()
 
     def settle(self) -> None:
-        """Make the changes that were deferred, as far as the policy allows it now."""
+        """Apply deferred changes as far as the policy allows."""
         for page in list(self._waiting):
             if not self._available(page):
                 return
             self._bring(page)
 
-    # -- pages ----------------------------------------------------------------------------------
-
     def _row(self, page: int) -> NDArray[np.integer]:
-        """Return the cells of a page to read: in its frame, or a copy if it was deferred."""
+        """Return the cells of a page for reading: its frame, or a copy if it is deferred."""
         if self._available(page):
             self._bring(page)
             row: NDArray[np.integer] = self._rows[1 + page]
@@ -151,7 +210,7 @@ class PagedArray:
         return self._copy(page)
 
     def _available(self, page: int) -> bool:
-        """Touch a page; return whether it may be in memory now, or is because it is stuck."""
+        """Touch a page; return whether it has a frame, or is still in memory."""
         if self._frames.touch(self._first + page):
             self._stuck.discard(page)
             return True
@@ -162,37 +221,33 @@ class PagedArray:
             self._bring(page)
             self._change(page, offsets, values)
             return
-        waiting = self._waiting.setdefault(page, {})
-        self.waiting -= len(waiting)
-        waiting.update(zip(offsets.tolist(), values.tolist(), strict=True))
-        self.waiting += len(waiting)
+        self._waiting.add(page, offsets, values)
         if self.waiting > _WAITING_A_FRAME * self._frames.count:
             self._make_room()
 
     def _bring(self, page: int) -> None:
-        """Have a page in memory, as it was written last and with what was deferred."""
+        """Load a page and apply its deferred changes."""
         if page not in self._here:
             start = self._file.offset(page)
             self._file.require_whole(page, self._map[start : start + PAGE_BYTES])
             self._here.add(page)
             self._frames.swaps.ins += 1
-        changes = self._no_longer_waiting(page)
-        if changes:
-            self._change(page, *_as_arrays(changes, self._kind))
+        offsets, values = self._waiting.of(page)
+        if len(offsets):
+            self._waiting.drop(page)
+            self._change(page, offsets, values)
 
     def _change(self, page: int, offsets: Int64s, values: NDArray[np.integer]) -> None:
         self._rows[1 + page, offsets] = values
         if page not in self._dirty:
             self._dirty[page] = None
-            self._file.drop_cached(page)  # the changed copy is ours; the kernel needs none
+            self._file.drop_cached(page)  # the private copy replaces the cached one
 
     def _copy(self, page: int) -> NDArray[np.integer]:
         self._frames.swaps.past += 1
         cells = np.frombuffer(self._file.read(page), self._kind).copy()
-        changes = self._waiting.get(page)
-        if changes:
-            offsets, values = _as_arrays(changes, self._kind)
-            cells[offsets] = values
+        offsets, values = self._waiting.of(page)
+        cells[offsets] = values
         return cells
 
     def _make_room(self) -> None:
@@ -202,20 +257,15 @@ class PagedArray:
             self._trouble = error
 
     def _write_past(self, pages: list[int]) -> None:
-        """Write deferred changes without bringing their pages in."""
+        """Write deferred changes without loading their pages."""
         for start in range(0, len(pages), BATCH):
             batch = pages[start : start + BATCH]
             self._file.write({page: self._copy(page).tobytes()[:PAYLOAD_BYTES] for page in batch})
             for page in batch:
-                self._no_longer_waiting(page)
-
-    def _no_longer_waiting(self, page: int) -> dict[int, int]:
-        changes = self._waiting.pop(page, {})
-        self.waiting -= len(changes)
-        return changes
+                self._waiting.drop(page)
 
     def _write_back(self, page: int) -> None:
-        """Write a changed page, and with it those that wait for it longest."""
+        """Write a changed page, together with the pages changed earliest."""
         others = islice((other for other in self._dirty if other != page), BATCH - 1)
         batch = [page, *others]
         starts = {page: self._file.offset(page) for page in batch}
@@ -236,29 +286,15 @@ class PagedArray:
             self._stuck.remove(page)
             self._release(page)
 
-    def _by_page(self, indices: Int64s) -> Iterator[tuple[int, Int64s, Int64s]]:
-        """Yield each page once, ascending, with the places it serves and the offsets in it."""
-        pages, offsets = np.divmod(indices, self._a_page)
-        order = np.argsort(pages, kind="stable")
-        ordered = pages[order]
-        starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-        stops = np.append(starts, len(order))[1:]
-        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-            places = order[start:stop]
-            yield int(ordered[start]), places, offsets[places]
-
     def _require_places(self, indices: Int64s) -> None:
         if len(indices) and (indices.min() < 0 or indices.max() >= self._size):
-            raise OutOfBounds(f"an index outside the {self._size} cells of {self._file.path}")
+            raise OutOfBounds(
+                f"an index is outside 0 to {self._size - 1}, the cells of {self._file.path}"
+            )
 
     def _unwritten(self) -> BadInput:
         reason = self._trouble.strerror if self._trouble else "unknown"
         return BadInput(
-            f"{self._file.path}: {len(self._dirty) + len(self._waiting)} changed pages can not be "
-            f"written: {reason}; nothing is lost yet: make room on its disk and flush again"
+            f"{self._file.path}: {len(self._dirty) + len(self._waiting)} changed pages cannot be "
+            f"written: {reason}; no change is lost: free disk space and flush again"
         )
-
-
-def _as_arrays(changes: dict[int, int], kind: np.dtype) -> tuple[Int64s, NDArray[np.integer]]:
-    offsets = np.fromiter(changes, np.int64, len(changes))
-    return offsets, np.fromiter(changes.values(), kind, len(changes))

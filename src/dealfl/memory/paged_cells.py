@@ -1,4 +1,4 @@
-"""Cells of a live model that lie in files: any learner runs on them unchanged."""
+"""Cells of a live model in files; every learner runs on them unchanged."""
 
 from __future__ import annotations
 
@@ -14,36 +14,77 @@ from dealfl.errors import BadInput
 from dealfl.integers import Entries, Integers
 from dealfl.memory.frames import Frames, Swaps
 from dealfl.memory.paged_array import PagedArray
-from dealfl.memory.policies import Policy, ThetaLru
+from dealfl.memory.policies import Policy
+from dealfl.memory.theta_lru import ThetaLru
 from dealfl.schema import ArraySpec
 
 __all__ = ["PagedCells", "PagedStorage", "paged"]
 
 Int64s = NDArray[np.int64]
 
-_CHUNK = 1 << 16  # cells looked through at a time
+_CHUNK = 1 << 16  # cells scanned at a time
 
 
 class PagedCells:
-    """The cells of one array: one plane of 32 or 64 bits, or two planes for 96 bits."""
+    """The cells of one array: one plane of 32 or 64 bits, or two planes for 96 bits.
+
+    Parameters
+    ----------
+    size : int
+        Number of cells.
+    low : PagedArray
+        The only plane, or the low 32 bits.
+    high : PagedArray or None
+        The high 64 bits of wide cells.
+    """
 
     def __init__(self, size: int, low: PagedArray, high: PagedArray | None) -> None:
         self._size = size
         self._low, self._high = low, high
 
     def at(self, indices: Int64s) -> Integers:
-        """Return the values at `indices`."""
+        """Return values.
+
+        Parameters
+        ----------
+        indices : ndarray of int64
+            Indices of cells.
+
+        Returns
+        -------
+        Integers
+            Values in the order of the indices.
+        """
         high = None if self._high is None else self._high.at(indices)
         return Integers(self._low.at(indices), high)
 
     def put(self, indices: Int64s, values: Integers) -> None:
-        """Replace the values at `indices`."""
+        """Replace values.
+
+        Parameters
+        ----------
+        indices : ndarray of int64
+            Distinct indices of cells.
+        values : Integers
+            New values.
+        """
         self._low.put(indices, values.low)
         if self._high is not None and values.high is not None:
             self._high.put(indices, values.high)
 
     def entries(self, start: int, stop: int) -> Entries:
-        """Return the non-zeros with start ≤ index < stop."""
+        """Return the non-zero cells of a range.
+
+        Parameters
+        ----------
+        start, stop : int
+            Range start ≤ index < stop.
+
+        Returns
+        -------
+        Entries
+            Indices and values, in order.
+        """
         stop = min(stop, self._size)
         firsts = range(start, stop, _CHUNK) if start < stop else [start]
         parts = [self._part(first, min(first + _CHUNK, stop)) for first in firsts]
@@ -57,8 +98,19 @@ class PagedCells:
 
 
 class PagedStorage:
-    """Keeps the arrays of one learner in files of a folder, at most M pages of them in memory.
+    """Storage of one learner's arrays in files, with a fixed number of pages in memory.
 
+    Parameters
+    ----------
+    folder : Path
+        Folder of the files, one for each array.
+    policy : Policy
+        Page replacement policy with its number of frames.
+    sync : callable, default os.fdatasync
+        Called with a file descriptor to make writes durable.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from dealfl.cells import State
     >>> from dealfl.schema import Schema
@@ -79,7 +131,7 @@ class PagedStorage:
         self._arrays: list[PagedArray] = []
 
     def __call__(self, spec: ArraySpec) -> PagedCells:
-        """Return cells for one array of a new learner: all zero."""
+        """Return the cells of one array of a new learner, all zero."""
         if not spec.wide:
             kind = "<i4" if spec.bits == 32 else "<i8"
             return PagedCells(spec.size, self._array(spec.name, spec.size, kind), None)
@@ -88,45 +140,45 @@ class PagedStorage:
 
     def _array(self, name: str, size: int, kind: str) -> PagedArray:
         path = self._folder / f"{name}.pages"
-        if path.exists():  # a state begins with zeros and would not know what is there
+        if path.exists():  # a new state is all zero and must not inherit old values
             raise BadInput(
-                f"{path} is there already: every learner needs a folder of its own; "
-                "delete the file if no learner uses it any more"
+                f"{path} already exists; each learner needs its own folder: "
+                "use another folder, or delete the file if no learner uses it"
             )
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise BadInput(f"{self._folder} can not be made: {error.strerror}") from None
+            raise BadInput(f"{self._folder} cannot be created: {error.strerror}") from None
         array = PagedArray(path, size, kind, self._frames, sync=self._sync)
         self._arrays.append(array)
         return array
 
     @property
     def swaps(self) -> Swaps:
-        """What has moved so far."""
+        """Counts of moved pages."""
         return self._frames.swaps
 
     @property
     def pages(self) -> int:
-        """How many pages the arrays have together."""
+        """The number of pages of all arrays."""
         return sum(array.pages for array in self._arrays)
 
     @property
     def resident(self) -> int:
-        """How many of them are in memory."""
+        """The number of pages in memory."""
         return sum(array.resident for array in self._arrays)
 
     def new_round(self) -> None:
-        """Tell the policy that a round of the job begins; do what was deferred to it."""
+        """Start a round of the job and apply deferred changes."""
         self._frames.new_round()
 
     def flush(self) -> None:
-        """Write all that is not in the files yet, so that nothing forgotten lingers in them."""
+        """Write all changes, so that no forgotten value remains in the files."""
         for array in self._arrays:
             array.flush()
 
     def close(self) -> None:
-        """Write everything and give the memory back; the learner can not be used any more."""
+        """Write all changes and release the memory; the learner cannot be used afterwards."""
         for array in self._arrays:
             array.close()
         self._arrays.clear()
@@ -141,5 +193,20 @@ class PagedStorage:
 def paged(
     folder: str | Path, frames: int, policy: Callable[[int], Policy] = ThetaLru
 ) -> PagedStorage:
-    """Return storage for one learner: `Tikhonov(..., storage=paged("folder", frames=1000))`."""
+    """Return storage for one learner: `Tikhonov(..., storage=paged("folder", frames=1000))`.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Folder of the files; each learner needs its own.
+    frames : int
+        Number of pages in memory, at least 1.
+    policy : callable, default ThetaLru
+        Function from the number of frames to a `Policy`.
+
+    Returns
+    -------
+    PagedStorage
+        Storage for the learner's `storage` parameter.
+    """
     return PagedStorage(Path(folder), policy(frames))

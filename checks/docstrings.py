@@ -127,7 +127,8 @@ class _Documented(Validator):  # type: ignore[misc]
     def parameter_mismatches(self) -> list[tuple[str, str]]:
         """PR01 and PR02: parameters without a description, descriptions without a parameter."""
         names = [name for name in self.signature_parameters if name.lstrip("*")[0] != "_"]
-        if isinstance(self.obj, type) and _has_no_constructor(self.obj):
+        inherited = names == ["*args", "**kwargs"]  # from a protocol
+        if isinstance(self.obj, type) and (inherited or _has_no_constructor(self.obj)):
             names = []
         taken = {name.lstrip("*") for name in names}
         listed = {name.lstrip("*\\") for name in self.doc_all_parameters}
@@ -158,8 +159,7 @@ class _Documented(Validator):  # type: ignore[misc]
 def _has_no_constructor(kind: type) -> bool:
     """Whether it takes no arguments: protocols, enumerations; exceptions take a message."""
     no_call = issubclass(kind, Enum | BaseException) or is_typeddict(kind)
-    without = list(inspect.signature(kind).parameters) == ["args", "kwargs"]  # of a protocol's heir
-    return no_call or without or bool(getattr(kind, "_is_protocol", False))
+    return no_call or bool(getattr(kind, "_is_protocol", False))
 
 
 def _described(one: object) -> set[str]:

@@ -52,7 +52,7 @@ def test_a_table_without_a_map_is_refused() -> None:
 
 @pytest.mark.parametrize("settings", [None, "relu", ["map"]])
 def test_what_is_no_table_is_refused(settings: Any) -> None:
-    with pytest.raises(BadInput, match="declared by a table, not by"):
+    with pytest.raises(BadInput, match="declare it with a table"):
         feature_map(settings, 3)
 
 
@@ -96,8 +96,8 @@ def test_a_missing_key_is_refused_with_the_valid_ones(settings: Any, key: str) -
         ({"map": "relu", "high": [1, "2", 3]}, "high is [1, '2', 3]"),
         ({"map": "relu", "high": []}, "high is []"),
         ({"map": "relu", "high": [1, 2]}, "high is (1.0, 2.0); it has 2 numbers for 3 columns"),
-        ({"map": "relu", "low": 16}, "high is 16.0; high must lie above low, which is 16 in col"),
-        ({"map": "relu", "low": [0, 20, 0]}, "high must lie above low, which is 20 in column 1"),
+        ({"map": "relu", "low": 16}, "high is 16.0; it must be above low, which is 16 in col"),
+        ({"map": "relu", "low": [0, 20, 0]}, "it must be above low, which is 20 in column 1"),
         ({"map": "relu", "clip": 0}, "clip is 0"),
         ({"map": "identity", "bound": 0}, "bound is 0.0; a bound must be above 0"),
         ({"map": "identity", "bound": [1, 0, 1]}, "a bound must be above 0"),
@@ -110,8 +110,8 @@ def test_a_missing_key_is_refused_with_the_valid_ones(settings: Any, key: str) -
         ({"map": "bins", **RANGE, "columns": []}, "columns is []"),
         ({"map": "bins", **RANGE, "columns": [0.0]}, "columns is [0.0]"),
         ({"map": "bins", **RANGE, "columns": [-1]}, "columns is [-1]"),
-        ({"map": "bins", **RANGE, "columns": [0, 3]}, "columns is (0, 3); name each at most once"),
-        ({"map": "bins", **RANGE, "columns": [1, 1]}, "columns is (1, 1); name each at most once"),
+        ({"map": "bins", **RANGE, "columns": [0, 3]}, "columns is (0, 3); give distinct indices"),
+        ({"map": "bins", **RANGE, "columns": [1, 1]}, "columns is (1, 1); give distinct indices"),
         ({"map": "bins", "low": [0], "high": 1}, "low is (0.0,); it has 1 numbers for 3 columns"),
         ({"map": "bins", **RANGE, "columns": [0], "bound": [1]}, "it has 1 numbers for 2 columns"),
         ({"map": "bins", **RANGE, "columns": [0], "bound": 0}, "a bound must be above 0"),

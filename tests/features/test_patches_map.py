@@ -132,7 +132,7 @@ def test_a_pixel_that_is_none_is_refused_by_its_place() -> None:
 def test_settings_whose_responses_are_not_exact_are_refused() -> None:
     with (
         mock.patch.object(dealfl.features.patches, "EXACT_32", 100_000),
-        pytest.raises(BadInput, match="size is 6; responses must stay below 2"),
+        pytest.raises(BadInput, match="size is 6; responses reach 2"),
     ):
         Patches(n_inputs=3072)
 
@@ -181,7 +181,7 @@ def test_the_gain_is_the_square_root_of_the_frequency() -> None:
 
 
 def test_what_might_round_either_way_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"2\.5 is too near a half to round alike"):
+    with pytest.raises(BadInput, match=r"2\.5 is too close to a half"):
         steady_round(np.array([1.0, 2.5]))
     assert steady_round(np.array([2.49999, -0.50001])).tolist() == [2, -1]
 

@@ -62,7 +62,7 @@ def test_settings_whose_sums_are_not_exact_are_refused(steps: int, fits: bool) -
     if fits:
         Relu(n_inputs=1, steps=steps, bias=0)
     else:
-        with pytest.raises(BadInput, match=r"steps is \d+; connections · steps \+ bias must stay"):
+        with pytest.raises(BadInput, match=r"steps is \d+; connections · steps \+ bias must be"):
             Relu(n_inputs=1, steps=steps, bias=0)
 
 

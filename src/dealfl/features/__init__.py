@@ -1,6 +1,6 @@
 """Feature maps: fixed, seeded, integer-valued maps from raw examples to features.
 
-A map is a setting of a job, declared in a table; it is never fitted to data.
+A feature map is a setting of a job, declared in a table. It is never fitted to data.
 """
 
 from collections.abc import Mapping
@@ -30,12 +30,31 @@ MAPS: tuple[type[FeatureMap], ...] = (Bins, Identity, Patches, Relu, Thermometer
 
 
 def feature_map(settings: Mapping[str, object], n_inputs: int) -> FeatureMap:
-    """Return the map that a table declares, for examples of `n_inputs` columns.
+    """Create the feature map that a table declares.
 
+    Parameters
+    ----------
+    settings : mapping of str to object
+        Table with the key `map` and the settings of that map.
+    n_inputs : int
+        Number of columns of the raw examples.
+
+    Returns
+    -------
+    FeatureMap
+        The feature map.
+
+    Raises
+    ------
+    BadInput
+        A setting is missing, unknown or cannot be used.
+
+    Examples
+    --------
     >>> feature_map({"map": "relu", "width": 256, "seed": 0}, n_inputs=64).n_features
     256
     """
     if not isinstance(settings, Mapping):
-        raise BadInput(f"a feature map is declared by a table, not by {settings!r}")
+        raise BadInput(f"the feature map is {settings!r}; declare it with a table")
     document = Document({"features": settings}, "feature map", Path(), {})
     return read_variant(document, MAPS, "features", needs_tag=True, n_inputs=n_inputs)

@@ -1,4 +1,4 @@
-"""What every feature map is: a frozen Struct whose fields are its settings."""
+"""The base class of feature maps: a frozen Struct whose fields are the settings of the map."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ Matrix: TypeAlias = "NDArray[Any] | csr_array[Any] | csr_matrix[Any]"
 
 _Number = Annotated[float, Meta(ge=-1e200, le=1e200)]  # no multiple of a range overflows
 PerColumn = _Number | Annotated[tuple[_Number, ...], Meta(min_length=1)]
-Low = Annotated[PerColumn, Meta(description="lower end of the range of all columns, or of each")]
-High = Annotated[PerColumn, Meta(description="upper end of the range of all columns, or of each")]
+Low = Annotated[PerColumn, Meta(description="lower end of the range, one number or one per column")]
+High = Annotated[
+    PerColumn, Meta(description="upper end of the range, one number or one per column")
+]
 Seed = Annotated[
     int,
     Meta(ge=0, le=2**63 - 1, description="seed of the random weights, the same on every device"),
@@ -32,8 +34,15 @@ class FeatureMap(Struct, frozen=True, dict=True, tag_field="map"):
     """A fixed map from raw examples to features: a setting of the job, never fitted to data.
 
     The features of a row are the same on every machine, in every batch and with any number of
-    threads: forgetting must subtract exactly what learning added.
+    threads, because forgetting must subtract exactly what learning added.
 
+    Parameters
+    ----------
+    n_inputs : int
+        Number of columns of the raw examples.
+
+    Examples
+    --------
     >>> from dealfl.features import feature_map
     >>> isinstance(feature_map({"map": "relu"}, n_inputs=64), FeatureMap)
     True
@@ -47,22 +56,45 @@ class FeatureMap(Struct, frozen=True, dict=True, tag_field="map"):
 
     @property
     def n_features(self) -> int:
-        """The number of columns it gives."""
+        """The number of features."""
         raise NotImplementedError
 
     @property
     def feature_bound(self) -> NDArray[np.float64]:
-        """The largest magnitude each feature can have, from the settings alone; never below 1
-        unless declared so.
+        """The largest magnitude of each feature, computed from the settings alone.
+
+        Maps that compute features return at least 1; maps that pass a column on return its bound.
         """
         raise NotImplementedError
 
     def transform(self, X: Matrix) -> NDArray[Any]:
-        """Return the features of each row, dense: learners multiply and count dense rows."""
+        """Return the features of each row.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array
+            Raw examples, one row each.
+
+        Returns
+        -------
+        ndarray
+            Dense features, because learners multiply and count dense rows.
+
+        Raises
+        ------
+        BadInput
+            The shape, the type or a value of `X` cannot be used.
+        """
         raise NotImplementedError
 
     def settings(self) -> dict[str, object]:
-        """Return the table that declares this map; `feature_map` turns it into an equal one."""
+        """Return the table that declares this map.
+
+        Returns
+        -------
+        dict of str to object
+            `feature_map` creates an equal map from it.
+        """
         names = [name for name in keys_of(type(self)) if name != "n_inputs"]
         values = {name: getattr(self, name) for name in names}
         plain = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
@@ -72,31 +104,94 @@ class FeatureMap(Struct, frozen=True, dict=True, tag_field="map"):
     # -- for the maps themselves ----------------------------------------------------------------
 
     def bad(self, key: str, remedy: str) -> BadInput:
-        """Return the error for a setting that cannot be used."""
+        """Return the error for a setting that cannot be used.
+
+        Parameters
+        ----------
+        key : str
+            Name of the setting.
+        remedy : str
+            What is wrong or what to do, for the end of the message.
+
+        Returns
+        -------
+        BadInput
+            The error, which names the setting and its value.
+        """
         return BadInput(f"{key} is {getattr(self, key)!r}; {remedy}")
 
     def spread(self, key: str, count: int) -> NDArray[np.float64]:
-        """Return one number for each of `count` columns from a number or a list."""
+        """Return the value of a setting for each column.
+
+        Parameters
+        ----------
+        key : str
+            Name of a setting that is a number or a list.
+        count : int
+            Number of columns.
+
+        Returns
+        -------
+        ndarray of float64
+            One number per column.
+
+        Raises
+        ------
+        BadInput
+            The list has another length than `count`.
+        """
         value = getattr(self, key)
         if isinstance(value, tuple) and len(value) != count:
             raise self.bad(key, f"it has {len(value)} numbers for {count} columns")
         return np.broadcast_to(np.asarray(value, dtype=np.float64), (count,))
 
     def range_of(self, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return `low` and `high` of each of `count` columns; low must lie below high."""
+        """Return `low` and `high` of each column.
+
+        Parameters
+        ----------
+        count : int
+            Number of columns.
+
+        Returns
+        -------
+        low, high : ndarray of float64
+            One number per column.
+
+        Raises
+        ------
+        BadInput
+            `low` is not below `high` in some column.
+        """
         low, high = self.spread("low", count), self.spread("high", count)
         usable = low < high
         if not usable.all():
             column = int(np.argmin(usable))
-            remedy = f"high must lie above low, which is {low[column]:g} in column {column}"
+            remedy = f"it must be above low, which is {low[column]:g} in column {column}"
             raise self.bad("high", remedy)
         return low, high
 
     def edges_of(self, count: int, parts: str) -> NDArray[np.float64]:
-        """Return the upper edge of each of the equal parts of each column's range, columns x parts.
+        """Return the upper edges of equal parts of each column's range.
 
-        `parts` is the setting that holds their number. Whole edges come out exact: the product is
-        made before the division.
+        The product is computed before the division, so integer edges are exact.
+
+        Parameters
+        ----------
+        count : int
+            Number of columns.
+        parts : str
+            Name of the setting that holds the number of parts.
+
+        Returns
+        -------
+        ndarray of float64
+            Columns by parts.
+
+        Raises
+        ------
+        BadInput
+            The range is too narrow for this number of parts.
         """
         low, high = self.range_of(count)
         number = int(getattr(self, parts))

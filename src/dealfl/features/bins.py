@@ -1,4 +1,4 @@
-"""Fixed bins: one feature for each part of a column's declared range."""
+"""Fixed bins: one feature per part of a column's declared range."""
 
 import math
 from functools import cached_property
@@ -17,13 +17,28 @@ Columns = Annotated[tuple[Annotated[int, Meta(ge=0)], ...], Meta(min_length=1)]
 
 
 class Bins(FeatureMap, frozen=True, dict=True, tag="bins"):
-    """Equal-width bins over low .. high, one-hot; the first and the last bin are open-ended.
+    """Equal-width one-hot bins from low to high; the first and the last bin are open-ended.
 
-    `columns` are binned (all, if left out); the others pass through, with a magnitude of at most
-    `bound`. `low`, `high` and `bound` are numbers, or lists with one for each such column.
-    Features stay in the order of the columns. The output is dense; whole numbers come out in the
-    smallest type that holds `bound`, fractions that pass through in the type they have.
+    Columns that are not binned pass through. Features stay in the order of the columns. The output
+    is dense. Integers have the smallest type that holds `bound`; floats keep their type.
 
+    Parameters
+    ----------
+    n_inputs : int
+        Number of columns of the raw examples.
+    low : float or tuple of float
+        Lower end of the range of the binned columns, one number or one per binned column.
+    high : float or tuple of float
+        Upper end of the range of the binned columns, one number or one per binned column.
+    bins : int, default 16
+        Number of bins of a column.
+    columns : tuple of int, optional
+        Indices, from 0, of the columns to bin; by default all.
+    bound : float or tuple of float, default 1.0
+        Largest magnitude of the columns that pass through, one number or one per such column.
+
+    Examples
+    --------
     >>> bins = Bins(n_inputs=2, columns=(0,), low=0.0, high=4.0, bins=4)
     >>> bins.transform(np.array([[1, 1], [99, 0]])).tolist()
     [[0, 1, 0, 0, 1], [0, 0, 0, 1, 0]]
@@ -31,25 +46,26 @@ class Bins(FeatureMap, frozen=True, dict=True, tag="bins"):
 
     low: Low
     high: High
-    bins: Annotated[int, Meta(ge=2, le=4096, description="number of bins of a range")] = 16
+    bins: Annotated[int, Meta(ge=2, le=4096, description="number of bins of a column")] = 16
     columns: Annotated[
-        Columns | None, Meta(description="indices, from 0, of the columns to bin; by default all")
+        Columns | None, Meta(description="indices, from 0, of the columns to bin; default: all")
     ] = None
     bound: Annotated[
-        Bound, Meta(description="largest magnitude of all columns that pass through, or of each")
+        Bound,
+        Meta(description="largest magnitude of other columns, one number or one per column"),
     ] = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(set(self._binned)) < len(self._binned) or max(self._binned) >= self.n_inputs:
-            raise self.bad("columns", f"name each at most once, below {self.n_inputs}")
+            raise self.bad("columns", f"give distinct indices below {self.n_inputs}")
         if not self.feature_bound.all():
             raise self.bad("bound", "a bound must be above 0")
         _ = self._inner_edges
 
     @property
     def n_features(self) -> int:
-        """One for each bin of each binned column, one for each other column."""
+        """One per bin of each binned column, and one per other column."""
         return int(self._widths.sum())
 
     @property
@@ -60,7 +76,25 @@ class Bins(FeatureMap, frozen=True, dict=True, tag="bins"):
         return bound
 
     def transform(self, X: Matrix) -> NDArray[Any]:
-        """Return the one-hot bins and the columns that pass through."""
+        """Return the one-hot bins and the columns that pass through.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array
+            Raw examples, one row each.
+
+        Returns
+        -------
+        ndarray
+            Dense features.
+
+        Raises
+        ------
+        BadInput
+            `X` has another shape, or a value is not finite.
+        OutOfBounds
+            A value that passes through is outside its bound.
+        """
         rows = table_of(X, self.n_inputs)
         out = np.zeros((rows.shape[0], self.n_features), dtype=self._dtype(rows.dtype))
         for place, block in blocks(rows, bytes_per_row=16 * self.n_inputs):

@@ -1,4 +1,4 @@
-"""The raw columns, as they are."""
+"""The raw columns, unchanged."""
 
 from typing import Annotated, Any
 
@@ -13,16 +13,27 @@ __all__ = ["Identity"]
 
 
 class Identity(FeatureMap, frozen=True, dict=True, tag="identity"):
-    """The columns as they are, within a declared bound; the learner puts them on its own grid.
+    """The raw columns, unchanged, within a declared bound.
 
-    `bound`: the largest magnitude of a column, a number or one for each. What exceeds it is
-    refused, not clipped. An array is passed on as it is, without a copy; csr becomes dense.
+    The learner puts the values on its own grid. A value outside the bound is an error; it is not
+    clipped. A dense array is returned without a copy; a CSR matrix becomes dense.
 
+    Parameters
+    ----------
+    n_inputs : int
+        Number of columns of the raw examples.
+    bound : float or tuple of float
+        Largest magnitude of the columns, one number or one per column.
+
+    Examples
+    --------
     >>> Identity(n_inputs=2, bound=16.0).transform(np.array([[3, -16]]))
     array([[  3, -16]])
     """
 
-    bound: Annotated[Bound, Meta(description="largest magnitude of all columns, or of each")]
+    bound: Annotated[
+        Bound, Meta(description="largest magnitude of a column, one number or one per column")
+    ]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -31,7 +42,7 @@ class Identity(FeatureMap, frozen=True, dict=True, tag="identity"):
 
     @property
     def n_features(self) -> int:
-        """As many as inputs."""
+        """The number of inputs."""
         return self.n_inputs
 
     @property
@@ -40,7 +51,25 @@ class Identity(FeatureMap, frozen=True, dict=True, tag="identity"):
         return self.spread("bound", self.n_inputs)
 
     def transform(self, X: Matrix) -> NDArray[Any]:
-        """Return the rows of X, dense, after the checks."""
+        """Return the checked rows as a dense array.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array
+            Raw examples, one row each.
+
+        Returns
+        -------
+        ndarray
+            Dense features.
+
+        Raises
+        ------
+        BadInput
+            `X` has another shape, or a value is not finite.
+        OutOfBounds
+            A value is outside its bound.
+        """
         rows = table_of(X, self.n_inputs)
         bound = self.feature_bound
         for place, block in blocks(rows, bytes_per_row=16 * self.n_inputs):

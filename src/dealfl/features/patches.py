@@ -1,4 +1,4 @@
-"""Image patches: seeded filters slid over an image, cut off two ways, summed over its quarters."""
+"""Image patches: seeded filters on all positions of an image, rectified and pooled."""
 
 from __future__ import annotations
 
@@ -27,15 +27,46 @@ FILTERS_AT_ONCE = 128
 
 
 class Patches(FeatureMap, frozen=True, dict=True, tag="patches"):
-    """Pooled responses of filters to images: rows of pixels 0 .. 255, channel by channel.
+    """Pooled responses of seeded filters to images.
 
-    `image` is channels, height, width. Each of `filters` seeded filters of channels x size x size,
-    mixtures of cosine patches (`gain`: see `mixed_filters`), gives a response at every `stride`-th
-    place. What it exceeds `threshold` grey levels by, upwards and downwards apart, is summed over
-    each cell of a `pool` x `pool` grid, shifted right by `shift` bits and capped at 65,535. If
-    left out, `shift` makes the sums about means, in 1/256 grey levels. The features of a filter
-    stay together: a map of more filters begins with those of fewer.
+    A row of the input holds the pixels of an image, 0 .. 255, channel by channel. Each filter of
+    channels x size x size is a mixture of cosine patches and gives a response at every `stride`-th
+    position. The excess over `threshold`, for positive and negative responses separately, is summed
+    over each cell of a `pool` x `pool` grid, shifted right by `shift` bits and capped at 65,535.
+    The features of a filter are adjacent: a map with more filters starts with the features of a
+    smaller map of the same seed.
 
+    Parameters
+    ----------
+    n_inputs : int
+        Number of columns of the raw examples; the product of `image`.
+    image : tuple of int, default (3, 32, 32)
+        Channels, height and width of an image.
+    filters : int, default 64
+        Number of filters.
+    seed : int, default 0
+        Seed of the filters.
+    size : int, default 6
+        Side of a patch, in pixels.
+    stride : int, default 1
+        Distance between two patches, in pixels.
+    threshold : float, default 4.0
+        Grey levels that a response must exceed.
+    gain : float, default 0.5
+        Exponent of the weight of high frequencies; 0 gives white filters.
+    pool : int, default 2
+        Cells of the pooling grid along each side.
+    shift : int, optional
+        Bits by which pooled sums are shifted right; by default they become about means, in 1/256
+        grey levels.
+
+    References
+    ----------
+    .. [1] A. Coates, H. Lee, A. Y. Ng: An analysis of single-layer networks in unsupervised feature
+       learning. AISTATS 2011.
+
+    Examples
+    --------
     >>> patches = Patches(n_inputs=64, image=(1, 8, 8), filters=1, pool=1)
     >>> patches.transform(np.eye(8, dtype=np.uint8).reshape(1, 64) * 255)
     array([[23235, 11344]], dtype=uint16)
@@ -57,31 +88,49 @@ class Patches(FeatureMap, frozen=True, dict=True, tag="patches"):
     pool: Annotated[Count, Meta(description="cells of the pooling grid along each side")] = 2
     shift: Annotated[
         Annotated[int, Meta(ge=0, le=40)] | None,
-        Meta(description="bits by which pooled sums are shortened; by default about their means"),
+        Meta(description="bits by which pooled sums are shifted right; default: about their means"),
     ] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._refuse_what_does_not_fit()
         if self._reach.max() >= EXACT_32:
-            raise self.bad("size", "responses must stay below 2^24: use smaller patches")
+            raise self.bad("size", "responses reach 2^24: use smaller patches")
         if self.shift is None:
             force_setattr(self, "shift", int(self._grid.sizes.min()).bit_length() - 1)
 
     @property
     def n_features(self) -> int:
-        """Two for each filter and cell."""
+        """Two per filter and cell."""
         return self.filters * 2 * self.pool**2
 
     @property
     def feature_bound(self) -> NDArray[np.float64]:
-        """What the best matching pixels at every place would give, and at least 1."""
+        """The value for the best matching pixels at every position, and at least 1."""
         sums = np.maximum(self._reach - self._cut, 0)[:, :, None] * self._grid.sizes
         bound: NDArray[np.int64] = np.clip(sums >> self._bits, 1, LARGEST)
         return bound.ravel().astype(np.float64)
 
     def transform(self, X: Matrix) -> NDArray[np.uint16]:
-        """Return the features: filter by filter, upwards then downwards, cell by cell."""
+        """Return the features: filter by filter, positive before negative, cell by cell.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array
+            Images, one row each: integers in 0 .. 255.
+
+        Returns
+        -------
+        ndarray of uint16
+            Dense features.
+
+        Raises
+        ------
+        BadInput
+            `X` has another shape, or a pixel is not an integer.
+        OutOfBounds
+            A pixel is outside 0 .. 255.
+        """
         rows = table_of(X, self.n_inputs)
         out = np.empty((rows.shape[0], self.filters, 2 * self.pool**2), dtype=np.uint16)
         for place, block in blocks(rows, bytes_per_row=self._bytes_per_image):
@@ -104,14 +153,14 @@ class Patches(FeatureMap, frozen=True, dict=True, tag="patches"):
             raise self.bad("pool", f"at most {places}: a cell must hold a place")
 
     def _patches(self, block: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Return one row a place: its patch, channel by channel."""
+        """Return one row per position: its patch, channel by channel."""
         images = block.astype(np.float32).reshape(-1, *self.image)
         windows = sliding_window_view(images, (self.size, self.size), axis=(2, 3))
         every = windows[:, :, :: self.stride, :: self.stride]
         return every.transpose(0, 2, 3, 1, 4, 5).reshape(-1, len(self._weights))
 
     def _pooled(self, responses: NDArray[np.float32]) -> NDArray[Any]:
-        """Return images x filters x (side and cell) from one row of responses a place."""
+        """Return images x filters x (sign and cell) from one row of responses per position."""
         shape = (-1, self._grid.height, self._grid.width, responses.shape[1])
         whole: NDArray[Any] = responses.astype(self._sum_type).reshape(shape)
         upwards, downwards = np.maximum(whole - self._cut, 0), np.maximum(-whole - self._cut, 0)
@@ -140,7 +189,7 @@ class Patches(FeatureMap, frozen=True, dict=True, tag="patches"):
 
     @cached_property
     def _reach(self) -> NDArray[np.int64]:
-        """The largest response of each filter upwards and downwards: no partial sum is larger."""
+        """The largest positive and negative response of each filter; no partial sum is larger."""
         whole = self._weights.astype(np.int64)
         sides = [np.maximum(whole, 0).sum(axis=0), np.maximum(-whole, 0).sum(axis=0)]
         return WHITE * np.stack(sides, axis=1)
@@ -158,8 +207,10 @@ class Patches(FeatureMap, frozen=True, dict=True, tag="patches"):
 
 @dataclass(frozen=True)
 class Grid:
-    """`cells` x `cells` cells over `height` x `width` places, as equal as whole places allow.
+    """`cells` x `cells` cells over `height` x `width` positions, of nearly equal size.
 
+    Examples
+    --------
     >>> Grid(height=3, width=4, cells=2).sizes.tolist()
     [2, 2, 4, 4]
     """
@@ -170,7 +221,7 @@ class Grid:
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
-        """The number of places in each cell, row by row."""
+        """The number of positions in each cell, row by row."""
         inside = [
             (rows.stop - rows.start) * (columns.stop - columns.start)
             for rows, columns in self._cells()
@@ -180,7 +231,7 @@ class Grid:
     def sums(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return images x cells x filters from images x height x width x filters.
 
-        The sums are kept in the type of the values, which must hold them.
+        The sums have the type of the values, which must hold them.
         """
         sums = [
             values[:, rows, columns].sum(axis=(1, 2), dtype=values.dtype)

@@ -1,4 +1,4 @@
-"""Seeded integer ReLU: random sums and differences of a few inputs, cut off at 0."""
+"""Seeded integer ReLU: random sums and differences of a few inputs, clipped at 0."""
 
 from functools import cached_property
 from typing import Annotated, Any
@@ -16,14 +16,36 @@ __all__ = ["Relu"]
 
 
 class Relu(FeatureMap, frozen=True, dict=True, tag="relu"):
-    """`width` features min(max(w·g + b, 0), clip) of inputs g on the grid 0 .. steps.
+    """Features min(max(w·g + b, 0), clip) of inputs g on the grid 0 .. steps.
 
-    An input x in low .. high (numbers, or lists with one for each column) is put on the grid as
-    round((x − low) · steps / (high − low)), half to even; an input outside is refused. Each w has
-    `connections` entries of +1 and −1 in turn (fewer if there are fewer inputs), b is drawn from
-    −bias .. bias. The defaults take the digits as they are. A wider map of the same seed begins
-    with the features of a narrower one.
+    An input x becomes round((x − low) · steps / (high − low)), half to even; an input outside the
+    range is an error. Each w has `connections` entries of alternating +1 and −1, or one per input
+    if there are fewer inputs. b is drawn from −bias .. bias. The defaults suit the dataset digits.
+    A wider map starts with the features of a narrower one of the same seed.
 
+    Parameters
+    ----------
+    n_inputs : int
+        Number of columns of the raw examples.
+    width : int, default 256
+        Number of features.
+    seed : int, default 0
+        Seed of the weights and biases.
+    low : float or tuple of float, default 0.0
+        Lower end of the range, one number or one per column.
+    high : float or tuple of float, default 16.0
+        Upper end of the range, one number or one per column.
+    steps : int, default 16
+        Steps of the grid that a range is rounded to.
+    connections : int, default 16
+        Number of inputs of a feature.
+    bias : int, default 16
+        Largest magnitude of the constant that is added to a feature.
+    clip : int, default 255
+        Largest value of a feature.
+
+    Examples
+    --------
     >>> Relu(n_inputs=3, width=4, connections=2, bias=1).transform(np.array([[0, 7, 16]]))
     array([[ 0,  7,  0, 16]], dtype=uint8)
     """
@@ -45,7 +67,7 @@ class Relu(FeatureMap, frozen=True, dict=True, tag="relu"):
         super().__post_init__()
         self.range_of(self.n_inputs)
         if self._reach >= EXACT:
-            raise self.bad("steps", "connections · steps + bias must stay below 2^53")
+            raise self.bad("steps", "connections · steps + bias must be below 2^53")
 
     @property
     def n_features(self) -> int:
@@ -54,11 +76,29 @@ class Relu(FeatureMap, frozen=True, dict=True, tag="relu"):
 
     @property
     def feature_bound(self) -> NDArray[np.float64]:
-        """`clip`, or what all positive weights can reach, if that is less."""
+        """`clip`, or the sum of all positive weights and the bias if that is smaller."""
         return np.full(self.width, float(self._largest))
 
     def transform(self, X: Matrix) -> NDArray[Any]:
-        """Return the features in the smallest unsigned type that holds the largest."""
+        """Return the features in the smallest unsigned type that holds the largest one.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array
+            Raw examples, one row each.
+
+        Returns
+        -------
+        ndarray
+            Dense features.
+
+        Raises
+        ------
+        BadInput
+            `X` has another shape, or a value is not finite.
+        OutOfBounds
+            A value is outside low .. high.
+        """
         rows = table_of(X, self.n_inputs)
         low, high = self.range_of(self.n_inputs)
         out = np.empty((rows.shape[0], self.width), dtype=np.min_scalar_type(self._largest))
@@ -76,7 +116,7 @@ class Relu(FeatureMap, frozen=True, dict=True, tag="relu"):
 
     @property
     def _reach(self) -> int:
-        """No partial sum of w·g + b is larger, in whatever order BLAS adds."""
+        """The largest partial sum of w·g + b, in any order of additions."""
         return self._connected * self.steps + self.bias
 
     @property
@@ -92,17 +132,19 @@ class Relu(FeatureMap, frozen=True, dict=True, tag="relu"):
 
     @cached_property
     def biases(self) -> NDArray[Any]:
-        """What is added to each feature before it is clipped."""
+        """The constant that is added to each feature before it is clipped."""
         drawn = _seeded_uint32(self.seed, "relu/bias", (self.width,))
         return (drawn % (2 * self.bias + 1) - self.bias).astype(self._weights.dtype)
 
 
 def dealt_signs(seed: int, width: int, n_inputs: int, connected: int) -> NDArray[np.int8]:
-    """Return `width` rows, each with +1 and −1 in turn at `connected` distinct seeded columns.
+    """Return `width` rows with alternating +1 and −1 at `connected` distinct seeded columns.
 
-    The columns are dealt out like cards: none comes again before the pack is used up, apart from
-    a remainder too small for a hand. Signs that balance do better on digits than free ones.
+    The columns are dealt like cards: no column is used again before all are used, except for a
+    remainder that is too small for a feature. Balanced signs work better on digits than free ones.
 
+    Examples
+    --------
     >>> dealt_signs(seed=0, width=2, n_inputs=4, connected=2).tolist()
     [[0, 0, 1, -1], [-1, 1, 0, 0]]
     """

@@ -1,4 +1,4 @@
-"""Checks of what a map is given, and its rows in blocks, so that memory stays bounded."""
+"""Checks of the input of a map, and iteration over blocks of rows, so that memory stays bounded."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -22,24 +22,26 @@ Block = tuple[slice, NDArray[np.float64]]
 
 
 def table_of(X: Matrix, n_inputs: int) -> Matrix:
-    """Return X as an array or csr after a check of its shape and type.
+    """Return X as an array or CSR matrix after a check of its shape and type.
 
+    Examples
+    --------
     >>> table_of([[1, 2, 3]], n_inputs=2)
     Traceback (most recent call last):
     dealfl.errors.BadInput: X has 3 columns; this map takes 2
     """
     rows = X.tocsr() if hasattr(X, "tocsr") else _as_array(X)
     if rows.ndim != 2:
-        raise BadInput(f"X has {rows.ndim} dimensions, shape {rows.shape}; give one row an example")
+        raise BadInput(f"X has shape {rows.shape}; it must have two dimensions, a row per example")
     if rows.shape[1] != n_inputs:
         raise BadInput(f"X has {rows.shape[1]} columns; this map takes {n_inputs}")
     if rows.dtype.kind not in "biuf":
-        raise BadInput(f"X has dtype {rows.dtype}; features are made of real numbers")
+        raise BadInput(f"X has dtype {rows.dtype}; it must hold real numbers")
     return rows
 
 
 def blocks(X: Matrix, bytes_per_row: int) -> Iterator[Block]:
-    """Yield the rows of a checked X a few at a time, as finite float64, to be read only."""
+    """Yield blocks of rows of a checked X as finite, read-only float64."""
     n_rows, n_inputs = X.shape
     step = max(1, BLOCK_BYTES // (bytes_per_row + 16 * n_inputs))
     for first in range(0, n_rows, step):
@@ -55,7 +57,7 @@ def blocks(X: Matrix, bytes_per_row: int) -> Iterator[Block]:
 def refuse_outside(
     block: NDArray[np.float64], first: int, low: Limit, high: Limit, remedy: str
 ) -> None:
-    """Refuse a block, whose first row is row `first` of X, with a value beyond low or high."""
+    """Raise `OutOfBounds` if a block, which starts at row `first` of X, exceeds low or high."""
     outside = (block < low) | (block > high)
     if outside.any():
         row, column = _first_true(outside)
@@ -68,7 +70,7 @@ def refuse_outside(
 
 
 def refuse_fractions(block: NDArray[np.float64], first: int, remedy: str) -> None:
-    """Refuse a block with a value that is not a whole number."""
+    """Raise `BadInput` if a block has a value that is not an integer."""
     fraction = block != np.rint(block)
     if fraction.any():
         row, column = _first_true(fraction)
@@ -81,7 +83,7 @@ def _refuse_not_finite(block: NDArray[np.float64], first: int) -> None:
     if not finite.all():
         row, column = _first_true(~finite)
         value = block[row, column]
-        raise BadInput(f"X[{first + row}, {column}] is {value}; give finite numbers only")
+        raise BadInput(f"X[{first + row}, {column}] is {value}; it must be a finite number")
 
 
 def _first_true(mask: NDArray[np.bool_]) -> tuple[int, int]:

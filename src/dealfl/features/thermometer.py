@@ -1,4 +1,4 @@
-"""Thermometer code: a column's height above its declared low, as bits set one after another."""
+"""Thermometer code: the position of a value in its column's range, as a run of set bits."""
 
 from functools import cached_property
 from typing import Annotated
@@ -14,11 +14,24 @@ __all__ = ["Thermometer"]
 
 
 class Thermometer(FeatureMap, frozen=True, dict=True, tag="thermometer"):
-    """`levels` bits a column: bit k of 1 .. levels is set from low + k (high − low) / levels on.
+    """Bits per column that say which levels of the range a value reaches.
 
-    So `low` sets none and `high` sets all; what lies beyond them is as if at the end. `low` and
-    `high` are numbers, or lists with one for each column.
+    Bit k of 1 .. levels is set if the value is at least low + k (high − low) / levels. So `low`
+    sets no bit and `high` sets all. Values outside the range count as the nearest end.
 
+    Parameters
+    ----------
+    n_inputs : int
+        Number of columns of the raw examples.
+    low : float or tuple of float
+        Lower end of the range, one number or one per column.
+    high : float or tuple of float
+        Upper end of the range, one number or one per column.
+    levels : int, default 8
+        Number of bits of a column.
+
+    Examples
+    --------
     >>> Thermometer(n_inputs=1, low=0.0, high=16.0, levels=4).transform(np.array([[9], [16]]))
     array([[1, 1, 0, 0],
            [1, 1, 1, 1]], dtype=uint8)
@@ -34,16 +47,32 @@ class Thermometer(FeatureMap, frozen=True, dict=True, tag="thermometer"):
 
     @property
     def n_features(self) -> int:
-        """One for each level of each column."""
+        """One per level of each column."""
         return self.n_inputs * self.levels
 
     @property
     def feature_bound(self) -> NDArray[np.float64]:
-        """1: the features are bits."""
+        """1, because the features are bits."""
         return np.ones(self.n_features)
 
     def transform(self, X: Matrix) -> NDArray[np.uint8]:
-        """Return the bits of the first column, then those of the second, and so on."""
+        """Return the bits, column by column.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array
+            Raw examples, one row each.
+
+        Returns
+        -------
+        ndarray of uint8
+            Dense features.
+
+        Raises
+        ------
+        BadInput
+            `X` has another shape, or a value is not finite.
+        """
         rows = table_of(X, self.n_inputs)
         out = np.empty((rows.shape[0], self.n_features), dtype=np.uint8)
         for place, block in blocks(rows, bytes_per_row=self.n_features):

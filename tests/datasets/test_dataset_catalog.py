@@ -175,10 +175,10 @@ def test_without_typical_values_the_centre_is_half_way() -> None:
 
 
 def test_a_typical_value_outside_the_limits_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"feature 0: 9.0 is not typical of \[0.0, 8.0\]"):
+    with pytest.raises(BadInput, match=r"feature 0: typical is 9.0, outside \[0.0, 8.0\]"):
         Domain.of((0, 8)).around(9)
 
 
 def test_a_domain_without_room_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"feature 1: limits 2.0 and 2.0 leave no room"):
+    with pytest.raises(BadInput, match=r"feature 1: low is 2.0; it must be below high, 2.0"):
         Domain.of((0, 1), (2, 2))

@@ -159,7 +159,7 @@ def test_a_truncated_download_leaves_nothing_and_the_next_try_works(
     web.cut["/all.zip"] = sent
     with pytest.raises(DatasetMissing, match="the download failed") as error:
         fetch(tiny, places)
-    assert f"get {web.url}/all.zip and put it, or one.csv from it" in str(error.value)
+    assert f"download {web.url}/all.zip and put it, or one.csv from it" in str(error.value)
     assert left_in(places) == []
     web.cut.clear()
     assert len(load_entry(tiny, None, None, places, download=True)) == 20_000
@@ -173,9 +173,11 @@ def test_a_tampered_download_is_refused_and_not_kept(
     with pytest.raises(BadBytes) as error:
         fetch(tiny, places)
     message = str(error.value)
-    assert f"{web.url}/all.zip: checksum is sha256 {hashlib.sha256(other).hexdigest()}" in message
+    assert (
+        f"{web.url}/all.zip: the checksum is sha256 {hashlib.sha256(other).hexdigest()}" in message
+    )
     assert f"expected sha256 {tiny.files[0].content_sha256}" in message
-    assert "get it elsewhere" in message
+    assert "elsewhere" in message
     assert left_in(places) == []
 
 
@@ -201,8 +203,10 @@ def test_offline_and_absent_says_where_to_put_which_file(tiny: Dataset, places: 
         with pytest.raises(DatasetMissing) as error:
             load_entry(offline, None, None, places, download=True)
     message = str(error.value)
-    assert "dataset tiny is not here (the download failed: " in message
-    assert message.endswith(f"get {url} and put it, or one.csv from it, into {places.cache}/tiny")
+    assert "dataset tiny is missing (the download failed: " in message
+    assert message.endswith(
+        f"download {url} and put it, or one.csv from it, into {places.cache}/tiny"
+    )
 
 
 def test_what_a_killed_download_leaves_behind_is_never_trusted(

@@ -148,7 +148,7 @@ def test_a_history_is_a_set_of_items_of_one_owner(name: str, load_real: LoadReal
 def test_the_rating_from_which_an_item_counts_can_be_chosen(real: Places) -> None:
     assert load("movielens", places=real, liked_from=1).histories.nnz == 100_000
     assert load("movielens", places=real, liked_from=5).histories.nnz == 21_201
-    with pytest.raises(BadInput, match="liked_from=3, but covtype has no ratings"):
+    with pytest.raises(BadInput, match="liked_from is 3, but covtype has no ratings"):
         load("covtype", places=real, liked_from=3)
 
 
@@ -175,9 +175,9 @@ def test_rows_keeps_the_first_examples_and_the_whole_test_part(real: Places) -> 
 
 @pytest.mark.parametrize("rows", [0, -1])
 def test_fewer_rows_than_one_are_refused(rows: int) -> None:
-    with pytest.raises(BadInput, match=f"rows={rows}: ask for at least one row of digits"):
+    with pytest.raises(BadInput, match=f"rows is {rows}; it must be ≥ 1"):
         load("digits", rows=rows)
-    with pytest.raises(BadInput, match=f"rows={rows}"):
+    with pytest.raises(BadInput, match=f"rows is {rows};"):
         yearpredictionmsd_like(rows)
 
 

@@ -109,7 +109,7 @@ def test_a_wrong_checksum_names_file_expected_found_and_remedy(places: Places, n
     with pytest.raises(BadBytes) as error:
         read(places)
     assert str(error.value) == (
-        f"{path}: checksum is sha256 {sha256(other)}, expected sha256 {sha256(TEXT)}; "
+        f"{path}: the checksum is sha256 {sha256(other)}, expected sha256 {sha256(TEXT)}; "
         f"delete {path} and ask a friend and save it"
     )
 
@@ -143,9 +143,7 @@ def test_without_a_checksum_rows_are_counted(places: Places) -> None:
     path = put(places.data, "tiny/t.csv", TEXT)
     assert len(load_entry(unknown, None, None, places, download=False)) == 2
     path.write_bytes(TEXT + b"5,6\n")
-    with pytest.raises(
-        BadBytes, match=r"dataset tiny: 3 rows were read, expected 2; .*example.org"
-    ):
+    with pytest.raises(BadBytes, match=r"dataset tiny has 3 rows, expected 2; .*example.org"):
         load_entry(unknown, None, None, places, download=False)
 
 
@@ -153,7 +151,7 @@ def test_what_is_absent_and_not_public_says_what_to_get_and_where_to_put_it(plac
     with pytest.raises(DatasetMissing) as error:
         load_entry(TINY, None, None, places, download=True)
     assert str(error.value) == (
-        "dataset tiny is not here (it can not be downloaded automatically): ask a friend and save "
+        "dataset tiny is missing (it cannot be downloaded automatically): ask a friend and save "
         f"it as t.csv into {places.cache}/tiny or {places.data}/tiny"
     )
 
@@ -169,17 +167,17 @@ def test_what_is_absent_and_not_public_says_what_to_get_and_where_to_put_it(plac
 def test_what_can_not_be_downloaded_says_so(places: Places, name: str, parts: list[str]) -> None:
     with pytest.raises(DatasetMissing) as error:
         load(name, places=places)
-    for part in (*parts, "can not be downloaded automatically", str(places.data)):
+    for part in (*parts, "cannot be downloaded automatically", str(places.data)):
         assert part in str(error.value)
 
 
 def test_no_download_is_tried_when_none_is_wanted(places: Places) -> None:
-    with pytest.raises(DatasetMissing, match=r"no download was asked for.*ml-100k.zip and put it"):
+    with pytest.raises(DatasetMissing, match=r"downloading is turned off.*ml-100k.zip and put it"):
         load("movielens", places=places, download=False)
 
 
 def test_without_any_place_the_error_still_says_where_to_put_it() -> None:
-    with pytest.raises(DatasetMissing, match="covtype below a directory that DEALFL_DATA names"):
+    with pytest.raises(DatasetMissing, match="covtype in a directory that DEALFL_DATA names"):
         load("covtype", places=Places(cache=None), download=False)
 
 
@@ -210,7 +208,7 @@ def test_a_jester_table_saved_by_another_program_is_known_by_its_values(real: Pl
         return verify(dataset.files[0], Content("saved.csv", data), "save it again")
 
     assert read_as(windows).data == windows
-    with pytest.raises(BadBytes, match=r"saved\.csv: checksum is .*; save it again"):
+    with pytest.raises(BadBytes, match=r"saved\.csv: the checksum is .*; save it again"):
         read_as(tampered)
 
 

@@ -78,7 +78,7 @@ class TestColumns:
 
     @pytest.mark.parametrize("data", [b"", b"\n\n", b"header", b"header\n"])
     def test_a_file_without_rows_is_refused(self, data: bytes) -> None:
-        with pytest.raises(BadInput, match=r"tiny\.csv: holds no rows; expected 2 columns"):
+        with pytest.raises(BadInput, match=r"tiny\.csv has no rows; expected 2 columns"):
             Columns(width=2, skip_lines=1).read(Content("tiny.csv", data))
 
     def test_binary_rubbish_is_refused(self) -> None:
@@ -133,10 +133,10 @@ class TestLibsvm:
             ("1 1", "'1' is not an index:value pair"),
             ("1 x:1", "'x:1' is not an index:value pair"),
             ("1 -1:1", "'-1:1' is not an index:value pair"),
-            ("1 0:1", "index 0 in '0:1' is not above 0 and at most 3"),
-            ("1 4:1", "index 4 in '4:1' is not above 0 and at most 3"),
-            ("1 2:1 2:1", "index 2 in '2:1' is not above 2 and at most 3"),
-            ("1 3:1 1:1", "index 1 in '1:1' is not above 3 and at most 3"),
+            ("1 0:1", "index 0 in '0:1' must be above 0 and at most 3"),
+            ("1 4:1", "index 4 in '4:1' must be above 0 and at most 3"),
+            ("1 2:1 2:1", "index 2 in '2:1' must be above 2 and at most 3"),
+            ("1 3:1 1:1", "index 1 in '1:1' must be above 3 and at most 3"),
         ],
     )
     def test_bad_content_is_named_by_file_line_and_value(self, line: str, complaint: str) -> None:
@@ -146,7 +146,7 @@ class TestLibsvm:
         assert str(error.value) == f"tiny.svm, line 3: {complaint}"
 
     def test_an_empty_file_is_refused(self) -> None:
-        with pytest.raises(BadInput, match=r"tiny\.svm: holds no rows"):
+        with pytest.raises(BadInput, match=r"tiny\.svm has no rows"):
             Libsvm(n_features=3)([Content("tiny.svm", b"\n")])
 
 
@@ -165,7 +165,7 @@ class TestCifar:
     @pytest.mark.parametrize("size", [0, 4, 9])
     def test_a_file_cut_short_is_refused(self, size: int) -> None:
         whole = Content("whole", bytes(5))
-        with pytest.raises(BadInput, match=f"cut: {size} bytes are not whole rows of 5 bytes"):
+        with pytest.raises(BadInput, match=f"cut has {size} bytes, not a multiple of 5"):
             self.CIFAR([Content("cut", bytes(size)), whole])
 
     def test_a_label_out_of_range_is_refused(self) -> None:

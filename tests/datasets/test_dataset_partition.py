@@ -109,23 +109,23 @@ def test_more_workers_than_examples_leaves_some_without() -> None:
 @pytest.mark.parametrize(
     ("deal", "complaint"),
     [
-        (lambda: split_uniformly(-1, 2, 0), "count=-1: give a whole number from 0 on"),
-        (lambda: split_uniformly(1.5, 2, 0), "count=1.5"),  # type: ignore[arg-type]
-        (lambda: split_uniformly(5, 0, 0), "workers=0: give a whole number from 1 on"),
-        (lambda: split_uniformly(5, True, 0), "workers=True"),
-        (lambda: split_uniformly(5, 2, -1), "seed=-1: give a whole number from 0 on"),
-        (lambda: split_by_owner(["a"], -2, 0), "workers=-2"),
+        (lambda: split_uniformly(-1, 2, 0), "count is -1; it must be a whole number ≥ 0"),
+        (lambda: split_uniformly(1.5, 2, 0), "count is 1.5;"),  # type: ignore[arg-type]
+        (lambda: split_uniformly(5, 0, 0), "workers is 0; it must be a whole number ≥ 1"),
+        (lambda: split_uniformly(5, True, 0), "workers is True;"),
+        (lambda: split_uniformly(5, 2, -1), "seed is -1; it must be a whole number ≥ 0"),
+        (lambda: split_by_owner(["a"], -2, 0), "workers is -2;"),
         (
             lambda: split_by_owner([["a"]], 2, 0),
-            r"owners have shape \(1, 1\); give one for each",
+            r"owners has shape \(1, 1\); give one value",
         ),
-        (lambda: split_by_label([[1]], 2, 1.0, 0), r"labels have shape \(1, 1\)"),
+        (lambda: split_by_label([[1]], 2, 1.0, 0), r"labels has shape \(1, 1\)"),
         (
             lambda: split_by_label([1], 2, 0.0, 0),
-            "concentration=0.0: give a finite number above 0",
+            "concentration is 0.0; it must be a finite number > 0",
         ),
-        (lambda: split_by_label([1], 2, float("nan"), 0), "concentration=nan"),
-        (lambda: split_by_label([1], 2, float("inf"), 0), "concentration=inf"),
+        (lambda: split_by_label([1], 2, float("nan"), 0), "concentration is nan;"),
+        (lambda: split_by_label([1], 2, float("inf"), 0), "concentration is inf;"),
     ],
 )
 def test_bad_arguments_are_named(deal: Callable[[], Any], complaint: str) -> None:

@@ -1,4 +1,4 @@
-"""The paper's datasets and others: what is known of them, where to get them, how to deal them out.
+"""Datasets of the paper and others: their catalog, download, readers and splits among workers.
 
 >>> from dealfl.datasets import load, split_uniformly
 >>> songs = load("yearpredictionmsd-like", rows=100)

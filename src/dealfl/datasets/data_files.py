@@ -1,4 +1,4 @@
-"""Files of datasets: where they lie, how they are downloaded, whether they are the right ones."""
+"""Files of datasets: where they are, how they are downloaded and verified."""
 
 import hashlib
 import os
@@ -31,7 +31,7 @@ _TIMEOUT_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file that is here, and which place it was found in."""
+    """A file and the place in which it was found."""
 
     path: Path
     place: str
@@ -39,7 +39,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The directories that are searched, in this order; downloads go to the cache.
+    """The directories that are searched for data files, in this order; downloads go to the cache.
+
+    Parameters
+    ----------
+    cache : Path or None
+        Directory of downloaded files; None if downloads are not possible.
+    data : Path, optional
+        Directory with the user's own copies of the files.
 
     Examples
     --------
@@ -53,17 +60,45 @@ class Places:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Places":
-        """Return the places that DEALFL_CACHE (default: the user's cache) and DEALFL_DATA name."""
+        """Create the places that environment variables name.
+
+        Parameters
+        ----------
+        environment : mapping of str to str, optional
+            DEALFL_CACHE (default: the user's cache directory) and DEALFL_DATA (default: none).
+
+        Returns
+        -------
+        Places
+            The places.
+        """
         cache, data = environment.get("DEALFL_CACHE"), environment.get("DEALFL_DATA")
         return cls(Path(cache) if cache else _user_cache(), Path(data) if data else None)
 
     def named(self) -> dict[str, Path]:
-        """Return the directories that are searched, by name."""
+        """Return the directories that are searched.
+
+        Returns
+        -------
+        dict of str to Path
+            Directories by name: "cache" and "DEALFL_DATA".
+        """
         both = {"cache": self.cache, "DEALFL_DATA": self.data}
         return {name: path for name, path in both.items() if path is not None}
 
     def find(self, file: DataFile) -> Found | None:
-        """Return where a file lies, under any of the names it may have; None if nowhere."""
+        """Find a file under any of its accepted names.
+
+        Parameters
+        ----------
+        file : DataFile
+            Catalogued file.
+
+        Returns
+        -------
+        Found or None
+            The file, or None if it is not in any place.
+        """
         for place, directory in self.named().items():
             for name in file.accepted_paths:
                 if (directory / name).is_file():
@@ -71,7 +106,18 @@ class Places:
         return None
 
     def missing(self, dataset: Dataset) -> list[DataFile]:
-        """Return the files of a dataset that are nowhere here."""
+        """Return the files of a dataset that are not in any place.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            Entry of the catalog.
+
+        Returns
+        -------
+        list of DataFile
+            The missing files.
+        """
         return [file for file in dataset.files if self.find(file) is None]
 
 
@@ -79,7 +125,7 @@ def _user_cache() -> Path | None:
     try:
         import pooch  # type: ignore[import-untyped]
     except ImportError:
-        return None  # what pooch would have downloaded can not be there
+        return None  # without pooch, no file was downloaded
     return Path(pooch.os_cache("dealfl")).expanduser()
 
 
@@ -87,35 +133,35 @@ def _user_cache() -> Path | None:
 
 
 def read_all(dataset: Dataset, places: Places, download: bool) -> list[Content]:
-    """Return the verified content of every file of a dataset, in the catalog's order."""
+    """Return the verified content of every file of a dataset, in the order of the catalog."""
     if places.missing(dataset):
         if not download:
-            raise _missing(dataset, places, "no download was asked for")
+            raise _missing(dataset, places, "downloading is turned off")
         fetch(dataset, places)
     return [read_verified(dataset, file, places) for file in dataset.files]
 
 
 def read_verified(dataset: Dataset, file: DataFile, places: Places) -> Content:
-    """Return the content of one file that is here, checked against the catalog's checksums."""
+    """Return the content of one local file, checked against the checksums of the catalog."""
     found = places.find(file)
     if found is None:
-        raise _missing(dataset, places, "no download was asked for")
+        raise _missing(dataset, places, "downloading is turned off")
     remedy = f"delete {found.path} and {describe_remedy(dataset, file)}"
     return verify(file, Content.read(found.path), remedy)
 
 
 def describe_remedy(dataset: Dataset, file: DataFile) -> str:
-    """Return what a user has to do for a file that is missing or damaged."""
+    """Return what a user has to do if a file is missing or damaged."""
     return f"run `dealfl datasets fetch {dataset.name}`" if file.url else dataset.how_to_get
 
 
 def verify(file: DataFile, packed: Content, remedy: str) -> Content:
-    """Return what is inside `packed`; BadBytes if no checksum of the file fits, with `remedy`."""
+    """Return the unpacked content, or raise `BadBytes` with `remedy` if no checksum fits."""
     content = packed.unpack(file.member)
     if not file.has_checksum or file.sha256 == _sha256(packed.data) or _fits(file, content):
         return content
     expected, found = _expected_and_found(file, content)
-    raise BadBytes(f"{packed.name}: checksum is {found}, expected {expected}; {remedy}")
+    raise BadBytes(f"{packed.name}: the checksum is {found}, expected {expected}; {remedy}")
 
 
 def _fits(file: DataFile, content: Content) -> bool:
@@ -145,22 +191,44 @@ def _missing(dataset: Dataset, places: Places, why: str) -> DatasetMissing:
     names = " and ".join(PurePosixPath(file.unpacked_path).name for file in missing)
     url = missing[0].url
     how = (
-        f"get {url} and put it, or {names} from it," if url else f"{dataset.how_to_get} as {names}"
+        f"download {url} and put it, or {names} from it,"
+        if url
+        else f"{dataset.how_to_get} as {names}"
     )
     named = places.named().values()
     folders = " or ".join(str(directory / missing[0].folder) for directory in named)
-    where = folders or f"{missing[0].folder} below a directory that DEALFL_DATA names"
-    return DatasetMissing(f"dataset {dataset.name} is not here ({why}): {how} into {where}")
+    where = folders or f"{missing[0].folder} in a directory that DEALFL_DATA names"
+    return DatasetMissing(f"dataset {dataset.name} is missing ({why}): {how} into {where}")
 
 
 # -- downloading --------------------------------------------------------------------------------
 
 
 def fetch(dataset: Dataset, places: Places) -> list[Path]:
-    """Download the files of a dataset that are missing here into the cache; return their paths."""
+    """Download the missing files of a dataset into the cache.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Entry of the catalog.
+    places : Places
+        Directories to search and to download to.
+
+    Returns
+    -------
+    list of Path
+        Paths of the downloaded files.
+
+    Raises
+    ------
+    DatasetMissing
+        A file has no public address, or the download fails.
+    BadBytes
+        A downloaded file has the wrong checksum.
+    """
     missing = places.missing(dataset)
     if missing and not all(file.url for file in missing):
-        raise _missing(dataset, places, "it can not be downloaded automatically")
+        raise _missing(dataset, places, "it cannot be downloaded automatically")
     if missing and places.cache is None:
         raise _missing(dataset, places, 'downloads need `pip install "dealfl[datasets]"`')
     paths: list[Path] = []
@@ -179,7 +247,7 @@ def _fetch_together(dataset: Dataset, files: list[DataFile], places: Places) -> 
     except OSError as error:
         raise _missing(dataset, places, f"the download failed: {error}") from error
     contents = {
-        file: verify(file, archive, f"{url} serves another {file.path} now; get it elsewhere")
+        file: verify(file, archive, f"{url} has changed; get {file.path} elsewhere")
         for file in files
     }
     try:
@@ -189,9 +257,9 @@ def _fetch_together(dataset: Dataset, files: list[DataFile], places: Places) -> 
 
 
 def download(url: str, cache: Path) -> Content:
-    """Return what `url` serves; an OSError if it does not come whole."""
+    """Return the content at `url`; raise `OSError` if it is incomplete."""
     try:
-        import tqdm  # noqa: F401 - pooch asks for it by a ValueError that names no remedy
+        import tqdm  # noqa: F401 - pooch raises a ValueError without it
         from pooch import HTTPDownloader
     except ImportError as error:
         raise DatasetMissing(
@@ -199,7 +267,7 @@ def download(url: str, cache: Path) -> Content:
         ) from error
 
     cache.mkdir(parents=True, exist_ok=True)
-    # a server that packs or unpacks on the way would change what the checksums are of
+    # a server that packs or unpacks the file would change its checksum
     as_is = {"Accept-Encoding": "identity"}
     fetched = HTTPDownloader(True, chunk_size=1 << 16, timeout=_TIMEOUT_S, headers=as_is)
     with tempfile.TemporaryDirectory(prefix=".partial-", dir=cache) as directory:

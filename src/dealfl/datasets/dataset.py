@@ -1,4 +1,4 @@
-"""A catalogued dataset: where it comes from, how it is read, and what learners must know of it."""
+"""A catalogued dataset: its source, its reader, and the limits that learners need."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ Settings = dict[str, Any]
 
 
 class Task(StrEnum):
-    """What is to be learned from a dataset."""
+    """What can be learned from a dataset."""
 
     REGRESSION = "regression"
     CLASSIFICATION = "classification"
@@ -25,12 +25,31 @@ class Task(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One file of a dataset: its name below a data directory, its checksums, its public address.
+    """One file of a dataset.
 
-    `sha256` is that of the file as packed under `path`; `content_sha256` and `content_md5` are of
-    what is inside, since a mirror may pack it differently. Without any, rows are counted instead.
-    `member` names the file in the archive at `url`. `canonical` gives bytes that are equal for all
-    ways to write the same values, where everybody has to convert the published file alone.
+    Parameters
+    ----------
+    path : str
+        Name below a data directory.
+    rows : int
+        Number of rows; checked where no checksum is known.
+    sha256 : str, optional
+        Checksum of the file as packed under `path`.
+    content_sha256 : str, optional
+        Checksum of the unpacked content; mirrors can pack it differently.
+    content_md5 : str, optional
+        MD5 of the unpacked content.
+    url : str, optional
+        Public address.
+    member : str, optional
+        Name of the file in the archive at `url`.
+    unpacked : str, optional
+        Name of the unpacked file; by default `path` without its packing suffix.
+    canonical : callable, optional
+        Converts the content to bytes that are equal for all spellings of the same values, for
+        published files that every user converts on their own.
+    canonical_sha256 : str, optional
+        Checksum of the result of `canonical`.
     """
 
     path: str
@@ -46,18 +65,20 @@ class DataFile:
 
     @property
     def unpacked_path(self) -> str:
-        """The name under which the unpacked content is kept."""
+        """The name of the unpacked content."""
         return self.unpacked or unpacked_name(self.path)
 
     @property
     def folder(self) -> str:
-        """The folder below a data directory in which the file lies."""
+        """The folder of the file below a data directory."""
         return str(PurePosixPath(self.path).parent)
 
     @property
     def accepted_paths(self) -> tuple[str, ...]:
-        """Every name the file may have: as catalogued, unpacked, packed otherwise, as published.
+        """All names the file can have: catalogued, unpacked, packed differently, or as published.
 
+        Examples
+        --------
         >>> DataFile("cadata/houses.csv.gz", rows=2, url="https://example.org/h.tgz").accepted_paths
         ... # doctest: +NORMALIZE_WHITESPACE
         ('cadata/houses.csv.gz', 'cadata/houses.csv', 'cadata/houses.csv.xz',
@@ -76,10 +97,52 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """An entry of the catalog; learners take their settings from the limits that it states.
+    """An entry of the catalog; learners take their settings from its limits.
 
-    Either `read` turns the content of the `files` into examples, or `make` makes that many rows
-    without files, and `origin` says how.
+    Either `read` converts the content of the `files` to examples, or `make` generates rows.
+
+    Parameters
+    ----------
+    name : str
+        Name in the catalog.
+    task : Task
+        What can be learned from it.
+    description : str
+        One sentence for lists of datasets.
+    rows : int
+        Number of rows of all files.
+    columns : int
+        Number of columns, including the target.
+    licence : str
+        Licence or terms of use.
+    address : str
+        Public page of the dataset.
+    files : tuple of DataFile, optional
+        Files of the dataset; none if it is generated.
+    complete : bool, default True
+        Whether it is the whole published dataset.
+    how_to_get : str, optional
+        Instructions where no automatic download is possible.
+    read : callable, optional
+        Converts the contents of the files to a `Table` or `Interactions`.
+    make : callable, optional
+        Generates a number of rows.
+    origin : str, optional
+        How the rows are generated.
+    domain : Domain, optional
+        Limits of the features.
+    classes : tuple of int, optional
+        Classes of a classification dataset.
+    target_bound : float, default 0.0
+        Largest magnitude of the target of a regression dataset.
+    n_items : int, default 0
+        Number of items of a recommendation dataset.
+    liked_from : float, optional
+        Smallest rating that makes an item part of a history.
+    feature_maps : mapping of str to mapping, optional
+        Settings of a feature map, by learner.
+    tuning : mapping of str to mapping, optional
+        Settings that suit this dataset, by learner.
 
     Examples
     --------
@@ -110,20 +173,42 @@ class Dataset:
     tuning: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Close the tables given, so that nothing catalogued can change."""
+        """Make the tables read-only."""
         for name in ("feature_maps", "tuning"):
             tables = {key: MappingProxyType(dict(t)) for key, t in getattr(self, name).items()}
             object.__setattr__(self, name, MappingProxyType(tables))
 
     def feature_map(self, learner: str) -> Settings | None:
-        """Return the table of the declared feature map; None means the raw features."""
+        """Return the settings of the feature map for a learner.
+
+        Parameters
+        ----------
+        learner : str
+            Name of the learner.
+
+        Returns
+        -------
+        dict of str to object, or None
+            Settings for `dealfl.features.feature_map`; None for raw features.
+        """
         table = self.feature_maps.get(learner)
         if table is None:
             return None
         return {key: list(v) if isinstance(v, tuple) else v for key, v in table.items()}
 
     def domain_for(self, learner: str) -> Domain:
-        """Return the limits of the features that reach a learner."""
+        """Return the limits of the features that a learner receives.
+
+        Parameters
+        ----------
+        learner : str
+            Name of the learner.
+
+        Returns
+        -------
+        Domain
+            Limits after the feature map for this learner, if any.
+        """
         assert self.domain is not None, f"{self.name} is catalogued without a domain"
         table = self.feature_map(learner)
         if table is None:

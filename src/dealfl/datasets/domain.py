@@ -1,4 +1,4 @@
-"""What is known of features before any example is seen: the limits of each one."""
+"""The limits of each feature, known before any example is seen."""
 
 from dataclasses import dataclass, replace
 
@@ -11,10 +11,16 @@ Bound = float | tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The lowest and the highest value each feature can take, as facts and not as measurements.
+    """The lowest and the highest value of each feature, as facts and not as measurements.
 
-    `typical` values may be known, too, from what was published of the domain; without them the
-    centre is half way between the limits.
+    Parameters
+    ----------
+    low : tuple of float
+        Lowest value of each feature.
+    high : tuple of float
+        Highest value of each feature.
+    typical : tuple of float, optional
+        Published typical value of each feature; by default the middle between low and high.
 
     Examples
     --------
@@ -28,32 +34,80 @@ class Domain:
     typical: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse limits that leave no room for a value."""
+        """Check that low < high and that typical values lie between them."""
         for feature, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
             if not low < high:
-                raise BadInput(f"feature {feature}: limits {low} and {high} leave no room between")
+                raise BadInput(f"feature {feature}: low is {low}; it must be below high, {high}")
         for feature, (low, value, high) in enumerate(self._known()):
             if not low <= value <= high:
-                raise BadInput(f"feature {feature}: {value} is not typical of [{low}, {high}]")
+                raise BadInput(f"feature {feature}: typical is {value}, outside [{low}, {high}]")
 
     @classmethod
     def of(cls, *limits: tuple[float, float]) -> "Domain":
-        """Return the domain with these (low, high) limits, one pair for each feature."""
+        """Create a domain from pairs of limits.
+
+        Parameters
+        ----------
+        *limits : tuple of (float, float)
+            Low and high, one pair per feature.
+
+        Returns
+        -------
+        Domain
+            The domain.
+        """
         lows, highs = zip(*limits, strict=True)
         return cls(tuple(map(float, lows)), tuple(map(float, highs)))
 
     @classmethod
     def alike(cls, n_features: int, low: float, high: float) -> "Domain":
-        """Return the domain in which all features share the same limits."""
+        """Create a domain in which all features have the same limits.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of features.
+        low : float
+            Lowest value of every feature.
+        high : float
+            Highest value of every feature.
+
+        Returns
+        -------
+        Domain
+            The domain.
+        """
         return cls((float(low),) * n_features, (float(high),) * n_features)
 
     @classmethod
     def symmetric(cls, bounds: tuple[float, ...]) -> "Domain":
-        """Return the domain in which feature i lies between -bounds[i] and bounds[i]."""
+        """Create a domain in which feature i lies between -bounds[i] and bounds[i].
+
+        Parameters
+        ----------
+        bounds : tuple of float
+            Largest magnitude of each feature.
+
+        Returns
+        -------
+        Domain
+            The domain.
+        """
         return cls(tuple(-float(bound) for bound in bounds), tuple(map(float, bounds)))
 
     def around(self, *typical: float) -> "Domain":
-        """Return the same domain with a typical value for each feature."""
+        """Return the same domain with typical values.
+
+        Parameters
+        ----------
+        *typical : float
+            Typical value of each feature.
+
+        Returns
+        -------
+        Domain
+            The domain.
+        """
         return replace(self, typical=tuple(map(float, typical)))
 
     def __add__(self, other: "Domain") -> "Domain":
@@ -62,32 +116,32 @@ class Domain:
 
     @property
     def n_features(self) -> int:
-        """How many features there are."""
+        """The number of features."""
         return len(self.low)
 
     @property
     def magnitude(self) -> Bound:
-        """The largest absolute value of each feature; one number when all agree."""
+        """The largest absolute value of each feature; one number if all are equal."""
         return _shortest(tuple(max(abs(a), abs(b)) for a, b in self._limits()))
 
     @property
     def lowest(self) -> Bound:
-        """The low limits; one number when all agree."""
+        """The low limits; one number if all are equal."""
         return _shortest(self.low)
 
     @property
     def span(self) -> Bound:
-        """The distance from low to high; one number when all agree."""
+        """The distance from low to high; one number if all are equal."""
         return _shortest(tuple(high - low for low, high in self._limits()))
 
     @property
     def centre(self) -> Bound:
-        """The typical value of each feature, or its middle; one number when all agree."""
+        """The typical value of each feature, or its middle; one number if all are equal."""
         return _shortest(self._centres())
 
     @property
     def radius(self) -> Bound:
-        """The largest distance from the centre; one number when all agree."""
+        """The largest distance from the centre; one number if all are equal."""
         limits = zip(self._limits(), self._centres(), strict=True)
         return _shortest(tuple(max(high - mid, mid - low) for (low, high), mid in limits))
 

@@ -1,4 +1,4 @@
-"""Loading a dataset by its name, and checking that its files are what they should be."""
+"""Loading a dataset by name, and checking its files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,10 +24,24 @@ __all__ = ["Examples", "Finding", "State", "check", "load", "load_entry"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Examples:
-    """A loaded dataset: one row an example, with its target, owner and times where they exist.
+    """A loaded dataset: one row per example.
 
-    For recommendation an example is an owner's history, and `times` holds the time of every
-    interaction beside `histories.indices`.
+    For recommendation, an example is the history of an owner.
+
+    Parameters
+    ----------
+    name : str
+        Name of the dataset.
+    features : ndarray or csr_array
+        Features, or histories for recommendation.
+    targets : ndarray, optional
+        Target or class of each row; None for recommendation.
+    owners : ndarray of int64, optional
+        Owner of each row.
+    times : ndarray of int64, optional
+        Time of every interaction, parallel to `histories.indices`.
+    test : Examples, optional
+        Test part, if the publisher defines one.
     """
 
     name: str
@@ -44,18 +58,30 @@ class Examples:
     def histories(self) -> "csr_array[np.int32, tuple[int, int]]":
         """The histories of a recommendation dataset: row = owner, column = item, value = 1."""
         if isinstance(self.features, np.ndarray) or self.targets is not None:
-            raise BadInput(f"{self.name} has no histories: it is not for recommendation")
+            raise BadInput(f"{self.name} has no histories; it is not a recommendation dataset")
         return self.features
 
     def without_latest(self) -> "tuple[Examples, NDArray[np.int64]]":
-        """Return the histories without each owner's latest interaction, and those items.
+        """Split off the latest interaction of each owner.
 
-        Of several at the same time, the item with the smallest number is taken. The history of
-        one item becomes an empty row.
+        If several have the same time, the one with the smallest item number counts as the latest.
+        The history of an owner with one item becomes an empty row.
+
+        Returns
+        -------
+        earlier : Examples
+            The histories without the latest interactions.
+        items : ndarray of int64
+            The item of the latest interaction of each owner.
+
+        Raises
+        ------
+        BadInput
+            The dataset has no histories or no times.
         """
         histories, times = self.histories, self.times
         if times is None:
-            raise BadInput(f"{self.name} does not say when: no interaction is the latest")
+            raise BadInput(f"{self.name} has no times, so no interaction is the latest")
         owner_of = np.repeat(np.arange(len(self)), np.diff(histories.indptr))
         order = np.lexsort((histories.indices, -times, owner_of))
         first = order[histories.indptr[:-1]]
@@ -76,26 +102,52 @@ def load(
     places: Places | None = None,
     download: bool = True,
 ) -> Examples:
-    """Return a dataset of the catalog, from the cache, DEALFL_DATA, or its public address.
+    """Load a dataset of the catalog from the cache, DEALFL_DATA or its public address.
 
-    `rows` keeps the first examples only, and all of a test part. `liked_from` is the rating from
-    which an item belongs to a history, instead of the catalog's.
+    Parameters
+    ----------
+    name : str
+        Name in the catalog.
+    rows : int, optional
+        Keep only the first rows; a test part stays whole. By default all rows.
+    liked_from : float, optional
+        Smallest rating that makes an item part of a history; by default that of the catalog.
+    places : Places, optional
+        Directories to search; by default those of the environment.
+    download : bool, default True
+        Download missing files.
 
+    Returns
+    -------
+    Examples
+        The dataset.
+
+    Raises
+    ------
+    UnknownName
+        No dataset has this name.
+    DatasetMissing
+        A file is missing and cannot be downloaded.
+    BadBytes
+        A file is damaged or is not the published one.
+
+    Examples
+    --------
     >>> load("yearpredictionmsd-like", rows=5).features.shape
     (5, 90)
     """
     dataset = find_dataset(name)
     if rows is not None and rows < 1:
-        raise BadInput(f"rows={rows}: ask for at least one row of {name}, or leave it out")
+        raise BadInput(f"rows is {rows}; it must be ≥ 1, or None for all rows of {name}")
     if liked_from is not None and dataset.liked_from is None:
-        raise BadInput(f"liked_from={liked_from}, but {name} has no ratings; leave it out")
+        raise BadInput(f"liked_from is {liked_from}, but {name} has no ratings; omit it")
     return load_entry(dataset, rows, liked_from, places or Places.from_environment(), download)
 
 
 def load_entry(
     dataset: Dataset, rows: int | None, liked_from: float | None, places: Places, download: bool
 ) -> Examples:
-    """Return the examples of a catalog entry, wherever the entry comes from."""
+    """Return the examples of a catalog entry; it does not need to be in the catalog."""
     if dataset.make is not None:
         return _from_table(dataset.name, dataset.make(rows or dataset.rows), None)
     parsed = _parse(dataset, read_all(dataset, places, download))
@@ -106,13 +158,13 @@ def load_entry(
 
 
 def _parse(dataset: Dataset, contents: Sequence[Content]) -> Table | Interactions:
-    """Return what a dataset's files hold; BadBytes if not as many rows as published."""
+    """Return the content of a dataset's files; raise `BadBytes` if the number of rows is wrong."""
     assert dataset.read is not None, f"{dataset.name} is catalogued without a reader"
     parsed = dataset.read(contents)
     expected = sum(file.rows for file in dataset.files)
     if parsed.records != expected:
         raise BadBytes(
-            f"dataset {dataset.name}: {parsed.records} rows were read, expected {expected}; "
+            f"dataset {dataset.name} has {parsed.records} rows, expected {expected}; "
             f"this is not the published file: get it again from {dataset.address}"
         )
     return parsed
@@ -133,7 +185,7 @@ def _from_histories(name: str, histories: Histories, rows: int | None) -> Exampl
 
 
 class State(StrEnum):
-    """What was found of a file."""
+    """The state of a data file."""
 
     OK = "ok"
     MISSING = "missing"
@@ -142,7 +194,19 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found of one file of a dataset."""
+    """The result of checking one file of a dataset.
+
+    Parameters
+    ----------
+    dataset : str
+        Name of the dataset.
+    file : str
+        Catalogued name of the file.
+    state : State
+        Whether the file is ok, missing or damaged.
+    detail : str, optional
+        Path, error or remedy.
+    """
 
     dataset: str
     file: str
@@ -151,8 +215,22 @@ class Finding:
 
 
 def check(dataset: Dataset, places: Places) -> list[Finding]:
-    """Return what was found of each file: checksums first, then every row is read.
+    """Check the files of a dataset: first the checksums, then every row.
 
+    Parameters
+    ----------
+    dataset : Dataset
+        Entry of the catalog.
+    places : Places
+        Directories to search.
+
+    Returns
+    -------
+    list of Finding
+        One finding per file.
+
+    Examples
+    --------
     >>> from dealfl.datasets import CATALOG
     >>> [finding.state.value for finding in check(CATALOG["movielens"], Places(cache=None))]
     ['missing']

@@ -1,4 +1,4 @@
-"""Dealing examples out to workers: every example to exactly one, the same way for the same seed."""
+"""Splitting examples among workers: each example belongs to one worker, determined by the seed."""
 
 from numbers import Integral
 from typing import Any
@@ -14,8 +14,29 @@ Parts = list[NDArray[np.int64]]
 
 
 def split_by_owner(owners: ArrayLike, workers: int, seed: int) -> Parts:
-    """Return the indices of each worker's examples, all those of an owner at one worker.
+    """Split examples so that all examples of an owner belong to one worker.
 
+    Parameters
+    ----------
+    owners : array_like
+        Owner of each example.
+    workers : int
+        Number of workers.
+    seed : int
+        Seed of the random split.
+
+    Returns
+    -------
+    list of ndarray of int64
+        Indices of the examples of each worker.
+
+    Raises
+    ------
+    BadInput
+        An argument cannot be used.
+
+    Examples
+    --------
     >>> [part.tolist() for part in split_by_owner(["ann", "bob", "ann"], workers=2, seed=0)]
     [[0, 2], [1]]
     """
@@ -27,8 +48,29 @@ def split_by_owner(owners: ArrayLike, workers: int, seed: int) -> Parts:
 
 
 def split_uniformly(count: int, workers: int, seed: int) -> Parts:
-    """Return `count` indices dealt out at random, as evenly as can be.
+    """Split indices at random into parts of nearly equal size.
 
+    Parameters
+    ----------
+    count : int
+        Number of examples.
+    workers : int
+        Number of workers.
+    seed : int
+        Seed of the random split.
+
+    Returns
+    -------
+    list of ndarray of int64
+        Indices of the examples of each worker.
+
+    Raises
+    ------
+    BadInput
+        An argument cannot be used.
+
+    Examples
+    --------
     >>> [part.tolist() for part in split_uniformly(5, workers=2, seed=0)]
     [[0, 1, 3], [2, 4]]
     """
@@ -37,24 +79,52 @@ def split_uniformly(count: int, workers: int, seed: int) -> Parts:
 
 
 def split_by_label(labels: ArrayLike, workers: int, concentration: float, seed: int) -> Parts:
-    """Return the indices of each worker's examples, with classes shared out unevenly.
+    """Split examples so that workers have different shares of each class.
 
-    Each class is divided by fractions from a symmetric Dirichlet distribution: a small
-    `concentration` gives a worker few classes, a large one nearly equal shares.
+    The shares of each class are drawn from a symmetric Dirichlet distribution.
 
+    Parameters
+    ----------
+    labels : array_like
+        Class of each example.
+    workers : int
+        Number of workers.
+    concentration : float
+        Parameter of the Dirichlet distribution, > 0: a small number gives each worker few classes,
+        a large one nearly equal shares.
+    seed : int
+        Seed of the random split.
+
+    Returns
+    -------
+    list of ndarray of int64
+        Indices of the examples of each worker.
+
+    Raises
+    ------
+    BadInput
+        An argument cannot be used.
+
+    References
+    ----------
+    .. [1] T.-M. H. Hsu, H. Qi, M. Brown: Measuring the effects of non-identical data distribution
+       for federated visual classification. arXiv:1909.06335, 2019.
+
+    Examples
+    --------
     >>> [len(part) for part in split_by_label([0] * 50 + [1] * 50, 3, concentration=0.5, seed=0)]
     [56, 31, 13]
     """
     names = _one_dimensional("labels", labels)
     generator = _generator(workers, seed)
     if not (np.isfinite(concentration) and concentration > 0):
-        raise BadInput(f"concentration={concentration}: give a finite number above 0, such as 0.5")
+        raise BadInput(f"concentration is {concentration}; it must be a finite number > 0")
     worker_of = np.empty(len(names), np.int64)
     for label in np.unique(names):
         members = generator.permutation(np.flatnonzero(names == label))
         shares = generator.dirichlet(np.full(workers, concentration))
         ends = np.rint(np.cumsum(shares) * len(members)).astype(np.int64)
-        # rounding may leave the last end short of the last member, and every one must be dealt
+        # rounding can leave the last end before the last member, but every one must be assigned
         ends[-1] = len(members)
         worker_of[members] = np.searchsorted(ends, np.arange(len(members)), side="right")
     return _parts(worker_of, workers)
@@ -63,7 +133,7 @@ def split_by_label(labels: ArrayLike, workers: int, concentration: float, seed: 
 def _one_dimensional(what: str, values: ArrayLike) -> NDArray[Any]:
     array = np.asarray(values)
     if array.ndim != 1:
-        raise BadInput(f"{what} have shape {array.shape}; give one for each example")
+        raise BadInput(f"{what} has shape {array.shape}; give one value per example")
     return array
 
 
@@ -73,9 +143,9 @@ def _generator(workers: int, seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(seed))
 
 
-def _require_whole(what: str, value: object, least: int) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least:
-        raise BadInput(f"{what}={value!r}: give a whole number from {least} on")
+def _require_whole(what: str, value: object, minimum: int) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < minimum:
+        raise BadInput(f"{what} is {value!r}; it must be a whole number ≥ {minimum}")
 
 
 def _parts(worker_of: NDArray[np.int64], workers: int) -> Parts:

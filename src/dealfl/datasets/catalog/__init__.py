@@ -1,7 +1,7 @@
-"""The datasets of the paper and a few more, with what is known of each before it is read.
+"""The datasets of the paper and a few more, with the limits that are known before reading.
 
-Bounds are facts about a domain (degrees, census caps, published ranges), never measured from the
-rows that are learned: a job's settings must not depend on anybody's example.
+Bounds are facts about a domain (degrees, census caps, published ranges). They are never measured
+from the rows to learn, because the settings of a job must not depend on anyone's example.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ _ENTRIES = (
     regression.CADATA,
     regression.YEARPREDICTIONMSD,
     classification.CIFAR10,
-    # the nine of the paper end here
+    # the following are not in the paper
     classification.DIGITS,
     recommendation.RETAILROCKET,
     regression.YEARPREDICTIONMSD_LIKE,
@@ -36,9 +36,9 @@ _ENTRIES = (
 
 def _admit(name: str, found: Any) -> Dataset:  # noqa: ANN401
     if not isinstance(found, Dataset):
-        raise BadInput(f"{found!r} is no dealfl.datasets.Dataset")
+        raise BadInput(f"{found!r} is not a dealfl.datasets.Dataset")
     if found.name != name:
-        raise BadInput(f"the dataset is called {found.name!r}; both names must be the same")
+        raise BadInput(f"the dataset has the name {found.name!r}; both names must be the same")
     return found
 
 
@@ -48,8 +48,25 @@ CATALOG: Registry[Dataset] = Registry(
 
 
 def find_dataset(name: str) -> Dataset:
-    """Return the entry of that name.
+    """Return an entry of the catalog.
 
+    Parameters
+    ----------
+    name : str
+        Name of the dataset.
+
+    Returns
+    -------
+    Dataset
+        The entry.
+
+    Raises
+    ------
+    UnknownName
+        No dataset has this name.
+
+    Examples
+    --------
     >>> find_dataset("covtype").classes
     (1, 2, 3, 4, 5, 6, 7)
     """

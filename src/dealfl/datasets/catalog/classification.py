@@ -195,7 +195,7 @@ CIFAR10 = Dataset(
     task=Task.CLASSIFICATION,
     description=(
         "Half of CIFAR-10: 20,000 of the 50,000 training images of 32×32 pixels, and all 10,000 "
-        "test images; cifar10-full has them all"
+        "test images; cifar10-full has all images"
     ),
     rows=30_000,
     columns=3_073,

@@ -1,4 +1,4 @@
-"""Datasets for recommendation: owners and the items they met."""
+"""Datasets for recommendation: owners and their items."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ __all__ = ["JESTER", "MOVIELENS", "RETAILROCKET", "RETAILROCKET_FULL"]
 MOVIELENS = Dataset(
     name="movielens",
     task=Task.RECOMMENDATION,
-    description="MovieLens 100K: 943 people rate films from 1 to 5; liked from 4 on",
+    description="MovieLens 100K: 943 people rate films from 1 to 5; liked if 4 or 5",
     rows=100_000,
     columns=4,
     licence="GroupLens terms: research with citation, no commercial use, no redistribution",
@@ -32,7 +32,7 @@ MOVIELENS = Dataset(
 
 
 def _hundredths(content: Content) -> bytes:
-    """Return Jester's ratings in a form no spreadsheet program can change by saving them."""
+    """Return the ratings of Jester in a form that does not change if a spreadsheet saves them."""
     table = Columns(width=101).read(content)
     return bytes(np.rint(table * 100).astype("<i2").tobytes())
 
@@ -62,15 +62,15 @@ JESTER = Dataset(
         "jester-data-1.xls in it"
     ),
     n_items=100,
-    liked_from=0.01,  # ratings are hundredths, so this is: above 0
+    liked_from=0.01,  # ratings are hundredths, so this means > 0
 )
 
 RETAILROCKET = Dataset(
     name="retailrocket",
     task=Task.RECOMMENDATION,
     description=(
-        "A sample of 9,385 of Retailrocket's 2,756,101 shop events: 5,000 visitors, any event "
-        "counts; columns are the sample's items in ascending order"
+        "A sample of 9,385 of Retailrocket's 2,756,101 shop events by 5,000 visitors; every kind "
+        "of event counts"
     ),
     rows=9_385,
     columns=6,
@@ -98,8 +98,7 @@ RETAILROCKET_FULL = Dataset(
     name="retailrocket-full",
     task=Task.RECOMMENDATION,
     description=(
-        "All of Retailrocket's shop events; no checksum is known here, so rows and items are "
-        "counted instead"
+        "All of Retailrocket's shop events; no checksum is known, so rows and items are counted"
     ),
     rows=2_756_101,
     columns=5,

@@ -1,4 +1,4 @@
-"""Datasets for regression, one of them generated in the shape of YearPredictionMSD."""
+"""Datasets for regression; one is generated in the shape of YearPredictionMSD."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,8 @@ HOUSING = Dataset(
     name="housing",
     task=Task.REGRESSION,
     description=(
-        "Boston house values in 1,000 dollars, features scaled to -1..1 (one of them, B, encodes "
-        "race: for comparison with the paper, not for use on people)"
+        "Boston house values in 1,000 dollars, features scaled to -1..1; feature B encodes race: "
+        "use only for comparison with the paper"
     ),
     rows=506,
     columns=13,
@@ -89,7 +89,7 @@ HOUSING_RAW = Dataset(
 CADATA = Dataset(
     name="cadata",
     task=Task.REGRESSION,
-    description="House values of California's census blocks of 1990, in dollars, capped at 500,001",
+    description="House values in California's census blocks, 1990, in dollars, capped at 500,001",
     rows=20_640,
     columns=9,
     licence="public (Pace and Barry 1997, StatLib)",
@@ -118,7 +118,7 @@ CADATA = Dataset(
     target_bound=float(2**19),
 )
 
-# -- songs: the real ones, and generated ones for when those can not be had ------------------------
+# -- songs: the real ones, and generated ones where those are not available -----------------------
 
 # Powers of two that leave at least a factor of two above the published extremes of the training
 # rows: 12 timbre averages, then 78 timbre covariances.
@@ -133,17 +133,17 @@ _EXPONENTS = (
 # fmt: on
 _TIMBRE = Domain.symmetric(tuple(float(2**exponent) for exponent in _EXPONENTS))
 
-_BLOCK_ROWS = 4096  # a whole block is made at once, so fewer rows are a prefix of more
+_BLOCK_ROWS = 4096  # whole blocks are generated, so fewer rows are a prefix of more
 _FACTORS = 6
-_STEPS = 2048  # every factor and its own part add up to less, so that bounds always hold
+_STEPS = 2048  # a factor plus a column's own part is always less, so bounds always hold
 
 YEARPREDICTIONMSD = Dataset(
     name="yearpredictionmsd",
     task=Task.REGRESSION,
     description=(
-        "The year of a song by 90 features of its timbre; 463,715 training and 51,630 test rows. "
-        "No checksum is known here, so rows are counted instead; bounds are published extremes "
-        "with room to spare"
+        "The year of a song and 90 features of its timbre; 463,715 training and 51,630 test rows. "
+        "No checksum is known, so rows are counted; bounds are at least twice the published "
+        "extremes"
     ),
     rows=515_345,
     columns=91,
@@ -164,16 +164,35 @@ YEARPREDICTIONMSD = Dataset(
 
 
 def yearpredictionmsd_like(rows: int, seed: int = 0) -> Table:
-    """Return generated rows of YearPredictionMSD's shape; they are not the real data.
+    """Generate rows in the shape of YearPredictionMSD; they are not the real data.
 
-    Columns share hidden factors, and the year depends linearly on some columns and on noise.
+    Columns share hidden factors. The year depends linearly on some columns, with noise.
 
+    Parameters
+    ----------
+    rows : int
+        Number of rows, ≥ 1.
+    seed : int, default 0
+        Seed of the rows.
+
+    Returns
+    -------
+    Table
+        90 features and the year of each row.
+
+    Raises
+    ------
+    BadInput
+        `rows` is below 1.
+
+    Examples
+    --------
     >>> table = yearpredictionmsd_like(rows=3)
     >>> table.features.shape, table.targets.tolist()
     ((3, 90), [1995, 1994, 1988])
     """
     if rows < 1:
-        raise BadInput(f"rows={rows}: a generated dataset needs at least one row")
+        raise BadInput(f"rows is {rows}; it must be ≥ 1")
     blocks = [_block(seed, number) for number in range(-(-rows // _BLOCK_ROWS))]
     features = np.concatenate([features for features, _ in blocks])[:rows]
     years = np.concatenate([years for _, years in blocks])[:rows]
@@ -202,7 +221,7 @@ YEARPREDICTIONMSD_LIKE = Dataset(
     task=Task.REGRESSION,
     description=(
         "Generated from a seed in the shape of YearPredictionMSD's training rows; NOT the real "
-        "data: figures made with it must say so"
+        "data: say so with any result"
     ),
     rows=463_715,
     columns=90,

@@ -1,4 +1,4 @@
-"""Reading data files: unpacked, as delimited text, LIBSVM text or binary, with errors by line."""
+"""Readers of data files: delimited text, LIBSVM text and binary; errors name the line."""
 
 from typing import TYPE_CHECKING
 
@@ -10,13 +10,8 @@ from dealfl.datasets.readers.content import (
     read_lines,
     unpacked_name,
 )
-from dealfl.datasets.readers.delimited import (
-    Block,
-    DelimitedText,
-    Encoding,
-    Layout,
-    read_number,
-)
+from dealfl.datasets.readers.delimited import Block, DelimitedText
+from dealfl.datasets.readers.layout import Encoding, Layout, read_number
 from dealfl.datasets.readers.libsvm import SparseRows, read_finite, read_libsvm, read_pairs
 from dealfl.datasets.readers.ratings import Events, Histories, Interactions, RatingMatrix, Ratings
 from dealfl.datasets.readers.supervised import Cifar, Columns, Libsvm, Table, TargetColumn

@@ -1,4 +1,4 @@
-"""The content of data files, unpacked by the suffix of their names: at once, or as a stream."""
+"""The content of data files, unpacked according to the suffix of their names."""
 
 import bz2
 import gzip
@@ -24,6 +24,13 @@ PACKINGS = (".gz", ".xz", ".bz2", ".zip")  # of one file; archives of many need 
 class Content:
     """Bytes, with the name of the file they came from.
 
+    Parameters
+    ----------
+    name : str
+        Name of the file; its suffix says how it is packed.
+    data : bytes
+        Content of the file.
+
     Examples
     --------
     >>> packed = Content("ratings.gz", gzip.compress(b"1 2"))
@@ -39,19 +46,71 @@ class Content:
 
     @classmethod
     def read(cls, path: Path) -> "Content":
-        """Return the content of the file at `path`, still packed."""
+        """Read a file without unpacking it.
+
+        Parameters
+        ----------
+        path : Path
+            File to read.
+
+        Returns
+        -------
+        Content
+            The content, still packed.
+
+        Raises
+        ------
+        BadInput
+            The file cannot be read.
+        """
         with _open_file(path) as file:
             return cls(str(path), file.read())
 
     def unpack(self, member: str | None = None) -> "Content":
-        """Return what is inside, by the suffix of the name; `member` picks one file of several."""
+        """Unpack the content according to the suffix of the name.
+
+        Parameters
+        ----------
+        member : str, optional
+            File to take from an archive of several.
+
+        Returns
+        -------
+        Content
+            The unpacked content.
+
+        Raises
+        ------
+        BadBytes
+            The content is truncated or damaged.
+        BadInput
+            The archive does not hold `member`.
+        """
         with _unpack(self.name, io.BytesIO(self.data), member) as stream:
             return Content(self.name, stream.read())
 
 
 @contextmanager
 def open_bytes(source: Path | Content) -> Iterator[BinaryIO]:
-    """Open a file, unpacked by its suffix, or a content as it is."""
+    """Open a file, unpacked according to its suffix, or a content as it is.
+
+    Parameters
+    ----------
+    source : Path or Content
+        What to open.
+
+    Yields
+    ------
+    BinaryIO
+        The unpacked stream.
+
+    Raises
+    ------
+    BadInput
+        The file cannot be read.
+    BadBytes
+        The file is truncated or damaged.
+    """
     if isinstance(source, Content):
         yield io.BytesIO(source.data)
         return
@@ -61,20 +120,53 @@ def open_bytes(source: Path | Content) -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_text(source: Path | Content, encoding: str = "utf-8") -> Iterator[TextIO]:
-    """Open a file or a content as text, its line ends as they are."""
+    """Open a file or a content as text; line ends are kept.
+
+    Parameters
+    ----------
+    source : Path or Content
+        What to open.
+    encoding : str, default "utf-8"
+        Text encoding; a byte order mark is skipped.
+
+    Yields
+    ------
+    TextIO
+        The text.
+
+    Raises
+    ------
+    BadInput
+        The file cannot be read, or is not text in this encoding.
+    """
     with open_bytes(source) as stream:
         codec = "utf-8-sig" if encoding == "utf-8" else encoding
         try:
             yield io.TextIOWrapper(stream, encoding=codec, newline="")
         except UnicodeError as error:
             raise BadInput(
-                f"{source} is not a text in {encoding}: {error}; "
+                f"{source} is not text in {encoding}: {error}; "
                 'if it comes from Windows, set source.encoding = "windows-1252"'
             ) from error
 
 
 def read_lines(source: Path | Content, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """Yield the number, from 1, and the text of each line that is not blank."""
+    """Read the lines that are not blank.
+
+    Parameters
+    ----------
+    source : Path or Content
+        What to read.
+    encoding : str, default "utf-8"
+        Text encoding.
+
+    Yields
+    ------
+    number : int
+        Line number, from 1.
+    line : str
+        Text of the line, without its line end.
+    """
     with open_text(source, encoding) as text:
         for number, line in enumerate(text, 1):
             if line.strip():
@@ -82,8 +174,20 @@ def read_lines(source: Path | Content, encoding: str = "utf-8") -> Iterator[tupl
 
 
 def unpacked_name(name: str) -> str:
-    """Return the name a file has once it is unpacked.
+    """Return the name of a file after unpacking.
 
+    Parameters
+    ----------
+    name : str
+        Name of the packed file.
+
+    Returns
+    -------
+    str
+        The name without its packing suffix.
+
+    Examples
+    --------
     >>> unpacked_name("covtype/covtype.data.xz")
     'covtype/covtype.data'
     """
@@ -96,11 +200,11 @@ def _open_file(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except FileNotFoundError:
-        raise BadInput(f"there is no file {path}; check the name and the directory") from None
+        raise BadInput(f"file {path} does not exist; check the name and the directory") from None
     except IsADirectoryError:
-        raise BadInput(f"can not read {path}: it is a directory; name a file in it") from None
+        raise BadInput(f"cannot read {path}: it is a directory; name a file in it") from None
     except OSError as error:
-        raise BadInput(f"can not read {path}: {error.strerror}; make it readable") from error
+        raise BadInput(f"cannot read {path}: {error.strerror}; make it readable") from error
 
 
 @contextmanager
@@ -118,12 +222,12 @@ def _open_plain(name: str, packed: BinaryIO, member: str | None) -> BinaryIO:  #
 
 def _open_gzip(name: str, packed: BinaryIO, member: str | None) -> BinaryIO:
     if not packed.read(1):
-        raise EOFError("it is empty")  # which gzip takes for a packed nothing
+        raise EOFError("it is empty")  # gzip would accept an empty file
     packed.seek(0)
     stream = cast("BinaryIO", gzip.GzipFile(fileobj=packed))
     if not name.endswith((".tar.gz", ".tgz")):
         return stream
-    # all of it: tarfile alone would not see a cut-off end
+    # read all of it: tarfile alone would not detect a truncated end
     with tarfile.open(fileobj=io.BytesIO(stream.read()), mode="r:") as archive:
         names = [info.name for info in archive.getmembers() if info.isfile()]
         picked = archive.extractfile(_pick(name, names, member))
@@ -144,10 +248,10 @@ def _pick(archive: str, names: list[str], member: str | None) -> str:
     if member is not None and member in names:
         return member
     if len(names) == 1:
-        return names[0]  # whatever it is called: checksums tell whether it is the right one
-    wanted = "one file alone" if member is None else repr(member)
+        return names[0]  # under any name: checksums detect a wrong one
+    expected = "one file" if member is None else repr(member)
     held = ", ".join(sorted(names)[:8]) or "nothing"
-    raise BadInput(f"{archive}: looked for {wanted} in the archive, which holds {held}")
+    raise BadInput(f"{archive}: expected {expected} in the archive, but it holds {held}")
 
 
 _OPEN: dict[str, Callable[[str, BinaryIO, str | None], BinaryIO]] = {

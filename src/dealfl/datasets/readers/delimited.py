@@ -1,82 +1,41 @@
-"""Delimited text, a block of rows at a time: files may be larger than the memory."""
+"""Delimited text, read in blocks of rows, so that files can be larger than memory."""
 
 import csv
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal, TextIO
+from typing import Any, TextIO
 
 import numpy as np
-from msgspec import Meta, Struct
 from numpy.typing import DTypeLike, NDArray
 
 from dealfl.datasets.readers.content import Content, open_text
+from dealfl.datasets.readers.layout import Layout
 from dealfl.errors import BadInput
 
-__all__ = ["BLOCK_CHARACTERS", "Block", "DelimitedText", "Encoding", "Layout", "read_number"]
+__all__ = ["BLOCK_CHARACTERS", "Block", "DelimitedText"]
 
 BLOCK_CHARACTERS = 1 << 20
-Encoding = Annotated[
-    Literal["utf-8", "utf-16", "windows-1252"], Meta(description="text encoding of the file")
-]
-
-
-class Layout(Struct, frozen=True, kw_only=True):
-    """How the text of a table is laid out."""
-
-    delimiter: Annotated[
-        str, Meta(min_length=1, max_length=1, description="character between two cells")
-    ] = ","
-    decimal_comma: Annotated[bool, Meta(description="numbers are written 1.234,5")] = False
-    header: Annotated[
-        bool, Meta(description="the first row names the columns; otherwise they are c1, c2, …")
-    ] = True
-    skip_lines: Annotated[
-        int,
-        Meta(ge=0, description="lines at the start of the file that are not part of the table"),
-    ] = 0
-    encoding: Encoding = "utf-8"
-
-    def read_number(self, cell: str) -> float:
-        """Return the number in a cell; nan if there is none.
-
-        >>> Layout(decimal_comma=True).read_number("1.234,5")
-        1234.5
-        """
-        return read_number(cell.replace(".", "").replace(",", ".") if self.decimal_comma else cell)
-
-
 _PLAIN = Layout()
 
 
-def read_number(cell: str) -> float:
-    """Return the number in a cell; nan if there is none.
-
-    >>> read_number(" 2.5 "), read_number("1_000"), read_number("ten")
-    (2.5, nan, nan)
-    """
-    try:
-        return float(cell) if "_" not in cell else math.nan
-    except ValueError:
-        return math.nan
-
-
 class Block:
-    """Some rows of a table, by column; rows of another width are apart.
+    """Some rows of a table, by column; rows of another width are separate.
 
     Parameters
     ----------
-    width
-        How many cells a row has.
-    lines
-        The line on which each row ends.
-    rows
-        The rows: texts without quotation marks, or else cells.
-    ragged
-        The rows of another width: the line on which each ends, and its cells.
+    layout : Layout
+        Layout of the table.
+    width : int
+        Number of cells of a row.
+    lines : list of int
+        Line on which each row ends.
+    rows : list of str or list of list of str
+        The rows: texts if there are no quotation marks, otherwise cells.
+    ragged : sequence of (int, list of str), optional
+        Rows of another width: the line on which each ends, and its cells.
     """
 
     def __init__(
@@ -94,23 +53,63 @@ class Block:
         return len(self.lines) + len(self.ragged)
 
     def texts(self, column: int) -> list[str]:
-        """Return the cells of a column."""
+        """Return the cells of a column.
+
+        Parameters
+        ----------
+        column : int
+            Index of the column, from 0.
+
+        Returns
+        -------
+        list of str
+            One text per row.
+        """
         cells: list[str] = self._columns[column].tolist()
         return cells
 
     def numbers(self, column: int) -> NDArray[np.float64]:
-        """Return the numbers in a column; nan where there is none."""
+        """Return the numbers of a column.
+
+        Parameters
+        ----------
+        column : int
+            Index of the column, from 0.
+
+        Returns
+        -------
+        ndarray of float64
+            One number per row; nan where a cell does not hold one.
+        """
         texts = self.texts(column)
         if not self.layout.decimal_comma and "_" not in "".join(texts):
             try:
                 return np.asarray(self._columns[column], dtype=np.float64)
             except ValueError:
-                pass  # some cell is no number: look at each that differs
+                pass  # some cell is not a number: parse each distinct cell
         known = {text: self.layout.read_number(text) for text in set(texts)}
         return np.array([known[text] for text in texts], dtype=np.float64)
 
     def table(self, columns: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
-        """Return columns as numbers of one type; ValueError if a cell is none."""
+        """Return some columns as numbers of one type.
+
+        Parameters
+        ----------
+        columns : sequence of int
+            Indices of the columns, from 0.
+        dtype : dtype
+            Type of the numbers.
+
+        Returns
+        -------
+        ndarray
+            Rows by columns.
+
+        Raises
+        ------
+        ValueError
+            A cell does not hold a number of this type.
+        """
         if self.lines and isinstance(self._rows[0], str):
             return self._parse(columns, dtype)
         return np.asarray(self._columns[list(columns)].T, dtype=dtype)
@@ -133,6 +132,13 @@ class Block:
 class DelimitedText:
     """A table of delimited text, in a file or in memory.
 
+    Parameters
+    ----------
+    source : Path or Content
+        Where the text is.
+    layout : Layout, optional
+        Layout of the text; by default comma-separated with a header.
+
     Examples
     --------
     >>> table = DelimitedText(Content("tiny.csv", b"a,b\\n1,2\\n3\\n5,x"))
@@ -145,7 +151,18 @@ class DelimitedText:
     layout: Layout = _PLAIN
 
     def read_names(self) -> list[str]:
-        """Return the names of the columns; c1, c2 … where the file does not name them."""
+        """Return the names of the columns.
+
+        Returns
+        -------
+        list of str
+            Names in the header; c1, c2, … where there are none.
+
+        Raises
+        ------
+        BadInput
+            Two columns have the same name, or the file is empty.
+        """
         first = self.read_first()
         if not self.layout.header:
             return [f"c{place}" for place in range(1, len(first) + 1)]
@@ -154,26 +171,48 @@ class DelimitedText:
             if name in names[:place]:
                 raise BadInput(
                     f"{self.source}: columns {names.index(name) + 1} and {place + 1} are both "
-                    f"called {name!r}; rename one of them in the first row"
+                    f"named {name!r}; rename one of them in the first row"
                 )
         return names
 
     def read_first(self) -> list[str]:
-        """Return the cells of the first row, be it a header or not."""
+        """Return the cells of the first row, whether it is a header or not.
+
+        Returns
+        -------
+        list of str
+            The cells.
+
+        Raises
+        ------
+        BadInput
+            The file is empty.
+        """
         with open_text(self.source, self.layout.encoding) as text:
             for _, row in self._read_rows(text, self._skip(text)):
                 return row
-        raise BadInput(f"{self.source} is empty: there is no row to look at")
+        raise BadInput(f"{self.source} is empty; it has no row")
 
     def read_blocks(self, width: int) -> Iterator[Block]:
-        """Yield all rows after the header, those that are blank left out."""
+        """Read all rows after the header; blank rows are skipped.
+
+        Parameters
+        ----------
+        width : int
+            Number of cells of a row.
+
+        Yields
+        ------
+        Block
+            Some rows.
+        """
         delimiter = self.layout.delimiter
         with open_text(self.source, self.layout.encoding) as text:
             line = self._skip(text)
             if self.layout.header:
                 line, _ = next(self._read_rows(text, line), (line, []))
             while part := text.readlines(BLOCK_CHARACTERS):
-                # csv takes several spaces for one, and a cell in quotes may end on another line
+                # csv merges several spaces, and a quoted cell can end on another line
                 if delimiter == " " or '"' in "".join(part):
                     block, line = self._quoted(part, text, line, width)
                 else:
@@ -187,7 +226,7 @@ class DelimitedText:
         return self.layout.skip_lines
 
     def _read_rows(self, text: Iterable[str], line: int) -> Iterator[tuple[int, list[str]]]:
-        """Yield the line on which each row ends, and its cells; `line` lines stand before them."""
+        """Yield the line on which each row ends, and its cells; `line` lines precede them."""
         reader = csv.reader(text, delimiter=self.layout.delimiter, skipinitialspace=True)
         try:
             for row in reader:
@@ -200,7 +239,7 @@ class DelimitedText:
             ) from error
 
     def _quoted(self, part: list[str], rest: TextIO, line: int, width: int) -> tuple[Block, int]:
-        """Return the rows that begin in `part`, and the line on which the last one ends."""
+        """Return the rows that start in `part`, and the line on which the last one ends."""
         lines: list[int] = []
         rows: list[list[str]] = []
         ragged: list[tuple[int, list[str]]] = []

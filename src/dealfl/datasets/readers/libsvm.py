@@ -1,4 +1,4 @@
-"""LIBSVM's text: a label, then index:value pairs, indices from 1 and ascending."""
+"""LIBSVM text: a label, then index:value pairs with ascending indices from 1."""
 
 import math
 from array import array
@@ -20,8 +20,22 @@ __all__ = ["SparseRows", "read_finite", "read_libsvm", "read_pairs"]
 def read_libsvm(
     source: Path | Content, encoding: str = "utf-8"
 ) -> Iterator[list[tuple[int, list[str]]]]:
-    """Yield blocks of rows: the line of each, and its words without those after a #.
+    """Read LIBSVM text in blocks of rows.
 
+    Parameters
+    ----------
+    source : Path or Content
+        What to read.
+    encoding : str, default "utf-8"
+        Text encoding.
+
+    Yields
+    ------
+    list of (int, list of str)
+        The line number of each row, and its words up to a #.
+
+    Examples
+    --------
     >>> list(read_libsvm(Content("tiny", b"1 1:0.5 3:2 # good\\n\\n2 2:1")))
     [[(1, ['1', '1:0.5', '3:2']), (3, ['2', '2:1'])]]
     """
@@ -34,8 +48,29 @@ def read_libsvm(
 
 
 def read_pairs(words: Sequence[str], n_features: int) -> tuple[list[int], list[float]]:
-    """Return the indices, from 0 on, and the values of pairs; ValueError names a bad one.
+    """Parse index:value pairs.
 
+    Parameters
+    ----------
+    words : sequence of str
+        Pairs with ascending indices from 1.
+    n_features : int
+        Largest allowed index.
+
+    Returns
+    -------
+    indices : list of int
+        Indices, from 0.
+    values : list of float
+        Values.
+
+    Raises
+    ------
+    ValueError
+        A word is not a pair, or an index is out of order or too large.
+
+    Examples
+    --------
     >>> read_pairs(["1:0.5", "3:2"], n_features=3)
     ([0, 2], [0.5, 2.0])
     """
@@ -49,7 +84,7 @@ def read_pairs(words: Sequence[str], n_features: int) -> tuple[list[int], list[f
         position = int(index)
         if not previous < position <= n_features:
             raise ValueError(
-                f"index {position} in {word[:40]!r} is not above {previous} and at most "
+                f"index {position} in {word[:40]!r} must be above {previous} and at most "
                 f"{n_features}"
             )
         indices.append(position - 1)
@@ -59,7 +94,23 @@ def read_pairs(words: Sequence[str], n_features: int) -> tuple[list[int], list[f
 
 
 def read_finite(text: str) -> float:
-    """Return a finite number; ValueError if it is none."""
+    """Parse a finite number.
+
+    Parameters
+    ----------
+    text : str
+        Text of the number.
+
+    Returns
+    -------
+    float
+        The number.
+
+    Raises
+    ------
+    ValueError
+        The text is not a finite number.
+    """
     try:
         value = float(text)
     except ValueError:
@@ -70,20 +121,40 @@ def read_finite(text: str) -> float:
 
 
 class SparseRows:
-    """Rows of indices and values, gathered one after the other."""
+    """Rows of indices and values, collected one at a time.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of columns.
+    """
 
     def __init__(self, n_features: int) -> None:
         self._n_features = n_features
         self._indices, self._values, self._starts = array("q"), array("d"), array("q", [0])
 
     def add(self, indices: list[int], values: list[float]) -> None:
-        """Add a row."""
+        """Add a row.
+
+        Parameters
+        ----------
+        indices : list of int
+            Columns, from 0.
+        values : list of float
+            One value per column.
+        """
         self._indices.extend(indices)
         self._values.extend(values)
         self._starts.append(len(self._indices))
 
     def matrix(self) -> "csr_array[np.float64, tuple[int, int]]":
-        """Return all rows."""
+        """Return all rows.
+
+        Returns
+        -------
+        csr_array of float64
+            One row per call of `add`.
+        """
         from scipy.sparse import csr_array
 
         values = np.array(self._values, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Files of who met what and when, and the histories made of them: one set of items an owner."""
+"""Readers of interactions between owners and items, and the histories built from them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,17 @@ __all__ = ["Events", "Histories", "Interactions", "RatingMatrix", "Ratings"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Histories:
-    """One row an owner: the items of its history; `times` stand beside `items.indices`."""
+    """The items of each owner.
+
+    Parameters
+    ----------
+    items : csr_array of int32
+        One row per owner, one column per item; the value is 1.
+    owners : ndarray of int64
+        Owner of each row.
+    times : ndarray of int64 or None
+        Time of each interaction, parallel to `items.indices`.
+    """
 
     items: "csr_array[np.int32, tuple[int, int]]"
     owners: NDArray[np.int64]
@@ -28,7 +38,22 @@ class Histories:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Interactions:
-    """Parallel arrays of owner, item, value and time, as they stood in the file.
+    """Parallel arrays of owner, item, value and time, in the order of the file.
+
+    Parameters
+    ----------
+    owners : ndarray of int64
+        Owner of each interaction.
+    items : ndarray of int64
+        Item of each interaction, from 0.
+    n_items : int
+        Number of items.
+    records : int
+        Number of rows of the file.
+    values : ndarray of float64, optional
+        Rating of each interaction.
+    times : ndarray of int64, optional
+        Time of each interaction.
 
     Examples
     --------
@@ -46,10 +71,25 @@ class Interactions:
     times: NDArray[np.int64] | None = None
 
     def histories(self, liked_from: float | None = None) -> Histories:
-        """Return the items each owner valued at `liked_from` or more, all of them if None.
+        """Return the history of each owner: the items rated `liked_from` or higher.
 
-        An owner who is left without items has no history and is not among the rows. Of several
-        meetings with one item the latest time counts.
+        An owner without such items has no row. If an owner met an item several times, the latest
+        time counts.
+
+        Parameters
+        ----------
+        liked_from : float, optional
+            Smallest rating; by default all interactions count.
+
+        Returns
+        -------
+        Histories
+            One row per owner, in ascending order.
+
+        Raises
+        ------
+        BadInput
+            `liked_from` is given and there are no ratings.
         """
         from scipy.sparse import csr_array
 
@@ -71,18 +111,24 @@ class Interactions:
         if liked_from is None:
             return np.ones(len(self.items), bool)
         if self.values is None:
-            raise BadInput(f"liked_from={liked_from}, but these interactions carry no ratings")
+            raise BadInput(f"liked_from is {liked_from}, but there are no ratings; omit it")
         return self.values >= liked_from
 
 
 @dataclass(frozen=True, slots=True)
 class Ratings:
-    """Lines of owner, item, rating and time; items are numbered from 1."""
+    """Reader of lines of owner, item, rating and time; items are numbered from 1.
+
+    Parameters
+    ----------
+    n_items : int
+        Number of items.
+    """
 
     n_items: int
 
     def __call__(self, contents: Sequence[Content]) -> Interactions:
-        """Return the interactions in the one file given."""
+        """Return the interactions of the one file given."""
         (content,) = contents
         columns = Columns(width=4, dtype=np.int64, delimiter="\t")
         owners, items, ratings, times = columns.read(content).T.copy()
@@ -98,14 +144,24 @@ class Ratings:
 
 @dataclass(frozen=True, slots=True)
 class RatingMatrix:
-    """One line an owner: how many items were rated, then a rating each, `unrated` if none."""
+    """Reader of one line per owner: the number of ratings, then a rating per item.
+
+    Parameters
+    ----------
+    n_items : int
+        Number of items.
+    limit : float
+        Largest magnitude of a rating.
+    unrated : float, default 99.0
+        Value of an item without a rating.
+    """
 
     n_items: int
     limit: float
     unrated: float = 99.0
 
     def __call__(self, contents: Sequence[Content]) -> Interactions:
-        """Return the ratings in the one file given; owners are the row numbers from 0."""
+        """Return the ratings of the one file given; owners are row numbers from 0."""
         (content,) = contents
         columns = Columns(width=1 + self.n_items)
         table = columns.read(content)
@@ -127,7 +183,19 @@ class RatingMatrix:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """A csv file with a header; columns are the distinct items of the file in ascending order."""
+    """Reader of a csv file with a header; items are numbered in ascending order.
+
+    Parameters
+    ----------
+    n_items : int
+        Number of distinct items of the file.
+    owner : str, default "visitorid"
+        Column of the owner.
+    item : str, default "itemid"
+        Column of the item.
+    time : str, default "timestamp"
+        Column of the time.
+    """
 
     n_items: int
     owner: str = "visitorid"
@@ -135,15 +203,15 @@ class Events:
     time: str = "timestamp"
 
     def __call__(self, contents: Sequence[Content]) -> Interactions:
-        """Return the events in the one file given; every kind of event counts."""
+        """Return the events of the one file given; every kind of event counts."""
         (content,) = contents
         columns = self._columns(content)
         owners, ids, times = columns.read(content).T.copy()
         names, items = np.unique(ids, return_inverse=True)
         if len(names) != self.n_items:
             raise BadInput(
-                f"{content.name}: {len(names)} distinct items, expected {self.n_items}; "
-                "the file is not the one that was catalogued"
+                f"{content.name} has {len(names)} distinct items, expected {self.n_items}; "
+                "it is not the catalogued file"
             )
         return Interactions(owners, items, self.n_items, len(items), times=times)
 

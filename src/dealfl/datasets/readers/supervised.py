@@ -1,4 +1,4 @@
-"""Files of features and targets: delimited text, LIBSVM, and CIFAR's binary layout."""
+"""Readers of features and targets: delimited text, LIBSVM and the binary format of CIFAR."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from dealfl.datasets.readers.content import Content
-from dealfl.datasets.readers.delimited import Block, DelimitedText, Layout
+from dealfl.datasets.readers.delimited import Block, DelimitedText
+from dealfl.datasets.readers.layout import Layout
 from dealfl.datasets.readers.libsvm import SparseRows, read_finite, read_libsvm, read_pairs
 from dealfl.errors import BadInput
 
@@ -23,7 +24,17 @@ __all__ = ["Cifar", "Columns", "Libsvm", "Table", "TargetColumn"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Features and targets of as many rows; `test` where the publisher set rows apart."""
+    """Features and targets of the same number of rows.
+
+    Parameters
+    ----------
+    features : ndarray or csr_array
+        One row per example.
+    targets : ndarray
+        Target or class of each row.
+    test : Table, optional
+        Test part, if the publisher defines one.
+    """
 
     features: "Matrix"
     targets: NDArray[Any]
@@ -31,18 +42,42 @@ class Table:
 
     @property
     def records(self) -> int:
-        """How many rows were in the files, those of the test part included."""
+        """The number of rows, including the test part."""
         return len(self.targets) + (self.test.records if self.test else 0)
 
     def split(self, at: int) -> "Table":
-        """Return the rows before `at`, with those from `at` on as their test part."""
+        """Split the rows into a training and a test part.
+
+        Parameters
+        ----------
+        at : int
+            First row of the test part.
+
+        Returns
+        -------
+        Table
+            The rows before `at`, with the other rows as test part.
+        """
         test = Table(self.features[at:], self.targets[at:])
         return Table(self.features[:at], self.targets[:at], test)
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns of numbers in delimited text of a fixed width; a bad row is refused.
+    """Columns of numbers in delimited text of a fixed width; a bad row is an error.
+
+    Parameters
+    ----------
+    width : int
+        Number of columns of the file.
+    dtype : dtype, default float64
+        Type of the numbers.
+    delimiter : str, default ","
+        Character between two cells.
+    skip_lines : int, default 0
+        Lines at the start of the file that are not part of the table.
+    keep : tuple of int, optional
+        Indices of the columns to read, from 0; by default all.
 
     Examples
     --------
@@ -58,14 +93,43 @@ class Columns:
     keep: tuple[int, ...] | None = None
 
     def read(self, content: Content) -> NDArray[Any]:
-        """Return the kept columns of every row; BadInput names file, line and value."""
+        """Return the kept columns of every row.
+
+        Parameters
+        ----------
+        content : Content
+            Unpacked text.
+
+        Returns
+        -------
+        ndarray
+            Rows by columns.
+
+        Raises
+        ------
+        BadInput
+            A row cannot be read; the message names file, line and value.
+        """
         parts = [self._read_block(content, block) for block in self._read_blocks(content)]
         if not parts:
-            raise BadInput(f"{content.name}: holds no rows; expected {self.width} columns")
+            raise BadInput(f"{content.name} has no rows; expected {self.width} columns")
         return np.concatenate(parts)
 
     def find_line(self, content: Content, row: int) -> int:
-        """Return the line number, from 1, on which a row of the table stands."""
+        """Return the line number of a row.
+
+        Parameters
+        ----------
+        content : Content
+            Unpacked text.
+        row : int
+            Index of the row, from 0.
+
+        Returns
+        -------
+        int
+            Line number, from 1.
+        """
         lines = chain.from_iterable(block.lines for block in self._read_blocks(content))
         return next(islice(lines, row, None))
 
@@ -82,14 +146,14 @@ class Columns:
             try:
                 table = block.table(self._kept, self.dtype)
             except ValueError:
-                pass  # some cell is no number: look for the first
+                pass  # some cell is not a number: find the first
             else:
                 if np.isfinite(table).all():
                     return table
-        line, reason = min(self._complaints(block))
+        line, reason = min(self._find_errors(block))
         raise BadInput(f"{content.name}, line {line}: {reason}")
 
-    def _complaints(self, block: Block) -> Iterator[tuple[int, str]]:
+    def _find_errors(self, block: Block) -> Iterator[tuple[int, str]]:
         for line, cells in block.ragged:
             text = self.delimiter.join(cells)[:60]
             yield line, f"{len(cells)} columns in {text!r}, expected {self.width}"
@@ -113,7 +177,16 @@ def _is_value(text: str, dtype: np.dtype[Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TargetColumn:
-    """A delimited text file, one column of which is the target.
+    """Reader of a delimited text file in which one column is the target.
+
+    Parameters
+    ----------
+    columns : Columns
+        Columns of the file.
+    target : int, default -1
+        Index of the target among the kept columns; by default the last.
+    train_rows : int, optional
+        Number of training rows; the other rows are the test part.
 
     Examples
     --------
@@ -127,7 +200,7 @@ class TargetColumn:
     train_rows: int | None = None
 
     def __call__(self, contents: Sequence[Content]) -> Table:
-        """Return the table in the one file given."""
+        """Return the table of the one file given."""
         (content,) = contents
         values = self.columns.read(content)
         table = Table(np.delete(values, self.target, axis=1), values[:, self.target].copy())
@@ -136,7 +209,14 @@ class TargetColumn:
 
 @dataclass(frozen=True, slots=True)
 class Libsvm:
-    """LIBSVM's text: a label, then index:value pairs, indices from 1 and ascending.
+    """Reader of LIBSVM text: a label, then index:value pairs with ascending indices from 1.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of features.
+    labels : dtype, default float64
+        Type of the labels.
 
     Examples
     --------
@@ -149,7 +229,7 @@ class Libsvm:
     labels: DTypeLike = np.float64
 
     def __call__(self, contents: Sequence[Content]) -> Table:
-        """Return the table in the one file given."""
+        """Return the table of the one file given."""
         (content,) = contents
         labels: list[float] = []
         rows = SparseRows(self.n_features)
@@ -160,22 +240,29 @@ class Libsvm:
             except ValueError as error:
                 raise BadInput(f"{content.name}, line {line}: {error}") from None
         if not labels:
-            raise BadInput(f"{content.name}: holds no rows; expected lines of LIBSVM text")
+            raise BadInput(f"{content.name} has no rows; expected lines of LIBSVM text")
         return Table(rows.matrix().toarray(), np.array(labels).astype(self.labels))
 
 
 @dataclass(frozen=True, slots=True)
 class Cifar:
-    """CIFAR's binary layout: a label byte, then the red, green and blue planes of an image.
+    """Reader of the binary format of CIFAR: a label byte, then the red, green and blue planes.
 
     The last file is the test part, as in the published archive.
+
+    Parameters
+    ----------
+    classes : int, default 10
+        Number of classes.
+    pixels : int, default 3072
+        Bytes of an image.
     """
 
     classes: int = 10
     pixels: int = 3 * 32 * 32
 
     def __call__(self, contents: Sequence[Content]) -> Table:
-        """Return the images of all files but the last, with the last as the test part."""
+        """Return the images of all files but the last, with the last as test part."""
         *train, test = [self._rows(content) for content in contents]
         return self._table(train, self._table([test], None))
 
@@ -189,8 +276,8 @@ class Cifar:
         count, rest = divmod(len(content.data), size)
         if rest or not count:
             raise BadInput(
-                f"{content.name}: {len(content.data)} bytes are not whole rows of {size} bytes; "
-                "the file is cut short"
+                f"{content.name} has {len(content.data)} bytes, not a multiple of {size}; "
+                "the file is truncated"
             )
         rows = np.frombuffer(content.data, np.uint8).reshape(count, size)
         wrong = np.flatnonzero(rows[:, 0] >= self.classes)

@@ -188,7 +188,7 @@ def test_what_is_no_text_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
         ("binary.csv", "is not a text: it holds zero bytes"),
         ("odd.csv", "neither in UTF-8 nor in Windows-1252"),
         ("cut.csv.gz", "truncated or damaged"),
-        ("none.csv", "there is no file"),
+        ("none.csv", "none.csv does not exist"),
         ("", "is a directory; name a file in it"),
     ):
         assert main(["job", "init", str(tmp_path / name), "--out", out]) == 2

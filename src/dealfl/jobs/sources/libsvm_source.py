@@ -58,7 +58,7 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
                 "not name stands for; give a low up to 0 and a high from 0 on",
             )
         if not path.is_file():
-            raise document.error("source.file", f"there is no file {path}; check the name")
+            raise document.error("source.file", f"file {path} does not exist; check the name")
 
     @property
     def _domain(self) -> Domain:

@@ -288,4 +288,4 @@ def test_a_removal_that_fails_leaves_the_model_as_the_ledger_has_it(
 def test_who_sends_a_figure_beyond_all_bounds_is_flagged() -> None:
     one = joined()
     one.handle([update(1, energy_j=float("nan"))], 1.0)
-    assert one.workers["w"].flag == "a figure beyond all bounds in its Update"
+    assert one.workers["w"].flag == "Update message has a value out of range"

@@ -188,7 +188,7 @@ class Federation:
             assert not journal.outbox(), f"an update of {name} was never counted"
             own, _ = statistics_of(make, journal.records(State.LEARNED))
             central.merge(own)
-            row, counted = ledger.workers()[name], ledger.sum_of(name)
+            row, counted = ledger.workers()[name], ledger.find_sum(name)
             assert row.incarnation == 1, f"{name} had to begin anew: {row.flag}"
             assert row.counted == int(journal.setting("sequence", "0")), f"{name} lost an update"
             assert counted is not None
@@ -199,7 +199,7 @@ class Federation:
             journal.close()
         assert not ledger.pending()
         for key in self.receipts:
-            assert ledger.known_update(*key), f"a receipt was not true: {key}"
+            assert ledger.find_update(*key), f"a receipt was not true: {key}"
         assert new_server(ledger).model.digest() == central.digest()
         ledger.close()
         return total

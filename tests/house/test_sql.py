@@ -8,7 +8,10 @@ STORES = {
     "database.py",
     "server/ledger.py",
     "server/ledger_reader.py",
+    "server/round_reader.py",
+    "server/round_store.py",
     "server/tables.py",
+    "server/update_store.py",
     "worker/journal.py",
     "worker/tables.py",
 }

@@ -21,7 +21,7 @@ Captured = pytest.CaptureFixture[str]
 def test_a_removed_phone_s_part_is_gone(run: Path, capsys: Captured) -> None:
     before = open_model(run).learner
     ledger = Ledger(run / "ledger.db")
-    part = Statistics.from_bytes(ledger.sum_of("w01") or b"")
+    part = Statistics.from_bytes(ledger.find_sum("w01") or b"")
     ledger.close()
     assert part.to_bytes()[200:400] in (run / "ledger.db").read_bytes()
     assert main(["workers", "remove", "w01", str(run), "--yes", "--json"]) == 0

@@ -65,7 +65,7 @@ def test_whoever_is_flagged_or_removed_is_told(tmp_path: Path) -> None:
     status = read_status(RunFolder.at(tmp_path))
     assert (status.flagged, status.workers["removed"]) == (2, 1)
     by_name = {one.name: one for one in read_workers(RunFolder.at(tmp_path))}
-    assert by_name["bob"].flag == "incarnation 7; it is 1 now"
+    assert by_name["bob"].flag == "update has incarnation 7; the worker has 1"
     assert by_name["anna"].heard_s is None
     ledger.close()
 
@@ -185,7 +185,7 @@ def test_what_is_no_ledger_is_told(tmp_path: Path) -> None:
         read_status(RunFolder.at(tmp_path / "other.db"))
 
 
-@pytest.mark.parametrize(("version", "advice"), [(0, "brings it up to date"), (99, "a newer one")])
+@pytest.mark.parametrize(("version", "advice"), [(0, "upgrade it with `dealfl backup"), (99, "upgrade dealfl")])
 def test_a_ledger_of_another_version_is_not_touched(
     version: int, advice: str, digits_run: Path, tmp_path: Path
 ) -> None:

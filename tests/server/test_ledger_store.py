@@ -57,7 +57,7 @@ def test_a_flipped_bit_in_statistics_is_found_out(table: str, what: str) -> None
         damaged[place] ^= 4
         connect.db.execute(f"UPDATE {table} SET statistics = ?", (bytes(damaged),))
         with pytest.raises(BadBytes, match=what):
-            ledger.sum_of("w") if table == "sums" else server(ledger)
+            ledger.find_sum("w") if table == "sums" else server(ledger)
 
 
 def test_a_damaged_sum_stops_the_server_with_a_clear_error_and_changes_nothing() -> None:
@@ -70,7 +70,7 @@ def test_a_damaged_sum_stops_the_server_with_a_clear_error_and_changes_nothing()
     with pytest.raises(BadBytes, match="restore a backup"):
         one.handle([update(2, round=2)], 2.0)
     assert one.model.digest() == digest
-    assert ledger.known_update("w", 1, 2) is None
+    assert ledger.find_update("w", 1, 2) is None
 
 
 def test_a_ledger_of_a_newer_version_is_refused(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_full_disk_is_an_error_and_the_update_counts_once_when_there_is_room(
             one.handle([update(1, 3, round=1)], 1.0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert ledger.known_update("w", 1, 1) is None
+    assert ledger.find_update("w", 1, 1) is None
     assert one.model.statistics.is_zero, "what was not durable is in no model"
     assert "Receipt" in kinds(one.handle([update(1, 3, round=1)], 2.0).messages)
     assert one.model.statistics == examples(3)
@@ -126,7 +126,7 @@ def test_the_bodies_of_counted_updates_are_deleted_and_their_keys_stay() -> None
     one = joined(ledger=ledger)
     one.handle([update(1, 3, round=1)], 1.0)
     assert connect.db.execute("SELECT count(*) FROM updates WHERE delta").fetchone()[0] == 0
-    assert ledger.known_update("w", 1, 1) is not None
+    assert ledger.find_update("w", 1, 1) is not None
 
 
 def test_a_reply_is_noted_once_and_only_of_those_selected() -> None:
@@ -136,4 +136,4 @@ def test_a_reply_is_noted_once_and_only_of_those_selected() -> None:
     assert not ledger.put_reply(1, "w", 6.0)
     assert not ledger.put_reply(1, "stranger", 6.0)
     assert not ledger.put_reply(2, "w", 6.0)
-    assert ledger.selected(1) == {"w": 5.0}
+    assert ledger.list_selected(1) == {"w": 5.0}

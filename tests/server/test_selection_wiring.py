@@ -178,7 +178,7 @@ def test_the_selector_is_written_only_when_it_has_changed() -> None:
     for moment_s in range(1, 20):
         one.handle([announce("d", waiting=moment_s)], float(moment_s))
     assert ledger.written.count("selector") == 1, "nothing was chosen, nothing earned"
-    worker = next(iter(ledger.selected(1)))
+    worker = next(iter(ledger.list_selected(1)))
     one.handle([update(1, name=worker, round=1)], 20.0)
     assert ledger.written.count("selector") == 2
     plain = Counting()

@@ -98,7 +98,7 @@ def test_an_update_that_is_no_statistics_is_refused_and_flagged(body: bytes) -> 
 
 
 def test_an_update_of_another_protocol_is_refused_and_flagged() -> None:
-    assert "protocol 0" in refused(joined("w", "honest"), update(1, protocol=0))
+    assert "protocol version 0" in refused(joined("w", "honest"), update(1, protocol=0))
 
 
 def test_an_update_of_another_incarnation_is_refused_and_flagged() -> None:
@@ -114,7 +114,9 @@ def test_the_same_key_with_other_content_is_refused_and_what_the_worker_said_lea
     if counted:
         one.handle([], 100.0)
     messages = one.handle([update(1, 4)], 101.0).messages
-    assert [m.reason for m in messages if isinstance(m, Refusal)] == ["same key, other content"]
+    assert [m.reason for m in messages if isinstance(m, Refusal)] == [
+        "another update with this sequence exists"
+    ]
     assert [m.incarnation for m in messages if isinstance(m, Welcome)] == [2]
     assert one.model.statistics.is_zero
     one.handle([update(1, 3, incarnation=2)], 102.0)
@@ -142,7 +144,7 @@ def test_two_workers_under_one_name_are_flagged_and_the_last_who_joined_is_the_w
     assert one.model.statistics.is_zero, "the journal of the first one is lost, or lies elsewhere"
     first_again = one.handle([announce(incarnation=1)], 3.0).messages
     assert "Welcome" not in kinds(first_again)
-    assert one.workers["w"].flag == "two journals under one name"
+    assert one.workers["w"].flag == "two journals use this name"
     assert "Refusal" in kinds(one.handle([update(2, 1)], 4.0).messages)
 
 
@@ -181,7 +183,7 @@ def test_odd_figures_do_no_harm(message: Any) -> None:
     one.handle([message, update(1, 2, name="honest", round=1)], 1.0)
     one.handle([], 500.0)
     one.handle([announce("honest")], 501.0)
-    sums = ledger.sum_of("honest")
+    sums = ledger.find_sum("honest")
     assert sums is not None
     assert Statistics.from_bytes(sums) == examples(2)
 

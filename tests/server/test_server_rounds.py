@@ -166,7 +166,7 @@ def test_a_withdrawn_update_never_counts_and_leaves_no_gap() -> None:
         messages = one.handle([withdraw], 1.0).messages
         assert [m.withdrawn for m in messages if isinstance(m, Verdict)] == [True]
     refused = one.handle([update(1, 5, round=1)], 2.0).messages
-    assert [m.reason for m in refused if isinstance(m, Refusal)] == ["withdrawn"]
+    assert [m.reason for m in refused if isinstance(m, Refusal)] == ["update was withdrawn"]
     one.handle([update(2, 2)], 3.0)
     one.handle([], 500.0)
     assert one.model.statistics == examples(2)

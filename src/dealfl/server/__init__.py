@@ -1,9 +1,9 @@
-"""What coordinates: it wakes workers, collects what changed, and adds it up exactly once."""
+"""The server: it selects workers, collects their updates and counts each exactly once."""
 
 from dealfl.server.ledger import Ledger
-from dealfl.server.ledger_reader import (
+from dealfl.server.ledger_reader import LedgerReader
+from dealfl.server.ledger_records import (
     ClosedRound,
-    LedgerReader,
     OpenRound,
     Selection,
     Version,

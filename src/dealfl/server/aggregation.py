@@ -1,4 +1,4 @@
-"""Aggregation: each worker's sum, the total, and every update in them exactly once, in order."""
+"""Aggregation: the sum of each worker, the total, and each update in them once and in order."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from dealfl.statistics import Statistics
 
 __all__ = ["Aggregated", "Aggregation", "Problem"]
 
+_CONFLICT = "another update with this sequence exists"
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why an update cannot count; after a fatal one the worker begins a new incarnation."""
+    """The reason why an update cannot count. After a fatal one, a new incarnation starts."""
 
     reason: str
     fatal: bool = False
@@ -26,22 +28,22 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Aggregated:
-    """Up to which sequence workers' updates are counted now, and whose sums are impossible."""
+    """The last counted sequence of each worker, and the workers whose sums are impossible."""
 
     counted: dict[str, int]
     diverged: dict[str, str]
 
 
 class Aggregation:
-    """Puts updates on record, and adds them to the sums when a round closes."""
+    """Store updates, and add them to the sums when a round closes."""
 
     def __init__(self, ledger: Ledger, make: Callable[[], Learner]) -> None:
         self._ledger, self._make = ledger, make
         self.total = make()
         self._schema = self.total.schema
         self.schema_digest = self._schema.digest()
-        self._scratch = make()  # empty between uses: it only checks sums
-        self._decoded: dict[tuple[str, int], Statistics] = {}  # deltas on record
+        self._scratch = make()  # empty between uses; it checks sums
+        self._decoded: dict[tuple[str, int], Statistics] = {}  # stored deltas
 
     def load(self) -> None:
         """Reload the total from the ledger."""
@@ -52,21 +54,25 @@ class Aggregation:
             self.total.merge(Statistics.from_bytes(saved))
 
     def receive(self, row: WorkerRow, message: Update) -> Problem | None:
-        """Put an update on record, or return why it cannot count."""
+        """Store an update, or return why it cannot count."""
         if message.protocol != PROTOCOL:
-            return Problem(f"protocol {message.protocol}; this server speaks {PROTOCOL}")
+            return Problem(
+                f"update has protocol version {message.protocol}; this server supports {PROTOCOL}"
+            )
         if message.sequence < 1:
-            return Problem(f"number {message.sequence}; updates are numbered from 1 on")
+            return Problem(f"update has sequence {message.sequence}; it must be ≥ 1")
         if message.incarnation != row.incarnation:
-            return Problem(f"incarnation {message.incarnation}; it is {row.incarnation} now")
+            return Problem(
+                f"update has incarnation {message.incarnation}; the worker has {row.incarnation}"
+            )
         key = (row.name, message.incarnation, message.sequence)
-        known = self._ledger.known_update(*key)
+        known = self._ledger.find_update(*key)
         if known is not None:
             sha256, withdrawn = known
             if withdrawn:
-                return Problem("withdrawn")
+                return Problem("update was withdrawn")
             same = sha256 == hashlib.sha256(message.delta).digest()
-            return None if same else Problem("same key, other content", fatal=True)
+            return None if same else Problem(_CONFLICT, fatal=True)
         try:
             delta = Statistics.from_bytes(message.delta)
             self._schema.require_same(delta.schema)
@@ -77,16 +83,16 @@ class Aggregation:
         return None
 
     def withdraw(self, row: WorkerRow, sequence: int) -> bool:
-        """Withdraw an update unless it is on record; return whether it will never count."""
-        known = self._ledger.known_update(row.name, row.incarnation, sequence)
+        """Withdraw an update unless it is stored; return whether it never counts."""
+        known = self._ledger.find_update(row.name, row.incarnation, sequence)
         if known is None:
             self._ledger.put_withdrawn(row.name, row.incarnation, sequence)
             return True
         return known[1]
 
     def drop(self, worker: str) -> None:
-        """Take a worker's sum out of the total, and its updates off the record."""
-        saved = self._ledger.sum_of(worker)
+        """Subtract a worker's sum from the total and delete its updates."""
+        saved = self._ledger.find_sum(worker)
         if saved is not None:
             self.total.merge(-Statistics.from_bytes(saved))
             self._ledger.put_total(self.total.statistics.to_bytes())
@@ -100,7 +106,7 @@ class Aggregation:
         return any(sequence == workers[name].counted + 1 for name, sequence in first.items())
 
     def aggregate(self, workers: dict[str, WorkerRow]) -> Aggregated:
-        """Add the updates on record to the sums, except behind a gap or if a sum is impossible."""
+        """Add stored updates to the sums, except after a gap or if a sum is impossible."""
         counted, diverged = {}, {}
         for name, updates in self._ledger.pending().items():
             ready = _without_gap(updates, workers[name].counted)
@@ -122,7 +128,7 @@ class Aggregation:
             if update.delta is not None:
                 known = self._decoded.get((row.name, update.sequence))
                 delta = delta + (Statistics.from_bytes(update.delta) if known is None else known)
-        saved = self._ledger.sum_of(row.name)
+        saved = self._ledger.find_sum(row.name)
         whole = delta + Statistics.from_bytes(saved) if saved else delta
         self._require_possible(whole)
         self.total.merge(delta)
@@ -138,7 +144,7 @@ class Aggregation:
 
 
 def _without_gap(updates: list[Pending], counted: int) -> list[Pending]:
-    """Return the updates that follow on what was counted; those behind a gap wait."""
+    """Return the updates that directly follow the counted ones."""
     ready: list[Pending] = []
     for update in updates:
         if update.sequence != counted + len(ready) + 1:

@@ -1,8 +1,9 @@
-"""The laws of one kind of device: how its time and its energy depend on the work.
+"""Laws of time and energy of one kind of device, as functions of the work.
 
-T = A·F + B, where F counts cycles of the machine on which learners were measured, for forgetting
-takes other than learning. A report counts by the logarithm of its error and no further than a
-factor of two, so that one liar among ten moves little.
+T = A·F + B, where F counts cycles of the reference machine on which the learners were measured,
+because forgetting costs a different number of cycles than learning. A report changes a law by the
+logarithm of its error and by at most a factor of two, so that one wrong report in ten has little
+effect.
 """
 
 from __future__ import annotations
@@ -24,28 +25,28 @@ __all__ = [
     "running_mean",
 ]
 
-_NEW = 0.2  # the weight of a new report in a running mean
+_NEW = 0.2  # weight of a new report in a running mean
 _MANY_OPERATIONS = 10**9
-_MAX_FACTOR = 2.0  # times what was expected; more is not believed at once
+_MAX_FACTOR = 2.0  # of the expected value; a larger one is capped
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceLaws:
-    """Laws of time and energy; 0 operations for an example: nothing is known yet."""
+    """Laws of time and energy; 0 operations per example means that nothing is known yet."""
 
     time: TimeEstimate
-    energy: TimeEstimate | None  # joules for seconds
+    energy: TimeEstimate | None  # in joules instead of seconds
     operations_per_example: float = 0.0
 
     @property
     def is_sound(self) -> bool:
-        """Whether its numbers can be; anything may stand in a damaged file."""
+        """Whether all values are in range; a damaged file may contain any value."""
         laws = (self.time, self.energy or self.time)
         return self.operations_per_example >= 0.0 and all(law.is_sound for law in laws)
 
 
 def laws_from_profile(device: str, cycles: LearnerCycles | None) -> DeviceLaws | None:
-    """Return the laws of a known phone for a learner whose cycles were measured."""
+    """Return the laws of a phone with a profile, for a learner with measured cycles."""
     if device not in PHONES or cycles is None:
         return None
     spending = PhoneSpending(PHONES[device], cycles)
@@ -62,7 +63,7 @@ def laws_from_report(cycles: float, elapsed_s: float) -> DeviceLaws:
 
 
 def improve(laws: DeviceLaws, cycles: float, elapsed_s: float, energy_j: float) -> DeviceLaws:
-    """Return the laws after a report; an energy of 0 means that the device does not know it."""
+    """Return the laws after a report; an energy of 0 means that the device cannot measure it."""
     energy = laws.energy
     if energy_j > 0.0:
         start = energy or TimeEstimate.prior(TrainingTime(energy_j / cycles, 0.0))
@@ -71,14 +72,16 @@ def improve(laws: DeviceLaws, cycles: float, elapsed_s: float, energy_j: float) 
 
 
 def current_law(estimate: TimeEstimate) -> TrainingTime:
-    """Return a law corrected by half of its recent error; it learned from that error, too."""
+    """Return a law corrected by half of its recent error; it learned from that error too."""
     missed, law = math.exp(0.5 * estimate.persistent_error), estimate.time
     return TrainingTime(missed * law.seconds_per_operation, missed * law.overhead_s)
 
 
 def running_mean(before: float, new: float, weight: float = _NEW, at_least: float = 0.0) -> float:
-    """Return a running mean that takes no figure for more than twice itself and `at_least`.
+    """Return a running mean in which no value counts more than twice the mean plus `at_least`.
 
+    Examples
+    --------
     >>> running_mean(10.0, 11.0), running_mean(10.0, 1e18), running_mean(0.0, 7.0)
     (10.2, 12.0, 7.0)
     """
@@ -94,14 +97,14 @@ def _improved(estimate: TimeEstimate, cycles: float, figure: float) -> TimeEstim
         most = _MAX_FACTOR * estimate.predicted_s(cycles)
         return estimate.observed(cycles, min(figure, most) if most else figure)
     except (BadInput, ArithmeticError):
-        return estimate  # figures too far apart to compute with
+        return estimate  # values too far apart to compute with
 
 
 def _through(line: TrainingTime, cycles: float, figure: float) -> TrainingTime:
-    """Return a profile's line as the first report moves it.
+    """Return a profile's line after the first report.
 
-    A profile knows nothing of the bytes of this job, nor of what else a call takes here: what a
-    report has more is overhead.
+    A profile does not know the message size of this job or the overhead of a call on this device,
+    so the excess of a report is overhead.
     """
     working = line.seconds_per_operation * cycles
     if figure > working:
@@ -110,6 +113,6 @@ def _through(line: TrainingTime, cycles: float, figure: float) -> TrainingTime:
 
 
 def _line(few: Spent, many: Spent, cycles: float, figure: Callable[[Spent], float]) -> TrainingTime:
-    """Return the line through two trainings, `cycles` apart."""
+    """Return the line through two trainings that are `cycles` apart."""
     slope = (figure(many) - figure(few)) / cycles
     return TrainingTime(slope, figure(few))

@@ -1,4 +1,4 @@
-"""Who the server knows: announcements, welcomes and incarnations."""
+"""Membership: announcements, welcomes and incarnations of workers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Membership"]
 
 
 class Membership:
-    """The workers by name, in memory as in the ledger; everything is written through."""
+    """The workers by name, in memory and in the ledger; every change is written through."""
 
     rows: dict[str, WorkerRow]
 
@@ -28,26 +28,26 @@ class Membership:
         self.rows = self._ledger.workers()
 
     def put(self, row: WorkerRow) -> WorkerRow:
-        """Write what is known of a worker."""
+        """Store a worker's row."""
         self.rows[row.name] = row
         self._ledger.put_worker(row)
         return row
 
     def announce(self, message: Announce, now_s: float, presence_timeout_s: float) -> list[Message]:
-        """Note what a worker says of itself; welcome it, and repeat what it has not answered.
+        """Store an announcement; reply with a welcome and unanswered erasures.
 
-        A worker is alive if it was heard of within `presence_timeout_s`.
+        A worker is present if it sent a message within `presence_timeout_s`.
         """
         row, heard_s = self.rows.get(message.worker), now_s
         if row is None:
             row = WorkerRow(message.worker, incarnation=1, journal_id=message.journal_id)
         elif message.journal_id != row.journal_id:
             if message.incarnation and _is_alive(row, now_s, presence_timeout_s):
-                self.put(replace(row, flag="two journals under one name"))
-                return []  # the one that joined last is the worker
-            row = self.begin_incarnation(row, "lost its journal")
+                self.put(replace(row, flag="two journals use this name"))
+                return []  # the journal that joined last is the worker's
+            row = self.begin_incarnation(row, "journal lost")
             row = replace(row, journal_id=message.journal_id)
-            # it may be an old message: its sender has to be heard of again before long
+            # the message may be old, so its sender must soon announce itself again
             heard_s -= presence_timeout_s * 2 / 3
         elif self._is_ahead(message, row):
             incarnation = max(row.incarnation, message.incarnation)
@@ -66,7 +66,7 @@ class Membership:
         return replies
 
     def welcome(self, row: WorkerRow) -> Welcome:
-        """Return the message with a worker's incarnation and whom it must not learn again."""
+        """Return the message with a worker's incarnation and the erased owners."""
         return Welcome(
             job=self._job,
             worker=row.name,
@@ -76,12 +76,12 @@ class Membership:
         )
 
     def begin_incarnation(self, row: WorkerRow, flag: str) -> WorkerRow:
-        """Take all updates of a worker out of the model; it will send its full sum."""
+        """Remove all updates of a worker from the model; the worker will send its full sum."""
         self._aggregation.drop(row.name)
         return replace(row, incarnation=row.incarnation + 1, counted=0, flag=flag)
 
     def aggregate(self) -> list[Message]:
-        """Count the updates on record; whoever diverged begins a new incarnation."""
+        """Count the stored updates; workers that diverged start a new incarnation."""
         done = self._aggregation.aggregate(self.rows)
         replies: list[Message] = []
         for name, problem in done.diverged.items():
@@ -92,7 +92,7 @@ class Membership:
         return replies
 
     def _is_ahead(self, message: Announce, row: WorkerRow) -> bool:
-        """Return whether a worker has receipts that a restored ledger does not know of."""
+        """Return whether a worker has receipts that a restored ledger does not contain."""
         if message.incarnation != row.incarnation:
             return message.incarnation > row.incarnation
         return message.receipted > self._ledger.last_sequence(row.name, row.incarnation)

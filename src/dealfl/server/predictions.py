@@ -1,7 +1,7 @@
-"""What a worker's next training will cost, learned from the reports of devices of its kind.
+"""Predictions of the cost of a worker's next training, learned from devices of its kind.
 
-A known phone starts from its profile, any other device from its first report. What the law has
-missed lately moves it further: models grow, and so does the time to fetch them.
+A phone with a profile starts from it, any other device from its first report. Recent errors of a
+law correct it further, because models grow and so does the time to download them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dealfl.server.tables import WorkerRow
 __all__ = ["Prediction", "Predictions"]
 
 _VERSION = 1
-_MAX_DEVICES = 256  # kinds; the one unheard of longest is forgotten first
+_MAX_DEVICES = 256  # kinds; the least recently seen is dropped first
 _MAX_NAME = 200
 _BOUNDS = {
     "operations": 1e15,
@@ -38,15 +38,15 @@ _BOUNDS = {
     "learned": 1e9,
     "evicted": 1e9,
 }
-_ALIKE = LearnerCycles(Cycles(1.0), Cycles(1.0))  # a learner that was not measured
+_ALIKE = LearnerCycles(Cycles(1.0), Cycles(1.0))  # for a learner without measured cycles
 _NEW_SHARE = 0.05
-_LITTLE = 0.01  # of those held: this much more may be evicted than before
+_LITTLE = 0.01  # share of the held examples by which evictions may grow at once
 _ERRORS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What survives a restart, as JSON."""
+    """The state that survives a restart, as JSON."""
 
     version: int
     learner: str
@@ -64,7 +64,15 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a training is expected to take, this worker's wake-up included."""
+    """The expected cost of a training, including the wake-up.
+
+    Parameters
+    ----------
+    elapsed_s : float
+        Time until the reply in seconds.
+    energy_j : float
+        Energy in joules; 0 if it is unknown.
+    """
 
     elapsed_s: float
     energy_j: float
@@ -72,13 +80,13 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class _Outlook:
-    """What to expect of all devices of one kind."""
+    """The expectation for all devices of one kind."""
 
     operations_per_example: float
-    evicted_share: float  # of those held
+    evicted_share: float  # of the held examples
     cycles: LearnerCycles
     time: TrainingTime
-    energy: TrainingTime | None  # joules for seconds
+    energy: TrainingTime | None  # in joules instead of seconds
 
     def predict(self, waiting: int, held: int) -> Prediction:
         """Return the cost of learning `waiting` examples and evicting some of those held."""
@@ -91,7 +99,12 @@ class _Outlook:
 
 
 class Predictions:
-    """Predicts costs, and learns from reports; `state` survives restarts.
+    """Predictions of training costs, learned from the reports of workers.
+
+    Parameters
+    ----------
+    learner : type of Learner
+        Class of the job's learner; its measured cycles are the prior.
 
     Examples
     --------
@@ -119,18 +132,29 @@ class Predictions:
         self._errors: deque[float] = deque(maxlen=_ERRORS)
         self._operations_per_example = 0.0
         self._evicted_share = 0.0
-        self._evictions = 0  # how often there was something to evict
+        self._evictions = 0  # number of trainings with something to evict
         self._state: bytes | None = None
 
-    # -- what to expect -------------------------------------------------------------------------
+    # -- predictions ----------------------------------------------------------------------------
 
     def predict(self, row: WorkerRow) -> Prediction | None:
-        """Return what a worker's next training will cost; None if nothing like it is known."""
+        """Return the expected cost of a worker's next training.
+
+        Parameters
+        ----------
+        row : WorkerRow
+            The worker, with its device and its numbers of examples.
+
+        Returns
+        -------
+        Prediction or None
+            None if no device of this kind has reported and no profile exists.
+        """
         outlook = self._outlook(row.device)
         return outlook.predict(row.waiting, row.held) if outlook else None
 
     def _outlook(self, device: str) -> _Outlook | None:
-        """Return what to expect of one kind of device."""
+        """Return the expectation for one kind of device."""
         if device not in self._outlooks:
             if len(self._outlooks) > 2 * _MAX_DEVICES:
                 self._outlooks.clear()
@@ -138,7 +162,18 @@ class Predictions:
         return self._outlooks[device]
 
     def predict_energy_j(self, row: WorkerRow) -> float:
-        """Return the energy that a worker which never replied may have spent."""
+        """Return the energy that a worker without a reply may have spent.
+
+        Parameters
+        ----------
+        row : WorkerRow
+            The worker.
+
+        Returns
+        -------
+        float
+            Energy in joules: the prediction, or else that of its last training.
+        """
         prediction = self.predict(row)
         return prediction.energy_j if prediction and prediction.energy_j else row.last_energy_j
 
@@ -157,13 +192,27 @@ class Predictions:
     # -- reports --------------------------------------------------------------------------------
 
     def expect(self, row: WorkerRow) -> None:
-        """Note the prediction for a worker that trains now, to be compared with its report."""
+        """Store the prediction for a worker that trains now, to compare it with the report.
+
+        Parameters
+        ----------
+        row : WorkerRow
+            The worker.
+        """
         prediction = self.predict(row)
         if prediction is not None:
             self._expected[row.name] = prediction
 
     def observe(self, row: WorkerRow, update: Update) -> None:
-        """Learn from a worker's report; an implausible one is ignored."""
+        """Learn from a worker's report; an implausible report is ignored.
+
+        Parameters
+        ----------
+        row : WorkerRow
+            The worker as it was before the training.
+        update : Update
+            Its update, with work, time and energy.
+        """
         expected = self._expected.pop(row.name, None)
         if not _plausible(update) or len(row.device) > _MAX_NAME:
             return
@@ -189,13 +238,19 @@ class Predictions:
 
     @property
     def median_error(self) -> float | None:
-        """The median relative error of the last times expected, since the start."""
+        """Median relative error of the last 200 predicted times; None before the first."""
         return median(self._errors) if self._errors else None
 
-    # -- what survives --------------------------------------------------------------------------
+    # -- restarts -------------------------------------------------------------------------------
 
     def state(self) -> bytes:
-        """Return what must survive a restart; the same object as long as nothing changes."""
+        """Return the state that must survive a restart.
+
+        Returns
+        -------
+        bytes
+            JSON; the same object until something changes.
+        """
         if self._state is None:
             known = _Known(
                 _VERSION,
@@ -209,7 +264,13 @@ class Predictions:
         return self._state
 
     def restore(self, state: bytes) -> None:
-        """Resume from a state; from nothing if it is empty, of another version or damaged."""
+        """Resume from a state. An empty, damaged or incompatible state starts from nothing.
+
+        Parameters
+        ----------
+        state : bytes
+            Result of `state`.
+        """
         self._clear()
         try:
             known = msgspec.json.decode(state, type=_Known)
@@ -229,6 +290,6 @@ def _plausible(update: Update) -> bool:
 
 
 def _cycles(cycles: LearnerCycles, per_example: float, learned: float, evicted: float) -> float:
-    """Return the cycles of learning and evicting; those of the call to learn are overhead."""
+    """Return the cycles to learn and evict; those of the call to learn count as overhead."""
     learning = cycles.learn.per_operation * per_example * learned
     return learning + cycles.forget.of(per_example * evicted)

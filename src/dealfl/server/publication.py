@@ -1,4 +1,4 @@
-"""Which states of the model are published, and when."""
+"""Publication: which states of the model are published, and when."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["Publication"]
 
 
 class Publication:
-    """Publishes a version when a round closes, and late changes after a time at the latest.
+    """Publishes a version when a round closes, and late changes after `publish_every_s`.
 
-    Every version is a download for whoever uses the model, so updates that arrive between two
-    rounds do not make one each.
+    Every version is a download for its users, so an update between two rounds does not cause a
+    version of its own.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class Publication:
         self._aggregation, self._members = aggregation, members
 
     def publish(self, round_number: int, terms: Terms, now_s: float) -> list[Message]:
-        """Publish, unless two versions would then differ by a few erased people only."""
+        """Publish a version, unless it would differ from the last one by too few erased people."""
         outstanding = self._outstanding()
         if now_s < _rule(terms).release_at_s(outstanding):
             return []
@@ -41,14 +41,14 @@ class Publication:
         ]
 
     def due_at_s(self, terms: Terms, now_s: float) -> float | None:
-        """Return when the present state must be published if no round closes before."""
+        """Return when the current state must be published if no round closes before."""
         last, outstanding = self._ledger.reader.last_version(), self._outstanding()
         if last is None:
             return None
         changed = last.digest != self._aggregation.total.digest()
         if not changed and not any(one.settled for one in outstanding):
             return None
-        jumped_back = now_s < last.published_s  # the clock: nobody knows how long it has been
+        jumped_back = now_s < last.published_s  # the elapsed time is unknown then
         late_s = now_s if jumped_back else last.published_s + terms.publish_every_s
         return max(late_s, _rule(terms).release_at_s(outstanding))
 

@@ -1,9 +1,9 @@
-"""What a worker earns in a round: prompt, much and cheap is best.
+"""The reward of a worker in a round: fast, large and cheap trainings earn most.
 
-Each part has a figure that counts half, so that none is at its end for the phones and jobs there
-are: arriving after a twentieth of the time to live, twenty examples, and a third of a joule, which
-is about what waking a phone and its radio takes. Energy may count by the example instead: then a
-worker is not blamed for a training that took more because it learned more.
+Each part is a curve with the value 1/2 at a setting: a reply after a twentieth of the time to live,
+20 examples, and 0.3 J, which is about the energy of waking a phone and its radio. With these values
+no part saturates on current phones. Energy may count per example instead, so that a worker is not
+penalized for learning more.
 """
 
 from __future__ import annotations
@@ -19,10 +19,30 @@ __all__ = ["RewardWeights", "compute_reward", "compute_reward_parts"]
 
 
 class RewardWeights(Struct, frozen=True):
-    """The weights of speed, data and saved energy, and the value of each that counts half.
+    """The weights of speed, volume and energy in a reward, and the value at which each counts half.
 
-    With `half_example_j` above 0 the energy of an example counts instead of `half_energy_j`; it is
-    then also part of a worker's weight in the selection.
+    Parameters
+    ----------
+    speed : float
+        Weight of a fast reply.
+    volume : float
+        Weight of many examples.
+    energy : float
+        Weight of low energy.
+    half_time : float
+        Share of the time to live at which speed counts half; 0 makes speed 1 − t/TTL.
+    half_data : float
+        Number of examples at which volume counts half.
+    half_energy_j : float
+        Energy of a training, in joules, at which energy counts half.
+    half_example_j : float
+        Energy per example, in joules, at which energy counts half. Above 0 it replaces
+        `half_energy_j` and also reduces a worker's weight in the selection.
+
+    Raises
+    ------
+    BadInput
+        If a value is out of range, or all three weights are 0.
     """
 
     speed: Annotated[Amount, Meta(description="weight of a prompt reply")] = 1.0
@@ -50,17 +70,37 @@ class RewardWeights(Struct, frozen=True):
     ] = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse weights that cannot be averaged."""
+        """Refuse weights that have no mean."""
         settle(self)
         if not self.speed + self.volume + self.energy > 0:
-            raise BadInput("speed, volume and energy are all 0; at least one must be above 0")
+            raise BadInput("speed, volume and energy are all 0; at least one must be > 0")
 
 
 def compute_reward(
     weights: RewardWeights, *, elapsed_s: float, ttl_s: float, learned: int, energy_j: float
 ) -> float:
-    """Return the reward in [0, 1]; after the time to live it is 0.
+    """Return the reward of a reply.
 
+    Parameters
+    ----------
+    weights : RewardWeights
+        Weights of the parts.
+    elapsed_s : float
+        Time from the opening of the round to the reply, in seconds.
+    ttl_s : float
+        Time to live of the round, in seconds.
+    learned : int
+        Number of examples learned.
+    energy_j : float
+        Energy of the training, in joules.
+
+    Returns
+    -------
+    float
+        Weighted mean of the parts in [0, 1]; 0 after the time to live.
+
+    Examples
+    --------
     >>> half = {"ttl_s": 60, "learned": 20, "energy_j": 0.3}
     >>> round(compute_reward(RewardWeights(), elapsed_s=3, **half), 3)
     0.492
@@ -77,7 +117,26 @@ def compute_reward(
 def compute_reward_parts(
     weights: RewardWeights, *, elapsed_s: float, ttl_s: float, learned: int, energy_j: float
 ) -> tuple[float, float, float]:
-    """Return speed, volume and thrift, each in [0, 1]."""
+    """Return the parts of a reward.
+
+    Parameters
+    ----------
+    weights : RewardWeights
+        Values at which each part counts half.
+    elapsed_s : float
+        Time from the opening of the round to the reply, in seconds.
+    ttl_s : float
+        Time to live of the round, in seconds.
+    learned : int
+        Number of examples learned.
+    energy_j : float
+        Energy of the training, in joules.
+
+    Returns
+    -------
+    tuple of float
+        Speed, volume and thrift, each in [0, 1].
+    """
     share = min(max(elapsed_s / ttl_s, 0.0), 1.0)
     speed = (1.0 - share) * _half(share, weights.half_time)
     volume = 1.0 - _half(max(learned, 0), weights.half_data)
@@ -87,10 +146,10 @@ def compute_reward_parts(
 def _thrift(weights: RewardWeights, energy_j: float, learned: int) -> float:
     if not weights.half_example_j:
         return _half(energy_j, weights.half_energy_j)
-    # whoever learned nothing has spent it all for less than an example
+    # a training without examples counts as one example
     return _half(energy_j / max(learned, 1), weights.half_example_j)
 
 
 def _half(figure: float, half: float) -> float:
-    """Return what falls from 1 at nothing by half at `half`; where that is 0, it does not fall."""
+    """Return a value that falls from 1 to 1/2 at `half`; it stays 1 if `half` is 0."""
     return half / (half + figure) if half else 1.0

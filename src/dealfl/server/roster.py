@@ -1,13 +1,13 @@
-"""Who could be woken: awake, idle, fitting the job, with examples waiting and charge to spare.
+"""The roster: which workers can be selected, and the weight of each.
 
-What a worker is worth in advance are its waiting examples, discounted by the energy each will cost.
-An example is worth 1 if it costs nothing, half at `half_example_j` joules, and goes to 0 beyond:
+A worker can be selected if it is present, idle, compatible with the job, has waiting examples and
+stays within its energy budget. Its weight is the number of waiting examples, discounted by the
+energy of each. An example counts 1 if it costs nothing and 1/2 at `half_example_j` joules:
 
-    worth = min(waiting, 100) / (1 + joules for an example / half_example_j)
+    weight = min(waiting, 100) / (1 + joules per example / half_example_j)
 
-Energy is predicted for the whole device, so all waiting examples share the fixed part of a wake-up:
-more waiting is worth more, also for each example. On a battery a joule counts for more the emptier
-the battery is; on a charger it counts once.
+Predicted energy covers the whole device, so all waiting examples share the fixed cost of a wake-up.
+On a battery, a joule counts more the emptier the battery is; on a charger it counts once.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ __all__ = [
     "note_spending",
 ]
 
-MAX_WEIGHT = 100.0  # examples; more than that make a worker no more attractive
+MAX_WEIGHT = 100.0  # examples; more do not increase the weight
 _MIN_BATTERY = 0.1
 _DAY_S = 86_400.0
 
 
 def note_announcement(row: WorkerRow, message: Announce, fits: bool, now_s: float) -> WorkerRow:
-    """Return a worker's row after it announced itself."""
+    """Return a worker's row after an announcement."""
     return replace(
         row,
         waiting=message.waiting,
@@ -46,36 +46,62 @@ def note_announcement(row: WorkerRow, message: Announce, fits: bool, now_s: floa
         battery=message.battery,
         charging=message.charging,
         capacity_j=message.capacity_j,
-        # it may have said so before its assignment reached it
+        # the message may be older than the assignment
         training=message.training or (row.training and now_s < row.busy_until_s),
         fits=fits,
         heard_s=now_s,
-        # a clock that jumped back must not make examples wait for longer
+        # after the clock jumped back, examples must not wait longer
         waiting_since_s=min(row.waiting_since_s, now_s) if row.waiting else now_s,
     )
 
 
 def note_reply(row: WorkerRow, learned: int, now_s: float) -> WorkerRow:
-    """Return a worker's row after it trained: what is left has come in the meantime."""
+    """Return a worker's row after a training; the remaining examples arrived since."""
     left = max(row.waiting - learned, 0)
     return replace(row, training=False, waiting=left, waiting_since_s=now_s)
 
 
 def note_spending(row: WorkerRow, energy_j: float, now_s: float) -> WorkerRow:
-    """Return a worker's row after it spent energy; the budget starts again every 24 hours."""
+    """Return a worker's row after it spent energy.
+
+    Parameters
+    ----------
+    row : WorkerRow
+        The worker.
+    energy_j : float
+        Energy in joules; a negative value counts as 0.
+    now_s : float
+        Current time in seconds of the server's clock.
+
+    Returns
+    -------
+    WorkerRow
+        The row with the energy added. The budget starts again every 24 hours.
+    """
     if not 0 <= now_s - row.spent_since_s < _DAY_S:
         row = replace(row, spent_j=0.0, spent_since_s=now_s)
-    used_j = max(energy_j, 0.0)  # nobody gets charge back
+    used_j = max(energy_j, 0.0)  # training returns no charge
     return replace(row, spent_j=row.spent_j + used_j, last_energy_j=used_j)
 
 
 def correct_spending(row: WorkerRow, assumed_j: float, energy_j: float, now_s: float) -> WorkerRow:
-    """Return a worker's row with the energy it spent in place of what was assumed before."""
+    """Return a worker's row with reported energy in place of assumed energy."""
     return note_spending(replace(row, spent_j=max(row.spent_j - assumed_j, 0.0)), energy_j, now_s)
 
 
 def note_decline(row: WorkerRow) -> WorkerRow:
-    """Return a worker's row after it declined; it has to announce itself to be selected again."""
+    """Return a worker's row after it declined.
+
+    Parameters
+    ----------
+    row : WorkerRow
+        The worker.
+
+    Returns
+    -------
+    WorkerRow
+        The row of a worker that must announce itself before it is selected again.
+    """
     return replace(row, training=False, waiting=0)
 
 
@@ -85,7 +111,24 @@ def find_candidates(
     now_s: float,
     predictions: Predictions | None = None,
 ) -> list[Candidate]:
-    """Return everybody who could be woken now, by name, with what to expect of each."""
+    """Return all workers that can be selected now.
+
+    Parameters
+    ----------
+    workers : dict of str to WorkerRow
+        All known workers.
+    terms : Terms
+        Limits on waiting examples, presence and energy.
+    now_s : float
+        Current time in seconds of the server's clock.
+    predictions : Predictions or None
+        Source of expected times and energies; None for no expectation.
+
+    Returns
+    -------
+    list of Candidate
+        Candidates sorted by name, with weight, expected time and energy.
+    """
     found = []
     for name, row in sorted(workers.items()):
         if not (_able(row, terms, now_s) and _awake(row, terms, now_s)):
@@ -101,8 +144,24 @@ def find_candidates(
 
 
 def compute_weight(row: WorkerRow, energy_j: float | None, half_example_j: float) -> float:
-    """Return a weight in (0, 100]; energy that is not known, or a half of 0, takes nothing away.
+    """Return the weight of a worker in the selection.
 
+    Parameters
+    ----------
+    row : WorkerRow
+        A worker with waiting examples.
+    energy_j : float or None
+        Expected energy of its training in joules; None if unknown.
+    half_example_j : float
+        Energy per example at which an example counts half; 0 ignores energy.
+
+    Returns
+    -------
+    float
+        A weight in (0, 100].
+
+    Examples
+    --------
     >>> row = WorkerRow("w", waiting=20, battery=0.5)
     >>> compute_weight(row, 1.0, 0.1), compute_weight(row, None, 0.1)
     (10.0, 20.0)
@@ -127,7 +186,7 @@ def _overdue(row: WorkerRow, terms: Terms, now_s: float) -> bool:
 
 
 def _awake(row: WorkerRow, terms: Terms, now_s: float) -> bool:
-    # a clock that jumped back makes everybody heard in the future: they are awake
+    # after the clock jumped back, `heard_s` may be in the future: the worker is awake
     heard = row.heard_s is not None and now_s - row.heard_s <= terms.presence_timeout_s
     return heard and not row.training
 

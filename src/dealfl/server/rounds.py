@@ -1,4 +1,4 @@
-"""Rounds: when they open and close, who is selected, what they earn, what is published."""
+"""Rounds: when they open and close, which workers are selected, and what they earn."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REVIEW_EVERY = 100
 
 
 class Rounds:
-    """Opens and closes rounds under `terms`; all that must survive a restart is in the ledger."""
+    """Opens and closes rounds under `terms`; the ledger holds all state that survives a restart."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Rounds:
         selector: Selector,
     ) -> None:
         self.terms = terms
-        self.draining = False  # no round is opened, no version published
+        self.draining = False  # opens no round and publishes no version
         self.predictions = Predictions(type(aggregation.total))
         self._job, self._ledger = job, ledger
         self._aggregation, self._members, self._selector = aggregation, members, selector
@@ -56,7 +56,7 @@ class Rounds:
         self.predictions.restore(self._ledger.setting("predictions"))
 
     def save(self) -> None:
-        """Write the selector's state if it changed; it is large for many workers."""
+        """Store the selector's state if it changed; it is large for many workers."""
         state = self._selector.state()
         if state is not self._saved:
             self._ledger.set_setting("selector", state)
@@ -64,18 +64,18 @@ class Rounds:
 
     @property
     def finished(self) -> bool:
-        """Whether all rounds are done, or the model has converged."""
+        """Whether all rounds are closed, or the model has converged."""
         done = self._ledger.last_round() >= self.terms.rounds and not self._ledger.open_round()
         return done or self._ledger.setting("converged") == b"yes"
 
     @property
     def over_promised(self) -> OverPromise | None:
-        """The workers that were promised more rounds than they can get, if any were."""
+        """Workers whose fairness guarantees cannot be met; None if all can be met."""
         found = self._selector
         return found.over_promised() if isinstance(found, Promising) else None
 
     def wake_at_s(self, now_s: float) -> float | None:
-        """Return when to be called again if no message arrives."""
+        """Return the time of the next call if no message arrives."""
         open_round = self._ledger.open_round()
         if open_round is not None or self.draining:
             return None if open_round is None else open_round.deadline_s
@@ -92,19 +92,19 @@ class Rounds:
     # -- replies --------------------------------------------------------------------------------
 
     def record_reply(self, row: WorkerRow, message: Update, now_s: float) -> None:
-        """Reward a reply to an assignment, once."""
+        """Reward the first reply to an assignment."""
         if message.round is None:
             return
         if not self._ledger.put_reply(message.round, row.name, now_s):
             return
         self.predictions.observe(row, message)
         self._ledger.set_setting("predictions", self.predictions.state())
-        assumed_j = self._ledger.assumed_j(message.round, row.name, row.spent_since_s)
+        assumed_j = self._ledger.find_assumed_j(message.round, row.name, row.spent_since_s)
         row = correct_spending(row, assumed_j, message.energy_j, now_s)
         self._members.put(note_reply(row, message.learned, now_s))
         earned = compute_reward(
             self.terms.rewards,
-            elapsed_s=now_s - self._ledger.opened_s(message.round),
+            elapsed_s=now_s - self._ledger.find_opening_s(message.round),
             ttl_s=self.terms.ttl_s,
             learned=message.learned,
             energy_j=message.energy_j,
@@ -113,7 +113,7 @@ class Rounds:
         self._selector.record_reward(message.round, row.name, earned)
 
     def record_decline(self, row: WorkerRow, message: Declined, now_s: float) -> None:
-        """Note that a worker will not train in a round."""
+        """Store that a worker does not train in a round."""
         reason = message.reason or "no reason given"
         if self._ledger.put_reply(message.round, row.name, now_s, reason):
             self._members.put(note_decline(row))
@@ -125,7 +125,7 @@ class Rounds:
         open_round = self._ledger.open_round()
         replies: list[Message] = []
         if open_round is not None:
-            if now_s < open_round.opened_s:  # the clock jumped back: the round lasts no longer
+            if now_s < open_round.opened_s:  # the clock jumped back; the round must not last longer
                 open_round = RoundRow(open_round.number, now_s, now_s + self.terms.ttl_s)
                 self._ledger.shift_round(open_round)
             reason = self._reason_to_close(open_round, now_s)
@@ -139,7 +139,7 @@ class Rounds:
         return replies
 
     def _count_late_updates(self, now_s: float) -> list[Message]:
-        """Count what arrived between rounds; it is published with the next one, or in time."""
+        """Count updates between rounds; they are published with the next round or when due."""
         pending = self._aggregation.has_pending(self._members.rows)
         replies = self._members.aggregate() if pending else []
         due_s = self._publication.due_at_s(self.terms, now_s)
@@ -179,17 +179,17 @@ class Rounds:
         ]
 
     def _next_opening_s(self) -> float | None:
-        """Return before when no round opens; a restart does not change it."""
+        """Return the earliest time of the next round, which a restart does not change."""
         saved = self._ledger.setting("next_opening_s") if self.terms.round_every_s else b""
         return float(saved) if saved else None
 
     def _is_opening_due(self, now_s: float) -> bool:
         next_s = self._next_opening_s()
-        # a moment further away than a period: the clock jumped back
+        # a time later than one period from now means that the clock jumped back
         return next_s is None or not now_s < next_s <= now_s + self.terms.round_every_s
 
     def _review(self, number: int) -> None:
-        """Write now and then whether fairness guarantees can be met, for readers of the ledger."""
+        """Store from time to time whether fairness guarantees can be met."""
         if isinstance(self._selector, Promising) and (
             number % _REVIEW_EVERY == 0 or number.bit_count() == 1
         ):
@@ -199,8 +199,8 @@ class Rounds:
 
     def _close(self, row: RoundRow, reason: str, now_s: float) -> list[Message]:
         before = self._aggregation.total.statistics if self.terms.tolerance else None
-        for name, replied_s in self._ledger.selected(row.number).items():
-            if replied_s is None:  # it may have trained all the same: that costs charge, too
+        for name, replied_s in self._ledger.list_selected(row.number).items():
+            if replied_s is None:  # the worker may have trained and spent energy without a reply
                 silent = self._members.rows[name]
                 energy_j = self.predictions.predict_energy_j(silent)
                 self._members.put(note_spending(silent, energy_j, now_s))
@@ -208,12 +208,12 @@ class Rounds:
         replies = self._members.aggregate()
         digest = self._aggregation.total.digest()
         self._ledger.close_round(row.number, now_s, reason, digest)
-        if reason == "majority":  # a round without one says nothing about convergence
+        if reason == "majority":  # other rounds say nothing about convergence
             self._note_change(1.0 if before is None else self._aggregation.total.change(before))
         return replies + self._publication.publish(row.number, self.terms, now_s)
 
     def _note_change(self, change: float) -> None:
-        """Count the rounds in a row that hardly changed the model; enough of them end the job."""
+        """Count consecutive rounds that hardly changed the model; enough of them end the job."""
         quiet = int(self._ledger.setting("quiet", b"0")) + 1 if change < self.terms.tolerance else 0
         self._ledger.set_setting("quiet", str(quiet).encode())
         if quiet >= self.terms.patience:

@@ -1,6 +1,7 @@
-"""The server: a deterministic machine from messages to messages, with its ledger as memory.
+"""The server: a deterministic state machine from messages to messages, stored in its ledger.
 
-Every update counts exactly once, whenever it arrives; receipts leave only after it is durable.
+Every update counts exactly once, whenever it arrives. A receipt is sent after the update is
+durable.
 """
 
 from __future__ import annotations
@@ -42,7 +43,23 @@ __all__ = ["Server"]
 
 
 class Server:
-    """Selects, assigns, collects, aggregates; one `handle` is one transaction of the ledger."""
+    """The coordinator of a job: it selects workers, assigns rounds, and aggregates updates.
+
+    One call of `handle` is one transaction of the ledger.
+
+    Parameters
+    ----------
+    job : str
+        Name of the job. Messages of other jobs are ignored.
+    make : callable
+        Function without arguments that returns an empty learner of the job.
+    ledger : Ledger
+        Store of the server's state. The server resumes from its content.
+    terms : Terms or None
+        Limits of rounds and of the job; None uses the defaults.
+    selector : Selector or None
+        Policy that selects workers; None selects at random.
+    """
 
     def __init__(
         self,
@@ -69,16 +86,16 @@ class Server:
         }
 
     def reload(self) -> None:
-        """Reload state from the ledger, after it was changed or a transaction failed."""
+        """Reload the state from the ledger, after a change by others or a failed transaction."""
         self._aggregation.load()
         self._members.load()
         self._rounds.load()
 
-    # -- what others ask ------------------------------------------------------------------------
+    # -- state ------------------------------------------------------------------------------
 
     @property
     def terms(self) -> Terms:
-        """The terms of the job; new ones apply to everything from the next call on."""
+        """Terms of the job. New terms apply from the next call on."""
         return self._rounds.terms
 
     @terms.setter
@@ -87,38 +104,51 @@ class Server:
 
     @property
     def reader(self) -> LedgerReader:
-        """What the ledger says, to look at."""
+        """Read access to the ledger."""
         return self._ledger.reader
 
     @property
     def model(self) -> Learner:
-        """The model of all that was counted up to the last closed round."""
+        """Model of all updates counted so far."""
         return self._aggregation.total
 
     @property
     def finished(self) -> bool:
-        """Whether all rounds are done, or the model has converged."""
+        """Whether all rounds are closed, or the model has converged."""
         return self._rounds.finished
 
     @property
     def predictions(self) -> Predictions:
-        """What trainings are expected to cost."""
+        """Predictions of the cost of a training."""
         return self._rounds.predictions
 
     @property
     def over_promised(self) -> OverPromise | None:
-        """The workers that were promised more rounds than they can get, if any were."""
+        """Workers whose fairness guarantees cannot be met; None if all can be met."""
         return self._rounds.over_promised
 
     @property
     def workers(self) -> dict[str, WorkerRow]:
-        """Everybody the server knows, by name."""
+        """All known workers by name."""
         return dict(self._members.rows)
 
     # -- messages -------------------------------------------------------------------------------
 
     def handle(self, messages: Iterable[Message], now_s: float) -> Step:
-        """Receive messages, advance the round, and return what is to be sent."""
+        """Receive messages, advance the round, and return the messages to send.
+
+        Parameters
+        ----------
+        messages : iterable of Message
+            Messages received since the last call, in order; may be empty.
+        now_s : float
+            Current time in seconds of the server's clock.
+
+        Returns
+        -------
+        Step
+            Messages to send, and the time of the next call.
+        """
         replies: list[Message] = []
         with self._transaction():
             for message in messages:
@@ -130,7 +160,7 @@ class Server:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Change ledger and memory together; reload memory from the ledger after a failure."""
+        """Change ledger and memory together; after a failure, reload memory from the ledger."""
         try:
             with self._ledger.transaction():
                 yield
@@ -146,26 +176,66 @@ class Server:
             return action(message, now_s)
         row = self._members.rows.get(message.worker)
         if row is not None:
-            flag = f"a figure beyond all bounds in its {type(message).__name__}"
+            flag = f"{type(message).__name__} message has a value out of range"
             self._members.put(replace(row, flag=flag))
         return []
 
     def erase(self, request: str, owners: Sequence[bytes], now_s: float) -> Step:
-        """Ask everybody to forget owners, given by their keyed hashes."""
+        """Request that all workers forget some owners.
+
+        Parameters
+        ----------
+        request : str
+            Name of the request.
+        owners : sequence of bytes
+            Keyed hashes of the owners.
+        now_s : float
+            Current time in seconds of the server's clock.
+
+        Returns
+        -------
+        Step
+            The message to all workers.
+
+        Raises
+        ------
+        BadInput
+            If a request of this name with other owners exists.
+        """
         with self._transaction():
             self._ledger.put_erasure(Request(request, tuple(owners), now_s))
         order = Erase(job=self.job, worker="", request=request, owners=tuple(owners))
         return Step((order,), None)
 
     def drain(self) -> None:
-        """Open no more rounds and publish no more versions; updates still count."""
+        """Stop opening rounds and publishing versions. Updates still count."""
         self._rounds.draining = True
 
     def remove(self, worker: str, now_s: float) -> Step:
-        """Take a lost device's part out of the model; if it returns, it is a new incarnation."""
+        """Remove a lost worker's examples from the model.
+
+        If the worker returns, it starts a new incarnation and sends all its examples again.
+
+        Parameters
+        ----------
+        worker : str
+            Name of the worker.
+        now_s : float
+            Current time in seconds of the server's clock.
+
+        Returns
+        -------
+        Step
+            Messages to send, and the time of the next call.
+
+        Raises
+        ------
+        BadInput
+            If the worker is unknown.
+        """
         row = self._members.rows.get(worker)
         if row is None:
-            raise BadInput(f"no worker called {worker!r}")
+            raise BadInput(f"no worker called {worker!r}; `dealfl workers list` shows all")
         with self._transaction():
             removed = self._members.begin_incarnation(row, "removed")
             self._members.put(replace(removed, heard_s=None))
@@ -178,10 +248,10 @@ class Server:
     def _receive_update(self, message: Update, now_s: float) -> list[Message]:
         row = self._members.rows.get(message.worker)
         if row is None:
-            return []  # it will announce itself, and send again
+            return []  # the worker will announce itself and send the update again
         problem = self._aggregation.receive(row, message)
         if problem is not None:
-            if problem.fatal:  # a journal was restored from a backup, or the bytes are nonsense
+            if problem.fatal:  # a journal was restored from a backup, or the bytes are invalid
                 row = self._members.begin_incarnation(row, problem.reason)
             self._members.put(replace(row, flag=problem.reason))
             welcome = [self._members.welcome(row)] if problem.fatal else []
@@ -209,5 +279,5 @@ class Server:
 
 
 def _key(message: Update | Withdraw) -> dict[str, Any]:
-    """Return the fields that name an update, in every answer to it."""
+    """Return the fields that identify an update in every answer to it."""
     return {name: getattr(message, name) for name in ("job", "worker", "incarnation", "sequence")}

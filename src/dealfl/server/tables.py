@@ -1,4 +1,4 @@
-"""The tables of the ledger, and the records in its rows."""
+"""The tables of the ledger, and the records in their rows."""
 
 from __future__ import annotations
 
@@ -51,12 +51,54 @@ MIGRATIONS: tuple[str, ...] = (_FIRST,)
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """What the server knows of a worker; `heard_s` is None once it was removed."""
+    """The state of a worker, as the server knows it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the worker.
+    incarnation : int
+        Current incarnation; 0 before the first.
+    journal_id : str
+        Random id of the worker's journal.
+    counted : int
+        Sequence of its last update in the model.
+    waiting : int
+        Number of examples that are not learned yet.
+    held : int
+        Number of examples that are learned.
+    device : str
+        Kind of device.
+    battery : float
+        Charge of the battery, as a share of its capacity.
+    charging : bool
+        Whether the device is charging.
+    capacity_j : float
+        Capacity of the battery in joules; 0 if unknown.
+    heard_s : float or None
+        Time of the last announcement, in seconds of the server's clock; None after a removal.
+    training : bool
+        Whether the worker trains now.
+    busy_until_s : float
+        Deadline of its last assignment.
+    fits : bool
+        Whether its schema and protocol are those of the job.
+    spent_j : float
+        Energy spent since `spent_since_s`, in joules.
+    spent_since_s : float
+        Start of the current 24 hours of the energy budget.
+    last_energy_j : float
+        Energy of its last training in joules.
+    flag : str
+        Last problem with the worker, as text for people; empty for none.
+    waiting_since_s : float
+        Time since which examples wait.
+    """
 
     name: str
     incarnation: int = 0
     journal_id: str = ""
-    counted: int = 0  # the sequence of its last update in the model
+    counted: int = 0
     waiting: int = 0
     held: int = 0
     device: str = ""
@@ -76,7 +118,17 @@ class WorkerRow:
 
 @dataclass(frozen=True, slots=True)
 class RoundRow:
-    """An open round."""
+    """An open round.
+
+    Parameters
+    ----------
+    number : int
+        Number of the round: 1, 2, 3, …
+    opened_s : float
+        Time of its opening, in seconds of the server's clock.
+    deadline_s : float
+        Time at which it closes at the latest.
+    """
 
     number: int
     opened_s: float
@@ -85,14 +137,14 @@ class RoundRow:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An update that is on record and not counted yet; a withdrawn one has no delta."""
+    """An update that is stored and not counted yet; a withdrawn one has no delta."""
 
     sequence: int
     delta: bytes | None
 
 
 def worker_row(row: tuple[object, ...]) -> WorkerRow:
-    """Return the record of a row."""
+    """Return the record of a database row."""
     plain = WorkerRow(*row)  # type: ignore[arg-type]
     return replace(
         plain,

@@ -1,4 +1,4 @@
-"""The terms of a job, as far as the server needs them."""
+"""The terms of a job for the server."""
 
 from __future__ import annotations
 
@@ -13,32 +13,73 @@ __all__ = ["Terms"]
 
 
 class Terms(Struct, frozen=True, kw_only=True):
-    """How many workers take part, for how long, and when the job ends."""
+    """How many workers take part in a round, how long it lasts, and when the job ends.
+
+    Parameters
+    ----------
+    rounds : int
+        Number of rounds after which the job ends.
+    workers_per_round : int
+        Number of replies that a round aims at.
+    min_workers : int
+        Minimum number of available workers to open a round.
+    min_waiting : int
+        Minimum number of waiting examples to wake a worker.
+    max_wait_s : float
+        Time in seconds after which a worker is woken for any number of examples.
+    round_every_s : float
+        Minimum time between the openings of two rounds, in seconds.
+    over_select : float
+        Factor of additional workers, because some do not reply.
+    ttl_s : float
+        Time to live of a round, in seconds.
+    presence_timeout_s : float
+        A worker is asleep if it sent no message for this time, in seconds.
+    battery_budget : float
+        Share of a battery that may be spent in 24 hours.
+    tolerance : float
+        Relative change of the model below which it has converged; 0 disables the check.
+    patience : int
+        Number of consecutive rounds that must stay below the tolerance.
+    publish_every_s : float
+        Late updates are published with the next round, or after this time in seconds.
+    release_batch : int
+        Minimum number of erasures in a published version; 1 publishes at once.
+    release_deadline_s : float
+        Maximum time that an erasure delays a version, in seconds.
+    rewards : RewardWeights
+        Weights of the parts of a reward.
+
+    Raises
+    ------
+    BadInput
+        If a value is out of range.
+    """
 
     rounds: Annotated[Count, Meta(description="number of rounds after which the job ends")] = 20
-    workers_per_round: Annotated[Count, Meta(description="workers that a round needs")] = 10
+    workers_per_round: Annotated[Count, Meta(description="replies that a round aims at")] = 10
     min_workers: Annotated[
         Count,
         Formerly("least_workers"),
-        Meta(description="a round does not open for fewer available workers"),
+        Meta(description="minimum number of available workers to open a round"),
     ] = 1
     min_waiting: Annotated[
         Count,
         Formerly("least_waiting"),
-        Meta(description="a worker is not woken for fewer examples, unless they waited too long"),
+        Meta(description="minimum number of waiting examples to wake a worker"),
     ] = 1
     max_wait_s: Annotated[
         Amount,
         Formerly("longest_wait_s"),
-        Meta(description="after this time a worker is woken for any number of examples"),
+        Meta(description="time after which a worker is woken for any number of examples"),
     ] = 86_400.0
     round_every_s: Annotated[
         Amount,
-        Meta(description="shortest time between two rounds; 0 opens one whenever it can"),
+        Meta(description="minimum time between two rounds; 0: as soon as possible"),
     ] = 0.0
     over_select: Annotated[
         float,
-        Meta(ge=1, description="factor of additional workers selected, for those that stay silent"),
+        Meta(ge=1, description="factor of additional workers, because some do not reply"),
     ] = 1.0
     ttl_s: Annotated[Positive, Meta(description="time to live of a round")] = 60.0
     presence_timeout_s: Annotated[
@@ -68,10 +109,10 @@ class Terms(Struct, frozen=True, kw_only=True):
     rewards: RewardWeights = RewardWeights()
 
     def __post_init__(self) -> None:
-        """Refuse terms under which no round could ever close."""
+        """Refuse values out of range."""
         settle(self)
 
     @property
     def selected(self) -> int:
-        """How many workers are selected for a round."""
+        """Number of workers to select for a round."""
         return round(self.workers_per_round * self.over_select)

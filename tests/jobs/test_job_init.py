@@ -61,6 +61,22 @@ def test_ratings_are_seen_by_the_names_of_their_columns(tmp_path: Path) -> None:
     assert simulated(job).exact
 
 
+def test_owners_and_histories_that_are_left_out_are_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"short {owner},{owner % 20 + 1},5,1" for owner in range(10)]
+    lines += [f"never pleased {owner},3,1,1" for owner in range(3)]
+    data = write(tmp_path, "ratings.csv", "\n".join([ratings(10), *lines]))
+    job = begun(data)
+    note = "3 of 23 owners have no item with a rating of at least 4 (source.liked_from)"
+    assert f"Left out: {note}" in capsys.readouterr().out
+    outcome = simulated(job)
+    assert outcome.notes[0].startswith(note)
+    assert "histories of the test share have one item only" in outcome.notes[1]
+    assert main(["run", str(job), "--no-compare", "--out", str(tmp_path / "run")]) == 0
+    assert f"Left out: {note}" in capsys.readouterr().out
+
+
 def test_missing_values_are_filled_by_what_the_file_says_from_then_on(tmp_path: Path) -> None:
     text = houses().replace(",3,", ",,").replace("green", "NA")
     job = begun(write(tmp_path, "holes.csv", text), "--target", "price")

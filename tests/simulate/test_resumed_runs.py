@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dealfl.errors import BadBytes, BadInput
+from dealfl.errors import BadBytes, BadInput, WriteFailed
 from dealfl.learners import statistics_of
 from dealfl.simulate import (
     FleetRun,
@@ -124,7 +124,7 @@ def test_a_state_that_can_not_be_written_leaves_the_old_one(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(BadInput, match="No space left"):
+    with pytest.raises(WriteFailed, match="No space left"):
         write_state(state, path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

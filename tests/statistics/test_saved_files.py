@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dealfl.errors import BadBytes, BadInput, Incompatible, UnknownName
+from dealfl.errors import BadBytes, BadInput, Incompatible, UnknownName, WriteFailed
 from dealfl.learners import NaiveBayes, SavedLearner, Tikhonov, load
 
 SETTINGS: dict[str, object] = {"n_features": 3, "bound": [1.0, 0.5], "name": "µ", "none": None}
@@ -200,13 +200,13 @@ FAILURES: dict[str, tuple[object, str, Any, type[BaseException]]] = {
         os,
         "fdopen",
         lambda handle, mode, fdopen=os.fdopen: FullDisk(fdopen(handle, mode)),
-        BadInput,
+        WriteFailed,
     ),
     "the disk is full when it is flushed": (
         os,
         "fsync",
         lambda *_: fail(error=OSError(errno.ENOSPC, "no space")),
-        BadInput,
+        WriteFailed,
     ),
     "the file may not be replaced": (
         Path,

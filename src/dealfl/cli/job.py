@@ -224,7 +224,8 @@ def _print_start(begun: "Start", reading: "Reading", out: Path) -> None:
     what = "histories" if begun.format == "ratings" else "examples"
     count, aside = len(reading.examples), len(reading.quarantine)
     found = f"{total:,} rows give {count:,} {what} for {begun.learner}; {aside:,} are quarantined."
-    lines += ["", found, f"Wrote {out}. Look it over, then run:", f"  dealfl run {out}"]
+    notes = [f"Left out: {note}." for note in reading.notes]
+    lines += ["", found, *notes, f"Wrote {out}. Look it over, then run:", f"  dealfl run {out}"]
     print("\n".join(lines))
 
 
@@ -250,5 +251,6 @@ def _plain(begun: "Start", reading: "Reading", out: Path) -> dict[str, Any]:
         "examples": len(reading.examples),
         "quarantined": len(reading.quarantine),
         "quarantined_by_column": reading.quarantine.by_column,
+        "notes": list(reading.notes),
         "next": f"dealfl run {out}",
     }

@@ -1,4 +1,4 @@
-"""`dealfl model`: what a model is, taking it elsewhere, and predicting with it."""
+"""`dealfl model`: what a model is, taking it elsewhere, predicting with it, and its score."""
 
 import argparse
 import csv
@@ -21,9 +21,12 @@ examples:
   dealfl model export runs/digits --arrays digits.npz  arrays that numpy opens
   dealfl model predict runs/digits new.csv             a prediction for each row
   dealfl model predict films.deal histories.csv --top 5    five items for each owner
+  dealfl model score runs/digits labelled.csv          how good it is on rows with a target
 
-MODEL is a saved model, a run folder or a ledger. Columns are matched by the names of the job, which
-an exported model carries along; without a job they are taken in the order of the features.
+MODEL is a saved model, a run folder or a ledger. A file is read in the format of the job, which an
+exported model contains: CSV columns are matched by name, LIBSVM text needs no labels to predict,
+ratings form one history for each owner. Without a job, columns are taken in the order of the
+features, and the target to score is the last column.
 """
 _LISTED = 8
 
@@ -33,14 +36,16 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "model",
         help="show, export and use a model",
-        description="Show what a model is, export it, or predict with it.",
+        description="Show what a model is, export it, predict with it, or score it.",
         epilog=_EPILOG,
     )
     actions = parser.add_subparsers(metavar="ACTION", title="actions", required=True)
     info = actions.add_parser("info", help="learner, settings, digest and sizes")
     export = actions.add_parser("export", help="write it to a file, or to numpy arrays")
-    predict = actions.add_parser("predict", help="predictions for a CSV")
-    for action, run in ((info, _info), (export, _export), (predict, _predict)):
+    predict = actions.add_parser("predict", help="predictions for a file in the job's format")
+    score = actions.add_parser("score", help="accuracy, R² or hit rate on a labelled file")
+    runs = ((info, _info), (export, _export), (predict, _predict), (score, _score))
+    for action, run in runs:
         action.epilog = _EPILOG
         action.add_argument(
             "model", metavar="MODEL", help="a saved model, a run folder or a ledger"
@@ -50,9 +55,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         action.set_defaults(run=run)
     export.add_argument("--out", metavar="MODEL.deal", help="a model that learners.load opens")
     export.add_argument("--arrays", metavar="ARRAYS.npz", help="arrays that numpy.load opens")
-    predict.add_argument("data", metavar="DATA.csv", help="rows, or lines of owner and item")
+    predict.add_argument("data", metavar="FILE", help="rows, or lines of owner and item")
+    score.add_argument("data", metavar="FILE", help="rows with their target, or ratings")
     predict.add_argument("--out", metavar="FILE.csv", help="where to write (the output)")
-    predict.add_argument("--top", type=int, metavar="K", help="so many items for an owner (10)")
+    predict.add_argument("--top", type=int, metavar="K", help="number of items for an owner (10)")
     for action in (export, predict):
         action.add_argument("--force", action="store_true", help="write over a file that is there")
 
@@ -164,3 +170,27 @@ def _write(
         print(text.getvalue(), end="")
     print_problems([f"{arguments.data}, {problem}" for problem in problems])
     sys.stdout.flush()
+
+
+# -- score --------------------------------------------------------------------------------------
+
+
+def _score(arguments: argparse.Namespace) -> int:
+    from dealfl.report import format_quality
+    from dealfl.runs import open_model, score
+
+    model = open_model(arguments.model, arguments.job)
+    found = score(model, Path(arguments.data))
+    if arguments.json:
+        print(json.dumps({"learner": model.learner.name, **found.as_dict()}))
+        return 0
+    what = "histories" if found.metric.startswith("hit rate") else "rows"
+    rows = [
+        (found.metric, format_quality(found.value)),
+        ("tested", f"{found.tested:,} {what}"),
+        ("quarantined", f"{found.quarantined:,} rows" if found.quarantined else "none"),
+        *((("", f"the first is {found.first_quarantined}"),) if found.quarantined else ()),
+        *(("left out", note) for note in found.notes),
+    ]
+    print_table(rows)
+    return 0

@@ -61,6 +61,17 @@ class Examples:
             raise BadInput(f"{self.name} has no histories; it is not a recommendation dataset")
         return self.features
 
+    def meetings(self, row: int) -> list[tuple[int, int]]:
+        """Return time and item of each interaction of a history, the earliest first.
+
+        Of several at the same time, the smallest item is first; a time that is not known is 0.
+        """
+        histories = self.histories
+        places = range(histories.indptr[row], histories.indptr[row + 1])
+        times = [0 if self.times is None else int(self.times[place]) for place in places]
+        items = [int(histories.indices[place]) for place in places]
+        return sorted(zip(times, items, strict=True))
+
     def without_latest(self) -> "tuple[Examples, NDArray[np.int64]]":
         """Split off the latest interaction of each owner.
 

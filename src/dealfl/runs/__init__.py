@@ -10,6 +10,7 @@ from dealfl.runs.predicting import predict, recommend
 from dealfl.runs.removing import Removal, remove_worker
 from dealfl.runs.result import Comparison, Result
 from dealfl.runs.run import Interrupted, Run, Watcher, default_job
+from dealfl.runs.scoring import Score, score
 from dealfl.runs.status import (
     RunStatus,
     WorkerStatus,
@@ -31,6 +32,7 @@ __all__ = [
     "Run",
     "RunFolder",
     "RunStatus",
+    "Score",
     "Watcher",
     "WorkerStatus",
     "back_up",
@@ -50,5 +52,6 @@ __all__ = [
     "require_free",
     "restore",
     "save_arrays",
+    "score",
     "serve_metrics",
 ]  # fmt: skip

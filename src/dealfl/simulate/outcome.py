@@ -98,6 +98,7 @@ class Outcome:
     virtual_s: float
     digest: str
     central_digest: str
+    notes: tuple[str, ...] = ()  # what was left out of the data, and why
 
     @property
     def operations(self) -> int:

@@ -79,6 +79,7 @@ def finish(run: FleetRun) -> Outcome:
         virtual_s=virtual_s,
         digest=server.model.digest(),
         central_digest=_train_centrally(run),
+        notes=run.split.notes,
     )
 
 

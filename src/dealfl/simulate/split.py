@@ -38,6 +38,7 @@ class Split:
     test: tuple[Any, ...]  # what `score_federated` of the learner takes
     tested: int
     quarantine: Quarantine
+    notes: tuple[str, ...] = ()  # what was left out, and why
 
     def quality(self, model: Learner) -> float | None:
         """Return how good a model is on the test share; None before anything was learned."""
@@ -64,7 +65,17 @@ def split_examples(fleet: Fleet, seed: int) -> Split:
     parts = fleet.data.parts(examples, rest, fleet.workers, seed)
     sides = _split_histories if task is Task.RECOMMENDATION else _split_rows
     streams, held_out = sides(reading, X, [draw.permutation(part) for part in parts], test)
-    return Split(plan.make, streams, METRICS[task], held_out, len(test), reading.quarantine)
+    notes = reading.notes
+    if task is Task.RECOMMENDATION and len(held_out[0]) < len(test):
+        notes = (*notes, _note_short(len(test) - len(held_out[0]), len(test)))
+    return Split(plan.make, streams, METRICS[task], held_out, len(test), reading.quarantine, notes)
+
+
+def _note_short(short: int, of: int) -> str:
+    return (
+        f"{short:,} of {of:,} histories of the test share have one item only: "
+        "they are neither learned nor tested"
+    )
 
 
 @lru_cache(maxsize=2)  # a sweep takes the same data many times
@@ -94,22 +105,17 @@ def _dense(row: Any) -> NDArray[Any]:  # noqa: ANN401 - a row of an array or of 
 
 def _split_histories(reading: Reading, X: Any, parts: list[Indices], test: Indices) -> Sides:  # noqa: ANN401, ARG001
     """Deal out interactions in the order of their times; test with each history's latest."""
-    histories, times = reading.examples.histories, reading.examples.times
-    named = reading.owner_names is not None
-
-    def items(row: int) -> list[tuple[int, int, int]]:
-        places = range(histories.indptr[row], histories.indptr[row + 1])
-        moments = [0 if times is None else int(times[place]) for place in places]
-        found = [int(histories.indices[place]) for place in places]
-        return sorted((moment, row, item) for moment, item in zip(moments, found, strict=True))
+    examples, named = reading.examples, reading.owner_names is not None
 
     def stream(part: Indices) -> Stream:
-        meetings = [meeting for row in part.tolist() for meeting in items(row)]
-        if times is not None:
+        meetings = [
+            (moment, row, item) for row in part.tolist() for moment, item in examples.meetings(row)
+        ]
+        if examples.times is not None:
             meetings.sort()
         owners = {row: reading.owner(row) if named else f"{row}" for row in part.tolist()}
         return [(owners[row], Histories.encode(item)) for _, row, item in meetings]
 
-    questions = [[item for _, _, item in items(row)] for row in test.tolist()]
+    questions = [[item for _, item in examples.meetings(row)] for row in test.tolist()]
     asked = [history for history in questions if len(history) > 1]
     return [stream(part) for part in parts], (asked,)

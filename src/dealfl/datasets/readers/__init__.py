@@ -12,7 +12,13 @@ from dealfl.datasets.readers.content import (
 )
 from dealfl.datasets.readers.delimited import Block, DelimitedText
 from dealfl.datasets.readers.layout import Encoding, Layout, read_number
-from dealfl.datasets.readers.libsvm import SparseRows, read_finite, read_libsvm, read_pairs
+from dealfl.datasets.readers.libsvm import (
+    SparseRows,
+    looks_like_libsvm,
+    read_finite,
+    read_libsvm,
+    read_pairs,
+)
 from dealfl.datasets.readers.ratings import Events, Histories, Interactions, RatingMatrix, Ratings
 from dealfl.datasets.readers.supervised import Cifar, Columns, Libsvm, Table, TargetColumn
 
@@ -22,6 +28,6 @@ if TYPE_CHECKING:
 __all__ = [
     "PACKINGS", "Block", "Cifar", "Columns", "Content", "DelimitedText", "Encoding", "Events",
     "Histories", "Interactions", "Layout", "Libsvm", "RatingMatrix", "Ratings", "SparseRows",
-    "Table", "TargetColumn", "open_bytes", "open_text", "read_finite", "read_libsvm", "read_lines",
-    "read_number", "read_pairs", "unpacked_name",
+    "Table", "TargetColumn", "looks_like_libsvm", "open_bytes", "open_text", "read_finite",
+    "read_libsvm", "read_lines", "read_number", "read_pairs", "unpacked_name",
 ]  # fmt: skip

@@ -1,6 +1,7 @@
 """LIBSVM text: a label, then index:value pairs with ascending indices from 1."""
 
 import math
+import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,7 +15,9 @@ from dealfl.datasets.readers.delimited import BLOCK_CHARACTERS
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["SparseRows", "read_finite", "read_libsvm", "read_pairs"]
+__all__ = ["SparseRows", "looks_like_libsvm", "read_finite", "read_libsvm", "read_pairs"]
+
+_LOOKED_AT = 20
 
 
 def read_libsvm(
@@ -91,6 +94,22 @@ def read_pairs(words: Sequence[str], n_features: int) -> tuple[list[int], list[f
         values.append(read_finite(value))
         previous = position
     return indices, values
+
+
+def looks_like_libsvm(lines: Sequence[str]) -> bool:
+    """Return whether lines are LIBSVM's text, judged by the first of them.
+
+    >>> looks_like_libsvm(["1 1:0.5 3:2", "-1"]), looks_like_libsvm(["1,0.5,2"])
+    (True, False)
+    """
+    pairs = 0
+    for line in lines[:_LOOKED_AT]:
+        words = line.partition("#")[0].split()
+        try:
+            pairs += len(read_pairs(words[1:], sys.maxsize)[0])
+        except ValueError:
+            return False
+    return pairs > 0
 
 
 def read_finite(text: str) -> float:

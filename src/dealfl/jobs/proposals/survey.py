@@ -21,6 +21,7 @@ from dealfl.datasets.readers import (
     DelimitedText,
     Encoding,
     Layout,
+    looks_like_libsvm,
     open_bytes,
     read_libsvm,
     read_lines,
@@ -50,7 +51,7 @@ def detect_layout(
     lines = [line for number, line in after if number > skip_lines]
     if not lines:
         raise BadInput(f"{path} is empty: there is no row to look at")
-    if not delimiter and _is_libsvm(lines):
+    if not delimiter and looks_like_libsvm(lines):
         return Layout(encoding=encoding, skip_lines=skip_lines), True
     chosen = delimiter or _delimiter(lines)
     rows = _rows(lines, chosen)
@@ -88,17 +89,6 @@ def _encoding(path: Path) -> Encoding:
             f"{path} is a text neither in UTF-8 nor in Windows-1252; save it as CSV in UTF-8"
         )
     return next(iter(decoders))
-
-
-def _is_libsvm(lines: list[str]) -> bool:
-    pairs = 0
-    for line in lines[:20]:
-        words = line.partition("#")[0].split()
-        try:
-            pairs += len(read_pairs(words[1:], sys.maxsize)[0])
-        except ValueError:
-            return False
-    return pairs > 0
 
 
 def _rows(lines: list[str], delimiter: str) -> list[list[str]]:

@@ -2,7 +2,7 @@
 
 from dealfl.jobs.sources.columns import Bounded, WordColumn, find_date, is_missing
 from dealfl.jobs.sources.csv_source import CsvSource
-from dealfl.jobs.sources.libsvm_source import LibsvmSource
+from dealfl.jobs.sources.libsvm_source import LibsvmSource, gather
 from dealfl.jobs.sources.ratings_source import RatingsSource
 from dealfl.jobs.sources.reading import (
     OwnerNames,
@@ -15,5 +15,6 @@ from dealfl.jobs.sources.reading import (
 
 __all__ = [
     "Bounded", "CsvSource", "LibsvmSource", "OwnerNames", "Quarantine", "Quarantined",
-    "RatingsSource", "Reading", "WordColumn", "find_date", "is_missing", "report_progress", "sift",
+    "RatingsSource", "Reading", "WordColumn", "find_date", "gather", "is_missing",
+    "report_progress", "sift",
 ]  # fmt: skip

@@ -21,7 +21,7 @@ from dealfl.jobs.sources.base import (
 from dealfl.jobs.sources.reading import Quarantine, Quarantined, Reading, report_progress
 from dealfl.settings import Count, Document, Numbers
 
-__all__ = ["LibsvmSource"]
+__all__ = ["LibsvmSource", "gather"]
 
 _DENSE_CELLS = 50_000_000
 
@@ -48,7 +48,7 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
                     f"source.{key} has {len(value)} numbers for {self.n_features} features",
                 )
         try:
-            domain = self._domain
+            domain = self.domain
         except BadInput as error:
             raise document.error("source.high", f"source.low and source.high: {error}") from error
         if max(domain.low) > 0 or min(domain.high) < 0:
@@ -61,19 +61,20 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
             raise document.error("source.file", f"file {path} does not exist; check the name")
 
     @property
-    def _domain(self) -> Domain:
+    def domain(self) -> Domain:
+        """The limits of the features."""
         shape = (self.n_features,)
         low, high = (np.broadcast_to(value, shape).tolist() for value in (self.low, self.high))
         return Domain.of(*zip(low, high, strict=True))
 
     def describe(self, path: Path) -> Dataset:
         """Return what learners must know."""
-        return describe_table(path, self._domain, self.classes, self.target_bound)
+        return describe_table(path, self.domain, self.classes, self.target_bound)
 
     def read(self, path: Path) -> Reading:
         """Return the examples of the file."""
         quarantine, rows = Quarantine(path.name), SparseRows(self.n_features)
-        domain, targets, count = self._domain, [], 0
+        domain, targets, count = self.domain, [], 0
         for block in report_progress(read_libsvm(path, self.encoding), path):
             count += len(block)
             for line, words in block:
@@ -85,19 +86,22 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
                     targets.append(target)
                     rows.add(indices, values)
         quarantine.report(count)
-        matrix = rows.matrix()
-        dense = len(targets) * self.n_features <= _DENSE_CELLS
-        features = matrix.toarray() if dense else matrix
-        return Reading(Examples(path.name, features, np.array(targets)), quarantine)
+        return Reading(Examples(path.name, gather(rows), np.array(targets)), quarantine)
 
     def _read_row(self, words: list[str], domain: Domain) -> tuple[Any, list[int], list[float]]:
-        target = self._read_target(words[0])
-        indices, values = read_pairs(words[1:], self.n_features)
+        return self._read_target(words[0]), *self.read_features(words[1:], domain)
+
+    def read_features(self, words: list[str], domain: Domain) -> tuple[list[int], list[float]]:
+        """Return the indices and values of a row's pairs; ValueError says what is wrong.
+
+        The domain is that of the source, which is made once for many rows.
+        """
+        indices, values = read_pairs(words, self.n_features)
         for index, value in zip(indices, values, strict=True):
             low, high = domain.low[index], domain.high[index]
             if not low <= value <= high:
                 raise ValueError(f"feature {index + 1} is {value:g}, outside {low:g} … {high:g}")
-        return target, indices, values
+        return indices, values
 
     def _read_target(self, word: str) -> Any:  # noqa: ANN401
         classes, value = self.classes, read_number(word)
@@ -109,3 +113,9 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
         if not abs(value) <= self.target_bound:
             raise ValueError(f"the label {word[:40]!r} is not within {self.target_bound:g}")
         return value
+
+
+def gather(rows: SparseRows) -> Any:  # noqa: ANN401 - an array or a csr
+    """Return rows as an array, or sparse if that would be too large."""
+    matrix = rows.matrix()
+    return matrix.toarray() if matrix.shape[0] * matrix.shape[1] <= _DENSE_CELLS else matrix

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta, Struct
+from numpy.typing import NDArray
 
 from dealfl.datasets import Dataset, Examples, Task
 from dealfl.datasets.readers import Block, Interactions, Layout
@@ -122,7 +123,18 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
         examples = Examples(
             path.name, histories.items, owners=histories.owners, times=histories.times
         )
-        return Reading(examples, quarantine, names)
+        return Reading(examples, quarantine, names, self._notes(found[self.owner], examples))
+
+    def _notes(self, owners: NDArray[np.int64], examples: Examples) -> tuple[str, ...]:
+        """Return the sentence about owners without a history, if there are some."""
+        met = len(np.unique(owners))
+        if met == len(examples):
+            return ()
+        note = (
+            f"{met - len(examples):,} of {met:,} owners have no item with a rating of at least "
+            f"{self.liked_from:g} (source.liked_from): they have no history"
+        )
+        return (note,)
 
     def readers(self, names: OwnerNames) -> dict[str, Reader]:
         """Return the readers of owners (as numbers), items (from 0 on) and ratings."""

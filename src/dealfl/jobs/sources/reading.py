@@ -149,11 +149,15 @@ class OwnerNames:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """Examples, the rows that could not be used, and the owners' names where they are known."""
+    """Examples, the rows that could not be used, and the owners' names where they are known.
+
+    `notes` say what else was left out, and why.
+    """
 
     examples: Examples
     quarantine: Quarantine
     owner_names: OwnerNames | None = None
+    notes: tuple[str, ...] = ()
 
     def owner(self, example: int) -> str:
         """Return whose example it is; an example that nobody owns stands for itself."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dealfl.simulate import describe_keys
+from docs.api_pages import api_pages
 from docs.command_page import command_page
 from docs.protocol_parts import message_tables
 from docs.transcripts import erasure_transcript, round_transcript
@@ -25,14 +26,15 @@ def pages() -> dict[Path, str]:
         ("erasure", f"```text\n{erasure_transcript()}\n```"),
     ):
         text = replace_part(text, name, part)
-    return {
+    api = {FOLDER / "api" / name: page for name, page in api_pages().items()}
+    return api | {
         FOLDER / "cli.md": command_page(),
         jobs: before + _KEYS + describe_keys(),
         protocol: text,
     }
 
 
-_KEYS = "<!-- from here on: dealfl job keys -->\n"
+_KEYS = "<!-- below: dealfl job keys; made by `make docs` -->\n"
 
 
 def replace_part(text: str, name: str, part: str) -> str:
@@ -46,6 +48,7 @@ def replace_part(text: str, name: str, part: str) -> str:
 
 def write() -> None:
     """Write all pages."""
+    (FOLDER / "api").mkdir(exist_ok=True)
     for path, text in pages().items():
         path.write_text(text, "utf-8")
 

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+import dealfl
+from checks.docstrings import modules_of, public_names
 from dealfl.cli import parser
 from dealfl.learners import NaiveBayes
 from docs import write
+from docs.api_pages import api_pages
 from docs.command_page import command_page
 from docs.transcripts import erasure_transcript, round_transcript
 
@@ -19,6 +22,28 @@ EXAMPLE = [0.0, 0.5, 1.0]
 def test_a_page_is_up_to_date(name: str) -> None:
     path = write.FOLDER / name
     assert path.read_text("utf-8") == write.pages()[path], "run `make docs`"
+
+
+def test_the_pages_of_the_api_are_up_to_date() -> None:
+    folder = write.FOLDER / "api"
+    made = {path: text for path, text in write.pages().items() if path.parent == folder}
+    assert {path: path.read_text("utf-8") for path in folder.iterdir()} == made, "run `make docs`"
+
+
+def test_the_pages_of_the_api_describe_every_public_name_once() -> None:
+    pages = api_pages()
+    assert "Tikhonov(\n    n_features, penalty=1.0," in pages["learners.md"]
+    headings = re.findall(r"^## (.+)$", "\n".join(pages.values()), re.MULTILINE)
+    for module in modules_of(dealfl):
+        for name in public_names(module) if module.__name__ != "dealfl.cli" else ():
+            assert headings.count(name) >= 1, f"{module.__name__}.{name}"
+
+
+def test_links_within_the_api_lead_to_headings() -> None:
+    pages = api_pages()
+    for name, text in pages.items():
+        for file, anchor in re.findall(r"\]\(([\w.]*)#(\w+)\)", text):
+            assert re.search(rf"(?im)^## {anchor}$", pages[file or name]), f"{name}: {anchor}"
 
 
 def test_a_part_without_its_marks_is_not_passed_over() -> None:
@@ -73,11 +98,11 @@ def test_every_message_is_in_a_transcript_or_a_table() -> None:
 
 
 def _pages() -> list[Path]:
-    found = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.md")]
+    found = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
     return sorted(found)
 
 
-@pytest.mark.parametrize("page", _pages(), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", _pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
     links = re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", text)

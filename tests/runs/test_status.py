@@ -185,7 +185,9 @@ def test_what_is_no_ledger_is_told(tmp_path: Path) -> None:
         read_status(RunFolder.at(tmp_path / "other.db"))
 
 
-@pytest.mark.parametrize(("version", "advice"), [(0, "upgrade it with `dealfl backup"), (99, "upgrade dealfl")])
+@pytest.mark.parametrize(
+    ("version", "advice"), [(0, "upgrade it with `dealfl backup"), (99, "upgrade dealfl")]
+)
 def test_a_ledger_of_another_version_is_not_touched(
     version: int, advice: str, digits_run: Path, tmp_path: Path
 ) -> None:

@@ -141,7 +141,7 @@ def _handler(path: Path | None, largest_bytes: int, kept: int) -> logging.Handle
 class _LogFile(RotatingFileHandler):
     """A log file that says nothing when the disk is full: the next result that is saved does."""
 
-    def handleError(self, record: logging.LogRecord) -> None:
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name in logging
         """Drop the record if the disk is full."""
         error = sys.exception()
         if not isinstance(error, OSError) or not is_disk_failure(error):

@@ -1,0 +1,121 @@
+"""A full disk is a failure, exit code 1: the message names the file, and old files stay."""
+
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dealfl.cli import main
+from dealfl.database import Database
+from dealfl.errors import WriteFailed
+from dealfl.server import Ledger
+
+Captured = pytest.CaptureFixture[str]
+
+JOB = """
+[job]
+name = "tiny"
+dataset = "digits"
+rounds = 1
+[data]
+rows = 50
+[[devices]]
+count = 2
+"""
+
+
+@contextmanager
+def small_files(size_bytes: int) -> Iterator[None]:
+    """Let no file of this process grow beyond a size."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 64 KiB; only root may mount one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    try:
+        mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        mounted = False
+    if not mounted:
+        pytest.skip("no disk can be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def commands(run: Path, out: Path, work: Path) -> list[list[str]]:
+    """Return commands that write more than a few bytes into a folder."""
+    (work / "job.toml").write_text(JOB)
+    assert main(["backup", str(run), "--to", str(work / "copy")]) == 0
+    assert main(["model", "export", str(run), "--out", str(work / "m.deal")]) == 0
+    shutil.copy(work / "copy" / "ledger.db", work / "ledger.db")
+    return [
+        ["run", str(work / "job.toml"), "--out", str(out / "run")],
+        ["backup", str(work / "ledger.db"), "--to", str(out / "backup")],
+        ["restore", str(work / "copy"), "--to", str(out / "restored")],
+        ["model", "export", str(work / "m.deal"), "--out", str(out / "m.deal")],
+        ["model", "export", str(work / "m.deal"), "--arrays", str(out / "m.npz")],
+    ]
+
+
+def test_files_that_cannot_grow_fail_with_1(
+    digits_run: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    for words in commands(digits_run, out, tmp_path):
+        with small_files(1_000 if words[0] == "model" else 40_000):
+            assert main(words) == 1, words
+        told = capsys.readouterr().err
+        assert f"dealfl: {out}/" in told
+        assert "cannot be written: " in told
+    left = {path.name for path in out.rglob("*") if path.is_file()}
+    assert left <= {"job.toml", "log.jsonl"}, "no file is half written"
+
+
+def test_a_full_disk_fails_with_1(
+    digits_run: Path, small_disk: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    made = commands(digits_run, small_disk, tmp_path)
+    (small_disk / "filling").write_bytes(bytes(60_000))
+    for words in made:
+        assert main(words) == 1, words
+        told = capsys.readouterr().err
+        assert f"dealfl: {small_disk}/" in told
+        assert "disk is full" in told or "No space left on device" in told
+
+
+def test_a_change_that_finds_the_disk_full_is_undone(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    with ledger.transaction():
+        ledger.put_total(b"before")
+    with small_files(200_000), pytest.raises(WriteFailed, match="free disk space"):  # noqa: SIM117
+        with ledger.transaction():
+            ledger.put_total(bytes(1_000_000))
+    assert ledger.total() == b"before"
+    ledger.close()
+    with small_files(4096), pytest.raises(WriteFailed, match="cannot be written"):
+        Database.backup(Ledger(tmp_path / "ledger.db"), tmp_path / "copy.db")
+
+
+def test_output_that_goes_to_a_full_disk_fails_with_1(digits_run: Path) -> None:
+    command = [sys.executable, "-m", "dealfl", "status", str(digits_run)]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "dealfl: the output cannot be written: No space left on device\n"

@@ -15,7 +15,7 @@ from dealfl.errors import BadInput
 from dealfl.features import MAPS, FeatureMap, feature_map
 from dealfl.jobs.job import Job, job_of
 from dealfl.jobs.sources import Reading
-from dealfl.jobs.subject import Subject, read_source, read_subject
+from dealfl.jobs.subject import Data, Subject, read_source, read_subject
 from dealfl.learners import LEARNERS, Learner, settings_for
 from dealfl.settings import Document, read_keys, read_variant
 
@@ -43,9 +43,9 @@ class Plan:
         return reading, raw if self.feature_map is None else self.feature_map.transform(raw)
 
 
-def plan_of(document: Document, job: Job) -> Plan:
+def plan_of(document: Document, job: Job, data: Data | None = None) -> Plan:
     """Return the plan of a job file; BadInput names key, line and what would do."""
-    return _plan_for(document, job, read_subject(document, job))
+    return _plan_for(document, job, read_subject(document, job, data))
 
 
 def plan_without_data(document: Document) -> Plan:

@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from dealfl.datasets import CATALOG, Dataset, Task, load
 from dealfl.jobs.job import Job
-from dealfl.jobs.sources import CsvSource, LibsvmSource, Quarantine, RatingsSource, Reading
+from dealfl.jobs.sources import (
+    CsvSource,
+    LibsvmSource,
+    MemoryRows,
+    MemoryTable,
+    Quarantine,
+    RatingsSource,
+    Reading,
+)
 from dealfl.learners import learners_for
 from dealfl.settings import Document, OneOf, read_variant
 
-__all__ = ["SOURCES", "Source", "Subject", "read_source", "read_subject"]
+__all__ = ["SOURCES", "Data", "Source", "Subject", "read_source", "read_subject"]
 
 Source = CsvSource | LibsvmSource | RatingsSource
 SOURCES: tuple[type[Source], ...] = (CsvSource, LibsvmSource, RatingsSource)
@@ -52,7 +61,11 @@ def read_source(document: Document) -> Source:
     return source.settle(document) if isinstance(source, CsvSource) else source
 
 
-def read_subject(document: Document, job: Job) -> Subject:
+Data = MemoryTable | MemoryRows
+"""Data in memory, in place of the file that a [source] names."""
+
+
+def read_subject(document: Document, job: Job, data: Data | None = None) -> Subject:
     """Return what a job learns from: either its dataset or its [source].
 
     >>> digits = Document.parse("", "job.toml")
@@ -65,7 +78,7 @@ def read_subject(document: Document, job: Job) -> Subject:
             f"job.dataset is {job.dataset!r}, but there is a [source], too: leave out one of them",
         )
     if "source" in document.tables:
-        return _own_subject(document)
+        return _own_subject(document) if data is None else _memory_subject(document, data)
     if not job.dataset:
         raise document.error(
             "job",
@@ -74,6 +87,13 @@ def read_subject(document: Document, job: Job) -> Subject:
         )
     name = job.dataset
     return Subject(name, CATALOG[name], lambda: Reading(load(name), Quarantine(name)))
+
+
+def _memory_subject(document: Document, data: Data) -> Subject:
+    source: Any = read_source(document)
+    source.check(document, data)
+    key = f"{data.key} {document.tables['source']}"
+    return Subject(key, source.describe(data), partial(source.read, data))
 
 
 def _own_subject(document: Document) -> Subject:

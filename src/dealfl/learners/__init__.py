@@ -9,6 +9,7 @@ from typing import Any
 
 from dealfl.errors import BadInput, unknown_name
 from dealfl.learners.base import Arrays, Learner, Record, SparseVector
+from dealfl.learners.frames import column_array, frame_columns, is_absent, is_frame
 from dealfl.learners.inputs import Labels, as_matrix, dense_blocks
 from dealfl.learners.limits import DataLimits
 from dealfl.learners.naive_bayes import NaiveBayes
@@ -57,9 +58,13 @@ __all__ = [
     "Work",
     "Workload",
     "as_matrix",
+    "column_array",
     "cycles_of",
     "dense_blocks",
+    "frame_columns",
     "from_schema",
+    "is_absent",
+    "is_frame",
     "learners_for",
     "load",
     "settings_for",

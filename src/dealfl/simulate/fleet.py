@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from dealfl.datasets import Task
 from dealfl.errors import BadInput
-from dealfl.jobs import Document, Job, Plan, job_of, plan_of, selection_of
+from dealfl.jobs import Data, Document, Job, Plan, job_of, plan_of, selection_of
 from dealfl.power import PHONES, Phone, load_phone
 from dealfl.settings import (
     Amount,
@@ -133,7 +133,7 @@ def read_fleet(path: str | Path) -> Fleet:
     return fleet_of(Document.read(path))
 
 
-def fleet_of(document: Document) -> Fleet:
+def fleet_of(document: Document, data: Data | None = None) -> Fleet:
     """Return the fleet that a document describes; BadInput names key, line and what would do."""
     for name in document.tables:
         if name not in SECTIONS:
@@ -144,7 +144,7 @@ def fleet_of(document: Document) -> Fleet:
     job = job_of(document)
     fleet = Fleet(
         job=job,
-        plan=plan_of(document, job),
+        plan=plan_of(document, job, data),
         devices=devices,
         data=read_variant(document, PARTITIONS, "data"),
         arrival=read_variant(document, ARRIVALS, "arrival"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from scipy.special import stdtrit
 
 from dealfl.errors import BadInput
-from dealfl.jobs import Document
+from dealfl.jobs import Data, Document
 from dealfl.simulate.fleet import Fleet, fleet_of
 from dealfl.simulate.outcome import Outcome, Progress
 from dealfl.simulate.running import run_fleet
@@ -86,6 +86,7 @@ def sweep(
     seeds: int = 1,
     vary: Mapping[str, Sequence[object]] | None = None,
     progress: Report | None = None,
+    data: Data | None = None,
 ) -> list[Setting]:
     """Simulate every combination of values with the fleet's seed and those that follow it.
 
@@ -94,7 +95,7 @@ def sweep(
     if seeds < 1:
         raise BadInput(f"seeds={seeds}: give a whole number from 1 on")
     combined = _combinations(vary or {})
-    fleets = [_fleets(document, values, seeds) for values in combined]
+    fleets = [_fleets(document, values, seeds, data) for values in combined]
     total = len(combined) * seeds
     counted = itertools.count(1)
     return [
@@ -112,11 +113,13 @@ def _combinations(vary: Mapping[str, Sequence[object]]) -> list[dict[str, object
     return [dict(zip(vary, values, strict=True)) for values in itertools.product(*vary.values())]
 
 
-def _fleets(document: Document, values: Mapping[str, object], seeds: int) -> list[Fleet]:
+def _fleets(
+    document: Document, values: Mapping[str, object], seeds: int, data: Data | None
+) -> list[Fleet]:
     for key, value in values.items():
         document = document.replaced(key, value)
-    first = fleet_of(document).job.seed
-    return [fleet_of(document.replaced("job.seed", first + seed)) for seed in range(seeds)]
+    first = fleet_of(document, data).job.seed
+    return [fleet_of(document.replaced("job.seed", first + seed), data) for seed in range(seeds)]
 
 
 def _run(fleet: Fleet, number: int, total: int, progress: Report | None) -> Outcome:

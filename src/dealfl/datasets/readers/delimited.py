@@ -38,6 +38,8 @@ class Block:
         Rows of another width: the line on which each ends, and its cells.
     """
 
+    unit = "line"  # what `lines` count
+
     def __init__(
         self,
         layout: Layout,

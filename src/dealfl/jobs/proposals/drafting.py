@@ -191,7 +191,9 @@ _SPARSE = 4
 _FEW_ITEMS = 10_000
 
 
-def draft_ratings(columns: Sequence[Found], roles: Roles) -> list[str]:
+def draft_ratings(
+    columns: Sequence[Found], roles: Roles, items: list[str] | None = None
+) -> list[str]:
     """Return the lines of items and of what counts as liked; BadInput if there are none."""
     found = {column.name: column for column in columns}
     for role in ("owner", "item", "rating"):
@@ -206,7 +208,7 @@ def draft_ratings(columns: Sequence[Found], roles: Roles) -> list[str]:
                 f"the rating column {rating.name!r} holds {rating.kind}s; choose another --rating"
             )
         lines.append(f"liked_from = {_liked_from(rating)!r}   # from here on it was liked")
-    return lines + _item_lines(found[roles.item])
+    return lines + (_item_lines(found[roles.item]) if items is None else items)
 
 
 def _liked_from(rating: Found) -> float:

@@ -124,15 +124,18 @@ def widen_limits(low: float, high: float) -> tuple[float, float]:
 
 
 def propose_features(
-    columns: Sequence[Found], roles: Roles
+    columns: Sequence[Found], roles: Roles, *, keep: bool = False
 ) -> tuple[dict[str, Column], dict[str, str]]:
-    """Return the columns that are features, and why others are not; BadInput if none is."""
+    """Return the columns that are features, and why others are not; BadInput if none is.
+
+    With `keep`, a column of equal numbers and one that numbers the rows are features, too.
+    """
     features: dict[str, Column] = {}
     left_out: dict[str, str] = {}
     for column in columns:
         if column.name in (roles.target, roles.owner, roles.time):
             continue
-        proposed = _feature(column)
+        proposed = _feature(column, keep)
         if isinstance(proposed, str):
             left_out[column.name] = proposed
         else:
@@ -196,19 +199,21 @@ def _target_bound(target: Found) -> float:
     return _round_up(magnitude)
 
 
-def _feature(column: Found) -> Column | str:
+def _feature(column: Found, keep: bool) -> Column | str:
     """Return the column as a feature, or why it is none."""
+    kept = keep and column.kind == "number"
     if column.kind == "empty":
         return "it is empty"
-    if column.is_constant:
+    if column.is_constant and not kept:
         return "it is the same in every row"
     if column.kind == "text":
         return _words(column)
-    if column.kind == "number" and _is_identifier(column):
+    if column.kind == "number" and not kept and _is_identifier(column):
         return "it numbers the rows"
     if max(abs(column.low), abs(column.high)) > _LARGEST:
         return f"it goes up to {max(abs(column.low), abs(column.high)):g}: divide it to use it"
     low, high = widen_limits(column.low, column.high)
+    high = high if low < high else 1.0  # a column of zeros
     fill = column.typical if column.missing else "quarantine"
     return Bounded(low=low, high=high, date=column.kind == "date", missing=fill)
 

@@ -28,7 +28,7 @@ from dealfl.jobs.proposals.proposal import (
 from dealfl.jobs.proposals.survey import Found, detect_layout, survey, survey_libsvm
 from dealfl.learners import learners_for
 
-__all__ = ["Ask", "Start", "Wishes", "start"]
+__all__ = ["Ask", "Start", "Wishes", "start", "start_ratings", "start_table"]
 
 Ask = Callable[[str, Sequence[str], str, bool], str]
 """Asks for the column of a role, among names, with a proposal, and whether it must have one."""
@@ -87,7 +87,7 @@ def start(path: Path, wishes: Wishes, ask: Ask) -> Start:
     if wishes.format == "ratings" or wishes.learner in learners_for("recommendation"):
         rated = True
     chosen = wishes.format or ("ratings" if rated else "csv")
-    make = _start_ratings if chosen == "ratings" else _start_table
+    make = start_ratings if chosen == "ratings" else start_table
     return make(path, wishes, layout, columns, ask)
 
 
@@ -105,9 +105,16 @@ def _start_libsvm(path: Path, wishes: Wishes, layout: Layout) -> Start:
     )
 
 
-def _start_table(
-    path: Path, wishes: Wishes, layout: Layout, columns: list[Found], ask: Ask
+def start_table(
+    path: Path,
+    wishes: Wishes,
+    layout: Layout,
+    columns: list[Found],
+    ask: Ask,
+    *,
+    keep: bool = False,
 ) -> Start:
+    """Propose a job for a table of examples; `keep` leaves no column of numbers out."""
     if len(columns) == 1:
         raise BadInput(
             f"{path} has one column only, {columns[0].name!r}: there is nothing to learn it from; "
@@ -116,7 +123,7 @@ def _start_table(
     roles = _ask_roles(wishes.roles, columns, ("target!", "owner", "time"), ask)
     chosen = next(column for column in columns if column.name == roles.target)
     target = propose_target(chosen, wishes.learner)
-    features, left_out = propose_features(columns, roles)
+    features, left_out = propose_features(columns, roles, keep=keep)
     return Start(
         path=path,
         layout=layout,
@@ -130,9 +137,15 @@ def _start_table(
     )
 
 
-def _start_ratings(
-    path: Path, wishes: Wishes, layout: Layout, columns: list[Found], ask: Ask
+def start_ratings(
+    path: Path,
+    wishes: Wishes,
+    layout: Layout,
+    columns: list[Found],
+    ask: Ask,
+    items: list[str] | None = None,
 ) -> Start:
+    """Propose a job for interactions; `items` are the lines that say which items there are."""
     wanted, recommenders = replace(wishes.roles, target=""), learners_for("recommendation")
     names = [column.name for column in columns]
     if not layout.header and wishes.roles == Roles() and len(names) in (3, 4):
@@ -146,7 +159,7 @@ def _start_ratings(
         columns=columns,
         roles=roles,
         learner=wishes.learner if wishes.learner in recommenders else recommenders[0],
-        source=draft_ratings(columns, roles),
+        source=draft_ratings(columns, roles, items),
         left_out={n: "it is not needed for recommendation" for n in names if n not in used},
     )
 

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from dealfl.datasets.readers import (
     Block,
-    DelimitedText,
     Encoding,
     Layout,
     looks_like_libsvm,
@@ -29,7 +28,7 @@ from dealfl.datasets.readers import (
     read_pairs,
 )
 from dealfl.errors import BadInput
-from dealfl.jobs.sources import find_date, is_missing, report_progress
+from dealfl.jobs.sources import Place, find_date, is_missing, open_table, report_progress
 
 __all__ = ["Found", "detect_layout", "survey", "survey_libsvm"]
 
@@ -194,10 +193,9 @@ class Found:
 
     def add(self, block: Block, column: int) -> None:
         """Look at the cells of a column."""
-        cells = block.texts(column)
-        self.rows += len(cells)
+        self.rows += len(block.lines)
         if not self.overflown:
-            met = dict.fromkeys(cells)
+            met = dict.fromkeys(block.texts(column))
             present = (cell.strip() for cell in met if cell not in self.words)
             self.words.update(dict.fromkeys(text for text in present if not is_missing(text)))
             self.overflown = len(self.words) > _MOST_DISTINCT
@@ -206,6 +204,7 @@ class Found:
         if finite.any():
             self._numbers(values[finite])
         if not finite.all():
+            cells = block.texts(column)
             others = [cells[place] for place in np.flatnonzero(~finite).tolist()]
             self._others(others, block.layout)
 
@@ -235,9 +234,9 @@ class Found:
         self.dates += len(days)
 
 
-def survey(path: Path, layout: Layout) -> list[Found]:
+def survey(path: Place, layout: Layout) -> list[Found]:
     """Return what is seen in each column; rows of another length are left out."""
-    table = DelimitedText(path, layout)
+    table = open_table(path, layout)
     columns = [Found(name) for name in table.read_names()]
     for block in report_progress(table.read_blocks(len(columns)), path):
         for place, column in enumerate(columns):

@@ -3,6 +3,7 @@
 from dealfl.jobs.sources.columns import Bounded, WordColumn, find_date, is_missing
 from dealfl.jobs.sources.csv_source import CsvSource
 from dealfl.jobs.sources.libsvm_source import LibsvmSource, gather
+from dealfl.jobs.sources.memory import MemoryRows, MemoryTable, Place, open_table
 from dealfl.jobs.sources.ratings_source import RatingsSource
 from dealfl.jobs.sources.reading import (
     OwnerNames,
@@ -14,7 +15,7 @@ from dealfl.jobs.sources.reading import (
 )
 
 __all__ = [
-    "Bounded", "CsvSource", "LibsvmSource", "OwnerNames", "Quarantine", "Quarantined",
-    "RatingsSource", "Reading", "WordColumn", "find_date", "gather", "is_missing",
-    "report_progress", "sift",
+    "Bounded", "CsvSource", "LibsvmSource", "MemoryRows", "MemoryTable", "OwnerNames", "Place",
+    "Quarantine", "Quarantined", "RatingsSource", "Reading", "WordColumn", "find_date",
+    "gather", "is_missing", "open_table", "report_progress", "sift",
 ]  # fmt: skip

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta
 
 from dealfl.datasets import Dataset, Domain, Task
-from dealfl.datasets.readers import DelimitedText, Layout
+from dealfl.datasets.readers import Layout
 from dealfl.errors import BadInput
+from dealfl.jobs.sources.memory import MemoryRows, Place, open_table
 from dealfl.settings import Document, Labels, Positive, Text, nearest
 
 __all__ = [
@@ -37,11 +37,11 @@ TargetBound = Annotated[
 
 
 def require_columns(
-    document: Document, path: Path, layout: Layout, wanted: Mapping[str, str]
+    document: Document, path: Place, layout: Layout, wanted: Mapping[str, str]
 ) -> None:
     """Refuse keys that name columns which the file lacks."""
     try:
-        names = DelimitedText(path, layout).read_names()
+        names = open_table(path, layout).read_names()
     except BadInput as error:
         raise document.error("source.file", str(error)) from error
     for key, name in wanted.items():
@@ -61,7 +61,7 @@ def require_one_target(document: Document, classes: tuple[Any, ...], bound: floa
 
 
 def describe_table(
-    path: Path, domain: Domain, classes: tuple[Any, ...], target_bound: float
+    path: Place | MemoryRows, domain: Domain, classes: tuple[Any, ...], target_bound: float
 ) -> Dataset:
     """Return the description of a table from which learners take their settings."""
     return Dataset(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from dealfl.jobs.sources.columns import (
     read_column,
     read_moments,
 )
+from dealfl.jobs.sources.memory import Place
 from dealfl.jobs.sources.reading import OwnerNames, Quarantine, Reading, rank, read_columns
 from dealfl.settings import FLAT, Document, Text
 
@@ -59,7 +59,7 @@ class CsvSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="csv"
         read = tuple((name, read_column(document, name, t)) for name, t in self.columns.items())
         return replace(self, features=read)
 
-    def check(self, document: Document, path: Path) -> None:
+    def check(self, document: Document, path: Place) -> None:
         """Refuse what the job file or the data file contradicts."""
         require_one_target(document, self.classes, self.target_bound)
         wanted = {
@@ -77,7 +77,7 @@ class CsvSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="csv"
                     f"the column {name!r} can not be a feature and the target or owner as well",
                 )
 
-    def describe(self, path: Path) -> Dataset:
+    def describe(self, path: Place) -> Dataset:
         """Return what learners must know."""
         limits = [pair for _, column in self.features for pair in column.limits]
         return describe_table(path, Domain.of(*limits), self.classes, self.target_bound)
@@ -91,7 +91,7 @@ class CsvSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="csv"
             names += [f"{name}={word}" for word in words] or [name]
         return names
 
-    def read(self, path: Path) -> Reading:
+    def read(self, path: Place) -> Reading:
         """Return the examples of the file."""
         quarantine, names = Quarantine(path.name), OwnerNames()
         found = read_columns(path, self.layout, self._readers(names), quarantine)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta, Struct
+from scipy.sparse import csr_array
 
 from dealfl.datasets import Dataset, Domain, Examples
 from dealfl.datasets.readers import Encoding, SparseRows, read_libsvm, read_number, read_pairs
@@ -18,6 +19,7 @@ from dealfl.jobs.sources.base import (
     describe_table,
     require_one_target,
 )
+from dealfl.jobs.sources.memory import MemoryRows
 from dealfl.jobs.sources.reading import Quarantine, Quarantined, Reading, report_progress
 from dealfl.settings import Count, Document, Numbers
 
@@ -37,7 +39,7 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
     target_bound: TargetBound = 0.0
     encoding: Encoding = "utf-8"
 
-    def check(self, document: Document, path: Path) -> None:
+    def check(self, document: Document, path: Path | MemoryRows) -> None:
         """Refuse what the job file or the data file contradicts."""
         require_one_target(document, self.classes, self.target_bound)
         for key in ("low", "high"):
@@ -57,7 +59,7 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
                 "source.low and source.high leave out 0, which is what a feature that a row does "
                 "not name stands for; give a low up to 0 and a high from 0 on",
             )
-        if not path.is_file():
+        if isinstance(path, Path) and not path.is_file():
             raise document.error("source.file", f"file {path} does not exist; check the name")
 
     @property
@@ -67,12 +69,14 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
         low, high = (np.broadcast_to(value, shape).tolist() for value in (self.low, self.high))
         return Domain.of(*zip(low, high, strict=True))
 
-    def describe(self, path: Path) -> Dataset:
+    def describe(self, path: Path | MemoryRows) -> Dataset:
         """Return what learners must know."""
         return describe_table(path, self.domain, self.classes, self.target_bound)
 
-    def read(self, path: Path) -> Reading:
+    def read(self, path: Path | MemoryRows) -> Reading:
         """Return the examples of the file."""
+        if isinstance(path, MemoryRows):
+            return self._read_memory(path)
         quarantine, rows = Quarantine(path.name), SparseRows(self.n_features)
         domain, targets, count = self.domain, [], 0
         for block in report_progress(read_libsvm(path, self.encoding), path):
@@ -87,6 +91,28 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
                     rows.add(indices, values)
         quarantine.report(count)
         return Reading(Examples(path.name, gather(rows), np.array(targets)), quarantine)
+
+    def _read_memory(self, rows: MemoryRows) -> Reading:
+        quarantine, domain, targets, good = Quarantine(rows.name), self.domain, [], []
+        matrix = rows.matrix
+        outside = (matrix.data < np.array(domain.low)[matrix.indices]) | ~(
+            matrix.data <= np.array(domain.high)[matrix.indices]
+        )
+        row_of = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        bad = set(row_of[outside].tolist())
+        for row, text in enumerate(rows.label_texts):
+            try:
+                target = self._read_target(text)
+            except ValueError as error:
+                quarantine.add(Quarantined(row, "", str(error), "row"))
+                continue
+            if row in bad:
+                quarantine.add(Quarantined(row, "", "a feature is outside its limits", "row"))
+                continue
+            targets.append(target)
+            good.append(row)
+        quarantine.report(matrix.shape[0])
+        return Reading(Examples(rows.name, _densify(matrix[good]), np.array(targets)), quarantine)
 
     def _read_row(self, words: list[str], domain: Domain) -> tuple[Any, list[int], list[float]]:
         return self._read_target(words[0]), *self.read_features(words[1:], domain)
@@ -117,5 +143,8 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
 
 def gather(rows: SparseRows) -> Any:  # noqa: ANN401 - an array or a csr
     """Return rows as an array, or sparse if that would be too large."""
-    matrix = rows.matrix()
+    return _densify(rows.matrix())
+
+
+def _densify(matrix: csr_array) -> Any:  # noqa: ANN401 - an array or a csr
     return matrix.toarray() if matrix.shape[0] * matrix.shape[1] <= _DENSE_CELLS else matrix

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from dealfl.jobs.sources.columns import (
     Wrong,
     read_moments,
 )
+from dealfl.jobs.sources.memory import Place
 from dealfl.jobs.sources.reading import OwnerNames, Quarantine, Reading, rank, read_columns
 from dealfl.settings import FLAT, Document, Labels, Text, Whole
 
@@ -55,7 +55,7 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
     ] = 0
     layout: Annotated[Layout, FLAT] = Layout()
 
-    def check(self, document: Document, path: Path) -> None:
+    def check(self, document: Document, path: Place) -> None:
         """Refuse what the job file or the data file contradicts."""
         keys = ("owner", "item", "rating", "time")
         wanted = {f"source.{key}": getattr(self, key) for key in keys if getattr(self, key)}
@@ -86,7 +86,7 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
         """How many items there can be."""
         return len(self.items) or self.last_item - self.first_item + 1
 
-    def describe(self, path: Path) -> Dataset:
+    def describe(self, path: Place) -> Dataset:
         """Return what learners must know."""
         return Dataset(
             name=path.name,
@@ -100,7 +100,7 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
             liked_from=self.liked_from,
         )
 
-    def read(self, path: Path) -> Reading:
+    def read(self, path: Place) -> Reading:
         """Return the histories of the file."""
         quarantine, names = Quarantine(path.name), OwnerNames()
         readers = self.readers(names)

@@ -8,16 +8,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sized
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.datasets import Examples
-from dealfl.datasets.readers import Block, DelimitedText, Layout
+from dealfl.datasets.readers import Block, Layout
 from dealfl.errors import BadInput
 from dealfl.jobs.sources.columns import Reader, Wrong, is_missing
+from dealfl.jobs.sources.memory import Place, open_table
 
 __all__ = [
     "OwnerNames", "Quarantine", "Quarantined", "Reading", "Sifted", "rank", "read_columns",
@@ -43,10 +43,11 @@ class Quarantined:
     line: int
     column: str
     reason: str
+    unit: str = "line"
 
     def __str__(self) -> str:
         where = f", column {self.column!r}" if self.column else ""
-        return f"line {self.line}{where}: {self.reason}"
+        return f"{self.unit} {self.line}{where}: {self.reason}"
 
 
 class Quarantine:
@@ -187,7 +188,7 @@ def sift(block: Block, readers: Mapping[str, Reader], places: Mapping[str, int])
     for name, reader in readers.items():
         values[name], wrong = reader(block, places[name])
         for row, reason in wrong.items():
-            blamed.setdefault(row, Quarantined(block.lines[row], name, reason))
+            blamed.setdefault(row, Quarantined(block.lines[row], name, reason, block.unit))
     lines = np.array(block.lines, dtype=np.int64)
     if blamed:
         good = np.ones(len(lines), dtype=bool)
@@ -201,10 +202,10 @@ def sift(block: Block, readers: Mapping[str, Reader], places: Mapping[str, int])
 
 
 def read_columns(
-    path: Path, layout: Layout, readers: Mapping[str, Reader], quarantine: Quarantine
+    path: Place, layout: Layout, readers: Mapping[str, Reader], quarantine: Quarantine
 ) -> dict[str, NDArray[Any]]:
     """Return the good rows of a file by column; the others are set aside and reported."""
-    table = DelimitedText(path, layout)
+    table = open_table(path, layout)
     names = table.read_names()
     places = {name: names.index(name) for name in readers}
     found: dict[str, list[NDArray[Any]]] = {name: [] for name in readers}
@@ -221,7 +222,7 @@ def read_columns(
 
 
 def report_progress(
-    parts: Iterator[Part], path: Path, clock: Callable[[], float] = time.monotonic
+    parts: Iterator[Part], path: Place, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Part]:
     """Yield the parts of a file; log the number of rows read while a large one is read."""
     rows, next_s = 0, clock() + _REPORT_AFTER_S

@@ -1,0 +1,80 @@
+"""A first job for data in memory: proposed as for a file of the same content."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dealfl.datasets.readers import Layout
+from dealfl.errors import BadInput
+from dealfl.jobs.proposals.drafting import draft_libsvm
+from dealfl.jobs.proposals.proposal import Roles, propose_target
+from dealfl.jobs.proposals.starting import Start, Wishes, start_ratings, start_table
+from dealfl.jobs.proposals.survey import survey
+from dealfl.jobs.sources import MemoryRows, MemoryTable
+
+__all__ = ["start_in_memory"]
+
+_LAYOUT = Layout()
+
+
+def start_in_memory(
+    data: MemoryTable | MemoryRows, wishes: Wishes, n_items: int | None = None
+) -> Start:
+    """Propose a job for data in memory.
+
+    Columns that have no role in `wishes` are features: no role is guessed, and a column is not
+    left out because its values are equal in every row or because it numbers the rows.
+
+    Parameters
+    ----------
+    data
+        A table of examples or of interactions, or sparse rows.
+    wishes
+        Roles of the columns, and the learner.
+    n_items
+        Number of items, if the data are interactions whose items are numbered from 0; None
+        proposes the items that occur.
+
+    Returns
+    -------
+    Start
+        What was found, and the parts of the job.
+
+    Raises
+    ------
+    BadInput
+        If no job can be made for the data.
+    """
+    if isinstance(data, MemoryRows):
+        return _start_rows(data, wishes)
+    columns = survey(data, _LAYOUT)
+    path = Path(data.name)
+    if wishes.format != "ratings":
+        return start_table(path, wishes, _LAYOUT, columns, _no_guess, keep=True)
+    items = None
+    if n_items is not None:
+        items = ["# all possible items", "first_item = 0", f"last_item = {n_items - 1}"]
+    return start_ratings(path, wishes, _LAYOUT, columns, _no_guess, items)
+
+
+def _no_guess(role: str, names: Sequence[str], guess: str, required: bool) -> str:  # noqa: ARG001
+    if required:
+        raise BadInput(f"no column is the {role}; name it: one of {', '.join(names)}")
+    return ""
+
+
+def _start_rows(data: MemoryRows, wishes: Wishes) -> Start:
+    (label,) = survey(data.labels, _LAYOUT)
+    target = propose_target(label, wishes.learner)
+    matrix = data.matrix
+    limits = (float(matrix.data.min(initial=0.0)), float(matrix.data.max(initial=0.0)))
+    return Start(
+        path=Path(data.name),
+        layout=_LAYOUT,
+        format="libsvm",
+        columns=[label],
+        roles=Roles(target=label.name),
+        learner=target.learner,
+        source=draft_libsvm(target, {matrix.shape[1] - 1: limits}),
+    )

@@ -1,0 +1,182 @@
+"""Data in memory, read by a [source] as a file of the same content would be."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dealfl.datasets.readers import Block, DelimitedText, Layout
+from dealfl.errors import BadInput
+from dealfl.learners import is_absent
+
+__all__ = ["MemoryRows", "MemoryTable", "Place", "Table", "open_table"]
+
+_BLOCK_ROWS = 8192
+_PLAIN = Layout()
+_COUNTED = itertools.count()
+
+
+class MemoryTable:
+    """Named columns of numbers or texts, in memory.
+
+    Parameters
+    ----------
+    name
+        Name of the file that would hold the table.
+    columns
+        Columns of one length: arrays of numbers (nan where one is missing), dates, or texts
+        (None where one is missing).
+
+    Raises
+    ------
+    BadInput
+        If columns differ in length.
+
+    Examples
+    --------
+    >>> table = MemoryTable("houses.csv", {"rooms": [3.0, 4.0], "city": ["Ulm", None]})
+    >>> table.csv_text()
+    'rooms,city\\n3.0,Ulm\\n4.0,\\n'
+    """
+
+    def __init__(self, name: str, columns: Mapping[str, Any]) -> None:
+        self.name, self.key = name, f"{name} in memory {next(_COUNTED)}"
+        self._columns = {key: _plain(values) for key, values in columns.items()}
+        self.rows = max(map(len, self._columns.values()), default=0)
+        for key, column in self._columns.items():
+            if len(column) != self.rows:
+                raise BadInput(f"{key!r} has {len(column)} values for {self.rows} rows")
+
+    def __str__(self) -> str:
+        return self.name
+
+    def read_names(self) -> list[str]:
+        """Return the names of the columns."""
+        return list(self._columns)
+
+    def read_blocks(self, width: int) -> Iterator[Block]:  # noqa: ARG002 - as text is read
+        """Yield all rows, some at a time."""
+        for first in range(0, self.rows, _BLOCK_ROWS):
+            stop = min(first + _BLOCK_ROWS, self.rows)
+            columns = [column[first:stop] for column in self._columns.values()]
+            yield _MemoryBlock(columns, list(range(first, stop)))
+
+    def csv_text(self) -> str:
+        """Return the table as CSV; numbers are written so that they are read back exactly."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(self._columns)
+        writer.writerows(zip(*(_texts(one) for one in self._columns.values()), strict=True))
+        return out.getvalue()
+
+
+class MemoryRows:
+    """Sparse rows of features with a label each, in memory.
+
+    Parameters
+    ----------
+    name
+        Name of the file that would hold the rows.
+    matrix
+        Features, one row an example.
+    labels
+        One label for each row: numbers or texts.
+    """
+
+    def __init__(self, name: str, matrix: sparse.csr_array, labels: Any) -> None:  # noqa: ANN401
+        self.name, self.key = name, f"{name} in memory {next(_COUNTED)}"
+        self.matrix: sparse.csr_array = matrix.astype(np.float64)
+        self.labels = MemoryTable(name, {"label": labels})
+        if self.labels.rows != self.matrix.shape[0]:
+            raise BadInput(f"y has {self.labels.rows} values for {self.matrix.shape[0]} rows")
+
+    def __str__(self) -> str:
+        return self.name
+
+    @cached_property
+    def label_texts(self) -> list[str]:
+        """The labels as a file would hold them."""
+        return [text for block in self.labels.read_blocks(1) for text in block.texts(0)]
+
+    def libsvm_text(self) -> str:
+        """Return the rows as LIBSVM text; BadInput if a label has a space in it."""
+        lines = []
+        for row, label in enumerate(self.label_texts):
+            if len(label.split()) != 1:
+                raise BadInput(f"row {row}: LIBSVM cannot hold the label {label!r}; rename it")
+            start, stop = self.matrix.indptr[row : row + 2]
+            order = np.argsort(self.matrix.indices[start:stop])
+            pairs = zip(
+                self.matrix.indices[start:stop][order].tolist(),
+                self.matrix.data[start:stop][order].tolist(),
+                strict=True,
+            )
+            lines.append(" ".join([label, *(f"{index + 1}:{value!r}" for index, value in pairs)]))
+        return "\n".join(lines) + "\n"
+
+
+Table = DelimitedText | MemoryTable
+Place = Path | MemoryTable
+"""Where a table is: a file, or memory."""
+
+
+def open_table(place: Place, layout: Layout) -> Table:
+    """Return what reads a table."""
+    return place if isinstance(place, MemoryTable) else DelimitedText(place, layout)
+
+
+class _MemoryBlock(Block):
+    """Rows in memory; `lines` are row numbers that begin with 0."""
+
+    unit = "row"
+
+    def __init__(self, columns: list[NDArray[Any]], lines: list[int]) -> None:
+        super().__init__(_PLAIN, len(columns), lines, [])
+        self._arrays = columns
+
+    def texts(self, column: int) -> list[str]:
+        """Return the cells of a column as texts."""
+        return _texts(self._arrays[column])
+
+    def numbers(self, column: int) -> NDArray[np.float64]:
+        """Return the numbers of a column; nan for texts, also for those that look like numbers."""
+        values = self._arrays[column]
+        if values.dtype.kind == "O":
+            return np.full(len(values), math.nan)
+        return values.astype(np.float64)
+
+
+def _plain(values: Any) -> NDArray[Any]:  # noqa: ANN401
+    """Return a column as an array of int64, of float64, or of texts and None."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise BadInput(f"a column has shape {array.shape}; it must be a vector")
+    if array.dtype.kind == "M":
+        return np.where(np.isnat(array), "", np.datetime_as_string(array, unit="s")).astype(object)
+    if array.dtype.kind in "bu" or (array.dtype.kind == "i" and array.dtype != np.int64):
+        return array.astype(np.int64)
+    if array.dtype.kind == "f":
+        return array.astype(np.float64)
+    if array.dtype.kind == "i":
+        return array
+    texts = np.empty(len(array), dtype=object)
+    texts[:] = [None if is_absent(one) else str(one) for one in array.tolist()]
+    return texts
+
+
+def _texts(values: NDArray[Any]) -> list[str]:
+    if values.dtype.kind == "O":
+        return ["" if one is None else one for one in values.tolist()]
+    if values.dtype.kind == "f":
+        return ["" if one != one else repr(one) for one in values.tolist()]
+    return list(map(str, values.tolist()))

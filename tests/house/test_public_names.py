@@ -23,8 +23,9 @@ def test_the_public_names_of_learners() -> None:
         "Arrays", "Classifier", "Cycles", "DataLimits", "Histories", "HistoryLearner", "LEARNERS",
         "Labels", "Learner", "LearnerCycles", "NaiveBayes", "Neighbors", "PersonalizedPageRank",
         "Record", "RowLearner", "Rows", "SavedLearner", "SparseVector", "Statistics", "Tikhonov",
-        "TikhonovClassifier", "TimedLearner", "Work", "Workload", "as_matrix", "cycles_of",
-        "dense_blocks", "from_schema", "learners_for", "load", "settings_for", "statistics_of",
+        "TikhonovClassifier", "TimedLearner", "Work", "Workload", "as_matrix", "column_array",
+        "cycles_of", "dense_blocks", "frame_columns", "from_schema", "is_absent", "is_frame",
+        "learners_for", "load", "settings_for", "statistics_of",
     ]  # fmt: skip
     assert sorted(dealfl.statistics.__all__) == ["ArraySpec", "Schema", "Statistics"]
 

@@ -170,7 +170,7 @@ def test_names_with_strange_characters_are_quoted(tmp_path: Path) -> None:
         ("", [], "is empty"),
         ("a,b\n", ["--target", "a"], "no row with a value"),
         ("a\n1\n2\n", ["--target", "a"], "one column only, 'a'"),
-        ("a,a,y\n1,2,3\n", ["--target", "y"], "columns 1 and 2 are both called 'a'; rename"),
+        ("a,a,y\n1,2,3\n", ["--target", "y"], "columns 1 and 2 are both named 'a'; rename"),
         ("a,b,y\n1,2,3\n2,3,4\n", [], "Give --target with one of: a, b"),
         ("a,b,z\n1,2,3\n2,3,4\n", [], "or --yes to take the last, 'z'"),
         ("a,b,y\n1,2,3\n", ["--target", "x"], "--target x: no such column; did you mean"),

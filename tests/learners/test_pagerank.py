@@ -12,7 +12,7 @@ from scipy import sparse
 from dealfl.cells import Cells, SparseCells, in_memory
 from dealfl.cells import storage as storage_module
 from dealfl.errors import BadInput, NotLearned
-from dealfl.learners import PersonalizedPageRank, pagerank
+from dealfl.learners import PersonalizedPageRank, pair_counts
 from dealfl.learners.histories import items_of, pair_number
 from dealfl.learners.ranking import top_ratios, top_sums
 from dealfl.schema import ArraySpec
@@ -139,7 +139,7 @@ def test_a_catalogue_too_large_for_a_table_gives_the_same_answers(
 ) -> None:
     plain = learned()
     monkeypatch.setattr(storage_module, "DENSE_LIMIT", 10)
-    monkeypatch.setattr(pagerank, "DENSE_LIMIT", 10)
+    monkeypatch.setattr(pair_counts, "DENSE_LIMIT", 10)
     kinds: list[type] = []
 
     def storage(spec: ArraySpec) -> Cells:

@@ -11,20 +11,15 @@ from dealfl.errors import BadInput, unknown_name
 from dealfl.learners.base import Arrays, Learner, Record, SparseVector
 from dealfl.learners.frames import column_array, frame_columns, is_absent, is_frame
 from dealfl.learners.inputs import Labels, as_matrix, dense_blocks
+from dealfl.learners.kinds import Classifier, HistoryLearner, RowLearner
 from dealfl.learners.limits import DataLimits
 from dealfl.learners.naive_bayes import NaiveBayes
 from dealfl.learners.neighbors import Neighbors
 from dealfl.learners.pagerank import PersonalizedPageRank
-from dealfl.learners.records import (
-    Classifier,
-    Histories,
-    HistoryLearner,
-    RowLearner,
-    Rows,
-    statistics_of,
-)
+from dealfl.learners.records import Histories, Rows, statistics_of
 from dealfl.learners.saved import SavedLearner
-from dealfl.learners.tikhonov import Tikhonov, TikhonovClassifier
+from dealfl.learners.tikhonov import Tikhonov
+from dealfl.learners.tikhonov_classifier import TikhonovClassifier
 from dealfl.learners.timed_learner import TimedLearner
 from dealfl.learners.workloads import Workload
 from dealfl.plugins import Registry

@@ -8,7 +8,7 @@ Adding, refusing, digests, files and merging are the same for all and live here.
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.cells import Proposal, State, Storage, in_memory
 from dealfl.errors import BadBytes, BadInput, Incompatible
 from dealfl.fixedpoint import bounds_from
+from dealfl.learners.accumulator import Accumulator
 from dealfl.learners.limits import DataLimits
 from dealfl.learners.saved import SavedLearner
 from dealfl.learners.workloads import Workload
@@ -44,7 +44,7 @@ class Record(Protocol):
         """What it holds."""
 
 
-class Learner(ABC):
+class Learner(Accumulator):
     """A model that learns and forgets by adding and subtracting integers.
 
     `name` is its name in jobs, files and statistics; `tasks` are those of datasets that it serves.
@@ -59,10 +59,6 @@ class Learner(ABC):
     cycles: ClassVar[LearnerCycles | None] = None
     workload: ClassVar[Workload | None] = None
     whole_owners: ClassVar[bool]  # whether all records of an owner are one example
-
-    def __init__(self, schema: Schema, storage: Storage | None) -> None:
-        self._state = State(schema, storage or in_memory)
-        self._work = Work(0, 0)
 
     # -- an empty learner -----------------------------------------------------------------------
 
@@ -131,55 +127,6 @@ class Learner(ABC):
     def score_records(self, records: Sequence[Record]) -> float | None:
         """Return the score on a worker's own records; None where there is none."""
 
-    @property
-    def last_work(self) -> Work:
-        """What the last call cost."""
-        return self._work
-
-    # -- statistics -----------------------------------------------------------------------------
-
-    @property
-    def schema(self) -> Schema:
-        """What shapes the statistics."""
-        return self._state.schema
-
-    @property
-    def statistics(self) -> Statistics:
-        """The present statistics; later changes do not reach them."""
-        return self._state.snapshot()
-
-    @property
-    def example_count(self) -> int | None:
-        """How many examples were learned; None where statistics do not tell."""
-        return None
-
-    def digest(self) -> str:
-        """Return the digest of the statistics."""
-        return self._state.digest()
-
-    @abstractmethod
-    def check(self) -> None:
-        """Raise `Impossible` if no set of examples can have these statistics."""
-
-    def merge(self, delta: Statistics) -> None:
-        """Add what another worker learned or forgot."""
-        self._state.commit(self._state.propose(delta))
-        self._forget_model()
-        cells = sum(len(delta[name]) for name in delta)
-        self._work = Work(cells, delta.nbytes + 2 * 8 * cells)
-
-    def _apply(self, delta: Statistics, *, forgetting: bool) -> Statistics:
-        """Add `delta`, or raise `NotLearned` and change nothing."""
-        proposals = self._state.propose(delta)
-        if forgetting:
-            self._refuse_unlearned(proposals)
-        self._state.commit(proposals)
-        return delta
-
-    @abstractmethod
-    def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
-        """Raise `NotLearned` if forgetting would leave statistics that nothing can have."""
-
     # -- the model ------------------------------------------------------------------------------
 
     def change(self, before: Statistics | Learner) -> float:
@@ -195,10 +142,6 @@ class Learner(ABC):
     @abstractmethod
     def _derived(self) -> SparseVector:
         """Return the model as ascending indices and values, to measure how much it changed."""
-
-    @abstractmethod
-    def _forget_model(self) -> None:
-        """Drop what was derived from the statistics."""
 
     # -- files ----------------------------------------------------------------------------------
 

@@ -22,7 +22,8 @@ import numpy as np
 
 from dealfl.errors import BadInput, Impossible, NotLearned
 from dealfl.learners.base import Learner
-from dealfl.learners.records import HistoryLearner, RowLearner, statistics_of
+from dealfl.learners.kinds import HistoryLearner, RowLearner
+from dealfl.learners.records import statistics_of
 from dealfl.statistics import Statistics
 
 __all__ = ["Operation", "Subject", "check_interleaving", "check_learner", "random_operations"]

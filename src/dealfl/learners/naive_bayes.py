@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,40 +9,34 @@ from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dealfl.cells import Proposal, Storage
-from dealfl.errors import BadInput, Impossible, NotLearned
+from dealfl.cells import Storage
+from dealfl.errors import BadInput, NotLearned
 from dealfl.fixedpoint import FixedPoint, require_finite
-from dealfl.integers import Entries, Integers
 from dealfl.learners.base import Arrays, SparseVector
+from dealfl.learners.class_sums import BLOCK_VALUES, ClassSums
 from dealfl.learners.inputs import (
     Clip,
     FeatureBound,
     FractionBits,
     Labels,
-    Matrix,
     Offset,
     dense_blocks,
     require_integer,
 )
 from dealfl.learners.limits import DataLimits
-from dealfl.learners.records import Classifier
 from dealfl.learners.workloads import LABELLED, Workload, labelled_rows
-from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.settings import Positive
-from dealfl.statistics import Statistics
 from dealfl.work import Cycles, LearnerCycles, Work
 
 __all__ = ["NaiveBayes"]
 
 Floats = NDArray[np.float64]
-Int64s = NDArray[np.int64]
 
 _MAX_FEATURES = 1 << 24
 _MAX_BITS = 30
-_BLOCK_VALUES = 1 << 20
 
 
-class NaiveBayes(Classifier):
+class NaiveBayes(ClassSums):
     """Multinomial naive Bayes on non-negative features; x − offset must lie in [0, bound].
 
     >>> model = NaiveBayes(n_features=2, classes=["ham", "spam"], feature_bound=8)
@@ -78,15 +71,10 @@ class NaiveBayes(Classifier):
         bits = require_integer(fraction_bits, "fraction_bits", 1, _MAX_BITS)
         if not np.isfinite(smoothing) or smoothing <= 0:
             raise BadInput(f"smoothing must be a number above 0, not {smoothing!r}")
-        self._labels = Labels(classes)
-        self._grid = FixedPoint.of(features, feature_bound, bits, offset=offset, signed=False)
-        shape: dict[str, Setting] = {"n_features": features, "classes": self._labels.tolist()}
-        arrays = (
-            ArraySpec("counts", len(self._labels)),
-            ArraySpec("sums", len(self._labels) * features),
-        )
-        super().__init__(Schema(self.name, shape | self._grid.settings(), arrays), storage)
-        self._smoothing, self._clip = float(smoothing), clip
+        labels = Labels(classes)
+        grid = FixedPoint.of(features, feature_bound, bits, offset=offset, signed=False)
+        super().__init__(labels, grid, clip=clip, storage=storage)
+        self._smoothing = float(smoothing)
         self._model: tuple[Floats, Floats] | None = None
 
     @classmethod
@@ -112,78 +100,6 @@ class NaiveBayes(Classifier):
             "fraction_bits": self._grid.fraction_bits,
             "clip": self._clip,
         }
-
-    @property
-    def example_count(self) -> int:
-        """How many examples were learned."""
-        return int(self._state.whole("counts").low.sum())
-
-    def learn(self, X: object, y: object) -> Statistics:
-        """Add examples; return the statistics that were added."""
-        return self._change(X, y, +1)
-
-    def forget(self, X: object, y: object) -> Statistics:
-        """Remove examples as if they had never been learned; return what was added."""
-        return self._change(X, y, -1)
-
-    def _change(self, X: object, y: object, sign: int) -> Statistics:
-        matrix = self._as_rows(X)
-        codes = self._labels.encode(y, matrix.shape[0])
-        counts = np.bincount(codes, minlength=len(self._labels))
-        arrays = {
-            "counts": Entries.of_dense(Integers(sign * counts)),
-            "sums": Entries.of_dense(Integers(sign * self._sums(matrix, codes).ravel())),
-        }
-        delta = self._apply(Statistics(self.schema, arrays), forgetting=sign < 0)
-        self._remember_names(X)
-        self._model = None
-        stored = matrix.nnz if sparse.issparse(matrix) else matrix.size
-        touched = sum(len(entries) for entries in arrays.values())
-        self._work = Work(stored + len(codes), 8 * stored + 2 * 8 * touched)
-        return delta
-
-    def _sums(self, X: Matrix, codes: Int64s) -> Int64s:
-        total = np.zeros((len(self._labels), self.n_features), dtype=np.int64)
-        if sparse.issparse(X) and not np.any(self._grid.offset):
-            stored = np.asarray(X.data, dtype=np.float64)
-            points = self._grid.quantise_stored(stored, X.indices, X.indptr, clip=self._clip)
-            rows = np.repeat(codes, np.diff(X.indptr))
-            np.add.at(total, (rows, X.indices), points)
-            return total
-        for first, block in dense_blocks(X, max(1, _BLOCK_VALUES // self.n_features)):
-            rows = self._grid.quantise(block, first, clip=self._clip)
-            block_codes = codes[first : first + len(rows)]
-            for code in np.unique(block_codes):
-                total[code] += rows[block_codes == code].sum(axis=0)
-        return total
-
-    def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
-        counts = self._state.after("counts", proposals).low
-        sums = self._state.after("sums", proposals).low
-        try:
-            self._require_possible(counts, sums.reshape(len(counts), -1))
-        except Impossible as error:
-            raise NotLearned(f"forgetting examples that were never learned: {error}") from None
-
-    def check(self) -> None:
-        """Raise `Impossible` if no set of examples can have these statistics."""
-        self._require_possible(*self._tables())
-
-    def _tables(self) -> tuple[Int64s, Int64s]:
-        counts = self._state.whole("counts").low
-        return counts, self._state.whole("sums").low.reshape(len(counts), -1)
-
-    def _require_possible(self, counts: Int64s, sums: Int64s) -> None:
-        for label, count, row in zip(self._labels.tolist(), counts, sums, strict=True):
-            if count < 0:
-                raise Impossible(f"{count} examples of the class {label!r}")
-            most = self._grid.limits * count
-            wrong = np.flatnonzero((row < 0) | (row > most))
-            if len(wrong):
-                raise Impossible(
-                    f"feature {wrong[0]} of {count} examples of the class {label!r} sums to "
-                    f"{row[wrong[0]]} grid points, outside [0, {most[wrong[0]]}]"
-                )
 
     def _logarithms(self) -> tuple[Floats, Floats]:
         """Return the logarithms of the classes' shares and of the features' shares in each."""
@@ -227,7 +143,7 @@ class NaiveBayes(Classifier):
             require_finite(np.asarray(matrix.data, dtype=np.float64)[None, :])
             return np.asarray(matrix @ features.T + priors)
         joint = np.empty((matrix.shape[0], len(priors)))
-        for first, block in dense_blocks(matrix, max(1, _BLOCK_VALUES // self.n_features)):
+        for first, block in dense_blocks(matrix, max(1, BLOCK_VALUES // self.n_features)):
             require_finite(block, first)
             joint[first : first + len(block)] = (block - self._grid.offset) @ features.T + priors
         return joint

@@ -7,17 +7,15 @@ which is all that leaves a worker.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dealfl.cells import Proposal, Storage
-from dealfl.errors import Impossible, NotLearned
+from dealfl.cells import Storage
+from dealfl.errors import NotLearned
 from dealfl.fixedpoint import FixedPoint
-from dealfl.integers import Entries, Integers
-from dealfl.learners.base import Arrays, SparseVector
 from dealfl.learners.held_examples import CandidateCount, HeldExamples, NeighborCount
 from dealfl.learners.inputs import (
     Clip,
@@ -29,18 +27,10 @@ from dealfl.learners.inputs import (
     require_integer,
 )
 from dealfl.learners.limits import DataLimits
-from dealfl.learners.records import Classifier
 from dealfl.learners.saved import SavedLearner
-from dealfl.learners.signatures import (
-    PlaneSeed,
-    SignatureBits,
-    Signatures,
-    TableCount,
-    VoteBits,
-    winners,
-)
+from dealfl.learners.signatures import PlaneSeed, SignatureBits, Signatures, TableCount, VoteBits
+from dealfl.learners.votes import BucketVotes
 from dealfl.learners.workloads import HIGHEST, LABELLED, Workload, labelled_rows
-from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.statistics import Statistics
 from dealfl.work import Cycles, LearnerCycles, Work
 
@@ -53,7 +43,7 @@ _MAX_FEATURES = 1 << 15
 _MAX_BITS = 24
 
 
-class Neighbors(Classifier):
+class Neighbors(BucketVotes):
     """k nearest neighbours among candidates that share a long prefix of a signature.
 
     Distance is Euclidean in the units of the features, on a common grid; |x − offset| must lie
@@ -96,16 +86,9 @@ class Neighbors(Classifier):
         grid_bits = require_integer(fraction_bits, "fraction_bits", 1, _MAX_BITS)
         self._k = require_integer(k, "k", 1, 1 << 20)
         self._enough = require_integer(enough, "enough", 1, 1 << 20)
-        self._labels = Labels(classes)
-        self._grid = FixedPoint.of(features, feature_bound, grid_bits, offset=offset, shared=True)
-        self._signatures = Signatures(features, tables, bits, vote_bits, seed)
-        shape: dict[str, Setting] = {"n_features": features, "classes": self._labels.tolist()}
-        shape |= self._signatures.settings() | self._grid.settings()
-        arrays = (
-            ArraySpec("counts", len(self._labels)),
-            ArraySpec("votes", self._signatures.buckets * len(self._labels)),
-        )
-        super().__init__(Schema(self.name, shape, arrays), storage)
+        grid = FixedPoint.of(features, feature_bound, grid_bits, offset=offset, shared=True)
+        signatures = Signatures(features, tables, bits, vote_bits, seed)
+        super().__init__(Labels(classes), grid, signatures, storage)
         self._clip = clip
         self._held = HeldExamples(self._signatures, features)
 
@@ -134,11 +117,6 @@ class Neighbors(Classifier):
             "fraction_bits": self._grid.fraction_bits,
             "clip": self._clip,
         }
-
-    @property
-    def example_count(self) -> int:
-        """How many examples were learned, by anybody."""
-        return int(self._state.whole("counts").low.sum())
 
     def __len__(self) -> int:
         """Return how many examples are held here."""
@@ -169,42 +147,6 @@ class Neighbors(Classifier):
         self._held.remove(slots, keys)
         self._work = self._cost(len(slots))
         return delta
-
-    def _cost(self, rows: int) -> Work:
-        planes = self._signatures.tables * self._signatures.bits
-        counters = self._signatures.tables + 1
-        operations = rows * (self.n_features * planes + counters)
-        return Work(operations, rows * (8 * self.n_features + 2 * 8 * counters))
-
-    def _delta(self, keys: NDArray[np.uint64], codes: Int64s, sign: int) -> Statistics:
-        counts = np.bincount(codes, minlength=len(self._labels))
-        places = self._signatures.buckets_of(keys) * len(self._labels) + codes[:, None]
-        indices, votes = np.unique(places, return_counts=True)
-        arrays = {
-            "counts": Entries.of_dense(Integers(sign * counts)),
-            "votes": Entries(indices, Integers(sign * votes.astype(np.int64))),
-        }
-        return Statistics(self.schema, arrays)
-
-    def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
-        if any(np.any(proposal.values.negative) for proposal in proposals.values()):
-            raise NotLearned("forgetting examples that were never learned: a count below zero")
-
-    def check(self) -> None:
-        """Raise `Impossible` if no set of examples can have these statistics."""
-        counts = self._state.whole("counts").low
-        votes = self._state.snapshot()["votes"]
-        if np.any(counts < 0) or np.any(votes.values.negative):
-            raise Impossible("a count below zero")
-        classes = len(self._labels)
-        table_size = self._signatures.buckets // self._signatures.tables * classes
-        sums = np.zeros((self._signatures.tables, classes), dtype=np.int64)
-        np.add.at(sums, (votes.indices // table_size, votes.indices % classes), votes.values.low)
-        for table, code in np.argwhere(sums != counts):
-            raise Impossible(
-                f"table {table} counts {sums[table, code]} examples of the class "
-                f"{self._labels.values[code]}, but {counts[code]} were learned"
-            )
 
     # -- the examples held here -----------------------------------------------------------------
 
@@ -245,51 +187,10 @@ class Neighbors(Classifier):
             self._work = self._work + Work(compared, 4 * compared)
             yield slots, squares
 
-    # -- the votes of everybody -----------------------------------------------------------------
-
-    def predict_votes(self, X: object) -> NDArray[Any]:
-        """Return the class with the largest mean, over tables, of its share in the bucket."""
-        if not np.any(self._state.whole("counts").low > 0):
-            raise NotLearned("no example has been learned; there is no class to predict")
-        buckets = self._signatures.buckets_of(
-            self._signatures.of(quantised(self._as_rows(X), self._grid, clip=True))
-        )
-        places = buckets[:, :, None] * len(self._labels) + np.arange(len(self._labels))
-        votes = self._state.cells("votes").at(places.ravel()).low.reshape(places.shape)
-        self._work = Work(self._cost(len(votes)).operations + votes.size, 8 * votes.size)
-        commonest = int(np.argmax(self._state.whole("counts").low))
-        return self._labels.decode(winners(votes, commonest))
-
-    def derived_arrays(self) -> Arrays:
-        """Return classes, their counts, and the votes in each bucket that holds some."""
-        votes, classes = self._state.snapshot()["votes"], len(self._labels)
-        buckets, vote_bits = votes.indices // classes, self._signatures.vote_bits
-        return {
-            **super().derived_arrays(),
-            "class_counts": self._state.whole("counts").low,
-            "vote_table": buckets >> vote_bits,
-            "vote_bucket": buckets & ((1 << vote_bits) - 1),
-            "vote_class": votes.indices % classes,
-            "vote_count": votes.values.low,
-        }
-
     @property
     def federated(self) -> bool:
         """Whether no example is held here; then only votes can predict."""
         return not self._held
-
-    def predict_federated(self, X: object) -> NDArray[Any]:
-        """Return what `predict_votes` says: a model of statistics alone holds no examples."""
-        return self.predict_votes(X)
-
-    def _forget_model(self) -> None:
-        """Votes are read from the statistics; there is nothing to drop."""
-
-    def _derived(self) -> SparseVector:
-        votes = self._state.snapshot()["votes"]
-        buckets, member = np.unique(votes.indices // len(self._labels), return_inverse=True)
-        totals = np.bincount(member, weights=votes.values.to_float(), minlength=len(buckets))
-        return votes.indices, votes.values.to_float() / totals[member]
 
     def _sections(self) -> dict[str, bytes]:
         return super()._sections() | self._held.sections()

@@ -25,8 +25,8 @@ from dealfl.learners.gram import (
     triangle,
 )
 from dealfl.learners.inputs import Matrix, dense_blocks, require_integer
+from dealfl.learners.kinds import RowLearner
 from dealfl.learners.limits import DataLimits
-from dealfl.learners.records import RowLearner
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.settings import Amount, OneOf
 from dealfl.statistics import Statistics

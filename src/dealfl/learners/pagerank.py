@@ -6,46 +6,28 @@ ever met one of them. So only counts are kept, and a similarity is computed when
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
-from dealfl.cells import DENSE_LIMIT, Cells, Proposal, Storage, in_memory
-from dealfl.errors import BadInput, Impossible, NotLearned
-from dealfl.integers import Entries, Integers
+from dealfl.errors import BadInput
 from dealfl.learners.base import Arrays, SparseVector
-from dealfl.learners.histories import (
-    ReorderedPairs,
-    as_histories,
-    as_order,
-    items_of,
-    pair_count,
-    pair_number,
-    pairs_of,
-    require_items,
-)
+from dealfl.learners.histories import as_histories, items_of, require_items
 from dealfl.learners.inputs import as_array, require_integer
 from dealfl.learners.limits import DataLimits
+from dealfl.learners.pair_counts import MAX_ITEMS, PairCounts
 from dealfl.learners.ranking import Ranked, top_ratios, top_sums
-from dealfl.learners.records import HistoryLearner
 from dealfl.learners.workloads import N_ITEMS, Workload, histories
-from dealfl.schema import ArraySpec, Schema
-from dealfl.statistics import Statistics
 from dealfl.work import Cycles, LearnerCycles, Work
 
 __all__ = ["PersonalizedPageRank"]
 
-Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 
-_MAX_ITEMS = 1 << 30
-_UNKNOWN = np.iinfo(np.int32).max
 
-
-class PersonalizedPageRank(HistoryLearner):
+class PersonalizedPageRank(PairCounts):
     """Which items go together, from histories: sets of items, one row of a csr each.
 
     >>> model = PersonalizedPageRank(n_items=4)
@@ -62,34 +44,6 @@ class PersonalizedPageRank(HistoryLearner):
     cycles = LearnerCycles(Cycles(167.2, 1069000), Cycles(1561, 5069000), Cycles(220, 1826000))
     workload = Workload({"n_items": N_ITEMS}, histories, 2, 400)
 
-    def __init__(
-        self, n_items: int, item_order: ArrayLike | None = None, *, storage: Storage | None = None
-    ) -> None:
-        self._items = require_integer(n_items, "n_items", 1, _MAX_ITEMS)
-        self._item_order = as_order(item_order, self._items)
-        arrays = (
-            ArraySpec("items", self._items, 32),
-            ArraySpec("pairs", pair_count(self._items), 32),
-        )
-        schema = Schema(self.name, {"n_items": self._items}, arrays)
-        super().__init__(schema, self._ordered(storage or in_memory))
-        # At least the count of each item's commonest pair: tells cheaply what can not be refused.
-        self._most = np.zeros(self._items, dtype=np.int32)
-        self._partners: sparse.csr_array | None = None
-
-    def _ordered(self, storage: Storage) -> Storage:
-        """Return storage whose pairs lie by `item_order`; only their place in memory changes."""
-
-        def place(spec: ArraySpec) -> Cells:
-            cells = storage(spec)
-            if self._item_order is None or spec.name != "pairs" or spec.size > DENSE_LIMIT:
-                return cells
-            rank_of = np.empty(self._items, dtype=np.int64)
-            rank_of[self._item_order] = np.arange(self._items)
-            return ReorderedPairs(cells, rank_of)
-
-        return place
-
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
         """Return the arguments of a learner for data with these limits."""
@@ -101,110 +55,10 @@ class PersonalizedPageRank(HistoryLearner):
         order = None if self._item_order is None else self._item_order.tolist()
         return {"n_items": self._items, "item_order": order}
 
-    @property
-    def n_items(self) -> int:
-        """How many items there are."""
-        return self._items
-
-    def learn(self, histories: object) -> Statistics:
-        """Add histories; return the statistics that were added."""
-        return self._change(histories, +1)
-
-    def forget(self, histories: object) -> Statistics:
-        """Remove histories as if they had never been learned; return what was added."""
-        return self._change(histories, -1)
-
-    def _change(self, histories: object, sign: int) -> Statistics:
-        matrix = as_histories(histories, self._items)
-        items, histories_of = np.unique(matrix.indices, return_counts=True)
-        numbers, counts = pairs_of(matrix)
-        arrays = {
-            "items": Entries(items.astype(np.int64), Integers(sign * histories_of)),
-            "pairs": Entries(numbers, Integers(sign * counts)),
-        }
-        delta = self._apply(Statistics(self.schema, arrays), forgetting=sign < 0)
-        self._partners = None
-        if sign > 0:
-            self._note_most(numbers)
-        lengths = np.diff(matrix.indptr).astype(np.int64)
-        pairs = int(np.sum(lengths * (lengths - 1) // 2))
-        touched = len(numbers) + len(arrays["items"])
-        self._work = Work(int(lengths.sum()) + pairs, 4 * int(lengths.sum()) + 2 * 4 * touched)
-        return delta
-
-    def _note_most(self, numbers: Int64s) -> None:
-        counts = self._state.cells("pairs").at(numbers).low.astype(np.int32)
-        for items in items_of(numbers):
-            np.maximum.at(self._most, items, counts)
-
-    def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
-        items, pairs = proposals["items"], proposals["pairs"]
-        if np.any(items.values.negative) or np.any(pairs.values.negative):
-            raise NotLearned("forgetting a history that was never learned: a count below zero")
-        for item, count in zip(items.indices.tolist(), items.values.low.tolist(), strict=True):
-            if count < self._most[item] and count < self._commonest(item, pairs):
-                raise NotLearned(
-                    f"forgetting a history that was never learned: item {item} would be left in "
-                    f"{count} histories, but is together with another item in more"
-                )
-
-    def _commonest(self, item: int, pairs: Proposal) -> int:
-        """Return the count of the item's commonest pair after a change, and remember it."""
-        others, counts = self._row(item)
-        before = int(counts.max(initial=0))
-        numbers = pair_number(np.full(len(others), item), others)
-        if len(pairs.indices):
-            places = np.minimum(np.searchsorted(pairs.indices, numbers), len(pairs.indices) - 1)
-            counts = np.where(pairs.indices[places] == numbers, pairs.values.low[places], counts)
-        commonest = int(counts.max(initial=0))
-        self._most[item] = max(commonest, before)
-        return commonest
-
-    def check(self) -> None:
-        """Raise `Impossible` if no set of histories can have these statistics."""
-        items, pairs = self._state.whole("items").low, self._state.snapshot()["pairs"]
-        if np.any(items < 0):
-            worst = int(np.argmin(items))
-            raise Impossible(f"item {worst} is in {items[worst]} histories")
-        first, second = items_of(pairs.indices)
-        counts = pairs.values.low
-        wrong = np.flatnonzero((counts < 0) | (counts > np.minimum(items[first], items[second])))
-        if len(wrong):
-            place = wrong[0]
-            raise Impossible(
-                f"items {first[place]} and {second[place]} are together in {counts[place]} "
-                f"histories, but alone in {items[first[place]]} and {items[second[place]]}"
-            )
-
-    # -- the model ------------------------------------------------------------------------------
-
-    def _row(self, item: int) -> tuple[Int64s, Int64s]:
-        """Return the items that are together with `item` in some history, and in how many."""
-        if pair_count(self._items) > DENSE_LIMIT:
-            return self._sparse_row(item)
-        others = np.concatenate([np.arange(item), np.arange(item + 1, self._items)])
-        numbers = pair_number(np.full(len(others), item), others)
-        counts = self._state.cells("pairs").at(numbers).low
-        met = np.flatnonzero(counts)
-        return others[met], counts[met]
-
-    def _sparse_row(self, item: int) -> tuple[Int64s, Int64s]:
-        """Return the same from a table of all pairs, made when it is first needed."""
-        if self._partners is None:
-            pairs = self._state.snapshot()["pairs"]
-            first, second = items_of(pairs.indices)
-            ends = np.concatenate([first, second]), np.concatenate([second, first])
-            shape = (self._items, self._items)
-            counts = np.tile(pairs.values.low, 2)
-            self._partners = sparse.csr_array((counts, ends), shape=shape)
-        start, stop = self._partners.indptr[item], self._partners.indptr[item + 1]
-        others = self._partners.indices[start:stop].astype(np.int64)
-        return others, self._partners.data[start:stop].astype(np.int64)
-
     def similar(self, item: int, k: int = 10) -> Ranked:
         """Return up to k items most similar to `item`, and their similarities."""
         number = require_integer(item, "item", 0, self._items - 1)
-        wanted = require_integer(k, "k", 1, _MAX_ITEMS)
+        wanted = require_integer(k, "k", 1, MAX_ITEMS)
         self._work = Work(self._items, 2 * 4 * self._items)
         others, counts = self._row(number)
         return top_ratios(others, counts, self._unions(number, others, counts), wanted)
@@ -217,7 +71,7 @@ class PersonalizedPageRank(HistoryLearner):
     def recommend(self, history: object, k: int = 10) -> Ranked:
         """Return up to k items with the largest sum of similarities to those of a history."""
         seen = self._as_history(history)
-        wanted = require_integer(k, "k", 1, _MAX_ITEMS)
+        wanted = require_integer(k, "k", 1, MAX_ITEMS)
         self._work = Work(self._items * len(seen), 2 * 4 * self._items * len(seen))
         scores = np.zeros(self._items)
         rows: list[tuple[Int64s, Int64s, Int64s]] = []
@@ -262,10 +116,6 @@ class PersonalizedPageRank(HistoryLearner):
             "pair_counts": pairs.values.low,
             "pair_similarities": self._derived()[1],
         }
-
-    def _forget_model(self) -> None:
-        self._partners = None
-        self._most[:] = _UNKNOWN
 
     def _derived(self) -> SparseVector:
         pairs = self._state.snapshot()["pairs"]

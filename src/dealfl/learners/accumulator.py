@@ -1,0 +1,72 @@
+"""Integer statistics that are added and subtracted: the state of every learner."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+from dealfl.cells import Proposal, State, Storage, in_memory
+from dealfl.schema import Schema
+from dealfl.statistics import Statistics
+from dealfl.work import Work
+
+__all__ = ["Accumulator"]
+
+
+class Accumulator(ABC):
+    """Statistics of one schema, to which other statistics are added."""
+
+    def __init__(self, schema: Schema, storage: Storage | None) -> None:
+        self._state = State(schema, storage or in_memory)
+        self._work = Work(0, 0)
+
+    @property
+    def last_work(self) -> Work:
+        """What the last call cost."""
+        return self._work
+
+    @property
+    def schema(self) -> Schema:
+        """What shapes the statistics."""
+        return self._state.schema
+
+    @property
+    def statistics(self) -> Statistics:
+        """The present statistics; later changes do not reach them."""
+        return self._state.snapshot()
+
+    @property
+    def example_count(self) -> int | None:
+        """How many examples were learned; None where statistics do not tell."""
+        return None
+
+    def digest(self) -> str:
+        """Return the digest of the statistics."""
+        return self._state.digest()
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise `Impossible` if no set of examples can have these statistics."""
+
+    def merge(self, delta: Statistics) -> None:
+        """Add what another worker learned or forgot."""
+        self._state.commit(self._state.propose(delta))
+        self._forget_model()
+        cells = sum(len(delta[name]) for name in delta)
+        self._work = Work(cells, delta.nbytes + 2 * 8 * cells)
+
+    def _apply(self, delta: Statistics, *, forgetting: bool) -> Statistics:
+        """Add `delta`, or raise `NotLearned` and change nothing."""
+        proposals = self._state.propose(delta)
+        if forgetting:
+            self._refuse_unlearned(proposals)
+        self._state.commit(proposals)
+        return delta
+
+    @abstractmethod
+    def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
+        """Raise `NotLearned` if forgetting would leave statistics that nothing can have."""
+
+    @abstractmethod
+    def _forget_model(self) -> None:
+        """Drop what was derived from the statistics."""

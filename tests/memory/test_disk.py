@@ -194,7 +194,7 @@ def test_files_of_other_versions_sizes_and_kinds_are_refused(tmp_path: Path) -> 
     for fields, message in (((2, 8, PAGE_BYTES), "format 2"), ((1, 8, 512), "pages of 512 bytes")):
         header = struct.pack("<8sHHIQ", b"DEALPAGE", *fields, 3066)
         path.write_bytes(header + struct.pack("<I", zlib.crc32(header)) + whole[28:])
-        with pytest.raises(BadBytes, match=f"{message}.*delete it and learn anew"):
+        with pytest.raises(BadBytes, match=f"{message}.*delete it and train again"):
             opened(path)
 
 

@@ -54,14 +54,14 @@ def test_a_page_is_drawn_and_readable_and_asks_for_nothing(opened: Open, name: s
 
 
 def test_where_nothing_happened_no_empty_frame_is_drawn(opened: Open) -> None:
-    assert opened("nothing").find("titles") == ["Battery left at the end (modelled, DEAL)"]
+    assert opened("nothing").find("titles") == ["Battery at the end, by kind (modelled, DEAL)"]
     assert opened("nobody").find("titles") == []
 
 
 def test_all_schemes_and_causes_are_in_the_legends(opened: Open) -> None:
     names = set(opened("real").page.locator(".legendtext").all_text_contents())
     assert {"DEAL", "Original", "NewFL", "Incremental"} <= names
-    assert {"processor", "being awake", "radio sending", "radio staying on"} <= names
+    assert {"processor", "being awake", "radio transfers", "radio tail"} <= names
 
 
 def test_a_table_scrolls_inside_its_box(opened: Open) -> None:
@@ -94,8 +94,8 @@ def test_the_figures_are_those_of_the_result(opened: Open, result: Result) -> No
     text = page.inner_text("main")
     said = f"DEAL learned {main.learned:,} examples on 45 phones, forgot {main.evicted:,}, accuracy"
     assert said in text
-    assert "equals that of central training, bit for bit" in text
-    assert f"{100 * main.energy.radio_j / main.energy.whole_j:.0f} % of what the devices" in text
+    assert "the digest equals that of central training" in text
+    assert f"{100 * main.energy.radio_j / main.energy.whole_j:.0f} % of the energy is radio" in text
     figures = page.locator(".figure").all_inner_texts()
     assert f"{main.quality:.4f}" in figures[0]
     assert format_saving(beside.compute_saved) in figures[1]
@@ -121,11 +121,11 @@ def test_hostile_names_are_only_text(opened: Open) -> None:
 
 def test_phones_are_sorted_by_what_is_asked_for(opened: Open) -> None:
     page = opened("alone").page
-    page.locator("summary", has_text="Every phone").click()
-    asked = page.get_by_role("button", name="asked")
-    asked.click()
+    page.locator("summary", has_text="All phones").click()
+    selected = page.get_by_role("button", name="selected")
+    selected.click()
     up = _column(page, 2)
-    asked.click()
+    selected.click()
     down = _column(page, 2)
     assert up == sorted(up)
     assert down == sorted(down, reverse=True)
@@ -147,7 +147,7 @@ def test_a_crowd_is_told_by_kind_and_the_page_stays_small(opened: Open) -> None:
     page = opened("crowd")
     assert page.path.stat().st_size < 6_000_000
     assert page.page.locator("table.sortable tbody tr").count() == 1000
-    assert "the 1,000 that spent the most" in (page.page.text_content("caption >> nth=1") or "")
+    assert "the 1,000 with the most energy" in (page.page.text_content("caption >> nth=1") or "")
     assert "other kinds" in page.page.locator(".xtick").all_text_contents()
 
 

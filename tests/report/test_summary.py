@@ -20,7 +20,7 @@ def test_what_was_left_out_or_promised_too_often_is_said() -> None:
         over_promised=OverPromise(("w1", "w2"), promised=1.5, possible=1.0),
     )
     told = summarize(Result(result.job, (main, *result.outcomes[1:])))
-    assert "3 examples cannot be used and were left out; the first: line 7, column 'age'" in told
+    assert "3 examples are not valid and were skipped; the first: line 7, column 'age'" in told
     assert "1.50 picks a round, 1.00 possible: w1, w2" in told
 
 

@@ -113,13 +113,13 @@ def test_promises_that_can_not_be_kept_are_in_the_outcome_and_on_the_terminal(
     assert found.possible == 6.0
     assert main(["simulate", str(path)]) == 0
     told = capsys.readouterr().out
-    assert "over-promised" in told
+    assert "fairness not met" in told
     assert "13.50 picks a round, 6.00 possible: w01, w02, w03, w04, w05 and 10 more" in told
     assert main(["simulate", str(path), "--json"]) == 0
     (setting,) = json.loads(capsys.readouterr().out)["settings"]
     assert setting["outcomes"][0]["over_promised"]["possible"] == 6.0
     assert main(["simulate", str(path), "--set", "selection.fairness=0.1"]) == 0
-    assert "over-promised" not in capsys.readouterr().out
+    assert "fairness not met" not in capsys.readouterr().out
 
 
 def test_the_example_is_a_fleet_that_is_woken_for_much() -> None:

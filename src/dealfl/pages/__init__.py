@@ -1,6 +1,6 @@
-"""Pages with plots in one HTML file that needs no network, for people with any browser.
+"""HTML pages with plots, each in one file that needs no network.
 
-Whatever comes from data is escaped here, and only here.
+All text from data is escaped here, and only here.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = [
     "COLOURS", "Cell", "Plot", "details", "escaped", "page", "plot_section", "plotly_text", "table",
 ]  # fmt: skip
 
-# Nothing is fetched and nothing is sent, whatever a name in the data may try.
+# The browser fetches and sends nothing, even if a name in the data contains markup.
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 
-# Of middle lightness: at least 3 to 1 against the light page and the dark one.
+# Medium lightness: a contrast of at least 3 to 1 on the light and on the dark page.
 COLOURS = ("#3b82c4", "#d9701a", "#2a9a68", "#a964c9", "#d1495b", "#a88a00", "#7a8594")
 
 _LAYOUT = {
@@ -31,7 +31,7 @@ _LAYOUT = {
     "paper_bgcolor": "rgba(0,0,0,0)",
     "plot_bgcolor": "rgba(0,0,0,0)",
     "hovermode": "closest",
-    "dragmode": False,  # a finger that scrolls the page must not zoom
+    "dragmode": False,  # scrolling on a touch screen must not zoom
     "legend": {
         "orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom",
         "traceorder": "normal",
@@ -42,9 +42,22 @@ _LAYOUT = {
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot: traces and layout as plotly takes them, and words for those who can not see it.
+    """A plot with a title and a description.
 
-    Without traces, `nothing` is said in its place. Names in traces go through `plotly_text`.
+    Parameters
+    ----------
+    title : str
+        Title.
+    words : str
+        Caption; screen readers read it instead of the plot.
+    traces : sequence of dict
+        Traces of plotly. Names in them must go through `plotly_text`.
+    layout : dict, optional
+        Layout of plotly.
+    height : int, default 340
+        Height, in pixels.
+    nothing : str
+        Text to show if there are no traces.
     """
 
     title: str
@@ -52,20 +65,40 @@ class Plot:
     traces: Sequence[dict[str, Any]]
     layout: dict[str, Any] = field(default_factory=dict)
     height: int = 340
-    nothing: str = "There is nothing to draw."
+    nothing: str = "No data."
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table whose text is not what it is sorted by."""
+    """A cell of a table with a sort key.
+
+    Parameters
+    ----------
+    text : str
+        Text to show.
+    value : float
+        Value to sort by.
+    """
 
     text: str
     value: float
 
 
 def escaped(text: object) -> str:
-    """Return text that HTML shows as it is.
+    """Escape text for HTML.
 
+    Parameters
+    ----------
+    text : object
+        Text, or an object with a text form.
+
+    Returns
+    -------
+    str
+        HTML that shows the text unchanged.
+
+    Examples
+    --------
     >>> escaped("<b>")
     '&lt;b&gt;'
     """
@@ -73,12 +106,34 @@ def escaped(text: object) -> str:
 
 
 def plotly_text(text: object) -> str:
-    """Return text that plotly shows as it is: it takes some tags for its own."""
+    """Escape text for plotly, which interprets some HTML tags.
+
+    Parameters
+    ----------
+    text : object
+        Text, or an object with a text form.
+
+    Returns
+    -------
+    str
+        Text that plotly shows unchanged.
+    """
     return html.escape(str(text), quote=False)
 
 
 def plot_section(plot: Plot) -> str:
-    """Return a plot under its title, or why there is none."""
+    """Return the HTML of a plot with its title and caption.
+
+    Parameters
+    ----------
+    plot : Plot
+        The plot.
+
+    Returns
+    -------
+    str
+        A figure element.
+    """
     return (
         f'<figure class="box"><h3>{escaped(plot.title)}</h3>{_drawing(plot)}'
         f"<figcaption>{escaped(plot.words)}</figcaption></figure>\n"
@@ -89,7 +144,7 @@ def _drawing(plot: Plot) -> str:
     if not plot.traces:
         return f'<p class="nothing">{escaped(plot.nothing)}</p>'
     content = _finite({"data": list(plot.traces), "layout": _LAYOUT | plot.layout})
-    # Inside a script no entity is decoded, but \u003c is: no tag can begin or end here.
+    # A script decodes \u003c but no HTML entities, so no tag can start or end here.
     text = json.dumps(content, allow_nan=False).replace("<", "\\u003c").replace("&", "\\u0026")
     return (
         f'<div class="plot" role="img" style="height: {plot.height}px" '
@@ -98,8 +153,8 @@ def _drawing(plot: Plot) -> str:
     )
 
 
-def _finite(content: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
-    """Return it with a gap wherever a figure is not finite: JSON has no word for it."""
+def _finite(content: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the content with None for numbers that are not finite, which JSON cannot express."""
     if isinstance(content, dict):
         return {name: _finite(value) for name, value in content.items()}
     if isinstance(content, list | tuple):
@@ -110,7 +165,24 @@ def _finite(content: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
 def table(
     caption: str, head: Sequence[str], rows: Iterable[Sequence[object]], *, sortable: bool = False
 ) -> str:
-    """Return a table that scrolls inside its box; the first column names the rows."""
+    """Return the HTML of a table that scrolls inside its box.
+
+    Parameters
+    ----------
+    caption : str
+        Caption.
+    head : sequence of str
+        Names of the columns.
+    rows : iterable of sequence
+        Rows of text, numbers or `Cell`; the first column names the row.
+    sortable : bool, default False
+        Whether a click on a column sorts the table.
+
+    Returns
+    -------
+    str
+        A scrollable element with the table.
+    """
     box, kind = ("scroll long", "sortable") if sortable else ("scroll", "plain")
     names = "".join(f'<th scope="col">{escaped(name)}</th>' for name in head)
     body = "".join(f"<tr>{_row(row)}</tr>\n" for row in rows)
@@ -134,12 +206,43 @@ def _cell(content: object) -> str:
 
 
 def details(summary: str, inside: str) -> str:
-    """Return markup that opens when its summary is chosen."""
+    """Return HTML that opens with a click on its summary.
+
+    Parameters
+    ----------
+    summary : str
+        Text of the summary.
+    inside : str
+        HTML inside.
+
+    Returns
+    -------
+    str
+        A details element.
+    """
     return f"<details><summary>{escaped(summary)}</summary>\n{inside}</details>\n"
 
 
 def page(title: str, body: str) -> str:
-    """Return the whole page; the body is markup in which everything is escaped."""
+    """Return a whole HTML page, with the scripts and styles it needs.
+
+    Parameters
+    ----------
+    title : str
+        Title of the page.
+    body : str
+        HTML of the body, with all text escaped.
+
+    Returns
+    -------
+    str
+        The page.
+
+    Raises
+    ------
+    DealError
+        If plotly is not installed.
+    """
     parts = files("dealfl.pages")
     style = parts.joinpath("page.css").read_text(encoding="utf-8")
     script = parts.joinpath("page.js").read_text(encoding="utf-8")
@@ -159,7 +262,7 @@ def _plotly() -> str:
         offline: Any = import_module("plotly.offline")
     except ImportError as error:
         raise DealError(
-            "pages with plots need plotly; install it with: pip install 'dealfl[report]'"
+            "plotly is not installed; install it with: pip install 'dealfl[report]'"
         ) from error
     source: str = offline.get_plotlyjs()
     return source

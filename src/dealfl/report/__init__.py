@@ -1,4 +1,4 @@
-"""What a run looks like: summary, page and plots; numbers for people."""
+"""Presentation of runs: summary, live view, HTML report, and number formats."""
 
 from dealfl.report.formats import (
     format_age,

@@ -1,4 +1,4 @@
-"""The plots of a result on energy: what all schemes spent, on what, and what was saved."""
+"""Plots of energy: by scheme and round, by cause, and the savings."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ __all__ = ["energy_plots"]
 _CAUSES = {
     "cpu": "processor",
     "awake": "being awake",
-    "wifi_active": "radio sending",
-    "wifi_tail": "radio staying on",
+    "wifi_active": "radio transfers",
+    "wifi_tail": "radio tail",
 }
 
 
 def energy_plots(result: Result) -> list[Plot]:
-    """Return what all schemes spent, on what, and where the main one saved."""
+    """Return the plots of the energy of all schemes, and of the savings of the main one."""
     return [
         _cumulative(
             result,
-            "Energy for computing alone (modelled)",
-            "What all phones together have spent on learning and forgetting so far.",
+            "Energy for computing (modelled)",
+            "Cumulative energy of all phones to learn and to forget.",
             lambda one: one.compute_j,
         ),
         _cumulative(
             result,
             "Energy of whole devices (modelled)",
-            f"Computing, waking and the radio together, so far. {radio_sentence(result.main)}",
+            f"Cumulative energy of computing, waking and radio. {radio_sentence(result.main)}",
             lambda one: one.compute_j + one.radio_j,
         ),
         _causes(result),
@@ -75,8 +75,8 @@ def _causes(result: Result) -> Plot:
         for place, cause in enumerate(found)
     ]
     return Plot(
-        title="What the energy went into (modelled)",
-        words=f"All phones together, by scheme. {radio_sentence(result.main)}",
+        title="Energy by cause (modelled)",
+        words=f"Total of all phones, by scheme. {radio_sentence(result.main)}",
         traces=traces,
         layout={
             "xaxis": {"title": axis(f"energy, {unit}")},
@@ -106,14 +106,14 @@ def _savings(main: Outcome) -> Plot:
         "hoverinfo": "text",
     }
     return Plot(
-        title=f"Where {scheme_name(main.scheme)} saves energy (modelled)",
-        words="Fewer wake-ups: against waking every phone that has something new, each round. "
-        "Less work: against training on everything from scratch each time. "
-        "Slower clock: against the fastest clock for the same work.",
+        title=f"Energy saved by {scheme_name(main.scheme)}, by cause (modelled)",
+        words="Fewer wake-ups: compared with waking every phone with new examples in each round. "
+        "Less work: compared with training on all examples from scratch each time. "
+        "Slower clock: compared with the fastest clock for the same work.",
         traces=[trace] if any(parts.values()) else [],
         layout={
-            "xaxis": {"title": axis(f"{unit} saved")},
+            "xaxis": {"title": axis(f"energy saved, {unit}")},
             "yaxis": {"autorange": "reversed", "ticksuffix": " "},
         },
-        nothing="Nothing was saved.",
+        nothing="No energy was saved.",
     )

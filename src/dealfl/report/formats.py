@@ -1,4 +1,4 @@
-"""Numbers for people: energies, times, counts, qualities."""
+"""Text of numbers for display: energies, durations, counts, qualities."""
 
 from __future__ import annotations
 
@@ -23,6 +23,20 @@ _AGES = ((86_400.0, "days"), (3600.0, "h"), (60.0, "min"))
 def format_count(count: int, noun: str) -> str:
     """Return a count with its noun.
 
+    Parameters
+    ----------
+    count : int
+        The count.
+    noun : str
+        Noun in the singular.
+
+    Returns
+    -------
+    str
+        Text with the noun in singular or plural.
+
+    Examples
+    --------
     >>> format_count(1, "phone"), format_count(1200, "phone")
     ('1 phone', '1,200 phones')
     """
@@ -30,8 +44,20 @@ def format_count(count: int, noun: str) -> str:
 
 
 def format_number(figure: float | None) -> str:
-    """Return a number with three significant digits, or as a whole number from 100.
+    """Return a number with three significant digits, or as a whole number if it is ≥ 100.
 
+    Parameters
+    ----------
+    figure : float or None
+        The number.
+
+    Returns
+    -------
+    str
+        Text; a dash for None.
+
+    Examples
+    --------
     >>> format_number(None), format_number(0.24817), format_number(1234.5)
     ('–', '0.248', '1,234')
     """
@@ -41,8 +67,20 @@ def format_number(figure: float | None) -> str:
 
 
 def format_quality(quality: float | None) -> str:
-    """Return a quality, or a dash if there is none.
+    """Return a quality with four decimals.
 
+    Parameters
+    ----------
+    quality : float or None
+        The quality.
+
+    Returns
+    -------
+    str
+        Text; a dash if the quality is None or not finite.
+
+    Examples
+    --------
     >>> format_quality(0.91), format_quality(None)
     ('0.9100', '–')
     """
@@ -50,7 +88,7 @@ def format_quality(quality: float | None) -> str:
 
 
 def energy_scale(largest_j: float) -> tuple[float, str]:
-    """Return the unit in which an energy is easy to read, in joules and by name."""
+    """Return a suitable unit for an energy: its size in joules, and its name."""
     fitting = (scale for scale in _SCALES if abs(largest_j) >= scale[0])
     return next(fitting, _SCALES[-1] if largest_j else (1.0, "J"))
 
@@ -58,6 +96,18 @@ def energy_scale(largest_j: float) -> tuple[float, str]:
 def format_energy(energy_j: float) -> str:
     """Return an energy with three significant digits.
 
+    Parameters
+    ----------
+    energy_j : float
+        Energy, in joules.
+
+    Returns
+    -------
+    str
+        Text with a unit from µJ to MJ.
+
+    Examples
+    --------
     >>> format_energy(0.5734), format_energy(35.36), format_energy(0.0)
     ('573 mJ', '35.4 J', '0 J')
     """
@@ -70,6 +120,18 @@ def format_energy(energy_j: float) -> str:
 def format_duration(elapsed_s: float) -> str:
     """Return a duration.
 
+    Parameters
+    ----------
+    elapsed_s : float
+        Duration, in seconds.
+
+    Returns
+    -------
+    str
+        Text with units from ms to h.
+
+    Examples
+    --------
     >>> format_duration(0.0123), format_duration(0.84)
     ('12.3 ms', '0.84 s')
     >>> format_duration(195.6), format_duration(7500.0)
@@ -85,8 +147,20 @@ def format_duration(elapsed_s: float) -> str:
 
 
 def format_age(seconds: float) -> str:
-    """Return how long ago something was, roughly.
+    """Return an approximate age.
 
+    Parameters
+    ----------
+    seconds : float
+        Age, in seconds.
+
+    Returns
+    -------
+    str
+        Text with one unit from s to days.
+
+    Examples
+    --------
     >>> format_age(7.0), format_age(200.0), format_age(8000.0), format_age(200_000.0)
     ('7 s', '3 min', '2 h', '2 days')
     """
@@ -97,8 +171,20 @@ def format_age(seconds: float) -> str:
 
 
 def format_saving(saved: float | None) -> str:
-    """Return a fraction saved; its unit stays on the same line.
+    """Return a saved fraction as a percentage.
 
+    Parameters
+    ----------
+    saved : float or None
+        Fraction saved; negative if more is used.
+
+    Returns
+    -------
+    str
+        Text such as "19 % less", with a no-break space; a dash for None.
+
+    Examples
+    --------
     >>> format_saving(0.19), format_saving(-0.013), format_saving(None)
     ('19\\xa0% less', '1.3\\xa0% more', '–')
     """

@@ -1,4 +1,4 @@
-"""Live progress: a panel or a line that changes on a terminal, lines now and then elsewhere."""
+"""Live progress: a panel or a changing line on a terminal, separate lines elsewhere."""
 
 from __future__ import annotations
 
@@ -20,7 +20,20 @@ _LINE_AFTER_S = 2.0
 
 
 def view_for(stream: TextIO, title: str) -> LiveView | PlainView:
-    """Return the view that a stream can show."""
+    """Return the best view for a stream.
+
+    Parameters
+    ----------
+    stream : file
+        Text stream, such as `sys.stderr`.
+    title : str
+        Title of the panel.
+
+    Returns
+    -------
+    LiveView or PlainView
+        A panel if the stream is a terminal and rich is installed, else lines of text.
+    """
     if stream.isatty():
         try:
             return LiveView(stream, title)
@@ -30,7 +43,15 @@ def view_for(stream: TextIO, title: str) -> LiveView | PlainView:
 
 
 class ProgressLine:
-    """One line that changes on a terminal; elsewhere a line every few seconds."""
+    """One changing line on a terminal; elsewhere a line every few seconds.
+
+    Parameters
+    ----------
+    stream : file
+        Text stream.
+    clock : callable, default time.monotonic
+        Returns the time in seconds.
+    """
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock = stream, clock
@@ -39,11 +60,23 @@ class ProgressLine:
         self._width = 0
 
     def show_sweep(self, progress: SweepProgress) -> None:
-        """Show how far a sweep is, if it is time to."""
+        """Show the progress of a sweep, if an update is due.
+
+        Parameters
+        ----------
+        progress : SweepProgress
+            Current progress.
+        """
         self.show(lambda: _describe(progress))
 
     def show(self, make: Callable[[], str]) -> None:
-        """Show a text, if it is time to."""
+        """Show a text, if an update is due.
+
+        Parameters
+        ----------
+        make : callable
+            Returns the text; called only if an update is due.
+        """
         now_s = self._clock()
         if now_s < self._next_s:
             return
@@ -64,7 +97,15 @@ class ProgressLine:
 
 
 class PlainView(ProgressLine):
-    """Shows a run as one line that changes, or as lines every few seconds."""
+    """The progress of a run as one changing line, or as lines every few seconds.
+
+    Parameters
+    ----------
+    stream : file
+        Text stream.
+    clock : callable, default time.monotonic
+        Returns the time in seconds.
+    """
 
     _scheme = ""
 
@@ -76,11 +117,25 @@ class PlainView(ProgressLine):
         self.clear()
 
     def start_scheme(self, scheme: str, place: int, of: int) -> None:
-        """Remember which scheme runs."""
+        """Start a scheme.
+
+        Parameters
+        ----------
+        scheme : str
+            Name of the scheme.
+        place, of : int
+            Position of the scheme, counted from 1, and number of schemes.
+        """
         self._scheme = f"{scheme} ({place} of {of})"
 
     def show_progress(self, progress: Progress) -> None:
-        """Show how far it is, if it is time to."""
+        """Show the progress of the scheme, if an update is due.
+
+        Parameters
+        ----------
+        progress : Progress
+            Current progress.
+        """
         self.show(
             lambda: (
                 f"{self._scheme}: round {progress.rounds} of {progress.of_rounds}, "
@@ -90,11 +145,32 @@ class PlainView(ProgressLine):
         )
 
     def finish_scheme(self, outcome: Outcome) -> None:
-        """Show nothing: the summary comes at the end."""
+        """Show nothing: the summary follows at the end.
+
+        Parameters
+        ----------
+        outcome : Outcome
+            Ignored.
+        """
 
 
 class LiveView:
-    """A panel with rounds, workers, quality, energy and what was forgotten."""
+    """The progress of a run as a panel with rounds, workers, quality, energy and examples.
+
+    Parameters
+    ----------
+    stream : file
+        Terminal.
+    title : str
+        Title of the panel.
+    clock : callable, default time.monotonic
+        Returns the time in seconds.
+
+    Raises
+    ------
+    ImportError
+        If rich is not installed.
+    """
 
     def __init__(
         self, stream: TextIO, title: str, clock: Callable[[], float] = time.monotonic
@@ -122,17 +198,31 @@ class LiveView:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Take the panel away."""
+        """Remove the panel."""
         self._live.stop()
 
     def start_scheme(self, scheme: str, place: int, of: int) -> None:
-        """Show whose turn it is."""
+        """Start a scheme.
+
+        Parameters
+        ----------
+        scheme : str
+            Name of the scheme.
+        place, of : int
+            Position of the scheme, counted from 1, and number of schemes.
+        """
         self._scheme, self._place, self._of = scheme, place, of
         self._qualities, self._seen_round, self._progress = [], 0, None
         self._show()
 
     def show_progress(self, progress: Progress) -> None:
-        """Show how far it is."""
+        """Show the progress of the scheme.
+
+        Parameters
+        ----------
+        progress : Progress
+            Current progress.
+        """
         self._progress = progress
         if progress.quality is not None and progress.rounds > self._seen_round:
             self._qualities.append(progress.quality)
@@ -142,14 +232,20 @@ class LiveView:
             self._show()
 
     def finish_scheme(self, outcome: Outcome) -> None:
-        """Keep what came out in sight."""
+        """Show the outcome of a scheme.
+
+        Parameters
+        ----------
+        outcome : Outcome
+            Outcome of the scheme.
+        """
         self._done.append(outcome)
         self._show()
 
     def _show(self) -> None:
         self._live.update(self._panel(), refresh=True)
 
-    def _panel(self) -> Any:  # noqa: ANN401 - something that rich can show
+    def _panel(self) -> Any:  # noqa: ANN401 - a renderable of rich
         from rich.panel import Panel
         from rich.table import Table
 
@@ -159,7 +255,7 @@ class LiveView:
         for name, shown in self._lines():
             rows.add_row(name, shown)
         title = f"{self._title} · {self._scheme} ({self._place} of {self._of})"
-        return Panel(rows, title=title, subtitle="Ctrl-C stops; --resume goes on", expand=False)
+        return Panel(rows, title=title, subtitle="Ctrl-C stops; --resume continues", expand=False)
 
     def _lines(self) -> list[tuple[str, Any]]:
         lines: list[tuple[str, Any]] = []
@@ -191,7 +287,7 @@ def _present(progress: Progress, qualities: list[float]) -> list[tuple[str, Any]
 
 
 def sparkline(values: list[float], width: int = 32) -> str:
-    """Return the last values as small blocks, from the lowest to the highest of them.
+    """Return the last values as small blocks, scaled from their minimum to their maximum.
 
     >>> sparkline([0.1, 0.5, 0.9])
     '▁▅█'
@@ -210,6 +306,6 @@ def _describe(progress: SweepProgress) -> str:
         which = f"simulation {progress.simulation} of {progress.of_simulations}, "
     return (
         f"{which}round {inside.rounds} of {inside.of_rounds}, "
-        f"{format_duration(inside.virtual_s)} of virtual time, "
+        f"{format_duration(inside.virtual_s)} virtual time, "
         f"quality {format_quality(inside.quality)}"
     )

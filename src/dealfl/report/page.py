@@ -1,4 +1,4 @@
-"""One HTML file that tells what came out of a job, to people who do not know the paper."""
+"""The HTML report of a run: one file, for readers who do not know the paper."""
 
 from __future__ import annotations
 
@@ -28,13 +28,26 @@ _BASELINE = "original"
 
 
 def write_page(result: Result, path: str | Path) -> None:
-    """Write the page; it needs no network and is replaced as a whole."""
+    """Write the HTML report of a run, atomically; the page needs no network.
+
+    Parameters
+    ----------
+    result : Result
+        Result of a run.
+    path : str or Path
+        HTML file to write or replace.
+
+    Raises
+    ------
+    DealError
+        If plotly is not installed.
+    """
     body = "".join(
         [
             _head(result),
             _section("Round by round", round_plots(result)),
-            _section("What it cost", energy_plots(result)),
-            _section("Which phones worked", phone_plots(result)),
+            _section("Energy", energy_plots(result)),
+            _section("Phones", phone_plots(result)),
             "<h2>All schemes</h2>\n",
             _schemes(result),
             "<h2>Details</h2>\n",
@@ -57,11 +70,11 @@ def _section(title: str, plots: Iterable[Plot]) -> str:
 def _head(result: Result) -> str:
     main = result.main
     others = ", ".join(scheme_name(one.scheme) for one in result.outcomes[1:])
-    beside = f"The same phones and data were also run with {others}. " if others else ""
+    beside = f"Compared with {others} on the same phones and data. " if others else ""
     rounds = format_count(len(main.rounds), "round")
     about = (
-        f"{beside}{rounds}, {format_duration(main.virtual_s)} in all; "
-        f"ended: {main.ended}. Learner {main.learner}, seed {main.seed}. "
+        f"{beside}{rounds} in {format_duration(main.virtual_s)}; "
+        f"stopped by: {main.ended}. Learner {main.learner}, seed {main.seed}. "
         "Energy is modelled, not measured; time is virtual."
     )
     return (
@@ -77,21 +90,19 @@ def _figures(result: Result) -> list[str]:
     main, beside = result.main, result.against(_BASELINE)
     if beside is None and len(result.outcomes) > 1:
         beside = result.comparisons()[0]
-    against = "nothing to compare with" if beside is None else f"than {scheme_name(beside.scheme)}"
+    against = "no other scheme ran" if beside is None else f"than {scheme_name(beside.scheme)}"
     operating = (
-        "" if beside is None else f"; operations alone {format_saving(beside.operating_saved)}"
+        "" if beside is None else f"; without call overhead {format_saving(beside.operating_saved)}"
     )
     compute = format_saving(None if beside is None else beside.compute_saved)
     whole = format_saving(None if beside is None else beside.whole_saved)
     digest = ("equal", "good") if main.exact else ("NOT EQUAL", "bad")
-    tested = "on examples no phone has" if main.quality is not None else "not measured"
+    tested = "on held-out test examples" if main.quality is not None else "not measured"
     return [
         _figure(main.metric, format_quality(main.quality), tested),
         _figure("energy for computing", compute, against + operating, tag="modelled"),
         _figure("energy of whole devices", whole, against, tag="modelled"),
-        _figure(
-            "digest against central training", digest[0], f"{main.digest[:16]}…", kind=digest[1]
-        ),
+        _figure("digest and central training", digest[0], f"{main.digest[:16]}…", kind=digest[1]),
     ]
 
 
@@ -110,7 +121,7 @@ def _figure(name: str, value: str, words: str, *, tag: str = "", kind: str = "")
 def _schemes(result: Result) -> str:
     head = [
         "scheme", result.main.metric, "examples learned", "forgotten", "wake-ups",
-        "operations alone", "computing", "radio and waking", "whole devices (band)",
+        "operations", "computing", "radio and waking", "whole devices (uncertainty)",
         "virtual time", "rounds", "digest",
     ]  # fmt: skip
     rows = [_scheme(one) for one in result.outcomes]
@@ -140,15 +151,15 @@ def _participants(main: Outcome) -> str:
     everyone = sorted(main.participants, key=lambda one: -(one.compute_j + one.radio_j))
     shown = everyone[:_MOST_PARTICIPANTS]
     if len(shown) == len(everyone):
-        shown = list(main.participants)  # in their own order, if nobody has to be left out
+        shown = list(main.participants)  # in their original order if all are shown
     head = [
-        "phone", "kind", "asked", "replied", "examples learned", "still held", "computing",
+        "phone", "kind", "selected", "replied", "examples learned", "still held", "computing",
         "radio and waking", "battery left",
     ]  # fmt: skip
-    whom = "" if len(shown) == len(everyone) else f", the {len(shown):,} that spent the most"
-    caption = f"What each phone did under {scheme_name(main.scheme)}{whom}; energy is modelled"
+    whom = "" if len(shown) == len(everyone) else f", the {len(shown):,} with the most energy"
+    caption = f"Work of each phone with {scheme_name(main.scheme)}{whom}; energy is modelled"
     rows = table(caption, head, [_participant(one) for one in shown], sortable=True)
-    return details(f"Every phone: {format_count(len(everyone), 'phone')}", rows)
+    return details(f"All phones: {format_count(len(everyone), 'phone')}", rows)
 
 
 def _participant(one: Participant) -> list[object]:
@@ -168,7 +179,7 @@ def _participant(one: Participant) -> list[object]:
 def _settings(result: Result) -> str:
     if not result.settings:
         return ""
-    return details("The job's settings", f'<pre tabindex="0">{escaped(result.settings)}</pre>\n')
+    return details("Settings of the job", f'<pre tabindex="0">{escaped(result.settings)}</pre>\n')
 
 
 def _terms(result: Result) -> str:
@@ -176,4 +187,4 @@ def _terms(result: Result) -> str:
         f"<dt>{escaped(word)}</dt><dd>{escaped(meaning)}</dd>\n"
         for word, meaning in explain_terms(result.outcomes).items()
     )
-    return f"<h2>What the words mean</h2>\n<dl>\n{listed}</dl>\n"
+    return f"<h2>Terms</h2>\n<dl>\n{listed}</dl>\n"

@@ -1,4 +1,4 @@
-"""The plots of a result by kind of phone: who was woken, what that cost, what is left."""
+"""Plots by kind of phone: selections, energy, battery."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OTHERS = "other kinds"
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """One kind of device; figures are means over its devices, the battery with its range."""
+    """One kind of device: means over its devices, and the range of the battery."""
 
     device: str
     count: int
@@ -35,7 +35,7 @@ class _Kind:
 
 
 def phone_plots(result: Result) -> list[Plot]:
-    """Return what the phones did: wake-ups under all schemes, the rest under the main one."""
+    """Return the plots of the phones: wake-ups and selections by scheme, the rest of the main."""
     found = _kinds(result.main.participants)
     return [_wake_ups(result), _selected(result), _energy(result, found), _battery(result, found)]
 
@@ -62,12 +62,12 @@ def _wake_ups(result: Result) -> Plot:
     everyone = [one.energy.wake_ups_of_everyone for one in result.outcomes]
     woken = [one.energy.wake_ups for one in result.outcomes]
     traces = [
-        _bar(names, everyone, "if all with something new were woken", 6, ","),
+        _bar(names, everyone, "if all phones with new examples were woken", 6, ","),
         _bar(names, woken, "woken", 0, ","),
     ]
     return Plot(
-        title="Wake-ups in all",
-        words="How often a phone was woken for the job, all phones and rounds together.",
+        title="Total wake-ups",
+        words="Number of wake-ups for the job, over all phones and rounds.",
         traces=traces if any(everyone) or any(woken) else [],
         layout={"yaxis": {"title": {"text": "wake-ups"}}, "barmode": "group"},
         nothing="No phone was woken.",
@@ -84,11 +84,11 @@ def _selected(result: Result) -> Plot:
             name = names[scheme_name(outcome.scheme)]
             traces.append(_bar(_named(found), times, name, place, ".2f"))
     return Plot(
-        title="How often a phone of each kind was asked",
+        title="Selections per phone, by kind",
         words="Mean over all phones of a kind.",
         traces=traces,
-        layout={"yaxis": {"title": {"text": "times asked"}}, "barmode": "group"},
-        nothing="No phone was asked.",
+        layout={"yaxis": {"title": {"text": "selections"}}, "barmode": "group"},
+        nothing="No phone was selected.",
     )
 
 
@@ -103,10 +103,10 @@ def _energy(result: Result, found: Sequence[_Kind]) -> Plot:
         _bar(names, radio, "radio and waking", 1, form),
     ]
     return Plot(
-        title=f"Energy of a phone of each kind (modelled, {scheme_name(result.main.scheme)})",
+        title=f"Energy per phone, by kind (modelled, {scheme_name(result.main.scheme)})",
         words=f"Mean over all phones of a kind, for the whole job. {radio_sentence(result.main)}",
         traces=traces if largest_j else [],
-        layout={"yaxis": {"title": {"text": f"{unit} a phone"}}, "barmode": "stack"},
+        layout={"yaxis": {"title": {"text": f"energy per phone, {unit}"}}, "barmode": "stack"},
         nothing="No energy was spent.",
     )
 
@@ -122,16 +122,16 @@ def _battery(result: Result, found: Sequence[_Kind]) -> Plot:
         "color": COLOURS[6],
     }
     return Plot(
-        title=f"Battery left at the end (modelled, {scheme_name(result.main.scheme)})",
-        words="Mean over all phones of a kind; the line spans the emptiest and the fullest.",
+        title=f"Battery at the end, by kind (modelled, {scheme_name(result.main.scheme)})",
+        words="Mean over all phones of a kind; the line shows the minimum and the maximum.",
         traces=[bar] if found else [],
-        layout={"yaxis": {"title": {"text": "% of full"}, "range": [0, 105]}},
+        layout={"yaxis": {"title": {"text": "battery, %"}, "range": [0, 105]}},
         nothing="No phone took part.",
     )
 
 
 def _kinds(participants: Iterable[Participant]) -> list[_Kind]:
-    """Return the mean device of each kind; rare kinds are put together."""
+    """Return the mean device of each kind; rare kinds are combined."""
     grouped: defaultdict[str, list[Participant]] = defaultdict(list)
     for one in participants:
         grouped[one.device].append(one)

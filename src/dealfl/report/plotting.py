@@ -1,4 +1,4 @@
-"""What the plots of a result share: lines and bars, colours, labels, titles of axes."""
+"""Shared parts of the plots: lines, colours, labels, titles of axes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_LABEL = 22
 
 
 def lines(result: Result, value: Callable[[Round], float | None], form: str) -> list[Trace]:
-    """Return a line for each scheme; rounds of which nothing is known are left out."""
+    """Return a line for each scheme; rounds without a value are skipped."""
     traces = []
     names = label(scheme_name(one.scheme) for one in result.outcomes)
     for place, outcome in enumerate(result.outcomes):
@@ -53,23 +53,23 @@ def _known(
 
 
 def thin(points: Sequence[Any]) -> list[Any]:
-    """Return at most so many as a screen can show, the last one always."""
+    """Return evenly spaced points, as many as a screen can show, and always the last."""
     step = -(-len(points) // _MOST_POINTS) or 1
     return list(points[::-step][::-1])
 
 
 def axis(text: str) -> dict[str, Any]:
-    """Return the title of an axis, near to it."""
+    """Return the title of an axis, close to it."""
     return {"text": text, "standoff": 6}
 
 
 def colour(place: int) -> str:
-    """Return a colour for that place, the same in all plots."""
+    """Return the colour of a position, the same in all plots."""
     return COLOURS[place % len(COLOURS)]
 
 
 def label(names: Iterable[str]) -> dict[str, str]:
-    """Return for each name a short one for plots; no two are the same.
+    """Return a short, unique label for each name.
 
     >>> label(["a phone whose name is very long indeed", "mi"])
     {'a phone whose name is very long indeed': 'a phone whose name is…', 'mi': 'mi'}

@@ -1,4 +1,4 @@
-"""The plots of a result, round by round."""
+"""Plots over the rounds of a run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from dealfl.simulate import Outcome, Round
 __all__ = ["round_plots"]
 
 _MOST_BARS = 100
-_SHORTEST_S = 1e-3  # a logarithm has no place for zero
+_SHORTEST_S = 1e-3  # a logarithmic axis cannot show zero
 _SYMBOLS = ("circle", "diamond", "square", "cross")
 _REASONS = {"declined": "all declining"}
 
 
 def round_plots(result: Result) -> list[Plot]:
-    """Return how the schemes learned, and how the rounds of the main one went."""
+    """Return the plots of the quality of all schemes, and of the rounds of the main one."""
     main = result.main
     return [_quality(result), _examples(main), _durations(main), _replies(main)]
 
@@ -32,12 +32,12 @@ def _quality(result: Result) -> Plot:
         f"{scheme_name(one.scheme)} {format_quality(one.quality)}" for one in result.outcomes
     )
     return Plot(
-        title=f"How good the model is: {metric}",
-        words=f"{metric[:1].upper()}{metric[1:]} after each round, on examples that no phone has. "
-        f"In the end: {reached}.",
+        title=f"Quality of the model: {metric}",
+        words=f"{metric[:1].upper()}{metric[1:]} after each round, on held-out test examples. "
+        f"Final: {reached}.",
         traces=lines(result, lambda one: one.quality, ".3f"),
         layout={"xaxis": ROUND, "yaxis": {"title": axis(plotly_text(label([metric])[metric]))}},
-        nothing="The quality was not measured after any round.",
+        nothing="The quality was not measured.",
     )
 
 
@@ -45,10 +45,10 @@ def _quality(result: Result) -> Plot:
 
 
 def _blocks(rounds: Sequence[Round]) -> tuple[list[Sequence[Round]], str]:
-    """Return rounds in blocks of equal length, few enough for bars, and a word on them."""
+    """Return rounds in blocks of equal length, few enough for bars, and a sentence on them."""
     length = -(-len(rounds) // _MOST_BARS) or 1
     blocks = [rounds[start : start + length] for start in range(0, len(rounds), length)]
-    return blocks, f" A bar is the mean of {length} rounds." if length > 1 else ""
+    return blocks, f" Each bar is the mean of {length} rounds." if length > 1 else ""
 
 
 def _per_round(
@@ -75,8 +75,8 @@ def _examples(main: Outcome) -> Plot:
         _per_round(blocks, "forgotten", 4, lambda one: -one.evicted),
     ]
     return Plot(
-        title=f"Examples learned and forgotten in each round ({scheme_name(main.scheme)})",
-        words=f"Above zero what went into the model, below zero what was taken out again.{word}",
+        title=f"Examples learned and forgotten per round ({scheme_name(main.scheme)})",
+        words=f"Examples added to the model are above zero, removed examples below.{word}",
         traces=traces if main.rounds else [],
         layout={"xaxis": ROUND, "yaxis": {"title": axis("examples")}, "barmode": "relative"},
         nothing=NO_ROUNDS,
@@ -85,23 +85,23 @@ def _examples(main: Outcome) -> Plot:
 
 def _durations(main: Outcome) -> Plot:
     reasons = Counter(one.reason for one in main.rounds)
-    told_reasons = ", ".join(
+    listed = ", ".join(
         f"{count:,} by {_REASONS.get(reason, reason)}" for reason, count in reasons.most_common()
     )
     return Plot(
-        title=f"How long rounds took, and what closed them ({scheme_name(main.scheme)})",
-        words=f"Virtual time, on a logarithmic scale. Closed: {told_reasons or 'none'}.",
+        title=f"Duration of rounds, by reason of closing ({scheme_name(main.scheme)})",
+        words=f"Virtual time on a logarithmic scale. Closed: {listed or 'none'}.",
         traces=[_closings(main.rounds, place, reason) for place, reason in enumerate(reasons)],
         layout={
             "xaxis": ROUND | {"zeroline": False},
-            "yaxis": {"title": axis("seconds"), "type": "log", "tickvals": _ticks_s(main)},
+            "yaxis": {"title": axis("duration, s"), "type": "log", "tickvals": _ticks_s(main)},
         },
         nothing=NO_ROUNDS,
     )
 
 
 def _ticks_s(main: Outcome) -> list[float]:
-    """Return round figures; only powers of ten if there are many between shortest and longest."""
+    """Return ticks at 1, 2, 5 of each decade, or at powers of ten if the range is large."""
     times_s = [max(one.duration_s, _SHORTEST_S) for one in main.rounds] or [1.0]
     digits = (1, 2, 5) if max(times_s) < 100 * min(times_s) else (1,)
     return [digit * 10.0**power for power in range(-3, 7) for digit in digits]
@@ -123,13 +123,14 @@ def _closings(rounds: Sequence[Round], place: int, reason: str) -> Trace:
 def _replies(main: Outcome) -> Plot:
     blocks, word = _blocks(main.rounds)
     traces = [
-        _per_round(blocks, "could have been asked", 6, lambda one: one.able),
-        _per_round(blocks, "asked", 0, lambda one: one.selected),
+        _per_round(blocks, "available", 6, lambda one: one.able),
+        _per_round(blocks, "selected", 0, lambda one: one.selected),
         _per_round(blocks, "replied in time", 2, lambda one: one.replied),
     ]
     return Plot(
-        title=f"Phones asked in each round ({scheme_name(main.scheme)})",
-        words=f"Out of {main.workers:,}. Who is not asked sleeps on, and spends nothing.{word}",
+        title=f"Phones selected per round ({scheme_name(main.scheme)})",
+        words=f"Out of {main.workers:,}. Phones that are not selected stay asleep and use no "
+        f"energy.{word}",
         traces=traces if main.rounds else [],
         layout={"xaxis": ROUND, "yaxis": {"title": axis("phones")}, "barmode": "overlay"},
         nothing=NO_ROUNDS,

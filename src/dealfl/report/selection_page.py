@@ -1,4 +1,4 @@
-"""One HTML file with the plots of a selection laboratory; it needs no network."""
+"""The HTML report of a selection laboratory: one file that needs no network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,22 @@ Trace = dict[str, Any]
 
 
 def write_selection_page(result: Result, table: str, path: Path) -> None:
-    """Write the regret over time, the fractions against what was promised, and the table."""
+    """Write the HTML report of a selection laboratory, atomically.
+
+    Parameters
+    ----------
+    result : Result
+        Result of the laboratory.
+    table : str
+        Text table to include.
+    path : Path
+        HTML file to write or replace.
+
+    Raises
+    ------
+    DealError
+        If plotly is not installed.
+    """
     name = result.setting.plan.name
     body = (
         f"<h1>{escaped(name)}</h1>\n{plot_section(_regret(result))}"
@@ -46,13 +61,13 @@ def _regret(result: Result) -> Plot:
             theory = _line(result, allowed, f"theory, {course.policy.label}", line)
             traces.append(theory | {"visible": "legendonly"})
     return Plot(
-        title=f"Regret a round so far, with 95 % intervals over {result.seeds} seeds",
-        words="What was lost against the best possible choices. Bounds of theory are drawn when "
-        "chosen in the legend.",
+        title=f"Mean regret per round, with 95 % confidence intervals over {result.seeds} seeds",
+        words="Reward lost compared with the best possible selection. Click on an entry of the "
+        "legend to show its theoretical bound.",
         traces=traces,
         layout={
             "xaxis": {"title": {"text": "round"}, "type": "log", "dtick": 1},
-            "yaxis": {"title": {"text": "regret a round"}},
+            "yaxis": {"title": {"text": "regret per round"}},
         },
         height=460,
     )
@@ -84,15 +99,15 @@ def _fractions(result: Result) -> Plot:
         for course, colour in zip(result.courses, cycle(COLOURS), strict=False)
     ]  # fmt: skip
     for values, name, symbol, size in (
-        (result.setting.fairness, "promised", "line-ew-open", 30),
+        (result.setting.fairness, "guarantee", "line-ew-open", 30),
         (result.optimum.fractions, "optimum", "diamond-open", 12),
     ):
         marker = {"symbol": symbol, "size": size, "line": {"width": 3}}
         place = {"x": workers, "y": np.asarray(values).tolist(), "mode": "markers"}
         traces.append(place | {"name": name, "marker": marker, "meta": "ink"})
     return Plot(
-        title="How often each worker was chosen, and what it was promised",
-        words="A bar below its promise is a worker that was chosen too seldom.",
+        title="Selections of each worker, and its fairness guarantee",
+        words="A bar below the guarantee means that the worker was selected too rarely.",
         traces=traces,
         layout={"yaxis": {"title": {"text": "fraction of rounds"}}, "barmode": "group"},
         height=460,

@@ -1,4 +1,4 @@
-"""A result or a sweep in words and one table, for people at a terminal."""
+"""Text summaries of results and sweeps for a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,18 @@ __all__ = ["summarize", "summarize_setting"]
 
 
 def summarize(result: Result) -> str:
-    """Return what came out: a table of schemes, what was saved, and what the digests say."""
+    """Return a text summary: a table of schemes, the energy saved, and the check of digests.
+
+    Parameters
+    ----------
+    result : Result
+        Result of a run.
+
+    Returns
+    -------
+    str
+        Lines for a terminal.
+    """
     main = result.main
     head = (
         f"{result.job}: {main.workers} workers, {len(main.rounds)} rounds, "
@@ -49,7 +60,7 @@ _ROWS = (
     "operations, modelled",
     "  with call overhead",
     "whole devices, modelled",
-    "  of it radio",
+    "  share of radio",
     "wake-ups",
     "examples learned",
     "examples forgotten",
@@ -81,7 +92,7 @@ def _warnings(main: Outcome) -> list[str]:
     found = []
     if main.quarantined:
         found.append(
-            f"{main.quarantined:,} examples cannot be used and were left out; "
+            f"{main.quarantined:,} examples are not valid and were skipped; "
             f"the first: {main.first_quarantined}."
         )
     found += [f"Left out: {note}." for note in main.notes]
@@ -97,24 +108,26 @@ def _compare(result: Result) -> str:
     quality = ""
     if beside.quality_points is not None:
         points = round(beside.quality_points, 1) + 0.0  # no −0.0
-        quality = f", at {points:+.1f} points of {main.metric}"
+        quality = f";\n{main.metric} changes by {points:+.1f} points"
     radio = 100.0 * main.energy.radio_j / main.energy.whole_j
+    more = "more" if radio > 50.0 else "less"
     return (
-        f"Computing took {format_saving(beside.operating_saved)} energy than retraining on "
-        f"everything each time\n({beside.scheme}){quality}. "
-        f"Including per-call overhead: {format_saving(beside.compute_saved)}.\n"
-        f"Whole devices took {format_saving(beside.whole_saved)}: {radio:.0f} % of the energy is "
-        "radio, so waking devices\nless often saves more than computing less."
+        f"Computing needs {format_saving(beside.operating_saved)} energy than retraining on all "
+        f"data ({beside.scheme}){quality}.\n"
+        f"Including per-call overhead: {format_saving(beside.compute_saved)}. "
+        f"Whole devices: {format_saving(beside.whole_saved)}.\n"
+        f"{radio:.0f} % of the energy is radio, so waking devices less often\n"
+        f"saves {more} than computing less."
     )
 
 
 def _verdict(result: Result) -> str:
     if result.exact:
         digest = result.main.digest[:16]
-        base = f"\non top of {result.went_on_from}" if result.went_on_from else ""
+        base = f"\n(plus {result.went_on_from})" if result.went_on_from else ""
         return (
-            f"The server's digest {digest}… is, bit for bit, that of central training on all that\n"
-            f"the workers still hold{base}: what was forgotten has left no trace."
+            f"The server's digest {digest}… equals that of central training on the\n"
+            f"examples that the workers still hold{base}: no trace of a forgotten example remains."
         )
     wrong = ", ".join(one.scheme for one in result.outcomes if not one.exact)
     return f"NOT EXACT: {wrong}. This is a bug; please report it with the job file."
@@ -124,20 +137,31 @@ def _verdict(result: Result) -> str:
 
 
 def summarize_setting(setting: Setting) -> str:
-    """Return the estimates of one setting of a sweep, and whether all digests are exact."""
+    """Return a text summary of one setting of a sweep, with the check of digests.
+
+    Parameters
+    ----------
+    setting : Setting
+        Outcomes of one setting, one for each seed.
+
+    Returns
+    -------
+    str
+        Lines for a terminal.
+    """
     first = setting.outcomes[0]
     title = f"{first.job}: {first.workers} workers"
     if setting.values:
         title += ", " + ", ".join(f"{key} = {value}" for key, value in setting.values.items())
     if len(setting.outcomes) > 1:
-        title += f"; mean of {len(setting.outcomes)} seeds, ± half a 95 % confidence interval"
+        title += f"; mean over {len(setting.outcomes)} seeds ± half of the 95 % confidence interval"
     rows = [
         (_MEASURES.get(name, name), _format_estimate(name, estimate, first.metric))
         for name, estimate in setting.estimates().items()
     ]
-    rows.append(("ended by", ", ".join(dict.fromkeys(one.ended for one in setting.outcomes))))
+    rows.append(("stopped by", ", ".join(dict.fromkeys(one.ended for one in setting.outcomes))))
     over = next((one.over_promised for one in setting.outcomes if one.over_promised), None)
-    rows += [] if over is None else [("over-promised", str(over))]
+    rows += [] if over is None else [("fairness not met", str(over))]
     width = max(len(name) for name, _ in rows)
     lines = [f"  {name.ljust(width)}  {text}" for name, text in rows]
     return "\n".join([title, *lines, _digests(setting.outcomes)])
@@ -145,8 +169,8 @@ def summarize_setting(setting: Setting) -> str:
 
 _MEASURES = {
     "energy_j": "energy, modelled",
-    "compute_j": "  of it computing",
-    "radio_j": "  of it radio",
+    "compute_j": "  computing",
+    "radio_j": "  radio",
     "virtual_s": "virtual time",
 }
 
@@ -167,10 +191,10 @@ def _digests(outcomes: Sequence[Outcome]) -> str:
     wrong = [str(outcome.seed) for outcome in outcomes if not outcome.exact]
     if wrong:
         return (
-            f"NOT EXACT with seed {', '.join(wrong)}: the server's digest is not that of central "
-            "training.\nThis is a bug; please report it with the file and the seed."
+            f"NOT EXACT with seed {', '.join(wrong)}: the server's digest differs from that of "
+            "central training.\nThis is a bug; please report it with the file and the seed."
         )
     return (
-        "The server's digest is, bit for bit, that of central training on all that the workers\n"
-        f"still hold: {outcomes[0].digest[:16]}…"
+        f"The server's digest {outcomes[0].digest[:16]}… equals that of central training on the\n"
+        "examples that the workers still hold."
     )

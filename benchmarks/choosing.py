@@ -146,8 +146,8 @@ class Lazy:
 
     @property
     def nbytes(self) -> int:
-        columns = (self._weight, self._awake, self._limits, self._means)
-        return self.arms.nbytes + sum(column.nbytes for column in columns)
+        columns = [self._weight, self._awake, self._limits, self._means, *vars(self.arms).values()]
+        return sum(column.nbytes for column in columns if isinstance(column, np.ndarray))
 
     def play(self, number: int) -> None:
         first, second = round_keys(3, number)

@@ -79,8 +79,7 @@ class Database:
         self._require_sound()
 
     def _migrate(self) -> None:
-        version = self.version
-        if version > len(self.migrations):
+        if (version := self.version) > len(self.migrations):
             raise BadInput(
                 f"{self.kind} {self.path} has schema version {version}; this dealfl supports up "
                 f"to {len(self.migrations)}: upgrade dealfl"
@@ -100,8 +99,7 @@ class Database:
         """Insert the initial rows of a new file, in the transaction that creates its tables."""
 
     def _require_sound(self) -> None:
-        problem = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if problem != "ok":
+        if (problem := self._db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
             raise sqlite3.DatabaseError(problem)
 
     @property
@@ -171,8 +169,6 @@ class Database:
                 raise failure from error
             return False
 
-    # -- copies ---------------------------------------------------------------------------------
-
     def backup(self, to: str | Path) -> None:
         """Write a consistent copy while other connections use the file.
 
@@ -205,12 +201,12 @@ class Database:
             raise _refused_copy(target, error) from error
 
     def content(self) -> bytes:
-        """Return the whole database as bytes of a file.
+        """Return the whole database.
 
         Returns
         -------
         bytes
-            Content that `replace_content` accepts.
+            Content of a file, for `replace_content`.
         """
         return self._db.serialize()
 
@@ -296,11 +292,9 @@ def require_unused(path: Path) -> None:
         with closing(sqlite3.connect(path, isolation_level=None, timeout=0.0)) as db:
             # leaving WAL mode succeeds only without other connections
             (mode,) = db.execute("PRAGMA journal_mode = DELETE").fetchone()
-    except sqlite3.OperationalError as error:
+    except sqlite3.DatabaseError as error:
         if "locked" not in str(error):
             raise BadBytes(f"{path} cannot be used ({error}); restore a backup") from error
         mode = "wal"
-    except sqlite3.DatabaseError as error:
-        raise BadBytes(f"{path} cannot be used ({error}); restore a backup") from error
     if mode != "delete":
         raise BadInput(f"{path} is in use by another process; stop it and try again")

@@ -4,7 +4,7 @@ import pytest
 
 from dealfl.errors import BadInput
 from dealfl.server.selection import Bandit, Candidate, make_selector
-from dealfl.server.selection.saved_state import unpacked
+from dealfl.server.selection.saved_state import unpack
 
 PRICED = ("fair_ucb", "thompson", "discounted")
 
@@ -50,9 +50,9 @@ def test_a_round_for_which_nobody_is_worth_it_does_not_take_place(name: str) -> 
         again.restore(one.state())
         one = again
     assert one.arms.queues(2)[:2].tolist() == owed, "what does not take place is not owed"
-    assert unpacked(one.state()).columns["awake"].tolist() == [1, 1, 0]
+    assert unpack(one.state()).columns["awake"].tolist() == [1, 1, 0]
     assert one.select(2, [Candidate("c", 100.0)], 2) == ["c"]
-    with pytest.raises(BadInput, match="rounds only go up"):
+    with pytest.raises(BadInput, match="rounds must increase"):
         one.select(2, few, 2)
 
 

@@ -335,7 +335,7 @@ def test_an_unknown_selector_is_refused() -> None:
 def test_rounds_go_up_and_candidates_are_named_once() -> None:
     one = FairUpperConfidence()
     one.select(3, candidates(["a"]), 1)
-    with pytest.raises(BadInput, match="rounds only go up"):
+    with pytest.raises(BadInput, match="rounds must increase"):
         one.select(3, candidates(["a"]), 1)
     with pytest.raises(BadInput, match="twice"):
         one.select(4, candidates(["a", "a"]), 1)

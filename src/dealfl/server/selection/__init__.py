@@ -1,4 +1,4 @@
-"""Whom to wake in a round."""
+"""Selection: policies that decide which workers to wake in a round."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -42,7 +42,7 @@ __all__ = [
 
 def _admit(name: str, found: Any) -> Callable[..., Selector]:  # noqa: ANN401, ARG001
     if not (callable(found) and hasattr(found, "select")):
-        raise BadInput(f"{found!r} is no class of a dealfl.server.selection.Selector")
+        raise BadInput(f"{found!r} is no selector class: it has no method select")
     return found  # type: ignore[no-any-return]
 
 
@@ -61,8 +61,29 @@ SELECTORS: Registry[Callable[..., Selector]] = Registry(
 
 
 def make_selector(name: str, settings: Mapping[str, object] | None = None) -> Selector:
-    """Return the selector of that name with its settings, as a job file gives them.
+    """Return a new selector.
 
+    Parameters
+    ----------
+    name : str
+        Name of a selector, such as "fair_ucb".
+    settings : mapping or None
+        Keys of [selection] in a job file; None uses the defaults.
+
+    Returns
+    -------
+    Selector
+        The selector, without any history.
+
+    Raises
+    ------
+    UnknownName
+        If no selector has this name.
+    BadInput
+        If a key is unknown or a value is out of range.
+
+    Examples
+    --------
     >>> make_selector("uniform", {"sed": 3})
     Traceback (most recent call last):
     dealfl.errors.BadInput: no key 'sed' for the selector uniform; did you mean 'seed'? Valid: seed

@@ -1,8 +1,8 @@
-"""What is known of many arms, as a few flat arrays: what they are owed and what they earned.
+"""The state of many arms in flat arrays: fairness queues and mean rewards.
 
-Nothing here is done for all arms in a round but the choice itself. A queue that is not served
-grows by its rate a round, so it is stored with the round it belongs to and brought forward when
-it is needed; estimates that age are kept in the same way.
+Only the choice itself touches all arms in a round. The queue of an arm that is not selected grows
+linearly, so it is stored with its round and computed when needed. Discounted estimates are stored
+in the same way.
 """
 
 from __future__ import annotations
@@ -14,22 +14,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.server.selection.kernels import Columns, Floats, Places, Scoring, best, scores_of
+from dealfl.server.selection.kernels import (
+    Columns,
+    Floats,
+    Places,
+    Scoring,
+    best,
+    growth_of,
+    scores_of,
+)
 
 __all__ = ["ANSWERED", "AWAITED", "IDLE", "MISSED", "Arms"]
 
 IDLE, AWAITED, ANSWERED, MISSED = range(4)
 
-_CERTAIN = 1e8  # a spread grown so far is beyond any reward
-_MAX_ROUNDS = 1 << 16
-
 
 class Arms:
-    """Virtual queues and mean rewards of many arms, by place; rounds are counted from 1.
+    """Virtual queues and mean rewards of many arms, by place. Rounds are counted from 1.
 
-    `eta` weighs rewards against what is owed (infinite: nothing is owed), `discount` is what a
-    try is still worth one round later, `exploration` scales the bonus of what was rarely tried.
+    Parameters
+    ----------
+    rates : array of float
+        Growth of each queue per round.
+    eta : float
+        Weight of rewards against queues; infinity ignores the queues.
+    discount : float
+        Factor by which a trial counts less after each round; 1 for no discount.
+    exploration : float
+        Factor of the bonus for rarely tried arms.
 
+    Examples
+    --------
     >>> arms = Arms(np.array([0.0, 0.5]), eta=1.0)
     >>> arms.choose(1, np.array([True, True]), np.ones(2), 1).tolist()
     [0]
@@ -39,73 +54,126 @@ class Arms:
     """
 
     def __init__(
-        self,
-        rates: Floats,
-        *,
-        eta: float,
-        discount: float = 1.0,
-        exploration: float = 1.0,
-        round_number: int = 1,
+        self, rates: Floats, *, eta: float, discount: float = 1.0, exploration: float = 1.0
     ) -> None:
         size = len(rates)
         self.rate: Floats = np.array(rates, dtype=np.float64)
         self.deficit: Floats = np.zeros(size)
-        self.since: NDArray[np.int32] = np.full(size, round_number, np.int32)
+        self.since: NDArray[np.int32] = np.ones(size, np.int32)
         self.count: Floats = np.zeros(size)
-        self.mean: Floats = np.ones(size)  # nobody is written off untried
+        self.mean: Floats = np.ones(size)  # an untried arm is assumed to be good
         self.spread: Floats = np.zeros(size)
         self.picked: NDArray[np.int32] = np.zeros(size, np.int32)
         self.flag: NDArray[np.uint8] = np.zeros(size, np.uint8)
         self._eta = 1.0 if math.isinf(eta) else eta
         self._queue_factor = 0.0 if math.isinf(eta) else 1.0
         self._discount, self._exploration = discount, exploration
-        self._growth = _growth(discount)
+        self._growth = growth_of(discount)
 
     def put(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Take over what was known before."""
+        """Replace the state by saved columns.
+
+        Parameters
+        ----------
+        columns : mapping of str to array
+            Columns deficit, count, mean, since, picked and flag.
+        """
         self.deficit, self.count, self.mean = columns["deficit"], columns["count"], columns["mean"]
-        self.since, self.picked = columns["since"], columns["picked"]
-        self.flag = columns["flag"]
+        self.since, self.picked, self.flag = columns["since"], columns["picked"], columns["flag"]
         self.update_spread(np.arange(len(self)))
 
     def __len__(self) -> int:
         return len(self.rate)
 
-    @property
-    def nbytes(self) -> int:
-        """The memory of all arrays."""
-        return sum(column.nbytes for column in vars(self).values() if hasattr(column, "nbytes"))
-
-    # -- the choice -----------------------------------------------------------------------------
-
-    def scoring(self, round_number: int) -> Scoring:
-        """Return what is the same for all arms in a round."""
-        heard = float(round_number)
+    def _scoring(self, round_number: int) -> Scoring:
+        """Return the part of the scores that is the same for all arms."""
+        rounds = float(round_number)
         if self._discount < 1:
-            heard = (1 - self._discount**round_number) / (1 - self._discount)
-        root = math.sqrt(self._exploration * math.log(max(heard, 1.0)))
+            rounds = (1 - self._discount**round_number) / (1 - self._discount)
+        root = math.sqrt(self._exploration * math.log(max(rounds, 1.0)))
         return Scoring(round_number, self._eta, self._queue_factor, root, self._growth)
 
     def columns(self, weight: Floats) -> Columns:
-        """Return what a choice reads."""
+        """Return the arrays that a choice reads.
+
+        Parameters
+        ----------
+        weight : array of float
+            Weight of each arm.
+
+        Returns
+        -------
+        tuple of array
+            Deficit, since, rate, mean, spread and weight.
+        """
         return self.deficit, self.since, self.rate, self.mean, self.spread, weight
 
     def scores(self, round_number: int, weight: Floats) -> Floats:
-        """Return every arm's queue plus its optimistic reward."""
-        return scores_of(self.scoring(round_number), self.columns(weight))
+        """Return the queue plus the optimistic reward of every arm.
+
+        Parameters
+        ----------
+        round_number : int
+            Number of the round.
+        weight : array of float
+            Weight of each arm.
+
+        Returns
+        -------
+        array of float
+            Scores.
+        """
+        return scores_of(self._scoring(round_number), self.columns(weight))
 
     def sampled_scores(self, round_number: int, weight: Floats, sample: Floats) -> Floats:
-        """Return every arm's queue plus a reward that was drawn for it."""
+        """Return the queue plus a given reward of every arm.
+
+        Parameters
+        ----------
+        round_number : int
+            Number of the round.
+        weight : array of float
+            Weight of each arm.
+        sample : array of float
+            Reward of each arm, for example drawn from its posterior.
+
+        Returns
+        -------
+        array of float
+            Scores.
+        """
         owed = self.queues(round_number) * self._queue_factor
         scores: Floats = owed + self._eta * weight * sample
         return scores
 
-    def worth(self, share: float) -> float:
-        """Return the score of an arm that is owed nothing and earns this share of the most."""
+    def score_of_share(self, share: float) -> float:
+        """Return the score of an arm with an empty queue and a share of the maximum reward.
+
+        Parameters
+        ----------
+        share : float
+            Share of the maximum reward.
+
+        Returns
+        -------
+        float
+            Score.
+        """
         return self._eta * share
 
     def queues(self, round_number: int) -> Floats:
-        """Return what every arm is owed at the beginning of a round."""
+        """Return the queue of every arm at the beginning of a round.
+
+        Parameters
+        ----------
+        round_number : int
+            Number of the round.
+
+        Returns
+        -------
+        array of float
+            Queue lengths.
+        """
         queues: Floats = self.deficit + self.rate * (round_number - self.since)
         return queues
 
@@ -117,14 +185,41 @@ class Arms:
         count: int,
         compiled: bool | None = None,
     ) -> Places:
-        """Return the best `count` eligible arms by queue and optimistic reward, ascending."""
-        scoring, columns = self.scoring(round_number), self.columns(weight)
+        """Return the best eligible arms by queue and optimistic reward.
+
+        Parameters
+        ----------
+        round_number : int
+            Number of the round.
+        eligible : array of bool
+            Arms that can be chosen.
+        weight : array of float
+            Weight of each arm.
+        count : int
+            Maximum number of arms.
+        compiled : bool or None
+            Whether to use numba; None decides by the number of arms.
+
+        Returns
+        -------
+        array of int
+            Places in ascending order.
+        """
+        scoring, columns = self._scoring(round_number), self.columns(weight)
         return best(scoring, columns, eligible, count, compiled)
 
-    # -- what became of it ----------------------------------------------------------------------
+    # -- rewards -------------------------------------------------------------------------------
 
     def pick(self, round_number: int, places: Places) -> None:
-        """Serve the queues of the chosen, and await their rewards."""
+        """Serve the queues of the chosen arms and await their rewards.
+
+        Parameters
+        ----------
+        round_number : int
+            Number of the round.
+        places : array of int
+            The chosen arms.
+        """
         age = round_number - self.since[places]
         owed = self.deficit[places] + self.rate[places] * (age + 1) - 1.0
         self.deficit[places] = np.maximum(owed, 0.0)
@@ -136,7 +231,17 @@ class Arms:
         self.flag[places] = AWAITED
 
     def learn(self, places: Places, rewards: Floats, flag: int = ANSWERED) -> None:
-        """Count a try with its reward for each of different arms."""
+        """Count a trial and its reward for some arms.
+
+        Parameters
+        ----------
+        places : array of int
+            Different arms.
+        rewards : array of float
+            Reward of each, in [0, 1].
+        flag : int
+            New state of the arms.
+        """
         tries = self.count[places]
         total = self.mean[places] * tries + rewards
         self.count[places] = tries + 1.0
@@ -145,16 +250,36 @@ class Arms:
         self.update_spread(places)
 
     def miss(self, places: Places) -> None:
-        """Count a try without a reward for arms that did not answer."""
+        """Count a trial with reward 0 for arms that did not answer.
+
+        Parameters
+        ----------
+        places : array of int
+            Different arms.
+        """
         self.learn(places, np.zeros(len(places)), MISSED)
 
     def correct(self, place: int, reward: float) -> None:
-        """Put a late reward in the place of the 0 that was counted for it."""
+        """Replace the 0 of a missed trial by its late reward.
+
+        Parameters
+        ----------
+        place : int
+            The arm.
+        reward : float
+            Reward in [0, 1].
+        """
         self.mean[place] = min(self.mean[place] + reward / max(self.count[place], 1.0), 1.0)
         self.flag[place] = ANSWERED
 
     def bring_forward(self, round_number: int) -> None:
-        """Write down every queue as it is now, so that rates may change."""
+        """Compute all queues for a round, so that rates may change.
+
+        Parameters
+        ----------
+        round_number : int
+            Number of the round.
+        """
         age = round_number - self.since
         self.deficit = self.queues(round_number)
         if self._discount < 1:
@@ -163,16 +288,13 @@ class Arms:
         self.since[:] = round_number
 
     def update_spread(self, places: Places) -> None:
-        """Bring the spread of some arms in line with their number of tries."""
+        """Update the spread of some arms from their numbers of trials.
+
+        Parameters
+        ----------
+        places : array of int
+            The arms.
+        """
         tries = self.count[places]
         tried = tries > 0
         self.spread[places] = np.sqrt(1.5 / np.where(tried, tries, 1.0)) * tried
-
-
-def _growth(discount: float) -> Floats:
-    """Return how a spread grows with each round without a try."""
-    if discount == 1:
-        return np.ones(1)
-    rounds = min(math.ceil(-2 * math.log(_CERTAIN) / math.log(discount)), _MAX_ROUNDS)
-    ages = np.arange(max(rounds, 1) + 1, dtype=np.float64)
-    return np.power(discount, -0.5 * ages)

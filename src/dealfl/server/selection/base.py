@@ -1,4 +1,4 @@
-"""The protocol: whom of those who could be woken the server wakes."""
+"""The protocol of selectors."""
 
 from __future__ import annotations
 
@@ -9,15 +9,25 @@ from typing import Protocol, runtime_checkable
 __all__ = ["Candidate", "OverPromise", "Promising", "Selector"]
 
 
-_NAMED = 5  # workers; the others are counted
+_NAMED = 5  # workers named in a message
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A worker that could be woken, and how much it is worth in advance.
+    """A worker that can be woken.
 
-    Time and energy are what its training is expected to take, where that is known. Examples of
-    one that is overdue have waited as long as they may.
+    Parameters
+    ----------
+    name : str
+        Name of the worker.
+    weight : float
+        Value of waking it, ≥ 0; usually its number of waiting examples.
+    elapsed_s : float or None
+        Expected time of its training in seconds; None if unknown.
+    energy_j : float or None
+        Expected energy of its training in joules; None if unknown.
+    overdue : bool
+        Whether its examples have waited for the maximum time.
     """
 
     name: str
@@ -29,7 +39,17 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class OverPromise:
-    """Workers that together were promised more picks a round than they can be given."""
+    """Workers whose fairness guarantees together exceed what they can get.
+
+    Parameters
+    ----------
+    workers : tuple of str
+        Names of the workers.
+    promised : float
+        Sum of their guarantees, in selections per round.
+    possible : float
+        Maximum that they can get, in selections per round.
+    """
 
     workers: tuple[str, ...]
     promised: float
@@ -49,35 +69,82 @@ class OverPromise:
 
 @runtime_checkable
 class Promising(Protocol):
-    """Promises workers a share of the rounds, and knows when that can not be kept."""
+    """A selector that guarantees workers a share of the rounds."""
 
     def over_promised(self) -> OverPromise | None:
-        """Return the workers that were promised most beyond what they can get, if any were."""
+        """Return the workers whose guarantees cannot be met.
+
+        Returns
+        -------
+        OverPromise or None
+            The set with the largest excess; None if all guarantees can be met.
+        """
 
 
 class Selector(Protocol):
-    """Chooses workers, and learns from what they earned.
+    """A policy that selects workers and learns from their rewards.
 
-    A worker is known from the first round in which it is a candidate. Later rounds without it are
-    rounds that it sleeps through: what it is owed goes on growing until it is `gone`. A worker
-    that was chosen and did not earn anything before the next `select` counts as asleep, with
-    reward 0; a reward that comes later takes the place of that 0 and is not a second try.
+    A worker is known from the first round in which it is a candidate. It counts as asleep in later
+    rounds without it, and its fairness queue grows until `remove`. A selected worker without a
+    reward before the next `select` gets the reward 0; a later reward replaces this 0.
     """
 
     def select(self, round_number: int, candidates: Sequence[Candidate], count: int) -> list[str]:
-        """Return at most `count` different candidates; the same ones for the same history.
+        """Return the workers to wake; the same history gives the same result.
 
-        Where nobody is returned, the round does not take place: its number is asked for again.
+        If the result is empty, the round does not take place and its number is used again.
+
+        Parameters
+        ----------
+        round_number : int
+            Number of the round: 1, 2, 3, …
+        candidates : sequence of Candidate
+            Workers that can be woken, each once.
+        count : int
+            Maximum number of workers to return.
+
+        Returns
+        -------
+        list of str
+            Names of different candidates.
         """
 
     def record_reward(self, round_number: int, worker: str, reward: float) -> None:
-        """Take note of a selected worker's reward in [0, 1]."""
+        """Record the reward of a selected worker.
+
+        Parameters
+        ----------
+        round_number : int
+            Round in which it was selected.
+        worker : str
+            Name of the worker.
+        reward : float
+            Reward in [0, 1].
+        """
 
     def remove(self, worker: str) -> None:
-        """Drop a worker that will not come back; if it does, it is a new one."""
+        """Forget a worker. If it returns, it is a new worker.
+
+        Parameters
+        ----------
+        worker : str
+            Name of the worker.
+        """
 
     def state(self) -> bytes:
-        """Return what must survive a restart; the same object as long as nothing changes."""
+        """Return the state that must survive a restart.
+
+        Returns
+        -------
+        bytes
+            The state; the same object until something changes.
+        """
 
     def restore(self, state: bytes) -> None:
-        """Go on from a state; an empty one is that of a selector that has seen nothing."""
+        """Resume from a state.
+
+        Parameters
+        ----------
+        state : bytes
+            Result of `state`. Empty bytes reset the selector.
+        """

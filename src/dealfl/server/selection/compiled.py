@@ -1,4 +1,4 @@
-"""The loops that numba compiles; without numba nothing imports this module."""
+"""Loops compiled by numba. This module is imported only if numba is installed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Masks = NDArray[np.bool_]
 
 @cache
 def compiled_best(aged: bool) -> Callable[..., Any]:  # noqa: C901
-    """Return the compiled twin of what numpy does block by block; `aged` if spreads grow."""
+    """Return the compiled equivalent of the numpy version; `aged` if spreads grow."""
     keep = _compiled_keep()
     value_of = numba.njit(_aged if aged else _steady)
 
@@ -38,7 +38,7 @@ def compiled_best(aged: bool) -> Callable[..., Any]:  # noqa: C901
         start = np.uint64(0)
         while start < arms:
             stop = min(start + np.uint64(_BLOCK), arms)
-            found = 0  # counting stores nothing, so that it runs in vector registers
+            found = 0  # counting needs no store, so it is vectorized
             for place in range(start, stop):
                 value = value_of(
                     place, number, eta, factor, root, growth, deficit, since, rate, mean, spread,
@@ -91,7 +91,7 @@ def _compiled_keep() -> Any:  # noqa: ANN401
     rank = numba.njit(_rank)
 
     def keep(scores: Floats, places: NDArray[np.int64], held: int, count: int) -> tuple[int, float]:
-        """Move the best `count` to the front, in their order; return how many, and the least."""
+        """Move the best `count` to the front, in order; return their number and the lowest."""
         least = rank(scores[:held].copy(), held - count)
         ties = count
         for place in range(held):

@@ -1,4 +1,4 @@
-"""Choosing under a guarantee: virtual queues beside upper confidence bounds or drawn rewards."""
+"""Selection with fairness guarantees: virtual queues with confidence bounds or sampled rewards."""
 
 from typing import Annotated
 
@@ -16,12 +16,32 @@ __all__ = ["Discounted", "FairUpperConfidence", "ThompsonSampling", "draw_reward
 
 
 class FairUpperConfidence(Bandit):
-    """Wakes the best by `queue + eta · weight · min(mean + sqrt(3 ln k / 2 tries), 1)`.
+    """Wakes the best by `queue + eta · weight · min(mean + sqrt(3 ln k / 2 tries), 1)` in round k.
 
-    In round k; an untried worker's bound is 1. The queue grows by the worker's fraction
-    (`fairness`) each round, also while it sleeps, and shrinks by 1 when it is woken. Nobody is
-    woken whose score is below `eta · price`.
+    The bound of an untried worker is 1. The queue grows by the worker's guarantee (`fairness`) each
+    round, also while it sleeps, and shrinks by 1 when it is woken. Workers with a score below `eta
+    · price` are not woken.
 
+    Parameters
+    ----------
+    seed : int
+        Seed of random draws.
+    fairness : float or mapping of str to float
+        Minimum share of the rounds, for all workers or by name ("*" for the others).
+    eta : float
+        Weight of rewards against fairness; infinity ignores fairness.
+    weight_cap : float
+        Weights are divided by this value and capped at 1.
+    price : float
+        Share of the best possible score below which workers are not woken.
+
+    References
+    ----------
+    .. [1] F. Li, J. Liu, B. Ji, "Combinatorial Sleeping Bandits with Fairness Constraints",
+       IEEE INFOCOM 2019.
+
+    Examples
+    --------
     >>> from dealfl.server.selection.base import Candidate
     >>> selector = FairUpperConfidence(fairness={"slow": 0.25}, eta=1.0)
     >>> woken = []
@@ -35,11 +55,35 @@ class FairUpperConfidence(Bandit):
 
 
 class Discounted(Bandit):
-    """As `FairUpperConfidence`, but a try is worth `discount` of itself one round later.
+    """As `FairUpperConfidence`, but past trials lose weight with every round.
 
-    A worker whose battery ran down is tried again when that is long ago. The bonus is
+    A worker that was bad long ago, for example with an empty battery, is tried again. The bonus is
     `sqrt(exploration · 3 ln n / 2 tries)` with discounted tries and n discounted rounds.
 
+    Parameters
+    ----------
+    seed : int
+        Seed of random draws.
+    fairness : float or mapping of str to float
+        Minimum share of the rounds, for all workers or by name ("*" for the others).
+    eta : float
+        Weight of rewards against fairness; infinity ignores fairness.
+    weight_cap : float
+        Weights are divided by this value and capped at 1.
+    price : float
+        Share of the best possible score below which workers are not woken.
+    discount : float
+        Factor by which a trial counts less after each round, in [0.5, 0.999999].
+    exploration : float
+        Factor of the bonus for rarely tried workers.
+
+    References
+    ----------
+    .. [1] A. Garivier, E. Moulines, "On Upper-Confidence Bound Policies for Switching Bandit
+       Problems", ALT 2011.
+
+    Examples
+    --------
     >>> Discounted(discount=1.5)
     Traceback (most recent call last):
     dealfl.errors.BadInput: discount is 1.5; it takes a number from 0.5 to 0.999999
@@ -68,7 +112,24 @@ class Discounted(Bandit):
 
 
 def draw_rewards(seed: int, round_number: int, mean: Floats, count: Floats) -> Floats:
-    """Draw each arm's reward from Beta(1 + gained, 1 + lost); a round's draw is its own."""
+    """Draw a reward for each arm from Beta(1 + gained, 1 + lost).
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the draws.
+    round_number : int
+        Number of the round; every round has its own draws.
+    mean : array of float
+        Mean reward of each arm.
+    count : array of float
+        Number of trials of each arm.
+
+    Returns
+    -------
+    array of float
+        Rewards in [0, 1].
+    """
     keys = np.array(round_keys(seed, round_number), dtype=np.uint64)
     generator = np.random.Generator(np.random.Philox(key=keys))
     gained = mean * count
@@ -76,8 +137,28 @@ def draw_rewards(seed: int, round_number: int, mean: Floats, count: Floats) -> F
 
 
 class ThompsonSampling(Bandit):
-    """Wakes the best by queue and a reward drawn for each; settings as `FairUpperConfidence`.
+    """Wakes the best by queue and a reward drawn from the posterior of each worker.
 
+    Parameters
+    ----------
+    seed : int
+        Seed of random draws.
+    fairness : float or mapping of str to float
+        Minimum share of the rounds, for all workers or by name ("*" for the others).
+    eta : float
+        Weight of rewards against fairness; infinity ignores fairness.
+    weight_cap : float
+        Weights are divided by this value and capped at 1.
+    price : float
+        Share of the best possible score below which workers are not woken.
+
+    References
+    ----------
+    .. [1] W. R. Thompson, "On the Likelihood that One Unknown Probability Exceeds Another in View
+       of the Evidence of Two Samples", Biometrika 25 (1933).
+
+    Examples
+    --------
     >>> from dealfl.server.selection.base import Candidate
     >>> ThompsonSampling(seed=3).select(1, [Candidate(name) for name in "abcd"], count=2)
     ['a', 'c']

@@ -1,9 +1,8 @@
-"""Can every worker have the fraction of rounds it was promised, and what if not?
+"""Feasibility of fairness guarantees.
 
-With m workers a round, promises r can be kept if and only if every set A of workers asks for no
-more than it can be given: Σ r_i ≤ E[min(m, |A awake|)]. For workers that are awake independently,
-no set is worse than the best of those that hold the first few workers by r_i / awake_i, so there
-are only N sets to look at.
+With m workers per round, guarantees r can be met if and only if no set A of workers is promised
+more than it can get: Σ r_i ≤ E[min(m, |A awake|)]. If workers wake independently, the worst set
+always consists of the first workers by r_i / awake_i, so that only N sets need to be checked.
 """
 
 from __future__ import annotations
@@ -13,16 +12,25 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Excess", "capacities", "find_excess", "kept_share"]
+__all__ = [
+    "Excess",
+    "allowed_shares",
+    "capacities",
+    "estimate_availability",
+    "find_excess",
+    "kept_share",
+]
 
 Floats = NDArray[np.float64]
 
 _STEPS = 50
+_SLACK = 0.98  # of the possible share; a queue at the limit would still grow
+_STANDARD_ERRORS = 2.0  # added to an estimated availability
 
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """The set of workers that was promised most beyond what it can get, in picks a round."""
+    """The set of workers with the largest excess of guarantees, in selections per round."""
 
     places: NDArray[np.int64]
     promised: float
@@ -32,10 +40,12 @@ class Excess:
 def capacities(awake: Floats, count: int) -> Floats:
     """Return E[min(count, number awake)] for the first 1, 2, … workers.
 
+    Examples
+    --------
     >>> capacities(np.array([0.5, 1.0, 1.0]), 2).tolist()
     [0.5, 1.5, 2.0]
     """
-    below = np.zeros(max(count, 0))  # the chance that 0, 1, … count − 1 are awake
+    below = np.zeros(max(count, 0))  # probability that 0, 1, … count − 1 are awake
     below[:1] = 1.0
     gained = np.zeros(len(awake))
     for place, chance in enumerate(awake.tolist()):
@@ -52,27 +62,60 @@ def _order(promised: Floats, awake: Floats) -> NDArray[np.int64]:
 
 
 def find_excess(promised: Floats, awake: Floats, count: int) -> Excess | None:
-    """Return the most over-promised set, or None if all promises can be kept.
+    """Return the set of workers whose guarantees exceed most what they can get.
 
+    Parameters
+    ----------
+    promised : array of float
+        Guaranteed share of the rounds of each worker.
+    awake : array of float
+        Probability that each worker is awake.
+    count : int
+        Number of workers selected in a round.
+
+    Returns
+    -------
+    Excess or None
+        None if all guarantees can be met.
+
+    Examples
+    --------
     >>> found = find_excess(np.array([0.9, 0.9, 0.1]), np.ones(3), 1)
     >>> found.places.tolist(), round(found.promised, 3), found.possible
     ([0, 1, 2], 1.9, 1.0)
     """
     order = _order(promised, awake)
-    asked, possible = np.cumsum(promised[order]), capacities(awake[order], count)
-    if not len(order) or (asked - possible).max() <= 1e-9:
+    total, possible = np.cumsum(promised[order]), capacities(awake[order], count)
+    if not len(order) or (total - possible).max() <= 1e-9:
         return None
-    last = int(np.argmax(asked - possible))
+    last = int(np.argmax(total - possible))
     places = np.sort(order[: last + 1])
-    return Excess(places, float(asked[last]), float(possible[last]))
+    return Excess(places, float(total[last]), float(possible[last]))
+
+
+def estimate_availability(awake: NDArray[np.int32], rounds: NDArray[np.int32]) -> Floats:
+    """Return an optimistic probability of being awake, from counts of rounds."""
+    counted = np.maximum(rounds, 1)
+    share = np.minimum(awake / counted, 1.0)
+    error = np.sqrt(share * (1 - share) / counted)
+    availability: Floats = np.minimum(share + _STANDARD_ERRORS * error + 1.0 / counted, 1.0)
+    return availability
+
+
+def allowed_shares(promised: Floats, awake: Floats, count: int) -> Floats:
+    """Return the largest guarantee of each worker that can be met; 1 if all can be met."""
+    share = kept_share(promised, awake, count) if promised.any() else 1.0
+    return np.ones(len(promised)) if share == 1 else _SLACK * share * awake
 
 
 def kept_share(promised: Floats, awake: Floats, count: int) -> float:
-    """Return the largest share of its waking rounds that everybody can have who was promised it.
+    """Return the largest share of its waking rounds that every worker can be given.
 
-    Promises below that share of a worker's waking rounds can be kept in full; greater ones are
-    cut down to it, so that the modest do not starve for the greedy.
+    Guarantees below this share can be met in full; larger ones are reduced to it, so that small
+    guarantees do not suffer from large ones.
 
+    Examples
+    --------
     >>> round(kept_share(np.array([0.9, 0.9, 0.1]), np.ones(3), 1), 6)
     0.45
     """
@@ -89,5 +132,5 @@ def kept_share(promised: Floats, awake: Floats, count: int) -> float:
 
 
 def _kept(rates: Floats, chances: Floats, possible: Floats, share: float) -> bool:
-    asked = np.cumsum(np.minimum(rates, share * chances))
-    return bool((asked <= possible + 1e-9).all())
+    promised = np.cumsum(np.minimum(rates, share * chances))
+    return bool((promised <= possible + 1e-9).all())

@@ -1,34 +1,47 @@
-"""The best m of many arms, without sorting them and without arrays as long as they are many.
+"""The best m of many arms, without sorting and without temporary arrays of full length.
 
-Every arm's score is `queue + eta · weight · min(mean + spread · root, 1)`, where the queue has
-grown by its rate since it was last brought forward. Arms are scored block by block; whoever is
-above the m-th best so far is kept. The order is total, score and then place, and both ways compute
-with the same operations in the same order: numba and numpy choose the same arms, bit for bit.
+The score of an arm is `queue + eta · weight · min(mean + spread · root, 1)`, where the queue has
+grown by its rate since it was last updated. Arms are scored block by block; arms above the m-th
+best so far are kept. Ties are broken by place. Both versions use the same operations in the same
+order, so that numba and numpy choose the same arms, bit for bit.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Columns", "Floats", "Places", "Scoring", "best", "best_of", "can_compile", "scores_of"]
+__all__ = [
+    "Columns",
+    "Floats",
+    "Places",
+    "Scoring",
+    "best",
+    "best_of",
+    "can_compile",
+    "growth_of",
+    "scores_of",
+]
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
 _BLOCK = 32_768
-_COMPILED_FROM = 50_000  # arms; below that numba's import would cost more than it ever saves
+_CERTAIN = 1e8  # a spread beyond any reward
+_MAX_AGE = 1 << 16
+_COMPILED_FROM = 50_000  # arms; below, importing numba costs more than it saves
 
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """What a score is made of, besides the arms: the round, and what is the same for all.
+    """The part of a score that is the same for all arms of a round.
 
-    `growth[age]` is how far a spread has grown in so many rounds without a new try; a single 1
-    means that estimates do not age.
+    `growth[age]` is the growth of a spread after `age` rounds without a trial; a single 1 means
+    that estimates do not age.
     """
 
     round_number: int
@@ -46,6 +59,15 @@ def can_compile() -> bool:
     return find_spec("numba") is not None
 
 
+def growth_of(discount: float) -> Floats:
+    """Return the growth of a spread for each number of rounds without a trial."""
+    if discount == 1:
+        return np.ones(1)
+    rounds = min(math.ceil(-2 * math.log(_CERTAIN) / math.log(discount)), _MAX_AGE)
+    ages = np.arange(max(rounds, 1) + 1, dtype=np.float64)
+    return np.power(discount, -0.5 * ages)
+
+
 def best(
     scoring: Scoring,
     columns: Columns,
@@ -55,8 +77,8 @@ def best(
 ) -> Places:
     """Return the places of the best `count` eligible arms, in ascending order.
 
-    `columns` are deficit, since, rate, mean, spread and weight. `compiled=None` lets the number
-    of arms decide.
+    `columns` are deficit, since, rate, mean, spread and weight. With `compiled=None` the number of
+    arms decides.
     """
     if compiled is None:
         compiled = len(eligible) >= _COMPILED_FROM and can_compile()
@@ -74,8 +96,10 @@ def best(
 
 
 def best_of(scores: Floats, count: int) -> Places:
-    """Return the places of the best `count` scores, ascending; negative ones are never chosen.
+    """Return the places of the best `count` scores, ascending; negative scores are never chosen.
 
+    Examples
+    --------
     >>> best_of(np.array([0.5, 0.7, -1.0, 0.5, 0.5]), 3).tolist()
     [0, 1, 3]
     """
@@ -118,7 +142,7 @@ def _best_by_numpy(
 
 
 def _kept(scores: Floats, count: int) -> Places:
-    """Return which of the scores are the best `count`; of equal ones the first are."""
+    """Return which of the scores are the best `count`; ties go to the first."""
     if len(scores) <= count or count <= 0:
         return np.arange(min(len(scores), max(count, 0)))
     least = np.partition(scores, len(scores) - count)[len(scores) - count]

@@ -1,4 +1,4 @@
-"""A utility in the manner of Oort: the useful, sampled, and some that were never tried."""
+"""Selection similar to Oort: workers of high utility, and some that were never tried."""
 
 from __future__ import annotations
 
@@ -22,21 +22,53 @@ _STALENESS = 0.1
 
 
 class OortLike(Bandit):
-    """Wakes mostly workers of high utility, and a share that shrinks of those never tried.
+    """Wakes mostly workers of high utility, and a shrinking share of untried workers.
 
-    The utility is `weight · (mean + sqrt(0.1 ln k / last round))`; whoever is within 95 % of the
-    last that would fit is drawn in proportion to it. The reward holds speed and data already.
-    There is no guarantee: `fairness` and `eta` change nothing but who is worth a `price`.
+    The utility is `weight · (mean + sqrt(0.1 ln k / last round))`. Workers within 95 % of the
+    lowest utility that would be selected are drawn in proportion to their utility. The reward
+    already contains speed and number of examples. There is no fairness guarantee.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of random draws.
+    fairness : float or mapping of str to float
+        Affects only which workers exceed `price`.
+    eta : float
+        Affects only which workers exceed `price`.
+    weight_cap : float
+        Weights are divided by this value and capped at 1.
+    price : float
+        Share of the best possible score below which workers are not woken.
+
+    References
+    ----------
+    .. [1] F. Lai, X. Zhu, H. V. Madhyastha, M. Chowdhury, "Oort: Efficient Federated Learning via
+       Guided Participant Selection", OSDI 2021.
     """
 
     def _choose(self, round_number: int, eligible: Masks, weight: Floats, count: int) -> Places:
         utilities = Utilities.of(self.arms, self._seed, round_number, weight, len(eligible))
-        return np.flatnonzero(utilities.chosen(eligible[None, :], count))
+        return np.flatnonzero(utilities.choose(eligible[None, :], count))
 
 
 @dataclass(frozen=True, slots=True)
 class Utilities:
-    """What a round's choice is made from; rows are independent choices, columns their arms."""
+    """The input of a choice; rows are independent choices, columns their arms.
+
+    Parameters
+    ----------
+    round_number : int
+        Number of the round.
+    utility : array of float
+        Utility of each arm.
+    weight : array of float
+        Weight of each arm.
+    tried : array of bool
+        Whether each arm was tried before.
+    lots : array of float
+        A uniform random number in (0, 1) for each arm.
+    """
 
     round_number: int
     utility: Floats
@@ -46,7 +78,26 @@ class Utilities:
 
     @classmethod
     def of(cls, arms: Arms, seed: int, round_number: int, weight: Floats, width: int) -> Utilities:
-        """Return the utilities of arms that lie one row after another."""
+        """Return the utilities of arms that are stored row after row.
+
+        Parameters
+        ----------
+        arms : Arms
+            State of the arms.
+        seed : int
+            Seed of the random numbers.
+        round_number : int
+            Number of the round.
+        weight : array of float
+            Weight of each arm.
+        width : int
+            Number of arms in a row.
+
+        Returns
+        -------
+        Utilities
+            Matrices with `width` columns.
+        """
         keys = round_keys(seed, round_number)
         lots = uniforms(keys, np.arange(len(arms), dtype=np.uint64))
         stale = np.log(round_number) / np.maximum(arms.picked, 1)
@@ -60,8 +111,21 @@ class Utilities:
             lots=lots.reshape(shape),
         )
 
-    def chosen(self, eligible: Masks, count: int) -> Masks:
-        """Return at most `count` of each row."""
+    def choose(self, eligible: Masks, count: int) -> Masks:
+        """Return which arms are chosen.
+
+        Parameters
+        ----------
+        eligible : array of bool
+            Arms that can be chosen.
+        count : int
+            Maximum number of arms in a row.
+
+        Returns
+        -------
+        array of bool
+            The chosen arms.
+        """
         tried, fresh = eligible & self.tried, eligible & ~self.tried
         there = fresh.sum(axis=1)
         share = max(_EXPLORED_AT_LEAST, _EXPLORED_AT_FIRST * _FEWER**self.round_number)
@@ -74,14 +138,14 @@ class Utilities:
         return chosen
 
     def _near_best(self, among: Masks, counts: Places) -> Masks:
-        """Return who is not far below the last one that would be chosen by utility alone."""
+        """Return the arms not far below the last one that utility alone would choose."""
         fitting = among & (_ranks(np.where(among, self.utility, -1.0)) < counts[:, None])
         least = np.where(fitting, self.utility, np.inf).min(axis=1, keepdims=True)
         near: Masks = among & (self.utility >= _CUT * least)
         return near
 
     def _drawn(self, among: Masks, share: Floats) -> Places:
-        """Return in which place each is drawn, with chances in proportion to its share."""
+        """Return the rank in which each arm is drawn, with chances in proportion to its share."""
         waiting = -np.log(self.lots) / np.maximum(share, 1e-300)
         return _ranks(np.where(among, -waiting, -np.inf))
 

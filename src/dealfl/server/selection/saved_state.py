@@ -1,4 +1,4 @@
-"""A selector's memory as bytes: a header, the workers' names, and one array after another."""
+"""The state of a selector as bytes: a header, the names of the workers, and arrays."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from dealfl.errors import BadBytes
 
-__all__ = ["COLUMNS", "Saved", "packed", "packed_names", "unpacked"]
+__all__ = ["COLUMNS", "Saved", "pack", "pack_names", "unpack"]
 
 _HEADER = struct.Struct("<4sBxxxIQiii")
 _MAGIC, _VERSION = b"DSEL", 1
 _LAST_ROUND = 2**31 - 2
 
-COLUMNS: dict[str, tuple[str, float]] = {  # name: type and largest value; the least is 0
+COLUMNS: dict[str, tuple[str, float]] = {  # name: type and maximum; the minimum is 0
     "deficit": ("<f8", 1e300),
     "count": ("<f8", 1e300),
     "mean": ("<f8", 1.0),
@@ -35,7 +35,7 @@ _WIDTH = sum(np.dtype(kind).itemsize for kind, _ in COLUMNS.values())
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Everything a selector of named workers remembers."""
+    """The complete state of a selector of named workers."""
 
     round_number: int
     reviewed: int
@@ -44,13 +44,13 @@ class Saved:
     columns: dict[str, NDArray[np.generic]]
 
 
-def packed_names(names: list[str]) -> bytes:
-    """Return the names as bytes; they change rarely, so a selector keeps them."""
+def pack_names(names: list[str]) -> bytes:
+    """Return the names as bytes. They change rarely, so a selector caches them."""
     return msgspec.msgpack.encode(names)
 
 
-def packed(saved: Saved, names: bytes) -> bytes:
-    """Return the bytes; the same memory gives the same bytes."""
+def pack(saved: Saved, names: bytes) -> bytes:
+    """Return the bytes of a state; equal states have equal bytes."""
     header = _HEADER.pack(
         _MAGIC, _VERSION, len(saved.names), len(names), saved.round_number, saved.reviewed,
         saved.per_round,
@@ -62,18 +62,18 @@ def packed(saved: Saved, names: bytes) -> bytes:
     return b"".join([header, names, *arrays])
 
 
-def unpacked(data: bytes) -> Saved:
-    """Read what `packed` wrote; refuse anything else before it is used."""
+def unpack(data: bytes) -> Saved:
+    """Return the state in bytes that `pack` wrote; refuse all other bytes."""
     if len(data) < _HEADER.size:
-        raise BadBytes(f"a selector's state has at least {_HEADER.size} bytes, not {len(data)}")
+        raise BadBytes(f"selector state has {len(data)} bytes; it must have ≥ {_HEADER.size}")
     magic, version, workers, length, number, reviewed, per_round = _HEADER.unpack_from(data)
     if magic != _MAGIC or version != _VERSION:
-        raise BadBytes(f"these bytes are no selector's state of version {_VERSION}")
+        raise BadBytes(f"bytes are no selector state of version {_VERSION}")
     expected = _HEADER.size + length + workers * _WIDTH
     if len(data) != expected:
-        raise BadBytes(f"the selector's state is {len(data)} bytes long instead of {expected}")
+        raise BadBytes(f"selector state has {len(data)} bytes; its header requires {expected}")
     if min(number, reviewed, per_round) < 0 or number > _LAST_ROUND:
-        raise BadBytes("the selector's state has a header that can not be")
+        raise BadBytes("selector state has an invalid header")
     names = _names(data[_HEADER.size : _HEADER.size + length], workers)
     columns = _columns(data, _HEADER.size + length, workers)
     saved = Saved(number, reviewed, per_round, names, columns)
@@ -85,9 +85,9 @@ def _names(data: bytes, workers: int) -> list[str]:
     try:
         names = msgspec.msgpack.decode(data, type=list[str])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadBytes(f"the names in the selector's state can not be read: {error}") from error
+        raise BadBytes(f"names in the selector state cannot be decoded: {error}") from error
     if len(names) != workers or len(set(names)) != workers:
-        raise BadBytes(f"the selector's state does not name {workers} different workers")
+        raise BadBytes(f"selector state does not contain {workers} different names")
     return names
 
 
@@ -95,8 +95,8 @@ def _columns(data: bytes, start: int, workers: int) -> dict[str, NDArray[np.gene
     columns = {}
     for name, (kind, most) in COLUMNS.items():
         column = np.frombuffer(data, dtype=kind, count=workers, offset=start)
-        if not ((column >= 0) & (column <= most)).all():  # nor is anything NaN
-            raise BadBytes(f"the selector's state has a {name} outside [0, {most:g}]")
+        if not ((column >= 0) & (column <= most)).all():  # also refuses NaN
+            raise BadBytes(f"selector state has a value of {name} outside [0, {most:g}]")
         columns[name] = column.astype(column.dtype.newbyteorder("="))
         start += column.nbytes
     return columns
@@ -106,6 +106,6 @@ def _check_rounds(saved: Saved) -> None:
     latest = saved.round_number
     for name, most in (("since", latest + 1), *((name, latest) for name in _ROUNDS)):
         if (saved.columns[name] > most).any():  # type: ignore[operator]
-            raise BadBytes(f"the selector's state has a {name} after its last round, {latest}")
+            raise BadBytes(f"selector state has a value of {name} after its last round, {latest}")
     if (saved.columns["served"] > saved.columns["awake"]).any():  # type: ignore[operator]
-        raise BadBytes("the selector's state has workers that were served in their sleep")
+        raise BadBytes("selector state has a worker with more selections than waking rounds")

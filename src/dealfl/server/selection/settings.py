@@ -12,12 +12,12 @@ from dealfl.settings import Positive, Share, Whole
 
 __all__ = ["OTHERS", "Eta", "Fairness", "Guarantee", "Price", "Seed", "WeightCap"]
 
-Seed = Annotated[Whole, Meta(description="seed of the selector's draws; by default the job's seed")]
+Seed = Annotated[Whole, Meta(description="seed of the selector; by default the job's seed")]
 Guarantee = Annotated[
     Share | Mapping[str, Share],
     Meta(
-        description="smallest share of rounds for each worker: for all, or a table by name, with "
-        '"*" for the others'
+        description="minimum share of the rounds for each worker: one number, or a table by name "
+        'with "*" for the others'
     ),
 ]
 Eta = Annotated[
@@ -29,8 +29,8 @@ WeightCap = Annotated[
 Price = Annotated[
     Share,
     Meta(
-        description="workers worth a smaller share of the best are not woken, unless fairness or "
-        "waiting examples require it"
+        description="workers below this share of the best score are not woken, unless fairness or "
+        "overdue examples require it"
     ),
 ]
 
@@ -40,8 +40,10 @@ OTHERS = "*"
 
 @dataclass(frozen=True, slots=True)
 class Fairness:
-    """The least fraction of rounds for each worker: one for all, or by name and "*" for others.
+    """The minimum share of the rounds for each worker, by name and for all others.
 
+    Examples
+    --------
     >>> Fairness.of({"phone": 0.25, "*": 0.01}).rate("tablet")
     0.01
     """
@@ -51,12 +53,12 @@ class Fairness:
 
     @classmethod
     def of(cls, value: float | Mapping[str, float]) -> Fairness:
-        """Return the guarantee that a checked value gives."""
+        """Return the guarantee for a valid value of the key `fairness`."""
         if not isinstance(value, Mapping):
             return cls({}, value)
         named = dict(value)
         return cls(named, named.pop(OTHERS, 0.0))
 
     def rate(self, name: str) -> float:
-        """Return a worker's fraction."""
+        """Return a worker's share."""
         return self.named.get(name, self.others)

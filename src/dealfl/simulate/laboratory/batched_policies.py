@@ -78,7 +78,7 @@ class _Useful(_Queued):
     def scores(self, round_number: int, means: Floats, awake: Masks) -> Floats:  # noqa: ARG002
         workers = self._shape[1]
         utilities = Utilities.of(self._arms, self._seed, round_number, self._weight, workers)
-        return np.where(utilities.chosen(awake, self._count), 1.0, -1.0)
+        return np.where(utilities.choose(awake, self._count), 1.0, -1.0)
 
 
 class _Uniform:

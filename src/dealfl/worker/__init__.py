@@ -1,4 +1,4 @@
-"""What runs on a device: it keeps examples, learns, forgets, and sends what changed."""
+"""The worker on a device: it stores records, learns, forgets, and sends the changes."""
 
 from dealfl.worker.device import (
     MIN_BATTERY,

@@ -1,4 +1,4 @@
-"""The device under a worker: what it says of itself, and what work costs it."""
+"""The device of a worker: its state, and the time and energy that work costs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,25 @@ _NO_WORK = Work(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What a worker says of the device it runs on, at one moment."""
+    """The state of a device at one moment.
+
+    Parameters
+    ----------
+    name : str
+        Device model, e.g. "honor".
+    capacity_j : float
+        Energy in a full battery, in joules; 0 if unknown.
+    battery : float
+        Battery level, from 0 to 1.
+    charging : bool
+        Whether the device is on a charger.
+    metered : bool
+        Whether the network bills by volume.
+    hot : bool
+        Whether the device is too hot to train.
+    busy : bool
+        Whether the device is busy with other work.
+    """
 
     name: str = ""
     capacity_j: float = 0.0
@@ -42,8 +60,21 @@ class Device:
     busy: bool = False
 
     def reason_to_decline(self, min_battery: float = MIN_BATTERY) -> str:
-        """Return why it should not train now; nothing if it may.
+        """Return the reason not to train now.
 
+        Parameters
+        ----------
+        min_battery : float
+            Lowest battery level at which the device trains without a charger,
+            from 0 to 1.
+
+        Returns
+        -------
+        str
+            The first reason that applies, e.g. "low battery"; empty if the device can train.
+
+        Examples
+        --------
         >>> Device(battery=0.1).reason_to_decline()
         'low battery'
         >>> Device(battery=0.1, charging=True).reason_to_decline()
@@ -58,26 +89,38 @@ class Device:
         return next((reason for reason, holds in reasons.items() if holds), "")
 
 
-DeviceNow = Callable[[float], Device]  # what a device says at a time
+DeviceNow = Callable[[float], Device]  # the state of a device at a time in seconds
 
 
 def always(device: Device | DeviceNow | None) -> DeviceNow:
-    """Return a device that says the same at all times, unless it can be asked."""
+    """Return a function from the time to the device; a fixed device never changes."""
     if device is None or isinstance(device, Device):
         fixed = device or Device()
         return lambda now_s: fixed  # noqa: ARG005
     return device
 
 
-# -- what work costs ----------------------------------------------------------------------------
+# -- the cost of work ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What a worker did: the work, the records behind it, and the bytes over the air.
+    """The work of one training, its records, and the bytes sent and received.
 
-    `examples` were learned from, `held` are held now. What is done while the worker is awake
-    anyway is no wake-up of its own.
+    Parameters
+    ----------
+    learned : Work
+        Work of learning.
+    forgotten : Work
+        Work of forgetting.
+    examples : int
+        Number of records that the worker trained on.
+    held : int
+        Number of learned records that the worker holds afterwards.
+    fetched_bytes, sent_bytes : int
+        Bytes received and sent.
+    wakes : bool
+        Whether the device wakes up for this work; False if it is awake already.
     """
 
     learned: Work = _NO_WORK
@@ -90,16 +133,24 @@ class Done:
 
     @property
     def work(self) -> Work:
-        """All work together."""
+        """The sum of learning and forgetting."""
         return self.learned + self.forgotten
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a training cost; the energy is measured or modelled, as `source` says.
+    """The time and energy of one training.
 
-    `elapsed_s` is the training alone. `transfer_s` is the time over the air where that is
-    modelled; where it is real, it passes by itself.
+    Parameters
+    ----------
+    elapsed_s : float
+        Duration of the training, in seconds, without the transfer.
+    energy_j : float
+        Energy, in joules.
+    source : str
+        Source of the energy value: "modelled", the kind of a power meter, or "not known".
+    transfer_s : float
+        Modelled duration of the transfer, in seconds; 0 if the transfer is real.
     """
 
     elapsed_s: float
@@ -109,18 +160,41 @@ class Cost:
 
 
 class Meter(Protocol):
-    """Says what work cost, measured or modelled."""
+    """Interface of the meters that measure or model the cost of work."""
 
     def start(self) -> None:
-        """Take note that work begins."""
+        """Start to measure."""
 
     def cost(self, done: Done) -> Cost:
-        """Return the cost of what was done since the start."""
+        """Return the cost of the work since the start.
+
+        Parameters
+        ----------
+        done : Done
+            The work since `start`.
+
+        Returns
+        -------
+        Cost
+            Time and energy of the work.
+        """
 
 
 class PhoneMeter:
-    """Models what each training costs a phone, and adds up what was spent.
+    """A meter that models the cost of each training on a phone, and adds up the energy.
 
+    Parameters
+    ----------
+    spending : PhoneSpending
+        Energy model of the phone.
+
+    Attributes
+    ----------
+    spent : Spent
+        Total time and energy so far.
+
+    Examples
+    --------
     >>> from dealfl.learners import Work, cycles_of
     >>> from dealfl.power import phone
     >>> meter = PhoneMeter(PhoneSpending(phone("honor"), cycles_of("naive_bayes")))
@@ -134,10 +208,21 @@ class PhoneMeter:
         self._spending = spending
 
     def start(self) -> None:
-        """Do nothing: a model needs no beginning."""
+        """Do nothing: the model depends only on the work."""
 
     def cost(self, done: Done) -> Cost:
-        """Return what was done costs this phone."""
+        """Return the modelled cost of work on this phone, and add it to the total.
+
+        Parameters
+        ----------
+        done : Done
+            The work.
+
+        Returns
+        -------
+        Cost
+            Modelled time and energy.
+        """
         spent = self._spending.of(_training(done))
         self.spent = self.spent + spent
         transfer_s = spent.radio.elapsed_s
@@ -157,10 +242,20 @@ def _training(done: Done) -> Training:
 
 
 class MeasuredMeter:
-    """Measures how long work takes here, and its energy where a meter of power can tell.
+    """A meter that measures the duration of work, and its energy if a power meter can.
 
-    Where none can (a gauge steps by joules, a charger hides what is drawn), a model says what
-    the energy was; without one it is 0, and its source says so.
+    A power meter may have no reading: its steps can be larger than the energy of one training,
+    and a charger hides the energy drawn. The model then gives the energy. Without a model the
+    energy is 0 and its source is "not known".
+
+    Parameters
+    ----------
+    power : Meter or None
+        Power meter of this machine, from `dealfl.power.meters`; None if it has none.
+    model : PhoneMeter or None
+        Energy model that replaces missing readings.
+    clock : callable
+        Returns the current time, in seconds.
     """
 
     def __init__(
@@ -174,7 +269,7 @@ class MeasuredMeter:
         self._metering = False
 
     def start(self) -> None:
-        """Take note of the time, and begin to count energy."""
+        """Record the start time, and start the power meter."""
         self._metering = self._power is not None
         if self._power is not None:
             try:
@@ -184,7 +279,18 @@ class MeasuredMeter:
         self._started_s = self._clock()
 
     def cost(self, done: Done) -> Cost:
-        """Return what was done since the start took."""
+        """Return the measured cost of the work since the start.
+
+        Parameters
+        ----------
+        done : Done
+            The work since `start`; the energy model uses it.
+
+        Returns
+        -------
+        Cost
+            Measured time, and measured or modelled energy.
+        """
         elapsed_s = max(self._clock() - self._started_s, 0.0)
         modelled = self._model.cost(done) if self._model else None
         reading = self._reading()

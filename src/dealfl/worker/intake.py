@@ -1,4 +1,4 @@
-"""New records: erased owners stay out, bad records are quarantined, some are held back."""
+"""Intake of new records: drop erased owners, quarantine bad records, hold some back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,19 @@ __all__ = ["Accepted", "Intake"]
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What became of new records."""
+    """The number of new records by outcome.
+
+    Parameters
+    ----------
+    waiting : int
+        Accepted; the next training learns them.
+    held_back : int
+        Held back for validation, never learned.
+    suppressed : int
+        Dropped because their owner was erased.
+    quarantined : int
+        Deleted because they cannot be learned; the journal keeps the reasons.
+    """
 
     waiting: int
     held_back: int
@@ -27,13 +39,13 @@ class Accepted:
 
 
 class Intake:
-    """Takes records in; every call is part of the caller's transaction."""
+    """Accepts new records; every call is part of the caller's transaction."""
 
     def __init__(self, journal: Journal, make: Callable[[], Learner], recovery: Recovery) -> None:
         self._journal, self._make, self._recovery = journal, make, recovery
 
     def take(self, rows: Sequence[tuple[bytes, bytes]]) -> Accepted:
-        """Take in records (keyed hash of the owner, body); those of erased owners stay out."""
+        """Store records (keyed hash of the owner, body); drop those of erased owners."""
         admitted = admit(rows, self._journal.is_suppressed)
         ids = self._journal.add(admitted, State.WAITING)
         records = [Record(i, *row) for i, row in zip(ids, admitted, strict=True)]

@@ -17,7 +17,7 @@ __all__ = ["LocalModel"]
 
 
 class LocalModel:
-    """The published model that the journal keeps; it is read again when a newer one came."""
+    """The published model in the journal; a newer version replaces it."""
 
     def __init__(self, journal: Journal, make: Callable[[], Learner]) -> None:
         self._journal, self._make = journal, make
@@ -27,12 +27,12 @@ class LocalModel:
 
     @property
     def version(self) -> int:
-        """The version of the model; NotLearned before the first was fetched."""
+        """The version of the model; raises NotLearned before the first is fetched."""
         self._read()
         return self._version
 
     def predict(self, features: object) -> NDArray[Any]:
-        """Return what the model says of rows of features."""
+        """Return the model's predictions for rows of features."""
         if self._whole_owners:
             raise BadInput("this job ranks items: use recommend(owner, k) instead of predict")
         model = self._read()
@@ -40,7 +40,7 @@ class LocalModel:
         return model.predict_federated(features)
 
     def recommend(self, owner: bytes, k: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return k items for an owner; reading its history counts as using it."""
+        """Return k items for an owner; its records count as used now."""
         if not self._whole_owners:
             raise BadInput("this job predicts targets: use predict(features) instead of recommend")
         model = self._read()
@@ -53,7 +53,7 @@ class LocalModel:
     def _read(self) -> Learner:
         published = self._journal.published()
         if published is None:
-            raise NotLearned("no model was published yet; it comes with the first assignment")
+            raise NotLearned("no model is published yet; the first assignment brings one")
         version, statistics = published
         if self._model is None or version != self._version:
             model = self._make()

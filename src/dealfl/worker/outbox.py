@@ -1,4 +1,4 @@
-"""Updates on their way: posted once, sent until they have a receipt, rebuilt after an erasure."""
+"""The outbox: an update is sent until it has a receipt, and rebuilt after an erasure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Outbox:
 
     @property
     def incarnation(self) -> int:
-        """The worker's incarnation; 0 before it was welcomed."""
+        """The worker's incarnation; 0 before the first welcome."""
         return int(self._journal.setting("incarnation", "0"))
 
     @property
@@ -36,7 +36,7 @@ class Outbox:
         return outbox[0].update.sequence - 1 if outbox else last
 
     def restart(self, incarnation: int) -> None:
-        """Begin a new incarnation: nothing of the old one is sent any more."""
+        """Start a new incarnation, and drop all updates of the old one."""
         for outgoing in self._journal.outbox():
             self._journal.drop_update(outgoing.update.sequence)
         self._journal.set_setting("incarnation", str(incarnation))
@@ -54,7 +54,7 @@ class Outbox:
         elapsed_s: float = 0.0,
         energy_j: float = 0.0,
     ) -> Update:
-        """Put the bytes of a delta into the outbox under the next sequence."""
+        """Put a delta into the outbox, with the next sequence number."""
         sequence = int(self._journal.setting("sequence", "0")) + 1
         self._journal.set_setting("sequence", str(sequence))
         update = Update(
@@ -74,7 +74,7 @@ class Outbox:
         return update
 
     def take_due(self, now_s: float) -> list[Update | Withdraw]:
-        """Return what is sent now: updates, and questions about those being withdrawn."""
+        """Return the messages to send now: updates, and requests to withdraw updates."""
         due = self._journal.take_due_updates(now_s, self._retry_after_s)
         return [self._message(outgoing) for outgoing in due]
 
@@ -89,12 +89,12 @@ class Outbox:
         )
 
     def settle_counted(self, sequence: int, now_s: float) -> None:
-        """Drop an update that is on the server's record."""
+        """Drop an update that the server has counted."""
         self._journal.drop_update(sequence)
         self._release(now_s)
 
     def settle_withdrawn(self, sequence: int, now_s: float) -> None:
-        """Add the delta of an update that will not count to the update held back for it."""
+        """Move the delta of a withdrawn update to the update that is held back for it."""
         outbox = self._journal.outbox()
         withdrawn = next(
             (o for o in outbox if o.update.sequence == sequence and o.withdrawing), None
@@ -111,10 +111,10 @@ class Outbox:
         self._hold_or_release(kept.sequence, now_s)
 
     def erase(self, negative: Statistics, now_s: float) -> None:
-        """Take the erased out of everything that is not counted yet.
+        """Remove erased records from every update that is not counted yet.
 
-        What was never sent is rebuilt together with the negative delta. What was sent is withdrawn,
-        and the rest is held back until the server's verdicts.
+        Unsent updates are rebuilt with the negative delta. Sent updates are withdrawn; the rebuilt
+        one is held back until the server's verdicts arrive.
         """
         outbox = self._journal.outbox()
         unsent = [o.update for o in outbox if not o.sent]
@@ -130,9 +130,9 @@ class Outbox:
         self._hold_or_release(kept, now_s)
 
     def _rebuild(self, unsent: Sequence[Update], total: Statistics, now_s: float) -> int:
-        """Put everything into the first update that was never sent, nothing into the others.
+        """Put the total into the first unsent update, and zero into the others.
 
-        Their sequences stay in use: the server counts a worker's updates without a gap.
+        Their sequence numbers stay in use: the server expects no gap.
         """
         if not unsent:
             return self.post(total.to_bytes(), now_s).sequence
@@ -151,7 +151,7 @@ class Outbox:
             self._release(now_s)
 
     def _release(self, now_s: float) -> None:
-        """Release what was held back, once nothing is being withdrawn any more."""
+        """Release the updates held back, unless a withdrawal is still open."""
         outbox = self._journal.outbox()
         if not any(outgoing.withdrawing for outgoing in outbox):
             self._journal.release(now_s)

@@ -1,8 +1,8 @@
-"""Recovery from a bad eviction: what was evicted is learned back if the model is worse without it.
+"""Recovery from a bad eviction: evicted records are learned again if the model is worse.
 
-A worker keeps a small slice of its records that is never learned, to validate with. Evicted records
-wait in a grace area, outside the statistics but within the reach of an erasure, until the next
-training. The model compared here is the worker's own, a cache that is rebuilt after a restart.
+A worker holds back a small share of its records for validation and never learns them. Evicted
+records stay in the GRACE state until the next training: outside the statistics, but within reach of
+an erasure. The model compared here is the worker's own, a cache that is rebuilt after a restart.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Recovery"]
 
 
 class Recovery:
-    """Decides what is held back for validation, and whether an eviction was a mistake."""
+    """Selects the records for validation, and detects evictions that hurt the model."""
 
     def __init__(
         self,
@@ -32,8 +32,8 @@ class Recovery:
     ) -> None:
         if not 0 <= validation_share < 1 or tolerance < 0:
             raise BadInput(
-                f"validation_share must be from 0 to below 1 and tolerance from 0 on, "
-                f"not {validation_share} and {tolerance}"
+                f"validation_share is {validation_share} and tolerance is {tolerance}; "
+                "they must be ≥ 0 and < 1, and ≥ 0"
             )
         self._journal, self._make = journal, make
         self._share, self._tolerance = validation_share, tolerance
@@ -41,22 +41,22 @@ class Recovery:
 
     @property
     def active(self) -> bool:
-        """Whether anything is validated at all."""
+        """Whether any records are held back for validation."""
         return self._share > 0
 
     def forget_model(self) -> None:
-        """Drop the worker's own model; it is rebuilt when needed."""
+        """Drop the worker's own model; the next comparison rebuilds it."""
         self._live = None
 
     def holds_back(self, identity: int) -> bool:
-        """Return whether a record is held back for validation; the same for ever for an id."""
+        """Return whether a record is held back for validation; depends only on its id."""
         draw = hashlib.blake2b(str(identity).encode(), digest_size=8).digest()
         return int.from_bytes(draw, "little") < self._share * 2**64
 
     def is_worse_without(
         self, before: Sequence[Record], new: Sequence[Record], evicted: Sequence[Record]
     ) -> bool:
-        """Return whether the model is worse after an eviction than it would be without it."""
+        """Return whether the eviction makes the model worse by more than the tolerance."""
         slice_ = self._journal.records(State.VALIDATION)
         live = self._live or self._new_model(before)
         live.merge(statistics_of(self._make, new)[0])
@@ -77,17 +77,17 @@ class Recovery:
         return learner
 
     def lower(self, fraction: Fraction) -> Fraction:
-        """Return θ after a mistake: half of it, until all is well again."""
+        """Halve θ after a bad eviction, and return it."""
         current = self.current(fraction)
         self._journal.set_setting("theta", str(current / 2))
         return current / 2
 
     def current(self, fraction: Fraction) -> Fraction:
-        """Return the θ to use now: the job's, or less after a mistake."""
+        """Return the current θ: the job's, or less after a bad eviction."""
         if not self.active:
             return fraction
         return min(Fraction(self._journal.setting("theta", str(fraction))), fraction)
 
     def restore(self, fraction: Fraction) -> None:
-        """Let θ return towards the job's after a training in which all was well."""
+        """Double θ, up to the job's, after a training without a bad eviction."""
         self._journal.set_setting("theta", str(min(self.current(fraction) * 2, fraction)))

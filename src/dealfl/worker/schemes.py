@@ -1,6 +1,6 @@
-"""The schemes: what a worker keeps, and whether it trains on the change or on everything.
+"""The schemes: which records a worker keeps, and whether it trains on the change or on everything.
 
-Both ways of training give the same delta, because statistics are exact; what differs is the work.
+Both ways of training give the same delta, because statistics are exact. Only the work differs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["SCHEMES", "Change", "OnlyTheChange", "Scheme", "Scratch", "Training"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A delta and the work done for it; forgetting costs otherwise than learning."""
+    """A delta and its work; forgetting and learning have different costs."""
 
     delta: Statistics
     learned: Work
@@ -29,41 +29,41 @@ class Change:
 
 
 class Training(Protocol):
-    """How the difference between two sets of records becomes a delta."""
+    """Interface: turn the difference between two sets of records into a delta."""
 
     @property
     def needs_everything(self) -> bool:
-        """Whether it wants all records held, or only what changes."""
+        """Whether `change` needs all records held, or only those that change."""
 
     def change(
         self, make: Callable[[], Learner], before: Sequence[Record], after: Sequence[Record]
     ) -> Change:
-        """Return statistics(after) − statistics(before), and the work done for it."""
+        """Return statistics(after) − statistics(before), and the work."""
 
 
 class OnlyTheChange:
-    """Learn what is new or changed, forget what it was before."""
+    """Learn new and changed records, and forget their previous state."""
 
     needs_everything = False
 
     def change(
         self, make: Callable[[], Learner], before: Sequence[Record], after: Sequence[Record]
     ) -> Change:
-        """Return the difference; before and after hold only what changes."""
+        """Return the difference; `before` and `after` hold only records that change."""
         gained, learning = statistics_of(make, after)
         lost, forgetting = statistics_of(make, before)
         return Change(gained - lost, learning, forgetting)
 
 
 class Scratch:
-    """Train on everything from scratch, and send the difference to what was sent before."""
+    """Train on all records from scratch, and send the difference to the last statistics."""
 
     needs_everything = True
 
     def change(
         self, make: Callable[[], Learner], before: Sequence[Record], after: Sequence[Record]
     ) -> Change:
-        """Return the difference; the work is that of training on everything."""
+        """Return the difference; the work is that of training on all records."""
         everything, work = statistics_of(make, after)
         sent, _ = statistics_of(make, before)
         return Change(everything - sent, work, Work(0, 0))
@@ -71,19 +71,27 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """Two switches: what is kept, and how it is trained on."""
+    """A retention policy and a way of training.
+
+    Parameters
+    ----------
+    retention : Retention
+        Decides which records are evicted.
+    training : Training
+        Computes the delta: from the change only, or from scratch.
+    """
 
     retention: Retention
     training: Training
 
 
 def _admit(name: str, found: Any) -> Scheme:  # noqa: ANN401, ARG001
-    """Return the scheme of a retention of another package; it trains on the change."""
+    """Return a scheme that trains on the change, for a retention policy from a plugin."""
     if isinstance(found, Scheme):
         return found
     retention = found() if isinstance(found, type) else found
     if not callable(getattr(retention, "evict", None)):
-        raise BadInput(f"{found!r} is no dealfl.retention.Retention: it can not evict")
+        raise BadInput(f"{found!r} is not a dealfl.retention.Retention: it has no method evict")
     return Scheme(retention, OnlyTheChange())
 
 

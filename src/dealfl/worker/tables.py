@@ -1,4 +1,4 @@
-"""The tables of a journal, and the records in its rows."""
+"""The tables of a journal, and the types of their rows."""
 
 from __future__ import annotations
 
@@ -31,17 +31,39 @@ MIGRATIONS: tuple[str, ...] = (_FIRST,)
 
 
 class State(IntEnum):
-    """The state of a record."""
+    """The state of a record.
+
+    Attributes
+    ----------
+    WAITING
+        Not learned yet.
+    LEARNED
+        Part of the statistics.
+    GRACE
+        Evicted; the next training deletes it.
+    VALIDATION
+        Held back for validation, never learned.
+    """
 
     WAITING = 0
     LEARNED = 1
-    GRACE = 2  # evicted, and may be learned back
-    VALIDATION = 3  # never learned
+    GRACE = 2
+    VALIDATION = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One example, or one interaction of a history, with the keyed hash of whom it belongs to."""
+    """One example, or one interaction of a history, in a journal.
+
+    Parameters
+    ----------
+    id : int
+        Number of the record in its journal.
+    owner : bytes
+        Keyed hash of the owner.
+    body : bytes
+        Encoded example or interaction.
+    """
 
     id: int
     owner: bytes
@@ -50,7 +72,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """An update in the outbox; once it was sent it is never changed, only withdrawn."""
+    """An update in the outbox; a sent update never changes, it can only be withdrawn."""
 
     update: Update
     sent: bool

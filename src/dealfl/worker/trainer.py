@@ -1,4 +1,4 @@
-"""What changes in a worker's records, and the updates that say so."""
+"""Changes to a worker's records, and the updates that report them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Trainer:
         self._outbox, self._recovery, self._meter = outbox, recovery, meter
 
     def train(self, new: list[Record], fraction: Fraction, round_number: int, now_s: float) -> None:
-        """Learn what is new, evict what the scheme says, and post the difference."""
+        """Learn new records, evict old ones by the scheme, and post the difference."""
         self._meter.start()
         wanted, fraction = fraction, self._recovery.current(fraction)
         held = self._journal.count(State.LEARNED)
@@ -75,7 +75,7 @@ class Trainer:
         learned: int,
         evicted: int,
     ) -> float:
-        """Put an update and what it cost into the outbox; return when it leaves."""
+        """Put an update and its cost into the outbox; return the time when it is due."""
         cost = self._meter.cost(done)
         due_s = now_s + cost.elapsed_s + cost.transfer_s
         self._outbox.post(
@@ -91,7 +91,7 @@ class Trainer:
         return due_s
 
     def _note_download(self) -> int:
-        """Note which published model is used now; return its size if it is a new one."""
+        """Record the version of the published model; return its size if it is new, else 0."""
         published = self._journal.published()
         if published is None or str(published[0]) == self._journal.setting("fetched", ""):
             return 0
@@ -132,7 +132,7 @@ class Trainer:
         self._post(body, done, due_s, None, len(evicted), 0)
 
     def post_full_sum(self, now_s: float) -> None:
-        """Post the statistics of all that is held: the server has none in a new incarnation."""
+        """Post the statistics of all learned records; a new incarnation starts from zero."""
         held = self._journal.records(State.LEARNED)
         if not held:
             return
@@ -145,13 +145,13 @@ class Trainer:
         self._post(body, done, now_s, None, len(held), 0)
 
     def _affected(self, new: list[Record], evicted: list[Record]) -> list[Record]:
-        """Return the learned records whose part in the statistics changes."""
+        """Return the learned records whose contribution to the statistics changes."""
         if self._scheme.training.needs_everything:
             return self._journal.records(State.LEARNED)
         return self._histories_of([*new, *evicted]) if self._whole_owners else evicted
 
     def _histories_of(self, records: Sequence[Record]) -> list[Record]:
-        """Return all learned records of the owners of these."""
+        """Return all learned records of the owners of some records."""
         return self._journal.records_of(record.owner for record in records)[State.LEARNED]
 
     def _note_forgetness(self, learned: int, forgotten: int) -> None:
@@ -161,14 +161,14 @@ class Trainer:
 
     @property
     def level_of_forgetness(self) -> float:
-        """How many records were forgotten for each one learned, so far."""
+        """The number of records forgotten per record learned, so far."""
         learned = int(self._journal.setting("total_learned", "0"))
         return int(self._journal.setting("total_forgotten", "0")) / learned if learned else 0.0
 
     def forget_owners(self, owners: Sequence[bytes], now_s: float) -> int:
-        """Forget and delete everything of these owners, and let nothing of it come back."""
+        """Forget and delete all records of some owners, and suppress their future records."""
         self._journal.suppress(owners)
-        if owners:  # also what was evicted before may still be in the log
+        if owners:  # the log may still hold records evicted earlier
             self._journal.set_setting("compact", "due")
         by_state = self._journal.records_of(owners)
         learned = by_state[State.LEARNED]

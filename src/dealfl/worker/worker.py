@@ -1,7 +1,7 @@
-"""The worker: a deterministic machine from messages to messages, with its journal as memory.
+"""The worker: a deterministic state machine from messages to messages; its state is the journal.
 
-Nothing is remembered outside the journal but caches, so a worker that was killed at any point
-resumes from its last commit. Messages leave after the commit and may be lost or repeated.
+Only caches exist outside the journal, so a worker that is killed at any point resumes from its last
+commit. Messages are sent after the commit and may be lost or repeated.
 """
 
 from __future__ import annotations
@@ -44,7 +44,47 @@ __all__ = ["Accepted", "Device", "Worker", "exact_fraction"]
 
 
 class Worker:
-    """Keeps records, trains when assigned, forgets when asked, and sends what changed."""
+    """A worker: stores records, trains on assignment, erases on request, and sends the changes.
+
+    Parameters
+    ----------
+    job : str
+        Name of the job.
+    name : str
+        Name of the worker.
+    make : callable
+        Returns a new, empty learner of the job.
+    journal : Journal
+        The worker's store.
+    meter : Meter
+        Measures or models the cost of training.
+    key : bytes
+        Secret key for the hashes of owners.
+    scheme_name : str
+        Name of a scheme in `SCHEMES`.
+    forget_fraction : str
+        θ, the fraction of the learned records to evict in each training, as a decimal from 0 to 1.
+        An assignment can override it.
+    announce_every_s : float
+        Maximum time between announcements, in seconds.
+    retry_after_s : float
+        Time until a message without a receipt is sent again, in seconds.
+    validation_share : float
+        Share of the records held back for validation, ≥ 0 and < 1; 0 disables recovery from bad
+        evictions.
+    recovery_tolerance : float
+        Loss of validation score, ≥ 0, up to which an eviction stands.
+    device : Device, callable or None
+        The device, or a function from the time in seconds to the device; None for a device that
+        can always train.
+    min_battery : float
+        Lowest battery level at which the worker trains without a charger, from 0 to 1.
+
+    Raises
+    ------
+    BadInput
+        If the scheme is unknown, or a number is outside its range.
+    """
 
     def __init__(
         self,
@@ -96,14 +136,38 @@ class Worker:
     # -- new records ----------------------------------------------------------------------------
 
     def ingest(self, rows: Sequence[tuple[str, bytes]]) -> Accepted:
-        """Take in new records (owner, body); those of erased owners stay out."""
+        """Store new records; drop those of erased owners.
+
+        Parameters
+        ----------
+        rows : sequence of (str, bytes)
+            Owner and encoded body of each record.
+
+        Returns
+        -------
+        Accepted
+            The number of records by outcome.
+        """
         with self._journal.transaction():
             return self._intake.take([(owner_hash(self._key, owner), body) for owner, body in rows])
 
     # -- messages -------------------------------------------------------------------------------
 
     def handle(self, messages: Iterable[Message], now_s: float) -> Step:
-        """Receive messages, do what they ask for, and return what is to be sent."""
+        """Process messages in one transaction, and return the messages to send.
+
+        Parameters
+        ----------
+        messages : iterable of Message
+            Messages from the server; those for other jobs or workers are ignored.
+        now_s : float
+            Current time, in seconds.
+
+        Returns
+        -------
+        Step
+            The messages to send, and the time of the next call if no message arrives before.
+        """
         replies: list[Message] = []
         try:
             with self._journal.transaction():
@@ -115,7 +179,7 @@ class Worker:
                 replies += self._take_due_answers(now_s)
                 wake_at_s = self._wake_at_s()
         except BaseException:
-            self._recovery.forget_model()  # it may have seen what was undone
+            self._recovery.forget_model()  # it may include the changes rolled back
             raise
         self._journal.compact_if_due()
         return Step(tuple(replies), wake_at_s)
@@ -133,7 +197,7 @@ class Worker:
             self._outbox.settle_counted(message.sequence, now_s)
 
     def _receive_refusal(self, message: Refusal, now_s: float) -> None:  # noqa: ARG002
-        """Note the reason; a verdict or a welcome says what becomes of the update."""
+        """Store the reason; a verdict or a welcome decides about the update."""
         self._journal.set_setting("refused", f"update {message.sequence}: {message.reason}")
 
     def _receive_verdict(self, message: Verdict, now_s: float) -> None:
@@ -229,21 +293,59 @@ class Worker:
 
     @property
     def model_version(self) -> int:
-        """The version of the model that `predict` uses; NotLearned before the first."""
+        """The version of the model that `predict` uses; raises NotLearned before the first."""
         return self._local.version
 
     def predict(self, features: object) -> NDArray[Any]:
-        """Return what the last published model says of rows of features."""
+        """Return the predictions of the last published model.
+
+        Parameters
+        ----------
+        features : array-like
+            Rows of features, in the format of the job's learner.
+
+        Returns
+        -------
+        ndarray
+            One prediction per row.
+
+        Raises
+        ------
+        BadInput
+            If the job ranks items: use `recommend`.
+        NotLearned
+            If no model is published yet.
+        """
         return self._local.predict(features)
 
     def recommend(self, owner: str, k: int = 10) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return k items, and their scores, for somebody whose history is held here."""
+        """Return the best items for an owner whose history is stored here.
+
+        Parameters
+        ----------
+        owner : str
+            The owner.
+        k : int
+            Maximum number of items.
+
+        Returns
+        -------
+        tuple of (ndarray, ndarray)
+            The items, best first, and their scores.
+
+        Raises
+        ------
+        BadInput
+            If the job predicts targets: use `predict`.
+        NotLearned
+            If no model is published yet.
+        """
         with self._journal.transaction():
             return self._local.recommend(owner_hash(self._key, owner), k)
 
     @property
     def level_of_forgetness(self) -> float:
-        """How many records were forgotten for each one learned, so far."""
+        """The number of records forgotten per record learned, so far."""
         return self._trainer.level_of_forgetness
 
     # -- erasure --------------------------------------------------------------------------------
@@ -257,15 +359,34 @@ class Worker:
 
 
 def exact_fraction(text: str) -> Fraction:
-    """Return θ as the exact fraction that a decimal such as "0.02" means.
+    """Return θ as an exact fraction.
 
+    Parameters
+    ----------
+    text : str
+        A decimal from 0 to 1, e.g. "0.02".
+
+    Returns
+    -------
+    Fraction
+        The exact value.
+
+    Raises
+    ------
+    BadInput
+        If the text is not a number from 0 to 1.
+
+    Examples
+    --------
     >>> exact_fraction("0.02")
     Fraction(1, 50)
     """
     try:
         fraction = Fraction(text)
     except (ValueError, ZeroDivisionError):
-        raise BadInput(f"forget_fraction must be a decimal such as '0.02', not {text!r}") from None
+        raise BadInput(
+            f"forget_fraction is {text!r}; it must be a decimal such as '0.02'"
+        ) from None
     if not 0 <= fraction <= 1:
-        raise BadInput(f"forget_fraction must be from 0 to 1, not {text}")
+        raise BadInput(f"forget_fraction is {text}; it must be from 0 to 1")
     return fraction

@@ -95,7 +95,7 @@ def test_show_reads_a_users_file(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_what_can_not_be_shown_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="no phone called 'pixel'"):
         run("show", "pixel")
-    with pytest.raises(BadInput, match="can not be read"):
+    with pytest.raises(BadInput, match="cannot be read"):
         run("show", str(tmp_path / "none.toml"))
 
 

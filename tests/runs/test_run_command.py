@@ -148,7 +148,7 @@ def test_an_old_flag_is_answered_with_the_new_one(
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["nothing.toml"], "nothing.toml can not be read"),
+        (["nothing.toml"], "nothing.toml cannot be read"),
         (["job.toml", "--resume"], "holds no run that was stopped"),
         (["job.toml", "--resume", "--restart"], "give one of them"),
         (["job.toml", "--set", "job.ronds=3"], "did you mean 'rounds'"),

@@ -65,7 +65,7 @@ def test_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     ("words", "told"),
     [
         (["seven"], "no preset called 'seven'; known: batteries, nights, six, three"),
-        (["none.toml"], "none.toml can not be read"),
+        (["none.toml"], "none.toml cannot be read"),
         (["--seeds", "0"], "seeds=0: give a whole number from 1 on"),
         (["--set", "setting.rouds=3"], "did you mean 'rounds'?"),
         (["--vary", "setting.rounds=1,2"], "--vary does not go with selection"),

@@ -115,7 +115,7 @@ def test_the_fraction_to_forget_stays_an_exact_decimal() -> None:
 
 
 def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="can not be read: No such file"):
+    with pytest.raises(BadInput, match="cannot be read: No such file"):
         read_fleet(tmp_path / "none.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(BadInput, match="not a text in UTF-8"):

@@ -1,7 +1,7 @@
-"""The one settings language: how every section of every TOML file is declared, read and documented.
+"""Settings files: how each section of each TOML file is declared, read and documented.
 
 A section is a frozen `msgspec.Struct`. A field annotated with `Annotated[type, Meta(…)]` is a key:
-its type says what the key takes, its description what the key means. The annotated parameters of a
+its type states the valid values, its description the meaning. The annotated parameters of a
 constructor are keys in the same way.
 """
 

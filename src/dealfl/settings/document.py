@@ -1,4 +1,4 @@
-"""A TOML file that remembers on which line each key stands, so that errors can say so."""
+"""A TOML file with the line number of each key, for error messages."""
 
 from __future__ import annotations
 
@@ -23,8 +23,23 @@ _KEY = re.compile(rf"\s*({_NAME}(?:\s*\.\s*{_NAME})*)\s*=")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The tables of a file and where each key was given; `devices.1` is the first of several.
+    """The tables of a TOML file, and the line of each key.
 
+    Dotted names number the tables of a list: `devices.1` is the first table of `[[devices]]`.
+
+    Attributes
+    ----------
+    tables
+        Content of the file; decimals are `Decimal`.
+    name
+        Name of the file in error messages.
+    folder
+        Folder to which paths in the file are relative.
+    places
+        Position of each key by its dotted name, such as "fleet.toml, line 2".
+
+    Examples
+    --------
     >>> fleet = Document.parse("[job]\\nrounds = 3", "fleet.toml")
     >>> fleet.where("job.rounds")
     'fleet.toml, line 2'
@@ -39,21 +54,59 @@ class Document:
 
     @classmethod
     def read(cls, path: str | Path, max_bytes: int | None = None) -> Document:
-        """Read a file of at most so many bytes."""
+        """Read a TOML file.
+
+        Parameters
+        ----------
+        path
+            Path of the file, which is UTF-8 text.
+        max_bytes
+            Largest accepted size of the file, in bytes; None accepts any size.
+
+        Returns
+        -------
+        Document
+            Content of the file, with the line of each key.
+
+        Raises
+        ------
+        BadInput
+            If the file cannot be read, is too large, is not UTF-8 or is not TOML.
+        """
         file = Path(path)
         try:
             if max_bytes is not None and file.stat().st_size > max_bytes:
-                raise BadInput(f"{file} is longer than {max_bytes:,} bytes; name another file")
+                raise BadInput(f"{file} is larger than {max_bytes:,} bytes; use a smaller file")
             text = file.read_text(encoding="utf-8")
         except OSError as error:
-            raise BadInput(f"{file} can not be read: {error.strerror}") from error
+            raise BadInput(f"{file} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
-            raise BadInput(f"{file} is not a text in UTF-8: {error.reason}") from error
+            raise BadInput(f"{file} is not UTF-8 text: {error.reason}") from error
         return cls.parse(text, str(file), file.parent)
 
     @classmethod
     def parse(cls, text: str, name: str, folder: Path = Path()) -> Document:
-        """Read a text; decimals stay exact."""
+        """Parse TOML text; decimals stay exact.
+
+        Parameters
+        ----------
+        text
+            Content of the file.
+        name
+            Name of the file in error messages.
+        folder
+            Folder to which paths in the file are relative; by default the current one.
+
+        Returns
+        -------
+        Document
+            Content of the text, with the line of each key.
+
+        Raises
+        ------
+        BadInput
+            If the text is not TOML.
+        """
         try:
             tables = tomllib.loads(text, parse_float=Decimal)
         except tomllib.TOMLDecodeError as error:
@@ -62,25 +115,67 @@ class Document:
         return cls(tables, name, folder, places)
 
     def where(self, key: str) -> str:
-        """Return where a key stands, or else the table that it belongs to."""
+        """Return the position of a key, for error messages.
+
+        Parameters
+        ----------
+        key
+            Dotted name of the key, such as `job.rounds`.
+
+        Returns
+        -------
+        str
+            File and line of the key; of its table if the key is not given.
+        """
         key = _plain(key)
         while key and key not in self.places:
             key = key.rpartition(".")[0]
         return self.places.get(key, self.name)
 
     def error(self, key: str, problem: str) -> BadInput:
-        """Return the error for a key."""
+        """Return an error that names the position of a key.
+
+        Parameters
+        ----------
+        key
+            Dotted name of the key.
+        problem
+            Description of the problem and its remedy.
+
+        Returns
+        -------
+        BadInput
+            The error, for the caller to raise.
+        """
         return BadInput(f"{self.where(key)}: {problem}")
 
     def replaced(self, key: str, value: object) -> Document:
-        """Return the document with another value for one dotted key."""
+        """Return a copy of the document in which one key has another value.
+
+        Parameters
+        ----------
+        key
+            Dotted name of the key; numbers select tables of a list, as in `devices.1.count`.
+        value
+            New value; missing tables on the way are added.
+
+        Returns
+        -------
+        Document
+            The copy.
+
+        Raises
+        ------
+        BadInput
+            If the name does not lead to a key of a section.
+        """
         tables: dict[str, Any] = copy.deepcopy(dict(self.tables))
         *parents, last = key.split(".")
         place: Any = tables
         for name in parents:
             place = self._inside(place, name, key)
         if not isinstance(place, dict) or not parents or not last:
-            raise BadInput(f"{key!r} is no key of a section; write for example job.rounds")
+            raise BadInput(f"{key!r} is not a key of a section; write for example job.rounds")
         place[last] = value
         return Document(
             tables, self.name, self.folder, {**self.places, key: f"the value set for {key}"}
@@ -92,7 +187,7 @@ class Document:
         if isinstance(place, list) and name.isdigit() and 1 <= int(name) <= len(place):
             return place[int(name) - 1]
         count = len(place) if isinstance(place, list) else 0
-        raise BadInput(f"{key!r} leads nowhere: {name!r} is not a number from 1 to {count}")
+        raise BadInput(f"{key!r} does not exist: {name!r} is not a number from 1 to {count}")
 
 
 def _lines(text: str) -> dict[str, int]:

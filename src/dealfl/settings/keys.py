@@ -1,4 +1,4 @@
-"""The keys of a section: which there are, what each takes and means, and whether values fit."""
+"""The keys of a section: their names, types, meanings, and the check of their values."""
 
 from __future__ import annotations
 
@@ -20,12 +20,24 @@ __all__ = ["FLAT", "Key", "check", "keys_of", "section_in", "settle", "show", "t
 Variant = TypeVar("Variant", bound=Struct)
 REQUIRED = inspect.Parameter.empty
 FLAT = Meta(extra={"flat": True})
-"""Marks a field whose own keys stand in the section of the field."""
+"""Annotates a field whose keys belong to the section of the field, without a table of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of a section: what it takes, its default, what it means; `part` is a flat field."""
+    """A key of a section: its type, its default, its meaning.
+
+    Attributes
+    ----------
+    name
+        Name of the key.
+    type
+        Annotated type of its value.
+    default
+        Value if the key is not given; `REQUIRED` if it must be given.
+    part
+        Name of the flat field that holds the key; '' if the section itself does.
+    """
 
     name: str
     type: Any
@@ -34,35 +46,48 @@ class Key:
 
     @property
     def description(self) -> str:
-        """What the key means; '' if nobody says."""
+        """Meaning of the key; '' if the annotation has no description."""
         notes = [note for note in bare(self.type)[1] if isinstance(note, Meta)]
         return next((note.description for note in reversed(notes) if note.description), "")
 
     @property
     def takes(self) -> str:
-        """What the key takes, in words."""
+        """Valid values of the key, in words."""
         return takes(self.type)
 
     @property
     def former_name(self) -> str:
-        """The name that the key had before; '' if it always had its name."""
+        """Former name of the key; '' if it was never renamed."""
         notes = (note for note in bare(self.type)[1] if isinstance(note, Formerly))
         return next((note.name for note in notes), "")
 
     @property
     def is_required(self) -> bool:
-        """Whether it has no default."""
+        """Whether the key has no default."""
         return self.default is REQUIRED
 
 
 @cache
 def keys_of(section: Callable[..., Any]) -> dict[str, Key]:
-    """Return the keys of a section: the annotated parameters of a Struct or any constructor.
+    """Return the keys of a section.
 
+    Parameters
+    ----------
+    section
+        A Struct, or any function or class; its annotated parameters are the keys.
+
+    Returns
+    -------
+    dict
+        The keys by their names, in the order of the parameters. Keys of a field annotated with
+        `FLAT` are included.
+
+    Examples
+    --------
     >>> from typing import Annotated
-    >>> def draw(x: Annotated[int, Meta(ge=0, description="how far to the right")], y: int): ...
+    >>> def draw(x: Annotated[int, Meta(ge=0, description="distance to the right")], y: int): ...
     >>> [(key.name, key.takes, key.description) for key in keys_of(draw).values()]
-    [('x', 'a whole number ≥ 0', 'how far to the right')]
+    [('x', 'a whole number ≥ 0', 'distance to the right')]
     """
     found: dict[str, Key] = {}
     hints = get_type_hints(_declaring(section), include_extras=True)
@@ -84,23 +109,53 @@ def _declaring(section: Callable[..., Any]) -> Any:  # noqa: ANN401
 
 
 def tags_of(variants: Iterable[type[Variant]]) -> dict[str, type[Variant]]:
-    """Return tagged Structs by their tags."""
+    """Return tagged Structs by their tags.
+
+    Parameters
+    ----------
+    variants
+        Structs declared with `tag`.
+
+    Returns
+    -------
+    dict
+        Each Struct by its tag, in the given order.
+    """
     return {str(one.__struct_config__.tag): one for one in variants}
 
 
 def section_in(annotated: Any) -> type[Struct] | None:  # noqa: ANN401
-    """Return the Struct of a key that takes a table, or a list of tables; else None."""
+    """Return the Struct of a key that takes a table or a list of tables; None for other keys."""
     kind, _ = bare(annotated)
     inner = kind if isinstance(kind, type) or not get_args(kind) else get_args(kind)[0]
     return inner if isinstance(inner, type) and issubclass(inner, Struct) else None
 
 
-# -- checking what is not of a document --------------------------------------------------------
+# -- checking values from outside a document ---------------------------------------------------
 
 
 def check(section: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of keys in their plain form; BadInput names key, value and what it takes.
+    """Check values that do not come from a document, such as the arguments of a call.
 
+    Parameters
+    ----------
+    section
+        Struct, function or class that declares the keys.
+    values
+        Values by key. Names that are not keys are ignored.
+
+    Returns
+    -------
+    dict
+        The values in their plain form: floats, tuples, strings.
+
+    Raises
+    ------
+    BadInput
+        If a value is not valid; the message names the key, the value and the valid values.
+
+    Examples
+    --------
     >>> from typing import Annotated
     >>> def wait(*, seconds: Annotated[float, Meta(gt=0)]) -> None: ...
     >>> check(wait, {"seconds": 0})
@@ -119,14 +174,25 @@ def _checked(key: Key, value: object) -> Any:  # noqa: ANN401
 
 
 def settle(struct: Struct) -> None:
-    """Check every key of a new Struct and keep it in its plain form."""
+    """Check every key of a new Struct, and replace each value by its plain form.
+
+    Parameters
+    ----------
+    struct
+        The Struct; call this in its `__post_init__`.
+
+    Raises
+    ------
+    BadInput
+        If a value is not valid; the message names the key, the value and the valid values.
+    """
     given = {name: getattr(struct, name) for name in keys_of(type(struct)) if hasattr(struct, name)}
     for name, plain in check(type(struct), given).items():
         force_setattr(struct, name, plain)
 
 
 def show(value: object) -> str:
-    """Return a value as it is told in an error."""
+    """Return a value as error messages write it."""
     if isinstance(value, list):
         return f"[{', '.join(map(show, value))}]"
     return str(value) if isinstance(value, Decimal) else repr(value)

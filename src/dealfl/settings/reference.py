@@ -1,4 +1,4 @@
-"""The key reference: tables of the keys of a section, from the section itself."""
+"""The key reference: tables of keys, generated from the sections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,23 @@ __all__ = ["key_table", "key_tables"]
 
 
 def key_table(title: str, section: Callable[..., Any], without: Collection[str] = ()) -> str:
-    """Return the keys of a section in Markdown, below its title and first line of documentation."""
+    """Return the keys of a section as a Markdown table.
+
+    Parameters
+    ----------
+    title
+        Heading of the table.
+    section
+        Struct, function or class that declares the keys; its first docstring line is the
+        introduction.
+    without
+        Names of keys to leave out.
+
+    Returns
+    -------
+    str
+        Heading, introduction and table.
+    """
     first = (section.__doc__ or "").partition("\n")[0]
     keys = [key for key in keys_of(section).values() if key.name not in without]
     lines = [f"### {title}\n\n{first}\n"]
@@ -26,7 +42,20 @@ def key_table(title: str, section: Callable[..., Any], without: Collection[str] 
 
 
 def key_tables(title: str, section: Callable[..., Any]) -> Iterator[str]:
-    """Yield the table of a section, then those of the sections inside it."""
+    """Yield the key table of a section, then the tables of the sections inside it.
+
+    Parameters
+    ----------
+    title
+        Heading of the first table; inner tables append the name of their key.
+    section
+        Struct, function or class that declares the keys.
+
+    Yields
+    ------
+    str
+        Heading, introduction and table of one section.
+    """
     yield key_table(title, section)
     for key in keys_of(section).values():
         inner = section_in(key.type)

@@ -1,4 +1,4 @@
-"""Sections, read from a document: an error names line, key, value and what the key takes."""
+"""Sections of a document; an error names the line, the key, the value and the valid values."""
 
 from __future__ import annotations
 
@@ -22,8 +22,22 @@ Variant = TypeVar("Variant", bound=Struct)
 
 
 def nearest(key: str, known: Iterable[str]) -> str:
-    """Return the advice after a key that does not exist.
+    """Return the advice that follows the name of a key that does not exist.
 
+    Parameters
+    ----------
+    key
+        The unknown name.
+    known
+        The valid names.
+
+    Returns
+    -------
+    str
+        The most similar valid name, and all valid names.
+
+    Examples
+    --------
     >>> nearest("ronds", ["rounds", "seed"])
     "did you mean 'rounds'? Valid: rounds, seed"
     """
@@ -41,7 +55,7 @@ def _require_keys(
     keys: Mapping[str, Key],
     tag: str = "",
 ) -> None:
-    """Refuse the first key of a table that does not exist."""
+    """Reject a table that has an unknown key."""
     valid = {*keys, tag} if tag else set(keys)
     renamed = {key.former_name: key.name for key in keys.values()}
     for key in table:
@@ -56,7 +70,29 @@ def _require_keys(
 def read_section(
     document: Document, section: Callable[..., Section], name: str, **fixed: object
 ) -> Section:
-    """Return the section that the table of that name describes; `fixed` parameters are no keys."""
+    """Read one section of a document.
+
+    Parameters
+    ----------
+    document
+        The settings file.
+    section
+        Struct, function or class that declares the keys.
+    name
+        Name of the table; a missing table is an empty one.
+    **fixed
+        Arguments for parameters of `section` that the file cannot set.
+
+    Returns
+    -------
+    Section
+        `section`, called with the values of the table.
+
+    Raises
+    ------
+    BadInput
+        If a key is unknown, missing or has an invalid value; the message names the line.
+    """
     return _made(document, section, name, document.tables.get(name, {}), fixed)
 
 
@@ -68,7 +104,31 @@ def read_variant(
     needs_tag: bool = False,
     **fixed: object,
 ) -> Variant:
-    """Return the section whose tag says which of several Structs it is; the first by default."""
+    """Read a section whose tag selects one of several Structs.
+
+    Parameters
+    ----------
+    document
+        The settings file.
+    variants
+        Tagged Structs with the same tag field; the first is the default.
+    name
+        Name of the table; a missing table is an empty one.
+    needs_tag
+        Whether the tag must be given.
+    **fixed
+        Arguments for fields that the file cannot set.
+
+    Returns
+    -------
+    Variant
+        The selected Struct with the values of the table.
+
+    Raises
+    ------
+    BadInput
+        If the tag or a key is unknown, missing or has an invalid value; the message names the line.
+    """
     table = _table(document, name, document.tables.get(name, {}))
     known = tags_of(variants)
     tag = str(variants[0].__struct_config__.tag_field)
@@ -85,7 +145,27 @@ def read_variant(
 
 
 def read_tables(document: Document, section: type[Section], name: str) -> tuple[Section, ...]:
-    """Return the sections of a list of tables, [[name]]; there must be at least one."""
+    """Read the sections of a list of tables, `[[name]]`.
+
+    Parameters
+    ----------
+    document
+        The settings file.
+    section
+        Struct that declares the keys of one table.
+    name
+        Name of the list.
+
+    Returns
+    -------
+    tuple
+        One section for each table, in the order of the file.
+
+    Raises
+    ------
+    BadInput
+        If there is no such table, or if one is not valid; the message names the line.
+    """
     return _tables(document, section, name, document.tables.get(name, []))
 
 
@@ -97,7 +177,33 @@ def read_keys(
     fixed: Collection[str] = (),
     tag: str = "",
 ) -> dict[str, Any]:
-    """Return the plain value of each key that a table gives; a missing one must have a default."""
+    """Read the keys of a table without calling the section.
+
+    Parameters
+    ----------
+    document
+        The settings file.
+    section
+        Struct, function or class that declares the keys.
+    name
+        Dotted name of the table, for error messages; '' for the whole file.
+    table
+        Content of the table.
+    fixed
+        Names of parameters that the file cannot set.
+    tag
+        Name of a key that selects the section and is not part of it; '' if there is none.
+
+    Returns
+    -------
+    dict
+        Plain value of each key that the table gives.
+
+    Raises
+    ------
+    BadInput
+        If a key is unknown, missing or has an invalid value; the message names the line.
+    """
     keys = {key: one for key, one in keys_of(section).items() if key not in fixed}
     given = _table(document, name, table)
     _require_keys(document, name, given, keys, tag)
@@ -118,7 +224,29 @@ def _missing(key: str, name: str, taken: str) -> str:
 
 
 def read_value(document: Document, annotated: Any, key: str, value: object) -> Any:  # noqa: ANN401
-    """Return the plain value of a key; of a table or a list of tables, what they describe."""
+    """Read the value of one key.
+
+    Parameters
+    ----------
+    document
+        The settings file.
+    annotated
+        Annotated type of the key.
+    key
+        Dotted name of the key, for error messages.
+    value
+        Value in the document.
+
+    Returns
+    -------
+    Any
+        The plain value; for a table or a list of tables, the sections that they describe.
+
+    Raises
+    ------
+    BadInput
+        If the value is not valid; the message names the line, the key and the valid values.
+    """
     section = section_in(annotated)
     if section is not None and get_origin(bare(annotated)[0]) is tuple:
         return _tables(document, section, key, value)

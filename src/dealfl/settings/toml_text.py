@@ -15,8 +15,20 @@ _WIDTH = 90
 
 
 def toml_key(name: str) -> str:
-    """Return a key, quoted if it must be.
+    """Return a key as TOML writes it: quoted where necessary.
 
+    Parameters
+    ----------
+    name
+        Name of the key.
+
+    Returns
+    -------
+    str
+        The key, as TOML text.
+
+    Examples
+    --------
     >>> toml_key("rooms"), toml_key("Größe in m²")
     ('rooms', '"Größe in m²"')
     """
@@ -24,8 +36,20 @@ def toml_key(name: str) -> str:
 
 
 def toml_value(value: object) -> str:
-    """Return a value; a list that is long takes several lines.
+    """Return a value as TOML writes it.
 
+    Parameters
+    ----------
+    value
+        A string, number, boolean, or a sequence of these.
+
+    Returns
+    -------
+    str
+        The value, as TOML text; a long list takes several lines.
+
+    Examples
+    --------
     >>> toml_value(True), toml_value(2.5), toml_value(["a", 'b "c"'])
     ('true', '2.5', '["a", "b \\\\"c\\\\""]')
     """
@@ -52,8 +76,22 @@ def _list(parts: list[str]) -> str:
 
 
 def toml_document(tables: Mapping[str, Any], prefix: str = "") -> str:
-    """Return tables as a whole document: values first, then the tables inside.
+    """Return tables as a TOML document: values first, then the tables inside.
 
+    Parameters
+    ----------
+    tables
+        Values, tables and lists of tables by name.
+    prefix
+        Dotted name of the enclosing table with a dot at its end; '' for a whole document.
+
+    Returns
+    -------
+    str
+        The document.
+
+    Examples
+    --------
     >>> print(toml_document({"job": {"rounds": 3}, "devices": [{"count": 1}]}), end="")
     [job]
     rounds = 3

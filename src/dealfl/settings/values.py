@@ -1,4 +1,4 @@
-"""The value of a key: read by its annotated type, which also says in words what the key takes."""
+"""The value of a key: read by its annotated type, which also states the valid values in words."""
 
 from __future__ import annotations
 
@@ -29,20 +29,43 @@ Numbers = float | Annotated[tuple[float, ...], Meta(min_length=1)]
 
 @runtime_checkable
 class Reader(Protocol):
-    """An annotation that reads the value itself, where the type does not say enough."""
+    """An annotation that reads the value itself, where the type is not specific enough."""
 
     @property
     def takes(self) -> str:
-        """What the key takes, in words."""
+        """Valid values, in words."""
 
     def read(self, value: object) -> Any:  # noqa: ANN401
-        """Return the plain value, or raise ValueError."""
+        """Return the plain value.
+
+        Parameters
+        ----------
+        value
+            Value in the settings file.
+
+        Returns
+        -------
+        Any
+            The value in its plain form.
+
+        Raises
+        ------
+        ValueError
+            If the value is not valid.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One of some names; of a registry, those that plug-ins add are included.
+    """One of several names; the names that plug-ins add to a registry are included.
 
+    Attributes
+    ----------
+    names
+        The valid names: a registry, or any collection.
+
+    Examples
+    --------
     >>> OneOf(["deal", "newfl"]).takes
     'one of "deal", "newfl"'
     """
@@ -51,11 +74,27 @@ class OneOf:
 
     @property
     def takes(self) -> str:
-        """All names."""
+        """All valid names."""
         return f"one of {', '.join(_quoted(name) for name in sorted(self.names))}"
 
     def read(self, value: object) -> str:
-        """Return a name that is known."""
+        """Return the value if it is a valid name.
+
+        Parameters
+        ----------
+        value
+            Value in the settings file.
+
+        Returns
+        -------
+        str
+            The name.
+
+        Raises
+        ------
+        ValueError
+            If the value is not one of the names.
+        """
         if not isinstance(value, str) or value not in self.names:
             raise ValueError(value)
         return value
@@ -66,23 +105,51 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class As:
-    """Read as another type than the annotated one, such as numbers where any array will do."""
+    """Read a value as another type than the annotated one, such as numbers for any array.
+
+    Attributes
+    ----------
+    type
+        The type that reads the value.
+    """
 
     type: Any
 
     @property
     def takes(self) -> str:
-        """What the other type takes."""
+        """Valid values of the other type, in words."""
         return takes(self.type)
 
     def read(self, value: object) -> Any:  # noqa: ANN401
-        """Return a value of the other type."""
+        """Return the value as the other type.
+
+        Parameters
+        ----------
+        value
+            Value in the settings file.
+
+        Returns
+        -------
+        Any
+            The value in the plain form of the other type.
+
+        Raises
+        ------
+        ValueError
+            If the value is not valid for that type.
+        """
         return convert(value, self.type)
 
 
 @dataclass(frozen=True, slots=True)
 class Formerly:
-    """Annotates a key with its former name, so that an old file gets the new name as answer."""
+    """The former name of a renamed key; the error for an old file states the new name.
+
+    Attributes
+    ----------
+    name
+        The former name.
+    """
 
     name: str
 
@@ -110,8 +177,15 @@ Fraction = Annotated[str, _Special('a decimal from 0 to 1, such as "0.02"', _fra
 
 
 class Labels:
-    """A list of different strings, or of different numbers.
+    """A list of distinct strings, or of distinct numbers.
 
+    Parameters
+    ----------
+    least
+        Smallest valid number of labels.
+
+    Examples
+    --------
     >>> Labels(2).read(["no", "yes"]), Labels(2).read([Decimal("1.0"), Decimal("2.5")])
     (('no', 'yes'), (1, 2.5))
     """
@@ -121,7 +195,23 @@ class Labels:
         self.takes = f"a list of at least {least} strings, or of numbers, no two the same"
 
     def read(self, value: object) -> tuple[str | int | float, ...]:
-        """Return the labels; whole numbers as integers."""
+        """Return the labels; whole numbers as integers.
+
+        Parameters
+        ----------
+        value
+            Value in the settings file.
+
+        Returns
+        -------
+        tuple
+            The labels: strings without surrounding spaces, or numbers.
+
+        Raises
+        ------
+        ValueError
+            If it is not such a list, is too short, or repeats a label.
+        """
         if not isinstance(value, list | tuple) or len(value) < self._least:
             raise ValueError(value)
         each = tuple(_label(part) for part in value)
@@ -148,6 +238,8 @@ def bare(annotated: Any) -> tuple[Any, tuple[Any, ...]]:  # noqa: ANN401
 def convert(value: object, annotated: Any) -> Any:  # noqa: ANN401
     """Return the plain value of a type, or raise ValueError.
 
+    Examples
+    --------
     >>> convert(Decimal("2.5"), Amount), convert([1, 2], Numbers)
     (2.5, (1.0, 2.0))
     """
@@ -173,8 +265,20 @@ def _finite(made: object) -> bool:
 
 
 def takes(annotated: Any) -> str:  # noqa: ANN401
-    """Return in words what a key of that type takes.
+    """Return the valid values of a type, in words.
 
+    Parameters
+    ----------
+    annotated
+        Annotated type of a key.
+
+    Returns
+    -------
+    str
+        The words that error messages and the key reference use.
+
+    Examples
+    --------
     >>> takes(Count), takes(Share), takes(Numbers)
     ('a whole number ≥ 1', 'a number from 0 to 1', 'a number, or a list of such')
     """

@@ -1,4 +1,4 @@
-"""One of each that dealfl can be extended by; a phone is a TOML file."""
+"""One example of each kind of plug-in; a phone is a TOML file."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A worker holds at most so many old examples."""
+"""A retention: a worker keeps at most eight old examples."""
 
 from fractions import Fraction
 
@@ -10,12 +10,12 @@ _MOST = 8
 
 
 class AtMost:
-    """Evicts what is more than eight, whatever θ is.
+    """Keeps at most eight old examples, for any θ.
 
     >>> AtMost().evict(11, Fraction(0), Fraction(0)).count
     3
     """
 
     def evict(self, held: int, forget_fraction: Fraction, carry: Fraction) -> Eviction:  # noqa: ARG002
-        """Return what is too much."""
+        """Return the number of examples above the limit."""
         return Eviction(max(held - _MOST, 0))

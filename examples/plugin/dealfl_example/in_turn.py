@@ -1,4 +1,4 @@
-"""Everybody in turn."""
+"""A selector: all workers take turns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["InTurn"]
 
 
 class InTurn:
-    """Wakes those who waited longest; ties by name.
+    """Selects the workers that waited longest; equal ones by name.
 
     >>> turn = InTurn()
     >>> [turn.select(number, [Candidate("a"), Candidate("b")], 1) for number in (1, 2, 3)]
@@ -21,23 +21,23 @@ class InTurn:
         self._last: dict[str, int] = {}
 
     def select(self, round_number: int, candidates: Sequence[Candidate], count: int) -> list[str]:
-        """Return those who were selected least recently."""
+        """Return the workers that were selected least recently."""
         names = sorted((self._last.get(one.name, 0), one.name) for one in candidates)[:count]
         self._last.update({name: round_number for _, name in names})
         return [name for _, name in names]
 
     def record_reward(self, round_number: int, worker: str, reward: float) -> None:
-        """Learn nothing."""
+        """Ignore the reward."""
 
     def remove(self, worker: str) -> None:
         """Drop a worker."""
         self._last.pop(worker, None)
 
     def state(self) -> bytes:
-        """Return who was selected when."""
+        """Return the last round of each worker."""
         return "\n".join(f"{last} {name}" for name, last in sorted(self._last.items())).encode()
 
     def restore(self, state: bytes) -> None:
-        """Go on from there."""
+        """Resume from a saved state."""
         pairs = (line.split(" ", 1) for line in state.decode().splitlines())
         self._last = {name: int(last) for last, name in pairs}

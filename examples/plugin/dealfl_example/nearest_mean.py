@@ -1,4 +1,4 @@
-"""Nearest mean: a row belongs to the class whose mean it is closest to."""
+"""A learner: a row belongs to the class with the nearest mean."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _BLOCK_ROWS = 4096
 
 
 class NearestMean(Classifier):
-    """Its statistics are the number of rows of each class, and their sums.
+    """A classifier whose statistics are the number of rows and their sum in each class.
 
     >>> model = NearestMean(n_features=1, classes=["low", "high"], feature_bound=8.0)
     >>> delta = model.learn([[1.0], [6.0]], ["low", "high"])
@@ -50,8 +50,8 @@ class NearestMean(Classifier):
     """
 
     name = "nearest_mean"
-    tasks = ("classification",)  # what it is for, and below how it suits a dataset
-    cycles = LearnerCycles(Cycles(4.0, 2000.0), Cycles(4.0, 2000.0))  # what it costs on a phone
+    tasks = ("classification",)  # the tasks that it serves
+    cycles = LearnerCycles(Cycles(4.0, 2000.0), Cycles(4.0, 2000.0))  # its cost on a phone
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class NearestMean(Classifier):
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
-        """Return the arguments of a learner for data with these limits."""
+        """Return the constructor arguments for data with these limits."""
         domain = data.domain_for(cls.name)
         return {
             "n_features": domain.n_features,
@@ -82,7 +82,7 @@ class NearestMean(Classifier):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments that make an empty learner like this one."""
+        """The constructor arguments of this learner."""
         return {
             "n_features": self.n_features,
             "classes": self._labels.tolist(),
@@ -91,7 +91,7 @@ class NearestMean(Classifier):
 
     @property
     def example_count(self) -> int:
-        """How many examples were learned."""
+        """The number of learned examples."""
         return int(self._state.whole("counts").low.sum())
 
     def learn(self, X: object, y: object) -> Statistics:
@@ -99,7 +99,7 @@ class NearestMean(Classifier):
         return self._change(X, y, +1)
 
     def forget(self, X: object, y: object) -> Statistics:
-        """Remove examples as if they had never been learned; return what was added."""
+        """Remove examples; return the statistics that were added (the negative)."""
         return self._change(X, y, -1)
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
@@ -127,7 +127,7 @@ class NearestMean(Classifier):
     def check(self) -> None:
         """Raise `Impossible` if no set of examples can have these statistics."""
         if not self._possible(*self._tables()):
-            raise Impossible("sums that so many examples can not have")
+            raise Impossible("the sums are impossible for this number of examples")
 
     def _tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         counts = self._state.whole("counts").low
@@ -143,7 +143,7 @@ class NearestMean(Classifier):
         return held, sums[held] / self._grid.scale / counts[held, None]
 
     def predict(self, X: object) -> NDArray[Any]:
-        """Return the class of each row; of equally close ones, the first."""
+        """Return the class of each row; the first of equally near ones."""
         held, means = self._means()
         if not len(held):
             raise NotLearned("no example has been learned; there is no class to predict")
@@ -155,7 +155,7 @@ class NearestMean(Classifier):
         return self._labels.decode(held[np.concatenate(found)] if found else held[:0])
 
     def _forget_model(self) -> None:
-        """There is nothing to drop: means are made when they are asked for."""
+        """Do nothing: the means are computed on demand."""
 
     def _derived(self) -> SparseVector:
         held, means = self._means()

@@ -1,4 +1,4 @@
-"""Points around two hilltops, made without any file."""
+"""A dataset: generated points around two hilltops."""
 
 import numpy as np
 

@@ -168,7 +168,7 @@ def test_names_with_strange_characters_are_quoted(tmp_path: Path) -> None:
     ("text", "words", "told"),
     [
         ("", [], "is empty"),
-        ("a,b\n", ["--target", "a"], "no row with a value"),
+        ("a,b\n", ["--target", "a"], "no row has a value; add rows"),
         ("a\n1\n2\n", ["--target", "a"], "one column only, 'a'"),
         ("a,a,y\n1,2,3\n", ["--target", "y"], "columns 1 and 2 are both named 'a'; rename"),
         ("a,b,y\n1,2,3\n2,3,4\n", [], "Give --target with one of: a, b"),

@@ -37,6 +37,7 @@ _QUESTIONS = {
     "item": "Which column says what was met?",
     "rating": "Which column says how it was liked?",
 }
+_OPTIONAL = ("owner", "time", "rating")
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -60,7 +61,8 @@ def _add_init(parser: argparse.ArgumentParser) -> None:
     add("--out", metavar="JOB.toml", help="where to write (the file's name, here)")
     add("--format", choices=_FORMATS, default="", help="what the file is, if it is not seen right")
     for role, question in _QUESTIONS.items():
-        add(f"--{role}", metavar="COLUMN", default="", help=question)
+        none = " (none: no column)" if role in _OPTIONAL else ""
+        add(f"--{role}", metavar="COLUMN", default="", help=question + none)
     add("--learner", metavar="NAME", default="", help="the learner (the first that suits)")
     add("--delimiter", metavar="CHARACTER", default="", help="what stands between two cells")
     add("--header", choices=("yes", "no"), help="whether the first row names the columns")
@@ -185,7 +187,8 @@ def _tried(begun: "Start", out: Path, wishes: "Wishes") -> "tuple[str, Reading]"
         raise BadInput(f"{begun.path.name}: {count} row can be used; at least 2 are needed")
     owners = reading.examples.owners
     most = count if owners is None else len(set(owners.tolist()))
-    sizes = Sizes.fitting(count, max(most, 1), wishes.workers, wishes.rounds)
+    records = reading.examples.histories.nnz if begun.format == "ratings" else count
+    sizes = Sizes.fitting(count, max(most, 1), wishes.workers, wishes.rounds, records)
     fleet(sizes)
     return begun.text(out.parent, sizes), reading
 

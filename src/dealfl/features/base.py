@@ -87,6 +87,11 @@ class FeatureMap(Struct, frozen=True, dict=True, tag_field="map"):
         """
         raise NotImplementedError
 
+    @property
+    def input_range(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """The lowest and the highest value of each column that `transform` takes; None: any."""
+        return None
+
     def settings(self) -> dict[str, object]:
         """Return the table that declares this map.
 

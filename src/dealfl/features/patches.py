@@ -111,6 +111,11 @@ class Patches(FeatureMap, frozen=True, dict=True, tag="patches"):
         bound: NDArray[np.int64] = np.clip(sums >> self._bits, 1, LARGEST)
         return bound.ravel().astype(np.float64)
 
+    @property
+    def input_range(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """From 0 to 255."""
+        return np.zeros(self.n_inputs), np.full(self.n_inputs, float(WHITE))
+
     def transform(self, X: Matrix) -> NDArray[np.uint16]:
         """Return the features: filter by filter, positive before negative, cell by cell.
 

@@ -79,6 +79,11 @@ class Relu(FeatureMap, frozen=True, dict=True, tag="relu"):
         """`clip`, or the sum of all positive weights and the bias if that is smaller."""
         return np.full(self.width, float(self._largest))
 
+    @property
+    def input_range(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """From `low` to `high`."""
+        return self.range_of(self.n_inputs)
+
     def transform(self, X: Matrix) -> NDArray[Any]:
         """Return the features in the smallest unsigned type that holds the largest one.
 

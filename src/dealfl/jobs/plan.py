@@ -14,7 +14,7 @@ from dealfl.datasets import Domain, Task
 from dealfl.errors import BadInput
 from dealfl.features import MAPS, FeatureMap, feature_map
 from dealfl.jobs.job import Job, job_of
-from dealfl.jobs.sources import Reading
+from dealfl.jobs.sources import CsvSource, Reading
 from dealfl.jobs.subject import Data, Subject, read_source, read_subject
 from dealfl.learners import LEARNERS, Learner, settings_for
 from dealfl.settings import Document, read_keys, read_variant
@@ -87,11 +87,40 @@ def _features(document: Document, subject: Subject) -> FeatureMap | None:
         problem = f"{subject.name} is for recommendation: items have no features; leave it out"
         raise document.error("features", problem)
     made = read_variant(document, MAPS, "features", needs_tag=True, n_inputs=domain.n_features)
+    _require_range(document, made, domain)
     try:
         _mapped_domain(made, domain)
     except BadInput as error:
         raise document.error("features", f"features: {error}") from error
     return made
+
+
+def _require_range(document: Document, made: FeatureMap, domain: Domain) -> None:
+    """Refuse a map that does not take all that the columns are declared to hold."""
+    if made.input_range is None:
+        return
+    low, high = made.input_range
+    outside = (np.array(domain.low) < low) | (np.array(domain.high) > high)
+    if not outside.any():
+        return
+    place = int(outside.argmax())
+    declared = f"{domain.low[place]:g} … {domain.high[place]:g}"
+    taken = f"{low[place]:g} … {high[place]:g}"
+    settings = made.settings()
+    wider = f"; or declare features.low and features.high as {declared}" * ("high" in settings)
+    raise document.error(
+        "features",
+        f"features: {_column_name(document, place)} is declared to hold {declared}, whatever "
+        f"the file holds, but the map {settings['map']!r} takes {taken}; declare the column as "
+        f"{taken}{wider}",
+    )
+
+
+def _column_name(document: Document, place: int) -> str:
+    source = read_source(document) if "source" in document.tables else None
+    if isinstance(source, CsvSource):
+        return f"the column {source.feature_names[place]!r}"
+    return f"feature {place + 1}"
 
 
 def _mapped_domain(made: FeatureMap, domain: Domain) -> Domain:

@@ -11,6 +11,7 @@ from dealfl.datasets.readers.content import (
     unpacked_name,
 )
 from dealfl.datasets.readers.delimited import Block, DelimitedText
+from dealfl.datasets.readers.foreign import require_rows
 from dealfl.datasets.readers.layout import Encoding, Layout, read_number
 from dealfl.datasets.readers.libsvm import (
     SparseRows,
@@ -29,5 +30,6 @@ __all__ = [
     "PACKINGS", "Block", "Cifar", "Columns", "Content", "DelimitedText", "Encoding", "Events",
     "Histories", "Interactions", "Layout", "Libsvm", "RatingMatrix", "Ratings", "SparseRows",
     "Table", "TargetColumn", "looks_like_libsvm", "open_bytes", "open_text", "read_finite",
-    "read_libsvm", "read_lines", "read_number", "read_pairs", "unpacked_name",
+    "read_libsvm", "read_lines", "read_number", "read_pairs", "require_rows",
+    "unpacked_name",
 ]  # fmt: skip

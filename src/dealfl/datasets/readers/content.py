@@ -251,7 +251,8 @@ def _pick(archive: str, names: list[str], member: str | None) -> str:
         return names[0]  # under any name: checksums detect a wrong one
     expected = "one file" if member is None else repr(member)
     held = ", ".join(sorted(names)[:8]) or "nothing"
-    raise BadInput(f"{archive}: expected {expected} in the archive, but it holds {held}")
+    problem = f"{archive}: expected {expected} in the archive, but it holds {held}"
+    raise BadInput(problem if member else f"{problem}; unpack it, and name one of the files")
 
 
 _OPEN: dict[str, Callable[[str, BinaryIO, str | None], BinaryIO]] = {

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from dealfl.datasets.readers.content import Content, open_text
+from dealfl.datasets.readers.foreign import require_rows
 from dealfl.datasets.readers.layout import Layout
 from dealfl.errors import BadInput
 
@@ -188,8 +189,9 @@ class DelimitedText:
         Raises
         ------
         BadInput
-            The file is empty.
+            The file is empty, or of another format.
         """
+        require_rows(self.source)
         with open_text(self.source, self.layout.encoding) as text:
             for _, row in self._read_rows(text, self._skip(text)):
                 return row

@@ -1,6 +1,7 @@
 """The layout of a table in delimited text, and the numbers in its cells."""
 
 import math
+import re
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -10,6 +11,9 @@ __all__ = ["Encoding", "Layout", "read_number"]
 Encoding = Annotated[
     Literal["utf-8", "utf-16", "windows-1252"], Meta(description="text encoding of the file")
 ]
+
+
+_GROUPED = re.compile(r"[+-]?\d{1,3}(\.\d{3})+(,\d*)?([eE][+-]?\d+)?")
 
 
 class Layout(Struct, frozen=True, kw_only=True):
@@ -57,10 +61,15 @@ class Layout(Struct, frozen=True, kw_only=True):
 
         Examples
         --------
-        >>> Layout(decimal_comma=True).read_number("1.234,5")
-        1234.5
+        >>> layout = Layout(decimal_comma=True)
+        >>> layout.read_number("1.234,5"), layout.read_number("31.12.2024")
+        (1234.5, nan)
         """
-        return read_number(cell.replace(".", "").replace(",", ".") if self.decimal_comma else cell)
+        if not self.decimal_comma:
+            return read_number(cell)
+        if "." in cell and not _GROUPED.fullmatch(cell.strip()):
+            return math.nan  # 31.12.2024 is a date
+        return read_number(cell.replace(".", "").replace(",", "."))
 
 
 def read_number(cell: str) -> float:

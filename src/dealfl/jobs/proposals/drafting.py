@@ -22,24 +22,39 @@ __all__ = [
 ]  # fmt: skip
 
 
+_HOUR_S = 3600
+_LONGEST_S = 150 * _HOUR_S  # a job ends after max_h, 168 hours by default
+_TEST_SHARE = 0.2
+_LATER_SHARE = 0.4
+
+
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """How large the fleet is, in proportion to the data."""
 
     workers: int
     rounds: int
-    per_round: int
+    per_hour: float  # examples that reach each worker
+    every_s: int = _HOUR_S  # between two rounds
 
     @classmethod
-    def fitting(cls, examples: int, most: int, workers: int, rounds: int) -> Sizes:
-        """Return the sizes for so many examples; 0 workers or rounds means: propose some.
+    def fitting(
+        cls, examples: int, most: int, workers: int, rounds: int, arriving: int = 0
+    ) -> Sizes:
+        """Return the sizes for a number of examples; 0 workers or rounds means: propose some.
+
+        Half of the examples are there at the start, and most of the others arrive until the last
+        round. `arriving` is the number of records, where an example consists of several.
 
         >>> Sizes.fitting(1000, most=1000, workers=0, rounds=0)
-        Sizes(workers=20, rounds=10, per_round=2)
+        Sizes(workers=20, rounds=10, per_hour=1.6, every_s=3600)
         """
         count = workers or max(2, min(20, examples // 25, most))
         long = rounds or 10
-        return cls(count, long, max(1, math.ceil(0.4 * examples / count / long)))
+        every_s = max(1, min(_HOUR_S, _LONGEST_S // long))
+        hours = long * every_s / _HOUR_S
+        rate = _LATER_SHARE * (1 - _TEST_SHARE) * (arriving or examples) / count / hours
+        return cls(count, long, float(f"{rate:.2g}"), every_s)
 
 
 def draft_job(
@@ -61,6 +76,7 @@ def draft_job(
             'forget_fraction = "0.02"    # an exact decimal, theta in the paper',
             f"rounds = {sizes.rounds}",
             f"workers_per_round = {max(1, math.ceil(sizes.workers / 2))}",
+            f"round_every_s = {sizes.every_s}        # shortest time between two rounds",
             "",
             "[source]",
             *source,
@@ -72,12 +88,12 @@ def draft_job(
             "",
             "[data]",
             f"partition = {partition}",
-            "test_share = 0.2            # no worker ever gets them",
+            f"test_share = {_TEST_SHARE}            # no worker ever gets them",
             "",
             "[arrival]",
-            'pattern = "each_round"      # or at_once, steady, poisson',
+            'pattern = "poisson"         # or at_once, steady, each_round',
             "initial_share = 0.5",
-            f"examples_per_round = {sizes.per_round}",
+            f"examples_per_hour = {sizes.per_hour:g}     # reach each device, on average",
             "",
         ]
     )

@@ -14,8 +14,8 @@ from dealfl.learners import learners_for
 from dealfl.settings import nearest
 
 __all__ = [
-    "Column", "Roles", "Target", "guess_column", "looks_like_ratings", "propose_features",
-    "propose_target", "require_known", "widen_limits",
+    "NO_COLUMN", "Column", "Roles", "Target", "guess_column", "looks_like_ratings",
+    "propose_features", "propose_target", "require_known", "widen_limits",
 ]  # fmt: skip
 
 # -- roles --------------------------------------------------------------------------------------
@@ -29,9 +29,15 @@ _NAMES = {
 }
 
 
+NO_COLUMN = "none"  # says that no column has a role, unless one is called so
+
+
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The names of the columns with a part to play; '' for none."""
+    """The names of the columns with a role; '' for none, in wishes: not decided.
+
+    In wishes, "none" is no column.
+    """
 
     target: str = ""
     owner: str = ""
@@ -75,6 +81,8 @@ def require_known(roles: Roles, columns: Sequence[Found]) -> None:
     seen: dict[str, str] = {}
     for role in ("target", "owner", "time", "item", "rating"):
         name = getattr(roles, role)
+        if name == NO_COLUMN and name not in names and role != "target":
+            continue
         if name and name not in names:
             raise BadInput(f"--{role} {name}: no such column; {nearest(name, names)}")
         if name and name in seen:
@@ -207,7 +215,7 @@ def _feature(column: Found, keep: bool) -> Column | str:
     if column.is_constant and not kept:
         return "it is the same in every row"
     if column.kind == "text":
-        return _words(column)
+        return _text(column)
     if column.kind == "number" and not kept and _is_identifier(column):
         return "it numbers the rows"
     if max(abs(column.low), abs(column.high)) > _LARGEST:
@@ -216,6 +224,15 @@ def _feature(column: Found, keep: bool) -> Column | str:
     high = high if low < high else 1.0  # a column of zeros
     fill = column.typical if column.missing else "quarantine"
     return Bounded(low=low, high=high, date=column.kind == "date", missing=fill)
+
+
+def _text(column: Found) -> Column | str:
+    if column.mostly(column.other_dates):
+        return f"its dates are not in ISO 8601: write {column.stray!r} like 2024-12-31 to use it"
+    words = _words(column)
+    if isinstance(words, str) and column.mostly(column.decorated):
+        return f"its numbers hold other characters: write {column.stray!r} as a number to use it"
+    return words
 
 
 def _words(column: Found) -> Column | str:

@@ -17,7 +17,10 @@ from dealfl.jobs.proposals.drafting import (
     draft_source,
     draft_table,
 )
+from dealfl.jobs.proposals.images import find_image
+from dealfl.jobs.proposals.layouts import detect_layout
 from dealfl.jobs.proposals.proposal import (
+    NO_COLUMN,
     Roles,
     guess_column,
     looks_like_ratings,
@@ -25,7 +28,7 @@ from dealfl.jobs.proposals.proposal import (
     propose_target,
     require_known,
 )
-from dealfl.jobs.proposals.survey import Found, detect_layout, survey, survey_libsvm
+from dealfl.jobs.proposals.survey import Found, survey, survey_libsvm
 from dealfl.learners import learners_for
 
 __all__ = ["Ask", "Start", "Wishes", "start", "start_ratings", "start_table"]
@@ -80,15 +83,22 @@ def start(path: Path, wishes: Wishes, ask: Ask) -> Start:
         return _start_libsvm(path, wishes, layout)
     columns = survey(path, layout)
     if not any(column.values for column in columns):
-        raise BadInput(f"{path} has names of columns, but no row with a value in it")
+        raise BadInput(f"{path} names columns, but no row has a value; {_why_empty(columns)}")
     require_known(wishes.roles, columns)
     names = [column.name for column in columns]
     rated = looks_like_ratings(names) and not wishes.roles.target and not wishes.learner
+    rated = rated and wishes.roles.owner != NO_COLUMN
     if wishes.format == "ratings" or wishes.learner in learners_for("recommendation"):
         rated = True
     chosen = wishes.format or ("ratings" if rated else "csv")
     make = start_ratings if chosen == "ratings" else start_table
     return make(path, wishes, layout, columns, ask)
+
+
+def _why_empty(columns: Sequence[Found]) -> str:
+    if any(column.rows for column in columns):
+        return "fill in some cells"
+    return "add rows, and check that every quotation mark is closed"
 
 
 def _start_libsvm(path: Path, wishes: Wishes, layout: Layout) -> Start:
@@ -121,9 +131,19 @@ def start_table(
             "if it holds several, name what stands between them by --delimiter"
         )
     roles = _ask_roles(wishes.roles, columns, ("target!", "owner", "time"), ask)
+    if columns[0].rows == 1:
+        raise BadInput(f"{path} has one row only; a job needs at least 2, to learn and to test")
     chosen = next(column for column in columns if column.name == roles.target)
     target = propose_target(chosen, wishes.learner)
     features, left_out = propose_features(columns, roles, keep=keep)
+    drafted = draft_features(target.learner, features)
+    playing = (roles.target, roles.owner, roles.time)
+    image = find_image([one for one in columns if one.name not in playing], features)
+    if image is not None:
+        features = dict(image.features())
+        left_out = {name: why for name, why in left_out.items() if name not in features}
+        drafted = draft_features(target.learner, features)
+        drafted += image.draft(replaces=bool(drafted))
     return Start(
         path=path,
         layout=layout,
@@ -133,7 +153,7 @@ def start_table(
         learner=target.learner,
         source=draft_table(target, features, left_out),
         left_out=left_out,
-        features=draft_features(target.learner, features),
+        features=drafted,
     )
 
 
@@ -168,15 +188,36 @@ def _ask_roles(roles: Roles, columns: list[Found], order: Sequence[str], ask: As
     """Return the roles, each as wished, or else as asked for with a guess; a ! must have one."""
     for word in order:
         role = word.rstrip("!")
+        if getattr(roles, role) == NO_COLUMN and not any(c.name == NO_COLUMN for c in columns):
+            roles = _without(roles, role, required=word != role)
+            continue
         if getattr(roles, role):
             continue
         taken = {roles.target, roles.owner, roles.time, roles.item, roles.rating}
         free = [column for column in columns if column.name not in taken and column.values]
         names = [column.name for column in free]
-        guess = guess_column(role, names)
+        if role == "time":
+            free = [column for column in free if column.kind in ("number", "date")]
+        guess = guess_column(role, [column.name for column in free])
         if role == "time" and not guess:
             dates = [column.name for column in free if column.kind == "date"]
             guess = dates[0] if len(dates) == 1 else ""
         roles = replace(roles, **{role: ask(role, names, guess, word != role)})
     require_known(roles, columns)
+    _require_readable_time(roles, columns)
     return roles
+
+
+def _without(roles: Roles, role: str, *, required: bool) -> Roles:
+    if required:
+        raise BadInput(f"--{role} {NO_COLUMN}: a job needs one; name a column")
+    return replace(roles, **{role: ""})
+
+
+def _require_readable_time(roles: Roles, columns: Sequence[Found]) -> None:
+    for column in columns:
+        if column.name == roles.time and column.kind not in ("number", "date"):
+            raise BadInput(
+                f"--time {column.name}: {column.stray!r} is neither a number nor an ISO date such "
+                f"as 2024-12-31; convert the column, or give --time {NO_COLUMN}"
+            )

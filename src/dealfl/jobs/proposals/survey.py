@@ -1,16 +1,13 @@
-"""Looking at a user's file: how it is written, and what each of its columns holds."""
+"""Looking at a user's file: what each of its columns holds."""
 
 from __future__ import annotations
 
-import codecs
-import csv
 import math
 import re
 import statistics
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -18,127 +15,25 @@ from numpy.typing import NDArray
 
 from dealfl.datasets.readers import (
     Block,
-    Encoding,
     Layout,
-    looks_like_libsvm,
-    open_bytes,
     read_libsvm,
-    read_lines,
-    read_number,
     read_pairs,
 )
 from dealfl.errors import BadInput
 from dealfl.jobs.sources import Place, find_date, is_missing, open_table, report_progress
 
-__all__ = ["Found", "detect_layout", "survey", "survey_libsvm"]
-
-# -- how the file is written --------------------------------------------------------------------
-
-_BLOCK = 1 << 20
-_LINES = 200
-_DELIMITERS = ("\t", ";", "|", ",", " ")
-_WITH_COMMA = re.compile(r"-?\d+(\.\d{3})*,\d+")
-_WITH_POINT = re.compile(r"-?\d+\.\d+")
-
-
-def detect_layout(
-    path: Path, *, delimiter: str = "", header: bool | None = None, skip_lines: int = 0
-) -> tuple[Layout, bool]:
-    """Return how a file is laid out, and whether it is LIBSVM's text; what is given counts."""
-    encoding = _encoding(path)
-    after = islice(read_lines(path, encoding), _LINES + skip_lines)
-    lines = [line for number, line in after if number > skip_lines]
-    if not lines:
-        raise BadInput(f"{path} is empty: there is no row to look at")
-    if not delimiter and looks_like_libsvm(lines):
-        return Layout(encoding=encoding, skip_lines=skip_lines), True
-    chosen = delimiter or _delimiter(lines)
-    rows = _rows(lines, chosen)
-    named = _has_header(rows) if header is None else header
-    layout = Layout(
-        delimiter=chosen,
-        decimal_comma=_has_decimal_comma(rows, chosen),
-        header=named,
-        skip_lines=skip_lines,
-        encoding=encoding,
-    )
-    return layout, False
-
-
-def _encoding(path: Path) -> Encoding:
-    with open_bytes(path) as stream:
-        head = stream.read(_BLOCK)
-        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            return "utf-16"
-        if b"\0" in head:
-            raise BadInput(
-                f"{path} is not a text: it holds zero bytes; save the table as CSV, and name that"
-            )
-        names: tuple[Encoding, ...] = ("utf-8", "windows-1252")
-        decoders = {name: codecs.getincrementaldecoder(name)() for name in names}
-        while head:
-            for name in list(decoders):
-                try:
-                    decoders[name].decode(head)
-                except UnicodeDecodeError:
-                    del decoders[name]
-            head = stream.read(_BLOCK)
-    if not decoders:
-        raise BadInput(
-            f"{path} is a text neither in UTF-8 nor in Windows-1252; save it as CSV in UTF-8"
-        )
-    return next(iter(decoders))
-
-
-def _rows(lines: list[str], delimiter: str) -> list[list[str]]:
-    try:
-        return [row for row in csv.reader(lines, delimiter=delimiter, skipinitialspace=True) if row]
-    except csv.Error:
-        return []
-
-
-def _delimiter(lines: list[str]) -> str:
-    """Return the first that divides nearly all lines into as many cells; a comma if none does."""
-    for delimiter in _DELIMITERS:
-        widths = Counter(len(row) for row in _rows(lines, delimiter))
-        width, count = widths.most_common(1)[0] if widths else (1, 0)
-        if width > 1 and count >= 0.9 * widths.total():
-            return delimiter
-    return ","
-
-
-def _has_header(rows: list[list[str]]) -> bool:
-    if len(rows) < 2:
-        return bool(rows) and not any(_is_value(cell) for cell in rows[0])
-    first, rest = rows[0], rows[1:]
-    if any(_is_value(cell) for cell in first):
-        return False
-    columns = [[row[place] for row in rest if place < len(row)] for place in range(len(first))]
-    if any(_is_value(cell) for cells in columns for cell in cells):
-        return True
-    return not any(cell in cells for cell, cells in zip(first, columns, strict=True))
-
-
-def _is_value(cell: str) -> bool:
-    text = cell.replace(",", ".")
-    return not is_missing(cell) and not math.isnan(read_number(text))
-
-
-def _has_decimal_comma(rows: list[list[str]], delimiter: str) -> bool:
-    cells = [cell.strip() for row in rows for cell in row]
-    return (
-        delimiter != ","
-        and any(_WITH_COMMA.fullmatch(cell) for cell in cells)
-        and not any(_WITH_POINT.fullmatch(cell) for cell in cells)
-    )
-
-
-# -- what its columns hold ----------------------------------------------------------------------
+__all__ = ["Found", "survey", "survey_libsvm"]
 
 _MOST_DISTINCT = 100_000
 _SAMPLE = 10_001
 _MOSTLY = 0.9
 _FEW = 10
+_LONGEST = 40  # texts of dates and numbers
+_MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+_OTHER_DATE = re.compile(
+    rf"\d{{1,4}}([./-])\d{{1,2}}\1\d{{1,4}}\b.*|.*\b({_MONTHS})[a-z]*\b.*\d.*", re.IGNORECASE
+)
+_DECORATED = re.compile(r"[^\w\s]?\s?[-+]?\d[\d.,' ]*\s?([^\w\s]|[a-zA-Z]{1,3})?")
 
 
 @dataclass(slots=True)
@@ -152,6 +47,9 @@ class Found:
     dates: int = 0
     texts: int = 0
     infinite: int = 0
+    other_dates: int = 0  # texts that look like dates, but not as ISO 8601 writes them
+    decorated: int = 0  # texts that look like numbers with something around them
+    stray: str = ""  # the first text
     whole: bool = True
     low: float = math.inf
     high: float = -math.inf
@@ -227,11 +125,22 @@ class Found:
             elif not math.isnan(day := find_date(cell)):
                 days += [day] * count
             else:
-                self.texts += count
+                self._text(cell.strip(), count)
         if days and not self.numbers:
             self.low, self.high = min(self.low, min(days)), max(self.high, max(days))
             self.sample += days[: _SAMPLE - len(self.sample)]
         self.dates += len(days)
+
+    def _text(self, cell: str, count: int) -> None:
+        self.texts += count
+        self.stray = self.stray or cell[:_LONGEST]
+        if len(cell) <= _LONGEST:
+            self.other_dates += count if _OTHER_DATE.fullmatch(cell) else 0
+            self.decorated += count if _DECORATED.fullmatch(cell) else 0
+
+    def mostly(self, count: int) -> bool:
+        """Return whether a count is that of nearly all cells."""
+        return count > 0 and count >= _MOSTLY * self.values
 
 
 def survey(path: Place, layout: Layout) -> list[Found]:

@@ -3,7 +3,8 @@
 import io
 from typing import Any
 
-from dealfl.report.live import LiveView, PlainView, sparkline, view_for
+from dealfl.report import LiveView, PlainView, view_for
+from dealfl.report.live import sparkline
 from dealfl.simulate import Progress
 
 

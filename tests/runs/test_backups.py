@@ -56,7 +56,7 @@ def test_nothing_is_replaced_without_force(run: Path, tmp_path: Path) -> None:
     back_up(run, tmp_path / "copy")
     remove_worker(RunFolder.at(run), "w01")
     after = open_model(run).info()["digest"]
-    with pytest.raises(BadInput, match=r"ledger\.db is there already; give --force"):
+    with pytest.raises(BadInput, match=r"ledger\.db already exists; use --force"):
         restore(tmp_path / "copy", run)
     assert open_model(run).info()["digest"] == after
     restore(tmp_path / "copy", run, force=True)
@@ -99,7 +99,7 @@ def test_a_backup_that_is_not_sound_is_refused(damage: str, run: Path, tmp_path:
         (copy / MANIFEST).write_text("nonsense")
     else:
         (copy / MANIFEST).unlink()
-    with pytest.raises(BadInput, match=r"another backup|that dealfl backup made"):
+    with pytest.raises(BadInput, match=r"another backup|written by dealfl backup"):
         restore(copy, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
@@ -151,9 +151,9 @@ def test_what_is_no_database_is_told(tmp_path: Path, capsys: Captured) -> None:
     assert main(["backup", str(tmp_path / "note.txt"), *words]) == 2
     assert "is neither a ledger nor a journal" in capsys.readouterr().err
     assert main(["backup", str(tmp_path), *words]) == 2
-    assert "there is no ledger and no journal in the folder" in capsys.readouterr().err
+    assert "has no ledger and no journal" in capsys.readouterr().err
     assert main(["restore", str(tmp_path / "nothing"), *words]) == 2
-    assert "there is no backup" in capsys.readouterr().err
+    assert "does not exist; give a folder written by dealfl backup" in capsys.readouterr().err
     with pytest.raises(BadBytes, match="damaged, or neither a ledger nor a journal"):
         restore(tmp_path / "note.txt", tmp_path / "x.db")
 

@@ -104,7 +104,7 @@ def test_levels_are_kept_and_configuring_again_replaces(
 
 
 def test_bad_levels_and_places_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no level of logs called 'loud'; known: debug, info"):
+    with pytest.raises(BadInput, match="log level is 'loud'; known: debug, info"):
         configure_logs(None, "loud")
     with pytest.raises(BadInput, match="cannot be written: No such file"):
         configure_logs(tmp_path / "no" / "log.jsonl")

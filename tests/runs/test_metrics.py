@@ -76,7 +76,7 @@ def test_a_port_that_is_taken_is_told(digits_run: Path) -> None:
     served = serve_metrics(RunFolder.at(digits_run))
     port = int(served.address.rsplit(":", 1)[1].partition("/")[0])
     try:
-        with pytest.raises(DealError, match=f"127.0.0.1:{port} can not be served: "):
+        with pytest.raises(DealError, match=f"cannot listen on 127.0.0.1:{port}"):
             serve_metrics(RunFolder.at(digits_run), port)
     finally:
         served.close()
@@ -87,7 +87,7 @@ def test_a_missing_package_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     assert main(["metrics", str(digits_run)]) == 1
-    assert "install dealfl[metrics]" in capsys.readouterr().err
+    assert "pip install 'dealfl[metrics]'" in capsys.readouterr().err
 
 
 def test_what_is_no_ledger_is_told_at_once(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_statistics_are_gone_on_from(any_run: Path, tmp_path: Path) -> None:
 
 def test_statistics_of_another_job_are_refused(digits_run: Path, houses_run: Path) -> None:
     other = NaiveBayes(64, range(10), feature_bound=64.0)
-    with pytest.raises(Incompatible, match="can not be gone on from: the statistics have feature"):
+    with pytest.raises(Incompatible, match=r"cannot start from .*: the statistics have feature"):
         read_statistics(digits_run, other)
     with pytest.raises(Incompatible, match="learner tikhonov cannot be used by learner naive"):
         read_statistics(houses_run, other)
@@ -188,7 +188,7 @@ def test_nothing_is_written_over_without_force(
     out.write_text("dear")
     words = ["model", "export", str(digits_run), "--out", str(out)]
     assert main(words) == 2
-    assert "is there already; give --force" in capsys.readouterr().err
+    assert "already exists; use --force" in capsys.readouterr().err
     assert out.read_text() == "dear"
     assert main([*words, "--force"]) == 0
     assert load(out).digest() == total_digest(digits_run)
@@ -197,10 +197,10 @@ def test_nothing_is_written_over_without_force(
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["info", "nowhere"], "nowhere can not be read: No such file"),
+        (["info", "nowhere"], "nowhere cannot be read: No such file"),
         (["export", "RUN"], "nothing to write; give --out"),
-        (["export", "RUN", "--out", "no/where/m.deal"], "there is no folder no/where"),
-        (["export", "RUN", "--out", "."], "is a folder; name a file"),
+        (["export", "RUN", "--out", "no/where/m.deal"], "the folder no/where does not exist"),
+        (["export", "RUN", "--out", "."], "is a folder; give the name of a file"),
         (["info", "JOB"], "not a saved learner"),
     ],
 )
@@ -214,7 +214,7 @@ def test_what_can_not_be_done_is_told(
 
 def test_a_run_without_a_model_is_told(tmp_path: Path) -> None:
     Ledger(tmp_path / "ledger.db").close()
-    with pytest.raises(BadInput, match="has no model yet: no round was closed"):
+    with pytest.raises(BadInput, match="has no model yet; wait until the first round"):
         open_model(tmp_path)
 
 
@@ -240,5 +240,5 @@ def test_what_a_file_says_about_itself_is_not_trusted(tmp_path: Path) -> None:
     model = NaiveBayes(2, ["a", "b"])
     sections = {"statistics": model.statistics.to_bytes(), "about": b'{"round": "x"}'}
     SavedLearner(model.name, model.settings, sections).write(tmp_path / "m.deal")
-    with pytest.raises(BadBytes, match="about itself can not be read"):
+    with pytest.raises(BadBytes, match="section 'about' cannot be read"):
         open_model(tmp_path / "m.deal")

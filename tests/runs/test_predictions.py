@@ -67,10 +67,10 @@ def test_a_file_of_bad_rows_alone_fails(houses_run: Path, tmp_path: Path, capsys
 def test_a_missing_column_is_named(houses_run: Path, tmp_path: Path) -> None:
     data = tmp_path / "new.csv"
     data.write_text("size,place\n100,Bern\n")
-    with pytest.raises(BadInput, match=r"no column 'town'; its columns: size, place"):
+    with pytest.raises(BadInput, match=r"no column 'town'; its columns are: size, place"):
         values(houses_run, data)
     data.write_text("1,2,3,4\n")
-    with pytest.raises(BadInput, match=r"4 columns, where 2 are expected \(size, town\)"):
+    with pytest.raises(BadInput, match=r"4 columns; 2 are expected \(size, town\)"):
         values(houses_run, data)
     data.write_text("")
     with pytest.raises(BadInput, match="is empty"):
@@ -108,7 +108,7 @@ def test_a_model_without_a_job_takes_numbers_in_order(tmp_path: Path) -> None:
     assert found[0].value == pytest.approx(7.0)
     assert [one.value for one in found[1:]] == [None, None]
     data.write_text("2,1,0\n")
-    with pytest.raises(BadInput, match="give the job file by --job to match names"):
+    with pytest.raises(BadInput, match="give the job file with --job"):
         values(tmp_path / "m.deal", data)
 
 
@@ -148,7 +148,7 @@ def test_the_items_of_another_job_are_refused(films_run: Path, tmp_path: Path) -
     (tmp_path / "other.toml").write_text(text)
     data = tmp_path / "people.csv"
     data.write_text("who,film,stars\nann,alien,5\n")
-    with pytest.raises(BadInput, match=r"other\.toml has 5 items, and the model 6"):
+    with pytest.raises(BadInput, match=r"other\.toml has 5 items, but the model has 6"):
         recommend(open_model(tmp_path / "m.deal", tmp_path / "other.toml"), data, 3)
 
 
@@ -157,7 +157,7 @@ def test_the_columns_of_another_job_are_refused(
 ) -> None:
     export_model(open_model(houses_run), tmp_path / "m.deal")
     model = open_model(tmp_path / "m.deal", digits_run / "job.toml")
-    with pytest.raises(BadInput, match="is for a naive_bayes, and the model is a tikhonov"):
+    with pytest.raises(BadInput, match="is naive_bayes, but that of the model is tikhonov"):
         list(predict(model, tmp_path / "m.deal"))
 
 

@@ -132,5 +132,5 @@ def test_nothing_is_removed_from_a_run_without_a_model(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     joined("anna", ledger=ledger).handle([update(1, name="anna", incarnation=9)], 1.0)
     ledger.close()
-    with pytest.raises(BadInput, match="has no model yet: there is nothing of 'anna' in it"):
+    with pytest.raises(BadInput, match="has no model yet, so 'anna' has no part in it"):
         remove_worker(RunFolder.at(tmp_path), "anna")

@@ -82,7 +82,7 @@ def test_a_job_leaves_everything_in_one_folder(
     told = capsys.readouterr().out
     assert "deal" in told
     assert "original" in told
-    assert "bit for bit" in told
+    assert "equals that of central training" in told
     assert str(folder / "report.html") in told
     assert "forget_fraction = " in (folder / "report.html").read_text(encoding="utf-8")
     found = result(folder)
@@ -131,7 +131,7 @@ def test_a_job_goes_on_from_a_model(job: Path, capsys: pytest.CaptureFixture[str
     first = result(Path("runs/tiny"))["outcomes"]["deal"]
     second = result(Path("next"))["outcomes"]["deal"]
     assert second["exact"]
-    assert "on top of tiny.deal" in capsys.readouterr().out
+    assert "(plus tiny.deal)" in capsys.readouterr().out
     assert second["digest"] != first["digest"], "it knows everything twice now"
 
 
@@ -179,7 +179,7 @@ def test_without_plotly_there_is_a_summary_and_no_page(
     assert main(["run", str(job), "--no-compare"]) == 0
     told = capsys.readouterr()
     assert "dealfl[report]" in told.err
-    assert "bit for bit" in told.out
+    assert "equals that of central training" in told.out
     assert not Path("runs/tiny/report.html").exists()
     assert main(["run", str(job), "--no-compare"]) == 0, "nothing is left to go on from"
 

@@ -156,10 +156,10 @@ def test_the_score_of_ratings_is_the_hit_rate_and_names_what_is_left_out(
             "1 of 4 owners have no item with a rating of at least 3 (source.liked_from): "
             "they have no history"
         ),
-        "1 of 3 histories have one item only: not tested",
+        "1 of 3 histories have only one item: not tested",
     ]
     data.write_text("who,film,stars\nann,alien,5\n")
-    with pytest.raises(BadInput, match="every history has one item only"):
+    with pytest.raises(BadInput, match="every history has only one item"):
         score(open_model(films_run), data)
 
 
@@ -181,10 +181,10 @@ def test_a_file_that_cannot_be_scored_is_refused(
 ) -> None:
     data = tmp_path / "new.csv"
     for run, text, problem in (
-        (houses_run, "size,town\n100,Bern\n", "has no column 'price'; its columns: size, town"),
+        (houses_run, "size,town\n100,Bern\n", "has no column 'price'; its columns are: size, town"),
         (houses_run, "size,town,price\nbig,Bern,1\n", "none of 1 rows can"),
         (houses_run, "", "is empty"),
-        (films_run, "who,film\nann,alien\n", "has no column 'stars'; its columns: who, film"),
+        (films_run, "who,film\nann,alien\n", "has no column 'stars'; its columns are: who, film"),
     ):
         data.write_text(text)
         assert main(["model", "score", str(run), str(data)]) == 2

@@ -123,7 +123,7 @@ def test_status_without_a_name_takes_the_latest_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["status"]) == 2
-    assert "there is no run in runs/; name a run folder" in capsys.readouterr().err
+    assert "runs/ has no run; give a run folder" in capsys.readouterr().err
     shutil.copytree(digits_run, tmp_path / "runs" / "digits")
     assert main(["status"]) == 0
     told = capsys.readouterr().out
@@ -171,9 +171,9 @@ def test_a_pause_that_is_none_is_refused(every: str, digits_run: Path, capsys: C
 
 
 def test_what_is_no_ledger_is_told(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"no ledger\.db in the folder"):
+    with pytest.raises(BadInput, match=r"has no ledger\.db"):
         RunFolder.at(tmp_path)
-    with pytest.raises(BadInput, match="there is no file"):
+    with pytest.raises(BadInput, match="does not exist"):
         RunFolder.at(tmp_path / "nothing.db")
     (tmp_path / "ledger.db").write_bytes(b"SQLite format 3\x00 and then nonsense" * 100)
     with pytest.raises(BadBytes, match="cannot be read"):

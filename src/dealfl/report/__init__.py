@@ -9,8 +9,9 @@ from dealfl.report.formats import (
     format_quality,
     format_saving,
 )
-from dealfl.report.live import LiveView, PlainView, ProgressLine, view_for
+from dealfl.report.live import LiveView, view_for
 from dealfl.report.page import write_page
+from dealfl.report.progress_lines import PlainView, ProgressLine
 from dealfl.report.selection_page import write_selection_page
 from dealfl.report.summary import summarize, summarize_setting
 

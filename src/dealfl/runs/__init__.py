@@ -1,4 +1,4 @@
-"""A run and its folder: start, stop, resume, compare; status, models, copies, logs, metrics."""
+"""Runs and their folders: start, stop, resume, compare; status, models, backups, logs, metrics."""
 
 from dealfl.runs.backups import MANIFEST, Copied, back_up, restore
 from dealfl.runs.exports import export_model, model_arrays, require_free, save_arrays
@@ -11,13 +11,8 @@ from dealfl.runs.removing import Removal, remove_worker
 from dealfl.runs.result import Comparison, Result
 from dealfl.runs.run import Interrupted, Run, Watcher, default_job
 from dealfl.runs.scoring import Score, score
-from dealfl.runs.status import (
-    RunStatus,
-    WorkerStatus,
-    read_status,
-    read_worker_rounds,
-    read_workers,
-)
+from dealfl.runs.status import read_status, read_worker_rounds, read_workers
+from dealfl.runs.status_records import RunStatus, WorkerStatus
 
 __all__ = [
     "LOG",

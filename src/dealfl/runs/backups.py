@@ -1,4 +1,4 @@
-"""Copies of ledgers and journals: made while others write, put back as a whole or not at all."""
+"""Backups of ledgers and journals: copied while in use, restored atomically."""
 
 from __future__ import annotations
 
@@ -28,7 +28,19 @@ _BESIDE = ("-wal", "-shm", "-journal")
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """A database that was copied."""
+    """A copied database.
+
+    Parameters
+    ----------
+    file : str
+        Name of the file.
+    kind : {"ledger", "journal"}
+        Kind of the database.
+    version : int
+        Schema version.
+    size_bytes : int
+        Size, in bytes.
+    """
 
     file: str
     kind: str
@@ -43,10 +55,28 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 def back_up(source: Path, to: Path) -> list[Copied]:
-    """Copy the databases of a folder, or one alone, into a new folder, with their checksums."""
+    """Copy databases with their checksums into a new folder; they can be in use.
+
+    Parameters
+    ----------
+    source : Path
+        Run folder, ledger or journal.
+    to : Path
+        New or empty folder.
+
+    Returns
+    -------
+    list of Copied
+        The copied databases.
+
+    Raises
+    ------
+    BadInput
+        If there is no database, or the new folder is not empty.
+    """
     found = _find_databases(source)
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise BadInput(f"{to} is there already; give the name of a new folder")
+        raise BadInput(f"{to} already exists; give the name of a new folder")
     to.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(dir=to.parent, prefix=f".{to.name}."))
     try:
@@ -70,17 +100,17 @@ def _find_databases(source: Path) -> list[Path]:
     if source.is_dir():
         found = [path for path in sorted(source.glob("*.db")) if _find_kind(path)]
         if not found:
-            raise BadInput(f"there is no ledger and no journal in the folder {source}")
+            raise BadInput(f"the folder {source} has no ledger and no journal")
         return found
     if not source.is_file():
-        raise BadInput(f"there is no file {source}; name a run folder, a ledger or a journal")
+        raise BadInput(f"{source} does not exist; give a run folder, a ledger or a journal")
     if not _find_kind(source):
         raise BadInput(f"{source} is neither a ledger nor a journal")
     return [source]
 
 
 def _find_kind(path: Path) -> str:
-    """Return whether a file is a ledger or a journal; '' for anything else."""
+    """Return "ledger", "journal", or "" for another file."""
     return next((name for name, kind in _KINDS.items() if kind.recognizes(path)), "")
 
 
@@ -97,11 +127,33 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-# -- the way back -------------------------------------------------------------------------------
+# -- restore ------------------------------------------------------------------------------------
 
 
 def restore(backup: Path, to: Path, *, force: bool = False) -> list[Copied]:
-    """Put the databases of a backup back; each is checked before anything is replaced."""
+    """Restore the databases of a backup; all are checked before any file is replaced.
+
+    Parameters
+    ----------
+    backup : Path
+        Folder that `back_up` wrote, or one database.
+    to : Path
+        Run folder or file.
+    force : bool, default False
+        Whether to replace existing files.
+
+    Returns
+    -------
+    list of Copied
+        The restored databases.
+
+    Raises
+    ------
+    BadInput
+        If there is no backup, a file exists and `force` is False, or a file is in use.
+    BadBytes
+        If a file of the backup is damaged.
+    """
     pairs = _find_targets(backup, to)
     for _, target in pairs:
         _require_replaceable(target, force)
@@ -124,7 +176,7 @@ def restore(backup: Path, to: Path, *, force: bool = False) -> list[Copied]:
 
 def _find_targets(backup: Path, to: Path) -> list[tuple[Path, Path]]:
     if not backup.exists():
-        raise BadInput(f"there is no backup {backup}; name a folder that dealfl backup made")
+        raise BadInput(f"{backup} does not exist; give a folder written by dealfl backup")
     if not backup.is_dir():
         _require_kind(backup)
         return [(backup, to / backup.name if to.is_dir() else to)]
@@ -132,39 +184,39 @@ def _find_targets(backup: Path, to: Path) -> list[tuple[Path, Path]]:
     found = _find_databases(backup)
     is_file = to.is_file() or (to.suffix == ".db" and not to.is_dir())
     if is_file and len(found) > 1:
-        raise BadInput(f"{to} is one file, and {backup} holds {len(found)}; name a folder")
+        raise BadInput(f"{to} is a file, but {backup} has {len(found)} databases; give a folder")
     return [(path, to if is_file else to / path.name) for path in found]
 
 
 def _require_kind(path: Path) -> None:
     if not _find_kind(path):
-        raise BadBytes(f"{path} is damaged, or neither a ledger nor a journal; try another backup")
+        raise BadBytes(f"{path} is damaged, or not a ledger or a journal; use another backup")
 
 
 def _verify(backup: Path) -> None:
-    """Hold the files of a backup against the checksums made with it."""
+    """Check the files of a backup against its checksums."""
     manifest = backup / MANIFEST
     if not manifest.is_file():
-        raise BadInput(f"{backup} has no {MANIFEST}; name a folder that dealfl backup made")
+        raise BadInput(f"{backup} has no {MANIFEST}; give a folder written by dealfl backup")
     try:
         entries = msgspec.json.decode(manifest.read_bytes(), type=dict[str, _Entry])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BadBytes(f"{manifest} can not be read: {error}; try another backup") from None
+        raise BadBytes(f"{manifest} cannot be read: {error}; use another backup") from None
     for name, entry in entries.items():
         file = backup / Path(name).name
         if not file.is_file() or _sha256(file) != entry.sha256:
-            raise BadBytes(f"{file} is not as it was backed up; try another backup")
+            raise BadBytes(f"{file} has changed since the backup; use another backup")
 
 
 def _require_replaceable(target: Path, force: bool) -> None:
     if not target.exists():
         return
     if not force:
-        raise BadInput(f"{target} is there already; give --force to replace it")
+        raise BadInput(f"{target} already exists; use --force to replace it")
     try:
         require_unused(target)
     except BadBytes:
-        return  # what is damaged may be replaced
+        return  # a damaged file can be replaced
 
 
 def _copy_checked(path: Path, draft: Path, name: str) -> Copied:
@@ -172,7 +224,7 @@ def _copy_checked(path: Path, draft: Path, name: str) -> Copied:
     _delete(draft)
     try:
         shutil.copy(path, draft)
-        with closing(_KINDS[kind](draft)) as database:  # sound, and of no newer version
+        with closing(_KINDS[kind](draft)) as database:  # checks that it can be opened
             version = database.version
     except BaseException:
         _delete(draft)
@@ -182,7 +234,7 @@ def _copy_checked(path: Path, draft: Path, name: str) -> Copied:
 
 def _move_into_place(draft: Path, target: Path) -> None:
     synchronize(draft)
-    for suffix in _BESIDE:  # the log of the old file must not be read into the new one
+    for suffix in _BESIDE:  # the log of the old file must not be applied to the new one
         Path(f"{target}{suffix}").unlink(missing_ok=True)
     draft.replace(target)
     synchronize(target.parent)

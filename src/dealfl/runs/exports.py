@@ -1,4 +1,4 @@
-"""Models for elsewhere: a file that `learners.load` opens, or arrays that `numpy.load` opens."""
+"""Export of models: a file for `learners.load`, or arrays for `numpy.load`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,17 @@ __all__ = ["export_model", "model_arrays", "require_free", "save_arrays"]
 
 
 def model_arrays(model: Model) -> Arrays:
-    """Return the derived model, and the integers that it was derived from.
+    """Return the derived model and its integer statistics as arrays.
 
-    Of statistics too large for 64 bits, a value is high · 2³² + value.
+    Parameters
+    ----------
+    model : Model
+        A model.
+
+    Returns
+    -------
+    dict of str to ndarray
+        Arrays by name. A statistic wider than 64 bits is high · 2³² + value.
     """
     learner, statistics = model.learner, model.learner.statistics
     found: Arrays = {"learner": np.array(learner.name), "digest": np.array(statistics.digest())}
@@ -38,7 +46,7 @@ def model_arrays(model: Model) -> Arrays:
 
 
 def _feature_names(document: Document | None) -> list[str]:
-    """Return the names of the features that a job's [source] gives; a word's is column=word."""
+    """Return the names of the features in [source] of a job; a word is named column=word."""
     if document is None or "features" in document.tables or "source" not in document.tables:
         return []
     source = read_source(document)
@@ -46,7 +54,27 @@ def _feature_names(document: Document | None) -> list[str]:
 
 
 def save_arrays(model: Model, out: Path, *, force: bool = False) -> list[str]:
-    """Write the arrays to a file, completely or not at all; return their names."""
+    """Write the arrays of a model to an .npz file, atomically.
+
+    Parameters
+    ----------
+    model : Model
+        A model.
+    out : Path
+        File to write.
+    force : bool, default False
+        Whether to replace an existing file.
+
+    Returns
+    -------
+    list of str
+        Names of the arrays.
+
+    Raises
+    ------
+    BadInput
+        If the file exists and `force` is False, or its folder does not exist.
+    """
     require_free(out, force=force)
     arrays, content = model_arrays(model), io.BytesIO()
     np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
@@ -55,7 +83,22 @@ def save_arrays(model: Model, out: Path, *, force: bool = False) -> list[str]:
 
 
 def export_model(model: Model, out: Path, *, force: bool = False) -> None:
-    """Write a model to a file that `dealfl.learners.load` opens; its job goes with it."""
+    """Write a model and its job to a file for `dealfl.learners.load`, atomically.
+
+    Parameters
+    ----------
+    model : Model
+        A model.
+    out : Path
+        File to write.
+    force : bool, default False
+        Whether to replace an existing file.
+
+    Raises
+    ------
+    BadInput
+        If the file exists and `force` is False, or its folder does not exist.
+    """
     require_free(out, force=force)
     sections = {ABOUT_SECTION: msgspec.json.encode(model.about)}
     if model.job_text:
@@ -64,10 +107,23 @@ def export_model(model: Model, out: Path, *, force: bool = False) -> None:
 
 
 def require_free(out: Path, *, force: bool) -> None:
-    """Refuse to write over a file, or into a folder that does not exist."""
+    """Check that a file can be written.
+
+    Parameters
+    ----------
+    out : Path
+        File to write.
+    force : bool
+        Whether an existing file can be replaced.
+
+    Raises
+    ------
+    BadInput
+        If the file exists and `force` is False, or its folder does not exist.
+    """
     if not out.parent.is_dir():
-        raise BadInput(f"{out}: there is no folder {out.parent}; make it first")
+        raise BadInput(f"{out}: the folder {out.parent} does not exist; create it first")
     if out.is_dir():
-        raise BadInput(f"{out} is a folder; name a file")
+        raise BadInput(f"{out} is a folder; give the name of a file")
     if out.exists() and not force:
-        raise BadInput(f"{out} is there already; give --force to write over it, or another name")
+        raise BadInput(f"{out} already exists; use --force to replace it, or another name")

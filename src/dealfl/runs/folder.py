@@ -1,4 +1,4 @@
-"""The folder of a run: job, ledger, results, and what a stopped run resumes from."""
+"""The folder of a run: job, ledger, results, and the saved state of a stopped run."""
 
 from __future__ import annotations
 
@@ -17,59 +17,119 @@ __all__ = ["JOB", "RunFolder"]
 LEDGER, JOB, RUNS = "ledger.db", "job.toml", "runs"
 
 _OUTCOMES, _STATE = "outcomes", "state"
-_LEDGER_LOGS = (f"{LEDGER}-wal", f"{LEDGER}-shm")  # a reader of the ledger may have left them
+_LEDGER_LOGS = (f"{LEDGER}-wal", f"{LEDGER}-shm")  # left by a reader of the ledger
 _RESULTS = (LEDGER, *_LEDGER_LOGS, "result.json", "report.html", "log.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """The files of one run; the ledger may also stand alone, under any name."""
+    """The files of one run.
+
+    Parameters
+    ----------
+    path : Path
+        The folder.
+    ledger_name : str, default "ledger.db"
+        File name of the ledger; a single ledger can have any name.
+    """
 
     path: Path
     ledger_name: str = LEDGER
 
     @classmethod
     def at(cls, path: str | Path = "") -> RunFolder:
-        """Return the run of a folder or of a ledger file; no path means the latest in runs/."""
+        """Find an existing run.
+
+        Parameters
+        ----------
+        path : str or Path, default ""
+            Run folder or ledger file; "" means the latest run in runs/.
+
+        Returns
+        -------
+        RunFolder
+            The run.
+
+        Raises
+        ------
+        BadInput
+            If there is no ledger.
+        """
         place = Path(path) if path else _find_latest(Path(RUNS))
         run = cls(place) if place.is_dir() else cls(place.parent, place.name)
         if not run.ledger.is_file():
-            what = f"no {LEDGER} in the folder {place}" if place.is_dir() else f"no file {place}"
-            raise BadInput(f"there is {what}; name a run folder, or the file of a ledger")
+            what = f"{place} has no {LEDGER}" if place.is_dir() else f"{place} does not exist"
+            raise BadInput(f"{what}; give a run folder or a ledger file")
         return run
 
     @property
     def ledger(self) -> Path:
-        """The ledger's file."""
+        """The path of the ledger."""
         return self.path / self.ledger_name
 
     @property
     def job(self) -> Path | None:
-        """The job file, if there is one."""
+        """The path of the job file; None if there is none."""
         job = self.path / JOB
         return job if job.is_file() else None
 
     def job_text(self) -> str:
-        """Return the job as it is run; empty if it is not known."""
+        """Return the text of the job.
+
+        Returns
+        -------
+        str
+            TOML text; empty if there is no job file.
+        """
         return "" if self.job is None else self.job.read_text(encoding="utf-8")
 
     def document(self) -> Document | None:
-        """Return the job file as it was read, if there is one."""
+        """Return the parsed job file.
+
+        Returns
+        -------
+        Document or None
+            The job file; None if there is none.
+        """
         return None if self.job is None else Document.read(self.job)
 
     def write(self, name: str, content: bytes) -> Path:
-        """Replace a file as a whole, or not at all."""
+        """Write or replace a file, atomically.
+
+        Parameters
+        ----------
+        name : str
+            Name of the file.
+        content : bytes
+            New content.
+
+        Returns
+        -------
+        Path
+            Path of the file.
+        """
         return replace_file(self.path / name, content)
 
     # -- start and resume -----------------------------------------------------------------------
 
     @property
     def resumable(self) -> bool:
-        """Whether a run was stopped here and can be resumed."""
+        """Whether the folder has a stopped run that can be resumed."""
         return (self.path / _OUTCOMES).exists() or bool(self._states())
 
     def prepare(self, job_text: str) -> None:
-        """Remove the files of an earlier run, and write the job as it is run."""
+        """Create the folder, delete the files of an earlier run, and write the job.
+
+        Parameters
+        ----------
+        job_text : str
+            TOML text of the job.
+
+        Raises
+        ------
+        DealError
+            If the folder cannot be written.
+        """
         try:
             self._make()
             for name in _RESULTS:
@@ -80,7 +140,7 @@ class RunFolder:
             raise self._refused(error) from error
 
     def _make(self) -> None:
-        """Make the folder; a new runs/ is ignored by git, as it may hold people's data."""
+        """Create the folder; git ignores a new runs/ because it can contain personal data."""
         fresh = self.path.parent == Path(RUNS) and not self.path.parent.exists()
         self.path.mkdir(parents=True, exist_ok=True)
         if fresh:
@@ -90,11 +150,11 @@ class RunFolder:
         if is_disk_failure(error):
             return refused_write(self.path, error)
         return BadInput(
-            f"{self.path} cannot be written ({error.strerror}); give another folder with --out"
+            f"{self.path} cannot be written ({error.strerror}); use another folder with --out"
         )
 
     def discard_state(self) -> None:
-        """Remove what a run could resume from, and files that a kill left half written."""
+        """Delete the saved state and incomplete files."""
         (self.path / _OUTCOMES).unlink(missing_ok=True)
         for file in [*self._states(), *self.path.glob("*.part")]:
             file.unlink()
@@ -103,35 +163,77 @@ class RunFolder:
         return [file for file in self.path.glob(f"{_STATE}-*") if file.suffix != ".part"]
 
     def outcomes(self) -> dict[str, Outcome]:
-        """Return the outcomes of the schemes that are done."""
+        """Return the outcomes of finished schemes.
+
+        Returns
+        -------
+        dict of str to Outcome
+            Outcomes by scheme.
+
+        Raises
+        ------
+        BadBytes
+            If the file is damaged.
+        """
         path = self.path / _OUTCOMES
         if not path.exists():
             return {}
         try:
             return msgspec.msgpack.decode(path.read_bytes(), type=dict[str, Outcome])
         except msgspec.MsgspecError as error:
-            raise BadBytes(f"{path} is damaged ({error}); begin anew") from error
+            raise BadBytes(f"{path} is damaged ({error}); run again with --restart") from error
 
     def save_outcomes(self, outcomes: dict[str, Outcome]) -> None:
-        """Write the outcomes of the schemes that are done, and remove their states."""
+        """Write the outcomes of finished schemes, and delete their saved states.
+
+        Parameters
+        ----------
+        outcomes : dict of str to Outcome
+            Outcomes by scheme.
+        """
         self.write(_OUTCOMES, msgspec.msgpack.encode(outcomes))
         for scheme in outcomes:
             self._state_path(scheme).unlink(missing_ok=True)
 
     def state(self, scheme: str) -> RunState | None:
-        """Return where a scheme was stopped."""
+        """Return the saved state of a scheme.
+
+        Parameters
+        ----------
+        scheme : str
+            Name of the scheme.
+
+        Returns
+        -------
+        RunState or None
+            The state; None if there is none.
+        """
         path = self._state_path(scheme)
         return read_state(path) if path.exists() else None
 
     def save_state(self, scheme: str, state: RunState) -> None:
-        """Write where a scheme stands."""
+        """Write the state of a scheme, atomically.
+
+        Parameters
+        ----------
+        scheme : str
+            Name of the scheme.
+        state : RunState
+            State of its run.
+        """
         write_state(state, self._state_path(scheme))
 
     def _state_path(self, scheme: str) -> Path:
         return self.path / f"{_STATE}-{scheme}"
 
     def save_ledger(self, content: bytes) -> None:
-        """Replace the ledger; a log of the old one must not be read into it."""
+        """Replace the ledger, and delete the write-ahead log of the old one.
+
+        Parameters
+        ----------
+        content : bytes
+            Content of the database file.
+        """
         for name in _LEDGER_LOGS:
             (self.path / name).unlink(missing_ok=True)
         self.write(LEDGER, content)
@@ -140,5 +242,5 @@ class RunFolder:
 def _find_latest(runs: Path) -> Path:
     found = [ledger for ledger in runs.glob(f"*/{LEDGER}") if ledger.is_file()]
     if not found:
-        raise BadInput(f"there is no run in {runs}/; name a run folder, or the file of a ledger")
+        raise BadInput(f"{runs}/ has no run; give a run folder or a ledger file")
     return max(found, key=lambda ledger: (ledger.stat().st_mtime, str(ledger))).parent

@@ -1,8 +1,8 @@
-"""Logs as lines of JSON: what happened, in which job and round, at which worker, and figures.
+"""Logs as lines of JSON: event, job, round, worker, reason, and numbers.
 
-Nothing of anybody's examples gets in: of a message only its fixed words are written, of what is
-put into it only numbers, and of an error only its kind and place. Each record is one line, whatever
-is in it, so nobody can forge another one.
+A log contains nothing of the examples: only the fixed text of a message, the numbers among its
+arguments, and the type and place of an error. Each record is exactly one line, so no content can
+forge another record.
 
     configure_logs(Path("runs/digits/log.jsonl"))
     log("round closed", job="digits", round=3, reason="majority", updates=7)
@@ -35,15 +35,33 @@ _MAX_LENGTH = 200
 
 
 class JsonLines(logging.Formatter):
-    """Formats a record as one line of JSON.
+    """Formats a log record as one line of JSON.
 
+    Parameters
+    ----------
+    fmt, datefmt, style, validate, defaults
+        As in `logging.Formatter`; ignored.
+
+    Examples
+    --------
     >>> record = logging.LogRecord("dealfl", logging.INFO, "", 0, "a\\nb", (), None)
     >>> print(JsonLines().format(record).partition('"level"')[2])
     : "info", "event": "a\\nb"}
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line."""
+        """Return one line of JSON.
+
+        Parameters
+        ----------
+        record : LogRecord
+            Record to format.
+
+        Returns
+        -------
+        str
+            JSON without line breaks.
+        """
         moment = datetime.fromtimestamp(record.created, UTC)
         line: dict[str, Any] = {
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -63,7 +81,7 @@ class JsonLines(logging.Formatter):
 
 
 def _numbers(args: object) -> dict[str, object]:
-    """Return the numbers among what a message was given; texts may be somebody's."""
+    """Return the numbers among the arguments of a message; texts can be personal data."""
     given = args if isinstance(args, tuple) else ()
     return {f"value{place}": one for place, one in enumerate(given, 1) if _is_number(one)}
 
@@ -73,7 +91,7 @@ def _is_number(value: object) -> bool:
 
 
 def _plain(value: object) -> object:
-    """Return a number that JSON can write."""
+    """Return a value that JSON can express."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if _is_number(value) else None
@@ -94,13 +112,31 @@ def log(
     event: str,
     *,
     job: str | None = None,
-    round: int | None = None,  # noqa: A002 - it is what a round is called everywhere
+    round: int | None = None,  # noqa: A002 - the name used everywhere
     worker: str | None = None,
     reason: str | None = None,
     level: str = "info",
     **figures: float,
 ) -> None:
-    """Write an event of fixed words, where it happened, and its figures."""
+    """Log an event.
+
+    Parameters
+    ----------
+    event : str
+        Fixed text without data.
+    job : str, optional
+        Name of the job.
+    round : int, optional
+        Number of the round.
+    worker : str, optional
+        Name of the worker.
+    reason : str, optional
+        Reason of the event.
+    level : {"debug", "info", "warning", "error"}, default "info"
+        Level of the event.
+    **figures : float
+        Numbers by name.
+    """
     places = {"deal_job": job, "deal_round": round, "deal_worker": worker, "deal_reason": reason}
     LOG.log(logging.getLevelName(level.upper()), event, extra={**places, "deal_figures": figures})
 
@@ -112,12 +148,33 @@ def configure_logs(
     largest_bytes: int = _LARGEST_BYTES,
     kept: int = _KEPT,
 ) -> logging.Handler:
-    """Send the logs of this package to a file that rotates, or to the error output.
+    """Send the logs of this package to a rotating file, or to standard error.
 
-    Calling it again replaces what was configured before.
+    A second call replaces the earlier configuration.
+
+    Parameters
+    ----------
+    path : Path, optional
+        Log file; by default standard error.
+    level : {"debug", "info", "warning", "error"}, default "info"
+        Lowest level to write.
+    largest_bytes : int, default 10,000,000
+        Size at which the file is rotated, in bytes.
+    kept : int, default 5
+        Number of old files to keep.
+
+    Returns
+    -------
+    logging.Handler
+        The new handler.
+
+    Raises
+    ------
+    BadInput
+        If the level is unknown or the file cannot be written.
     """
     if level not in LEVELS:
-        raise BadInput(f"no level of logs called {level!r}; known: {', '.join(LEVELS)}")
+        raise BadInput(f"log level is {level!r}; known: {', '.join(LEVELS)}")
     handler = _handler(path, largest_bytes, kept)
     handler.setFormatter(JsonLines())
     for old in [one for one in LOG.handlers if isinstance(one.formatter, JsonLines)]:
@@ -125,7 +182,7 @@ def configure_logs(
         old.close()
     LOG.addHandler(handler)
     LOG.setLevel(level.upper())
-    LOG.propagate = False  # or each record would be told twice
+    LOG.propagate = False  # otherwise each record would be written twice
     return handler
 
 
@@ -135,11 +192,11 @@ def _handler(path: Path | None, largest_bytes: int, kept: int) -> logging.Handle
     try:
         return _LogFile(path, maxBytes=largest_bytes, backupCount=kept, encoding="utf-8")
     except OSError as error:
-        raise BadInput(f"{path} cannot be written: {error.strerror}; name another file") from error
+        raise BadInput(f"{path} cannot be written: {error.strerror}; use another file") from error
 
 
 class _LogFile(RotatingFileHandler):
-    """A log file that says nothing when the disk is full: the next result that is saved does."""
+    """A log file that ignores a full disk: saving the next result reports it."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name in logging
         """Drop the record if the disk is full."""
@@ -148,6 +205,6 @@ class _LogFile(RotatingFileHandler):
             super().handleError(record)
 
     def close(self) -> None:
-        """Close the file, also if its last records cannot be written."""
+        """Close the file even if its last records cannot be written."""
         with suppress(OSError):
             super().close()

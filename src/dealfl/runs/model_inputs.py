@@ -1,4 +1,4 @@
-"""What a model takes from a user's file: columns or pairs as its job says, or numbers in order."""
+"""Reading a user's file for a model: in the format of its job, or as numbers in order."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ _MOST = sys.float_info.max
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """How a model's rows are read, and the map after that; `named` if a job names the columns."""
+    """The format of a model's rows, and its feature map; `named` if a job names the columns."""
 
     source: CsvSource | LibsvmSource
     named: bool = False
     feature_map: FeatureMap | None = None
 
     def mapped(self, features: Any) -> Any:  # noqa: ANN401 - an array or a csr
-        """Return the features as the learner takes them."""
+        """Return the features in the form that the learner expects."""
         return features if self.feature_map is None else self.feature_map.transform(features)
 
 
 @dataclass(frozen=True, slots=True)
 class RowBlock:
-    """Some rows of a file: the lines and features of the good ones, and the bad ones."""
+    """Some rows of a file: line numbers and features of valid rows, and the invalid rows."""
 
     lines: list[int]
     features: Any
@@ -64,19 +64,20 @@ class RowBlock:
 
 
 def find_inputs(model: Model, path: Path) -> Inputs:
-    """Return how a file is read for a model: as its job says, else as numbers in order.
+    """Return the format of a file for a model: that of its job, else numbers in order.
 
-    LIBSVM's text is recognised where the job has no columns with names.
+    The LIBSVM format is detected if the job does not name the columns.
     """
     learner, document = model.learner, model.document
     if not isinstance(learner, RowLearner):
-        raise BadInput(f"a {learner.name} does not take rows; it recommends items to owners")
+        raise BadInput(f"{learner.name} does not take rows; it recommends items to owners")
     if document is None:
         return _in_order(learner, [(-_MOST, _MOST)] * learner.n_features, path)
     plan = plan_without_data(document)
     if plan.learner != learner.name:
         raise BadInput(
-            f"{document.name} is for a {plan.learner}, and the model is a {learner.name}"
+            f"the learner of {document.name} is {plan.learner}, but that of the model is "
+            f"{learner.name}; give the job of this model"
         )
     source = read_source(document) if "source" in document.tables else None
     if isinstance(source, CsvSource):
@@ -100,7 +101,7 @@ def _in_order(
     path: Path,
     made: FeatureMap | None = None,
 ) -> Inputs:
-    """Return the inputs of numbers without names; the target, if one is wanted, is the last."""
+    """Return the format of numbers without names; the target, if needed, is last."""
     pairs = list(limits)
     classes = tuple(learner.settings.get("classes", ()))
     shared: dict[str, Any] = {"file": "", "classes": classes, "target_bound": _MOST}
@@ -120,7 +121,7 @@ def _in_order(
 
 
 def read_rows(inputs: Inputs, path: Path) -> Iterator[RowBlock]:
-    """Yield the rows of a file, as the learner takes them."""
+    """Yield the rows of a file in the form that the learner expects."""
     source = inputs.source
     blocks = (
         _csv_rows(source, path, inputs.named)
@@ -162,7 +163,7 @@ def _libsvm_rows(source: LibsvmSource, path: Path) -> Iterator[RowBlock]:
 def read_blocks(
     path: Path, layout: Layout, names: Sequence[str], named: bool
 ) -> Iterator[tuple[Block, dict[str, int]]]:
-    """Yield blocks of rows with the places of the columns wanted."""
+    """Yield blocks of rows with the positions of the requested columns."""
     first, places, headed = _look(path, layout, names, named)
     table = DelimitedText(path, replace(layout, header=headed))
     for block in table.read_blocks(len(first)):
@@ -172,7 +173,7 @@ def read_blocks(
 def match_columns(
     path: Path, layout: Layout, names: Sequence[str], named: bool
 ) -> tuple[Mapping[str, str], Layout]:
-    """Return the name that each of the columns wanted has in a file, and the layout of that."""
+    """Return the name of each requested column in a file, and the layout of the file."""
     _, places, headed = _look(path, layout, names, named)
     found = replace(layout, header=headed)
     actual = DelimitedText(path, found).read_names()
@@ -182,11 +183,11 @@ def match_columns(
 def _look(
     path: Path, layout: Layout, names: Sequence[str], named: bool
 ) -> tuple[list[str], list[int], bool]:
-    """Return the first row, where the columns stand, and whether the first row names them."""
+    """Return the first row, the positions of the columns, and whether the first row is a header."""
     first = [cell.strip() for cell in DelimitedText(path, layout).read_first()]
     if layout.header or len(first) == len(names):
         return first, *_find_places(path, first, names, named)
-    # the columns of a file without names are called by their place
+    # columns of a file without a header are named by their position
     numbered = [f"c{place}" for place in range(1, len(first) + 1)]
     return first, _find_places(path, numbered, names, named)[0], False
 
@@ -198,13 +199,13 @@ def _find_places(
     if not absent:
         return [first.index(name) for name in names], True
     if named and len(absent) < len(names):
-        raise BadInput(f"{path} has no column {absent[0]!r}; its columns: {', '.join(first)}")
+        raise BadInput(f"{path} has no column {absent[0]!r}; its columns are: {', '.join(first)}")
     if len(first) == len(names):
         headed = not named and all(np.isnan(read_number(cell)) for cell in first)
         return list(range(len(names))), headed
-    remedy = "name them in the first row" if named else "give the job file by --job to match names"
+    remedy = "name them in the first row" if named else "give the job file with --job"
     few = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
     raise BadInput(
-        f"{path} has {len(first)} columns, where {len(names)} are expected "
-        f"({few}); give those alone and in this order, or {remedy}"
+        f"{path} has {len(first)} columns; {len(names)} are expected ({few}): "
+        f"give only these, in this order, or {remedy}"
     )

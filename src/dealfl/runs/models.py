@@ -1,4 +1,4 @@
-"""The model of a run or of a file."""
+"""Models of runs and of files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from dealfl.server import LedgerReader
 __all__ = ["About", "Model", "make_learner", "open_model", "read_statistics"]
 
 _SQLITE = b"SQLite format 3\x00"
-JOB_SECTION, ABOUT_SECTION = "job", "about"  # of a saved model
+JOB_SECTION, ABOUT_SECTION = "job", "about"  # sections of a saved model
 
 
 class About(msgspec.Struct, frozen=True):
-    """Where in a run a model was taken: after which round, and which version was public then."""
+    """The round after which a model was taken from a run, and the published version then."""
 
     round: int | None = None
     version: int | None = None
@@ -30,7 +30,21 @@ class About(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A learner with all it has learned, and the job it belongs to where that is known."""
+    """A trained learner, with its job if that is known.
+
+    Parameters
+    ----------
+    learner : Learner
+        Trained learner.
+    origin : str
+        Path of the file or ledger.
+    about : About
+        Round and version.
+    document : Document, optional
+        Parsed job file.
+    job_text : str, default ""
+        TOML text of the job.
+    """
 
     learner: Learner
     origin: str
@@ -39,7 +53,13 @@ class Model:
     job_text: str = ""
 
     def info(self) -> dict[str, Any]:
-        """Return what there is to know, as plain values."""
+        """Return a description of the model, for JSON.
+
+        Returns
+        -------
+        dict
+            Learner, settings, number of examples, digest and sizes in bytes, by name.
+        """
         statistics = self.learner.statistics
         return {
             "origin": self.origin,
@@ -57,7 +77,29 @@ class Model:
 
 
 def open_model(path: str | Path, job: str | Path | None = None) -> Model:
-    """Return the model of a saved learner, of a run folder, or of a ledger."""
+    """Open the model of a saved learner, a run folder or a ledger.
+
+    Parameters
+    ----------
+    path : str or Path
+        Saved model, run folder or ledger.
+    job : str or Path, optional
+        Job file, if the model does not contain its job.
+
+    Returns
+    -------
+    Model
+        The model.
+
+    Raises
+    ------
+    BadInput
+        If there is no model at the path.
+    BadBytes
+        If the file is damaged.
+    Incompatible
+        If the job does not belong to the model.
+    """
     place = Path(path)
     given = None if job is None else Document.read(job)
     text = "" if job is None else Path(job).read_text(encoding="utf-8")
@@ -74,7 +116,7 @@ def _is_run(place: Path) -> bool:
             return file.read(len(_SQLITE)) == _SQLITE
     except OSError as error:
         raise BadInput(
-            f"{place} can not be read: {error.strerror}; name a saved model or a run folder"
+            f"{place} cannot be read: {error.strerror}; give a saved model or a run folder"
         ) from None
 
 
@@ -86,7 +128,7 @@ def _open_file(place: Path, given: Document | None, text: str) -> Model:
     try:
         about = msgspec.json.decode(saved.sections.get(ABOUT_SECTION, b"{}"), type=About)
     except msgspec.MsgspecError as error:
-        raise BadBytes(f"{place}: what it says about itself can not be read: {error}") from None
+        raise BadBytes(f"{place}: section {ABOUT_SECTION!r} cannot be read: {error}") from None
     return Model(load(place), str(place), about, given, text)
 
 
@@ -100,18 +142,36 @@ def _open_run(run: RunFolder, given: Document | None, text: str) -> Model:
 
 
 def _read_total(run: RunFolder) -> tuple[Statistics, About]:
-    """Return all that a ledger has counted up to its last closed round."""
+    """Return the total statistics of a ledger after its last closed round."""
     with LedgerReader.open(run.ledger) as ledger:
         total, closed, version = ledger.total(), ledger.closed_rounds(), ledger.last_version()
     if total is None:
-        raise BadInput(f"{run.ledger} has no model yet: no round was closed; wait for one")
+        raise BadInput(f"{run.ledger} has no model yet; wait until the first round is closed")
     statistics = Statistics.from_bytes(total, max_bytes=SavedLearner.MAX_BYTES)
     number = closed[-1].number if closed else None
     return statistics, About(number, version.number if version else None)
 
 
 def read_statistics(path: str | Path, learner: Learner) -> Statistics:
-    """Return the statistics of a saved model or a run, for a learner that starts from them."""
+    """Return the statistics of a saved model or a run, to start a learner from them.
+
+    Parameters
+    ----------
+    path : str or Path
+        Saved model, run folder or ledger.
+    learner : Learner
+        Learner that the statistics must fit.
+
+    Returns
+    -------
+    Statistics
+        The statistics.
+
+    Raises
+    ------
+    Incompatible
+        If the statistics do not fit the learner.
+    """
     place = Path(path)
     if _is_run(place):
         statistics = _read_total(RunFolder.at(place))[0]
@@ -120,12 +180,12 @@ def read_statistics(path: str | Path, learner: Learner) -> Statistics:
     try:
         learner.schema.require_same(statistics.schema)
     except Incompatible as error:
-        raise Incompatible(f"{place} can not be gone on from: {error}") from None
+        raise Incompatible(f"the run cannot start from {place}: {error}") from None
     return statistics
 
 
 def make_learner(schema: Schema, document: Document | None) -> Learner:
-    """Return an empty learner for statistics of that schema, with all settings of the job."""
+    """Return an empty learner for a schema, with all settings of the job."""
     if document is None:
         return from_schema(schema)
     made = plan_without_data(document).make()

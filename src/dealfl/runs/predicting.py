@@ -1,4 +1,4 @@
-"""Predictions for a user's file: a value for each row, or items for each owner."""
+"""Predictions for the rows of a user's file, and recommendations for its owners."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Predicted", "Recommended", "find_ratings", "predict", "recommend"]
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """The prediction for the row that ends on a line; None where the row cannot be used."""
+    """The prediction for the row that ends on a line; None if the row is not valid."""
 
     line: int
     value: Any
@@ -30,7 +30,7 @@ class Predicted:
 
 @dataclass(frozen=True, slots=True)
 class Recommended:
-    """An item for an owner, the best first."""
+    """An item recommended to an owner; rank 1 is the best."""
 
     owner: str
     rank: int
@@ -42,14 +42,14 @@ class Recommended:
 
 
 def predict(model: Model, path: Path) -> Iterator[Predicted]:
-    """Yield a prediction for each row of a file, which has the format of the model's job.
+    """Yield a prediction for each row of a file in the format of the model's job.
 
     Parameters
     ----------
-    model
-        A model of rows, with its job where that is known.
-    path
-        A table, or LIBSVM's text with or without labels.
+    model : Model
+        A model of rows, with its job if that is known.
+    path : Path
+        A table, or a LIBSVM file with or without labels.
 
     Yields
     ------
@@ -59,7 +59,7 @@ def predict(model: Model, path: Path) -> Iterator[Predicted]:
     Raises
     ------
     BadInput
-        If the file does not have the columns that the model takes, or no rows.
+        If the file does not have the columns of the model, or has no rows.
     """
     inputs = find_inputs(model, path)
     learner = model.learner
@@ -78,9 +78,33 @@ def predict(model: Model, path: Path) -> Iterator[Predicted]:
 def recommend(
     model: Model, path: Path, top: int
 ) -> tuple[list[Recommended], list[Quarantined], int]:
-    """Return up to `top` items for each owner of a file of histories, bad rows, and all rows."""
+    """Recommend items to each owner in a file of histories.
+
+    Parameters
+    ----------
+    model : Model
+        A model of histories, with its job if that is known.
+    path : Path
+        A table of owners and items.
+    top : int
+        Maximum number of items per owner.
+
+    Returns
+    -------
+    found : list of Recommended
+        Items by owner, best first.
+    bad : list of Quarantined
+        Rows that are not valid.
+    rows : int
+        Number of rows in the file.
+
+    Raises
+    ------
+    BadInput
+        If the model does not recommend items, or the file does not have the columns.
+    """
     if not isinstance(model.learner, HistoryLearner):
-        raise BadInput(f"a {model.learner.name} recommends nothing; --top is for histories")
+        raise BadInput(f"{model.learner.name} does not recommend items; --top is for histories")
     source, named = find_ratings(model.document, model.learner.n_items)
     histories, bad, rows = _read_histories(source, path, named)
     found = []
@@ -94,13 +118,13 @@ def recommend(
 
 
 def find_ratings(document: Document | None, n_items: int) -> tuple[RatingsSource, bool]:
-    """Return how a file says who met what, and whether a job names its columns."""
+    """Return the format of a ratings file, and whether a job names its columns."""
     if document is not None and "source" in document.tables:
         source = read_source(document)
         if isinstance(source, RatingsSource):
             if source.n_items != n_items:
                 raise BadInput(
-                    f"{document.name} has {source.n_items} items, and the model {n_items}; "
+                    f"{document.name} has {source.n_items} items, but the model has {n_items}; "
                     "give the job of this model"
                 )
             return source, True

@@ -1,4 +1,4 @@
-"""Taking a lost phone's part out of the model of a run whose server stands still."""
+"""Removal of a worker from the model of a run whose server is not running."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from dealfl.errors import BadInput, unknown_name
 from dealfl.jobs import Document, job_of, selection_of
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.models import make_learner
-from dealfl.runs.status import RunStatus, read_status
+from dealfl.runs.status import read_status
+from dealfl.runs.status_records import RunStatus
 from dealfl.server import Ledger, Server
 from dealfl.server.selection import Candidate, Selector, make_selector
 from dealfl.statistics import Statistics
@@ -23,7 +24,19 @@ __all__ = ["Removal", "remove_worker"]
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What a removal changed."""
+    """The effect of a removal.
+
+    Parameters
+    ----------
+    worker : str
+        Name of the worker.
+    updates : int
+        Number of its updates that were removed from the model.
+    digest_before, digest_after : str
+        Digests of the model.
+    incarnation : int
+        Incarnation with which the worker can return.
+    """
 
     worker: str
     updates: int
@@ -33,7 +46,7 @@ class Removal:
 
 
 class _Unchanged:
-    """A selector that selects nobody and keeps the state of another, which it can not read."""
+    """A selector that selects no worker and keeps the unread state of another selector."""
 
     def __init__(self) -> None:
         self._state = b""
@@ -44,26 +57,26 @@ class _Unchanged:
         candidates: Sequence[Candidate],  # noqa: ARG002
         count: int,  # noqa: ARG002
     ) -> list[str]:
-        """Select nobody: there is no server to hear them."""
+        """Return no worker."""
         return []
 
     def record_reward(self, round_number: int, worker: str, reward: float) -> None:
-        """Learn nothing."""
+        """Do nothing."""
 
     def remove(self, worker: str) -> None:
-        """Leave it in the state: nobody here can read that."""
+        """Do nothing: the state cannot be read without the job."""
 
     def state(self) -> bytes:
-        """Return what was found."""
+        """Return the restored state."""
         return self._state
 
     def restore(self, state: bytes) -> None:
-        """Keep what is found."""
+        """Keep the state."""
         self._state = state
 
 
 def _selector(document: Document | None) -> Selector:
-    """Return the selector of the job, which has to drop the worker, too."""
+    """Return the selector of the job; it must forget the worker too."""
     if document is None:
         return _Unchanged()
     job = job_of(document)
@@ -71,27 +84,47 @@ def _selector(document: Document | None) -> Selector:
 
 
 def _now_s(status: RunStatus) -> float:
-    """Return a time at which an open round stays open: closing it is the server's business."""
+    """Return a time at which an open round stays open."""
     return status.now_s if status.open_round is None else status.open_round.opened_s
 
 
 def remove_worker(run: RunFolder, worker: str) -> Removal:
-    """Take all that a worker has said out of the model, in one transaction."""
+    """Remove all updates of a worker from the model, in one transaction.
+
+    Parameters
+    ----------
+    run : RunFolder
+        Run whose server is not running.
+    worker : str
+        Name of the worker.
+
+    Returns
+    -------
+    Removal
+        Number of updates and digests.
+
+    Raises
+    ------
+    UnknownName
+        If there is no worker of that name.
+    BadInput
+        If the ledger has no model, or a server uses it.
+    """
     status = read_status(run)
-    require_unused(run.ledger)  # a server has the model in memory, and would write it back
+    require_unused(run.ledger)  # a running server would write its model back
     with closing(Ledger(run.ledger)) as ledger:
         known = ledger.workers()
         if worker not in known:
             raise unknown_name("worker", worker, known)
         total = ledger.total()
         if total is None:
-            raise BadInput(f"{run.ledger} has no model yet: there is nothing of {worker!r} in it")
+            raise BadInput(f"{run.ledger} has no model yet, so {worker!r} has no part in it")
         document = run.document()
         empty = make_learner(Statistics.from_bytes(total).schema, document)
         kind: Any = type(empty)
         make = partial(kind, **empty.settings)
         server = Server(status.job, make, ledger, selector=_selector(document))
-        server.drain()  # no worker would hear of a round or a version
+        server.drain()  # open no round and publish no version
         before = server.model.digest()
         server.remove(worker, _now_s(status))
         return Removal(

@@ -1,4 +1,4 @@
-"""The result of a run: the outcome of the job's own scheme, and of the others beside it."""
+"""The result of a run: the outcomes of all schemes, and their comparison."""
 
 from __future__ import annotations
 
@@ -13,20 +13,42 @@ __all__ = ["Comparison", "Result"]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The job's own scheme compared with another one on the same fleet; energy is modelled.
+    """The scheme of the job compared with another scheme on the same fleet; energy is modelled.
 
-    Savings are fractions of what the other one spent; negative if this one spent more.
+    Savings are fractions of the other scheme's value, negative if the job's scheme uses more, and
+    None if the other value is 0.
+
+    Parameters
+    ----------
+    scheme : str
+        Name of the other scheme.
+    quality_points : float or None
+        Difference of the quality, in hundredths; positive if the job's scheme is better.
+    operating_saved : float or None
+        Saving of the energy that is proportional to the operations.
+    compute_saved : float or None
+        Saving of the energy of computing, with per-call overhead.
+    whole_saved : float or None
+        Saving of the energy of whole devices.
+    time_saved : float or None
+        Saving of virtual time.
     """
 
     scheme: str
-    quality_points: float | None  # how many hundredths this one is better
-    operating_saved: float | None  # of what goes with the operations
-    compute_saved: float | None  # with what each call takes
+    quality_points: float | None
+    operating_saved: float | None
+    compute_saved: float | None
     whole_saved: float | None
     time_saved: float | None
 
     def as_dict(self) -> dict[str, float | None]:
-        """Return the figures, for JSON."""
+        """Return the values without the scheme, for JSON.
+
+        Returns
+        -------
+        dict
+            JSON values by name.
+        """
         plain = dataclasses.asdict(self)
         del plain["scheme"]
         return plain
@@ -34,33 +56,68 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcomes of all schemes, that of the job itself first; settings are the job's TOML."""
+    """The outcomes of all schemes.
+
+    Parameters
+    ----------
+    job : str
+        Name of the job.
+    outcomes : tuple of Outcome
+        Outcomes; the scheme of the job is first.
+    settings : str, default ""
+        TOML text of the job.
+    went_on_from : str, default ""
+        Path of the model that the server started with.
+    """
 
     job: str
     outcomes: tuple[Outcome, ...]
     settings: str = ""
-    went_on_from: str = ""  # the model that was there before
+    went_on_from: str = ""
 
     @property
     def main(self) -> Outcome:
-        """The outcome of the job itself."""
+        """The outcome of the job's scheme."""
         return self.outcomes[0]
 
     @property
     def exact(self) -> bool:
-        """Whether every digest is that of central training."""
+        """Whether every digest equals that of central training."""
         return all(outcome.exact for outcome in self.outcomes)
 
     def against(self, scheme: str) -> Comparison | None:
-        """Return the comparison with another scheme, if that one was run."""
+        """Return the comparison with another scheme.
+
+        Parameters
+        ----------
+        scheme : str
+            Name of the other scheme.
+
+        Returns
+        -------
+        Comparison or None
+            The comparison; None if that scheme was not run.
+        """
         return next((one for one in self.comparisons() if one.scheme == scheme), None)
 
     def comparisons(self) -> list[Comparison]:
-        """Return the job's own scheme compared with each other one."""
+        """Return the comparisons with all other schemes.
+
+        Returns
+        -------
+        list of Comparison
+            One for each other scheme, in order.
+        """
         return [_compare(self.main, other) for other in self.outcomes[1:]]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
+        """Return outcomes and comparisons, for JSON.
+
+        Returns
+        -------
+        dict
+            JSON values by name.
+        """
         return {
             "job": self.job,
             "exact": self.exact,

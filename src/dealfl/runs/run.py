@@ -1,4 +1,4 @@
-"""A run: a fleet under its own scheme and then under others, in one folder; it may be stopped."""
+"""A run: a fleet with the scheme of its job, then with other schemes, in one folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,13 @@ _COMPARED = ("original", "newfl", "incremental", "deal")
 
 
 def default_job() -> str:
-    """Return the text of the job that is run if none is named: 45 phones learn digits."""
+    """Return the default job, in which 45 phones learn handwritten digits.
+
+    Returns
+    -------
+    str
+        TOML text.
+    """
     return resources.files("dealfl.runs").joinpath("digits.toml").read_text("utf-8")
 
 
@@ -33,22 +39,55 @@ class Interrupted(DealError):
 
 
 class Watcher(Protocol):
-    """Shows how a run is doing."""
+    """Receives the progress of a run, for display."""
 
     def start_scheme(self, scheme: str, place: int, of: int) -> None:
-        """Show which scheme starts."""
+        """Start a scheme.
+
+        Parameters
+        ----------
+        scheme : str
+            Name of the scheme.
+        place, of : int
+            Position of the scheme, counted from 1, and number of schemes.
+        """
 
     def show_progress(self, progress: Progress) -> None:
-        """Show how far it is."""
+        """Show the progress of the scheme.
+
+        Parameters
+        ----------
+        progress : Progress
+            Current progress.
+        """
 
     def finish_scheme(self, outcome: Outcome) -> None:
-        """Show its outcome."""
+        """Show the outcome of the scheme.
+
+        Parameters
+        ----------
+        outcome : Outcome
+            Outcome of the scheme.
+        """
 
 
 class Run:
-    """Runs the schemes of a job one after the other, and saves what is needed to resume.
+    """Runs the schemes of a job one after the other, and saves its state regularly.
 
-    Stopped at any moment and resumed, it ends as if it had never been stopped.
+    A run that is stopped and resumed has the same result as a run without a stop.
+
+    Parameters
+    ----------
+    fleet : Fleet
+        Workers with their data, and the job.
+    folder : RunFolder
+        Folder of the run.
+    compare : bool, default True
+        Whether to run the other schemes after that of the job.
+    start_from : Path, optional
+        Saved model or run folder whose model the server starts with.
+    clock : callable, default time.monotonic
+        Returns the time in seconds; it decides when the state is saved.
     """
 
     def __init__(
@@ -67,11 +106,27 @@ class Run:
         self._stopped = False
 
     def stop(self) -> None:
-        """Stop soon, where the run can be resumed; safe in the handler of a signal."""
+        """Stop at the next point from which the run can be resumed; safe in a signal handler."""
         self._stopped = True
 
     def run(self, watcher: Watcher) -> Result:
-        """Run all schemes that are not done yet, and return the outcomes of all."""
+        """Run all schemes that are not finished.
+
+        Parameters
+        ----------
+        watcher : Watcher
+            Receives the progress.
+
+        Returns
+        -------
+        Result
+            Outcomes of all schemes.
+
+        Raises
+        ------
+        Interrupted
+            If `stop` was called; the state is saved.
+        """
         done = self._folder.outcomes()
         for place, scheme in enumerate(self.schemes, 1):
             watcher.start_scheme(scheme, place, len(self.schemes))
@@ -85,7 +140,20 @@ class Run:
         return Result(self._fleet.job.name, outcomes, settings=text, went_on_from=base)
 
     def save(self, result: Result, write_page: Callable[[Result, Path], None] | None) -> Path:
-        """Write result and page, and return the file to look at; the run is over."""
+        """Write the result and the report, and delete the saved state.
+
+        Parameters
+        ----------
+        result : Result
+            Result of `run`.
+        write_page : callable or None
+            Function of a result and a path that writes the HTML report; None for no report.
+
+        Returns
+        -------
+        Path
+            The report, or result.json without a report.
+        """
         shown = self._folder.write("result.json", json.dumps(result.as_dict(), indent=2).encode())
         if write_page is not None:
             shown = self._folder.path / "report.html"
@@ -94,7 +162,7 @@ class Run:
         return shown
 
     def _run_scheme(self, scheme: str, watcher: Watcher) -> Outcome:
-        with closing(self._started(scheme, watcher)) as run:
+        with closing(self._start(scheme, watcher)) as run:
             logged, saved_s = len(run.rounds), self._clock()
 
             def after_step() -> None:
@@ -108,12 +176,12 @@ class Run:
             run.pump(lambda: self._stopped, after_step)
             self._save_progress(run)
             self._raise_if_stopped()
-            outcome = finish(run)  # short, so it is not interrupted
+            outcome = finish(run)  # short, so a stop does not interrupt it
             self._save_ledger(run)
         log("scheme ended", job=outcome.job, reason=outcome.ended, rounds=len(outcome.rounds))
         return outcome
 
-    def _started(self, scheme: str, watcher: Watcher) -> FleetRun:
+    def _start(self, scheme: str, watcher: Watcher) -> FleetRun:
         fleet, base = self._fleet.with_scheme(scheme), None
         if self._start_from is not None:
             base = read_statistics(self._start_from, fleet.plan.make())

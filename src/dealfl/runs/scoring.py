@@ -1,4 +1,4 @@
-"""How good a model is on a labelled file: the federated score, which needs statistics alone."""
+"""The federated score of a model on a labelled file; it needs only statistics."""
 
 from __future__ import annotations
 
@@ -24,22 +24,24 @@ __all__ = ["Score", "score"]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How good a model is on a file.
+    """The quality of a model on a file.
 
-    Attributes
+    Parameters
     ----------
-    metric
+    metric : str
         Name of the score: accuracy, R² or hit rate at 10.
-    value
+    value : float
         The score; 1.0 is perfect.
-    tested
-        Number of examples that were tested: rows, or histories.
-    quarantined
-        Number of rows that cannot be used, and `quarantined_by_column` the columns to blame.
-    first_quarantined
-        The first of them: line, column and reason.
-    notes
-        What else was left out, and why.
+    tested : int
+        Number of tested examples: rows, or histories.
+    quarantined : int
+        Number of rows that are not valid.
+    quarantined_by_column : dict of str to int
+        Number of such rows by column.
+    first_quarantined : str
+        Line, column and reason of the first such row.
+    notes : tuple of str
+        Other skipped data, and the reasons.
     """
 
     metric: str
@@ -51,20 +53,26 @@ class Score:
     notes: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
+        """Return all values, for JSON.
+
+        Returns
+        -------
+        dict
+            JSON values by name.
+        """
         return dataclasses.asdict(self)
 
 
 def score(model: Model, path: Path) -> Score:
-    """Return how good a model is on a labelled file in the format of its job.
+    """Return the quality of a model on a labelled file in the format of its job.
 
     Parameters
     ----------
-    model
-        A model, with its job where that is known.
-    path
-        A file with the columns of the job and its target; without a job the features in order
-        and the target in the last column; or LIBSVM's text; or ratings.
+    model : Model
+        A model, with its job if that is known.
+    path : Path
+        A table with the columns of the job and its target; without a job, the features in order
+        and the target in the last column; or a LIBSVM file; or ratings.
 
     Returns
     -------
@@ -74,7 +82,7 @@ def score(model: Model, path: Path) -> Score:
     Raises
     ------
     BadInput
-        If the file lacks a column, or no row of it can be used.
+        If the file lacks a column, or no row is valid.
     """
     if isinstance(model.learner, HistoryLearner):
         return _score_histories(model, path)
@@ -89,7 +97,7 @@ def score(model: Model, path: Path) -> Score:
 
 
 def _labelled(source: CsvSource, path: Path, named: bool) -> CsvSource:
-    """Return the source with the names that its columns have in a file; owners do not matter."""
+    """Return the source with the names of its columns in a file; owners are ignored."""
     wanted = [*dict(source.features), source.target]
     names, layout = match_columns(path, source.layout, wanted, named)
     features = tuple((names[name], column) for name, column in source.features)
@@ -108,17 +116,17 @@ def _score_histories(model: Model, path: Path) -> Score:
     reading = replace(source, layout=layout, **actual).read(path)
     examples = reading.examples
     histories = [[item for _, item in examples.meetings(row)] for row in range(len(examples))]
-    asked = [history for history in histories if len(history) > 1]
-    if not asked:
+    tested = [history for history in histories if len(history) > 1]
+    if not tested:
         raise BadInput(
-            f"{path}: every history has one item only; the score hides the latest item of a "
+            f"{path}: every history has only one item; the score hides the latest item of a "
             "history and needs at least one other"
         )
     notes = [*reading.notes]
-    if len(asked) < len(histories):
-        short = len(histories) - len(asked)
-        notes.append(f"{short:,} of {len(histories):,} histories have one item only: not tested")
-    return _score(model, learner.score_federated(asked), len(asked), reading, tuple(notes))
+    if len(tested) < len(histories):
+        short = len(histories) - len(tested)
+        notes.append(f"{short:,} of {len(histories):,} histories have only one item: not tested")
+    return _score(model, learner.score_federated(tested), len(tested), reading, tuple(notes))
 
 
 def _score(

@@ -1,115 +1,81 @@
-"""How a run is doing, from its ledger alone."""
+"""The status of a run, read from its ledger."""
 
 from __future__ import annotations
 
 import dataclasses
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from dealfl.jobs import Job
 from dealfl.runs.folder import RunFolder
-from dealfl.server import LedgerReader, OpenRound, Selection, Version, WorkerFigures, WorkerRow
+from dealfl.runs.status_records import RunStatus, WorkerStatus
+from dealfl.server import LedgerReader, Selection, Version, WorkerFigures, WorkerRow
 from dealfl.server.selection import OverPromise
 
 __all__ = [
-    "OpenRound",
-    "RunStatus",
-    "WorkerStatus",
     "read_status",
     "read_worker_rounds",
     "read_workers",
 ]
 
-_PRESENCE_TIMEOUT_S = 180.0  # unless the job states it, or announce_every_s
+_PRESENCE_TIMEOUT_S = 180.0  # unless the job sets it, or announce_every_s
 _MISSED = 3
-_WALL_CLOCK_FROM_S = 1e9  # a smaller time is that of a virtual clock
+_WALL_CLOCK_FROM_S = 1e9  # smaller times are of a virtual clock
 _NOT_STATED = "not stated"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerStatus:
-    """A worker as the ledger knows it; `state` is awake, training, asleep or removed."""
-
-    name: str
-    state: str
-    device: str
-    battery: float
-    charging: bool
-    incarnation: int
-    folded: int
-    updates_waiting: int
-    examples_waiting: int
-    examples_held: int
-    heard_s: float | None
-    flag: str
-    fits: bool
-    selected: int
-    replied: int
-    mean_reward: float | None
-    energy_j: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStatus:
-    """A run at one moment; times are of the server's clock, real or virtual."""
-
-    ledger: str
-    job: str
-    now_s: float
-    rounds_closed: int
-    rounds_asked: int | None
-    rounds_by_reason: dict[str, int]
-    last_reason: str
-    round_s: float
-    last_round_s: float | None
-    open_round: OpenRound | None
-    converged: bool
-    workers: dict[str, int]
-    flagged: int
-    updates_counted: int
-    updates_waiting: int
-    examples_learned: int
-    examples_evicted: int
-    version: int
-    version_round: int
-    published_digest: str
-    round_digest: str
-    erasures: int
-    erasures_pending: int
-    energy_j: float
-    energy_source: str
-    replies: int
-    mean_reward: float | None
-    over_promised: str
-    updates_per_s: float | None
-    examples_per_s: float | None
-    round_durations_s: tuple[float, ...] = field(repr=False, default=())
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        plain = dataclasses.asdict(self)
-        del plain["round_durations_s"]
-        return plain
-
-
 def read_status(run: RunFolder) -> RunStatus:
-    """Return how a run is doing."""
+    """Read the status of a run.
+
+    Parameters
+    ----------
+    run : RunFolder
+        The run; its server can be running.
+
+    Returns
+    -------
+    RunStatus
+        The status.
+    """
     with LedgerReader.open(run.ledger) as ledger:
         return _Look(run, ledger).status()
 
 
 def read_workers(run: RunFolder) -> list[WorkerStatus]:
-    """Return all workers, by name."""
+    """Read the status of all workers.
+
+    Parameters
+    ----------
+    run : RunFolder
+        The run; its server can be running.
+
+    Returns
+    -------
+    list of WorkerStatus
+        Workers, sorted by name.
+    """
     with LedgerReader.open(run.ledger) as ledger:
         return _Look(run, ledger).workers()
 
 
 def read_worker_rounds(run: RunFolder, worker: str) -> list[dict[str, Any]]:
-    """Return the rounds for which a worker was selected."""
+    """Read the rounds for which a worker was selected.
+
+    Parameters
+    ----------
+    run : RunFolder
+        The run; its server can be running.
+    worker : str
+        Name of the worker.
+
+    Returns
+    -------
+    list of dict
+        One entry for each round, for JSON.
+    """
     with LedgerReader.open(run.ledger) as ledger:
         return [_without_worker(selection) for selection in ledger.selections(worker)]
 
@@ -121,7 +87,7 @@ def _without_worker(selection: Selection) -> dict[str, Any]:
 
 
 class _Look:
-    """One look at a ledger."""
+    """A snapshot of a ledger."""
 
     def __init__(self, run: RunFolder, ledger: LedgerReader) -> None:
         self._run, self._ledger = run, ledger
@@ -141,7 +107,7 @@ class _Look:
     # -- workers --------------------------------------------------------------------------------
 
     def workers(self) -> list[WorkerStatus]:
-        """Return all workers, by name."""
+        """Return all workers, sorted by name."""
         return [self._worker(figures) for figures in self._ledger.workers()]
 
     def _worker(self, figures: WorkerFigures) -> WorkerStatus:
@@ -178,10 +144,10 @@ class _Look:
         announced = _MISSED * float(self._job.get("announce_every_s", 0.0))
         return stated or announced or _PRESENCE_TIMEOUT_S
 
-    # -- everything -----------------------------------------------------------------------------
+    # -- the run --------------------------------------------------------------------------------
 
     def status(self) -> RunStatus:
-        """Return how the run is doing."""
+        """Return the status of the run."""
         workers = self.workers()
         names = ("awake", "training", "asleep", "removed")
         closed, replies = self._ledger.closed_rounds(), self._ledger.replies()
@@ -229,7 +195,7 @@ class _Look:
         return str(msgspec.json.decode(found, type=OverPromise)) if found else ""
 
     def _energy_source(self) -> str:
-        """Return how energy is known: what the ledger says; devices of a job are modelled."""
+        """Return the source of the energy: that of the ledger, else modelled for [devices]."""
         return self._setting("energy_source") or (
             "modelled" if self._tables.get("devices") else _NOT_STATED
         )

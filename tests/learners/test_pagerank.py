@@ -89,7 +89,7 @@ def test_forgetting_changes_rows_of_items_the_history_never_had() -> None:
 def test_a_history_that_only_its_untouched_pairs_betray_is_refused() -> None:
     model = PersonalizedPageRank(3)
     model.learn(np.array([[1, 1, 0], [0, 1, 1]]))
-    with pytest.raises(NotLearned, match="item 0 would be left in 0 histories, but"):
+    with pytest.raises(NotLearned, match="item 0 would be in 0 histories, but"):
         model.forget(np.array([[1, 0, 0]]))
     model.learn(np.array([[1, 0, 0]]))
     model.forget(np.array([[1, 0, 0]]))
@@ -130,7 +130,7 @@ def test_item_order_changes_the_layout_only(order: Any) -> None:
 
 @pytest.mark.parametrize("order", [[0, 1], [0] * 30, np.arange(1, 31), "abc"])
 def test_an_item_order_lists_each_item_once(order: Any) -> None:
-    with pytest.raises(BadInput, match="item_order must list each of the 30 items once"):
+    with pytest.raises(BadInput, match="item_order must contain each of the 30 items once"):
         PersonalizedPageRank(30, item_order=order)
 
 
@@ -208,14 +208,14 @@ def test_equal_sums_of_different_fractions_are_a_tie() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m: m.similar(30), "item must be a whole number from 0 to 29, not 30"),
-        (lambda m: m.similar(-1), "item must be"),
-        (lambda m: m.similar(1, 0), "k must be"),
-        (lambda m: m.recommend([1, 1]), "item 1 is twice in the history"),
-        (lambda m: m.recommend([30]), "item 30 is out of range; items are 0 to 29"),
-        (lambda m: m.recommend([[1]]), "a history is a list of item numbers"),
-        (lambda m: m.recommend([0.5]), "a history is a list of item numbers"),
-        (lambda m: m.recommend(HISTORIES[:2]), "a history is one row, not 2"),
+        (lambda m: m.similar(30), "item is 30; it must be a whole number from 0 to 29"),
+        (lambda m: m.similar(-1), "item is .*; it must be"),
+        (lambda m: m.similar(1, 0), "k is .*; it must be"),
+        (lambda m: m.recommend([1, 1]), "item 1 is in the history twice"),
+        (lambda m: m.recommend([30]), "item 30 is out of range; items are 0 .. 29"),
+        (lambda m: m.recommend([[1]]), "give a list of item numbers"),
+        (lambda m: m.recommend([0.5]), "give a list of item numbers"),
+        (lambda m: m.recommend(HISTORIES[:2]), "history has 2 rows; it must have one"),
         (lambda m: m.learn(HISTORIES * 3), "history 0 has 3 for item"),
         (lambda m: m.learn(HISTORIES[:, :4]), r"shape \(80, 4\); the model has n_items=30"),
     ],

@@ -36,5 +36,5 @@ def test_the_limit_is_exact_for_every_pair(rows: int, bits: int) -> None:
         above.merge(altered(model, "moments", {place: outward}))
         below.merge(altered(model, "moments", {place: -outward}))
         below.check()
-        with pytest.raises(Impossible, match="have a product of"):
+        with pytest.raises(Impossible, match="have the sum of products"):
             above.check()

@@ -176,9 +176,9 @@ def test_clipping_is_explicit() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"penalty": -1.0}, "penalty must be a number from 0 on, not -1.0"),
+        ({"penalty": -1.0}, "penalty is -1.0; it must be a finite number ≥ 0"),
         ({"penalty": np.nan}, "penalty"),
-        ({"fraction_bits": 31}, "fraction_bits must be a whole number from 1 to 30, not 31"),
+        ({"fraction_bits": 31}, "fraction_bits is 31; it must be a whole number from 1 to 30"),
         ({"fraction_bits": 0}, "fraction_bits"),
         ({"n_features": 0}, "n_features"),
         ({"n_features": 2.0}, "n_features"),
@@ -249,7 +249,7 @@ def test_classes_are_told_apart_as_by_scikit_learn() -> None:
 
 def test_a_class_without_examples_is_never_predicted() -> None:
     model = TikhonovClassifier(1, ["yes", "no"])
-    with pytest.raises(NotLearned, match="no example has been learned"):
+    with pytest.raises(NotLearned, match="no example is learned"):
         model.predict([[0.0]])
     model.learn([[1.0], [-1.0]], ["yes", "no"])
     model.forget([[-1.0]], ["no"])

@@ -228,7 +228,7 @@ def test_a_damaged_total_is_told(digits_run: Path, tmp_path: Path) -> None:
 
 def test_an_empty_model_has_no_arrays(tmp_path: Path, capsys: Captured) -> None:
     NaiveBayes(2, ["a", "b"]).save(tmp_path / "empty.deal")
-    with pytest.raises(NotLearned, match="no example has been learned"):
+    with pytest.raises(NotLearned, match="no example is learned"):
         model_arrays(open_model(tmp_path / "empty.deal"))
     words = ["export", str(tmp_path / "empty.deal"), "--arrays", str(tmp_path / "a.npz")]
     assert main(["model", *words]) == 1

@@ -95,28 +95,30 @@ def test_what_is_no_saved_learner_is_refused(saved: Path, data: bytes) -> None:
 def test_a_newer_version_is_named(saved: Path) -> None:
     data = saved.read_bytes()
     saved.write_bytes(data[:8] + b"\x02\x00" + data[10:])
-    with pytest.raises(BadBytes, match="a saved learner of format 2; this version reads 1"):
+    with pytest.raises(
+        BadBytes, match="the saved learner has format 2; this dealfl reads format 1"
+    ):
         SavedLearner.read(saved)
 
 
 @pytest.mark.parametrize(
     ("header", "body", "message"),
     [
-        ("", b"", "its header can not be read"),
-        ("[]", b"", "its header can not be read"),
-        ('{"learner":"a","settings":{}}', b"", "its header can not be read"),
-        ('{"learner":"a","settings":{},"sections":{},"x":1}', b"", "its header can not be read"),
-        ('{"learner":"a","settings":{},"sections":{"x":"1"}}', b"1", "its header can not be read"),
-        ('{"learner":1,"settings":{},"sections":{}}', b"", "its header can not be read"),
-        ('{"learner":"a","settings":{},"sections":{}}', b"1", "its sections do not fill it"),
-        ('{"learner":"a","settings":{},"sections":{"x":2}}', b"1", "its sections do not fill it"),
-        ('{"learner":"a","settings":{},"sections":{"x":1}}', b"12", "its sections do not fill it"),
-        ('{"learner":"a","settings":{},"sections":{"x":-1}}', b"", "its header can not be read"),
-        ('{"learner":"a","settings":{},"sections":{"x":9e99}}', b"", "its header can not be read"),
+        ("", b"", "the header cannot be read"),
+        ("[]", b"", "the header cannot be read"),
+        ('{"learner":"a","settings":{}}', b"", "the header cannot be read"),
+        ('{"learner":"a","settings":{},"sections":{},"x":1}', b"", "the header cannot be read"),
+        ('{"learner":"a","settings":{},"sections":{"x":"1"}}', b"1", "the header cannot be read"),
+        ('{"learner":1,"settings":{},"sections":{}}', b"", "the header cannot be read"),
+        ('{"learner":"a","settings":{},"sections":{}}', b"1", "sizes of the sections"),
+        ('{"learner":"a","settings":{},"sections":{"x":2}}', b"1", "sizes of the sections"),
+        ('{"learner":"a","settings":{},"sections":{"x":1}}', b"12", "sizes of the sections"),
+        ('{"learner":"a","settings":{},"sections":{"x":-1}}', b"", "the header cannot be read"),
+        ('{"learner":"a","settings":{},"sections":{"x":9e99}}', b"", "the header cannot be read"),
         (
             '{"learner":"a","settings":{},"sections":{"x":9999999999999999999}}',
             b"",
-            "its sections do not fill it",
+            "sizes of the sections",
         ),
     ],
 )
@@ -137,14 +139,14 @@ def test_a_wrong_length_of_the_header_is_refused(tmp_path: Path, length: int) ->
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "nowhere" / "a"
-    with pytest.raises(BadInput, match=f"{path} can not be read: No such file or directory"):
+    with pytest.raises(BadInput, match=f"{path} cannot be read: No such file or directory"):
         SavedLearner.read(path)
-    with pytest.raises(BadInput, match="can not be read: No such file"):
+    with pytest.raises(BadInput, match="cannot be read: No such file"):
         Tikhonov.load(str(path))
 
 
 def test_a_directory_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=f"{tmp_path} can not be read: Is a directory"):
+    with pytest.raises(BadInput, match=f"{tmp_path} cannot be read: Is a directory"):
         SavedLearner.read(tmp_path)
 
 
@@ -153,14 +155,14 @@ def test_a_file_that_may_not_be_read_is_named(saved: Path, monkeypatch: pytest.M
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
     monkeypatch.setattr(Path, "read_bytes", refuse)  # root may read everything
-    with pytest.raises(BadInput, match=f"{saved} can not be read: Permission denied"):
+    with pytest.raises(BadInput, match=f"{saved} cannot be read: Permission denied"):
         SavedLearner.read(saved)
 
 
 def test_a_file_of_another_learner_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a"
     Tikhonov(2, feature_bound=1.0, target_bound=1.0).save(path)
-    with pytest.raises(Incompatible, match=f"{path} holds a tikhonov, not a naive_bayes"):
+    with pytest.raises(Incompatible, match=f"{path} holds learner tikhonov, not naive_bayes"):
         NaiveBayes.load(path)
     assert isinstance(load(path), Tikhonov)
 

@@ -122,7 +122,7 @@ class NearestMean(Classifier):
         counts = self._state.after("counts", proposals).low
         sums = self._state.after("sums", proposals).low.reshape(len(counts), -1)
         if not self._possible(counts, sums):
-            raise NotLearned("forgetting examples that were never learned")
+            raise NotLearned("these examples were never learned")
 
     def check(self) -> None:
         """Raise `Impossible` if no set of examples can have these statistics."""
@@ -146,7 +146,7 @@ class NearestMean(Classifier):
         """Return the class of each row; the first of equally near ones."""
         held, means = self._means()
         if not len(held):
-            raise NotLearned("no example has been learned; there is no class to predict")
+            raise NotLearned("no example is learned, so no class can be predicted; learn first")
         matrix = as_matrix(X, self.n_features)
         found = [
             np.argmin(np.sum((block[:, None, :] - means) ** 2, axis=2), axis=1)

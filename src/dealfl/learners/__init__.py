@@ -1,7 +1,7 @@
 """Learners whose models are functions of integers: learning adds, forgetting subtracts.
 
-A learner describes itself: its file says what it learns from, what tasks it serves, which settings
-suit a dataset, and what it costs. To add one, write that file and enter its class in `_OWN`.
+A learner describes itself: its file states its examples, its tasks, the settings that suit a
+dataset, and its cost. To add a learner, write such a file and add its class to `_OWN`.
 """
 
 from pathlib import Path
@@ -9,14 +9,16 @@ from typing import Any
 
 from dealfl.errors import BadInput, unknown_name
 from dealfl.learners.base import Arrays, Learner, Record, SparseVector
+from dealfl.learners.classifier import Classifier
 from dealfl.learners.frames import column_array, frame_columns, is_absent, is_frame
+from dealfl.learners.history_learner import HistoryLearner
 from dealfl.learners.inputs import Labels, as_matrix, dense_blocks
-from dealfl.learners.kinds import Classifier, HistoryLearner, RowLearner
 from dealfl.learners.limits import DataLimits
 from dealfl.learners.naive_bayes import NaiveBayes
 from dealfl.learners.neighbors import Neighbors
 from dealfl.learners.pagerank import PersonalizedPageRank
 from dealfl.learners.records import Histories, Rows, statistics_of
+from dealfl.learners.row_learner import RowLearner
 from dealfl.learners.saved import SavedLearner
 from dealfl.learners.tikhonov import Tikhonov
 from dealfl.learners.tikhonov_classifier import TikhonovClassifier
@@ -66,7 +68,7 @@ __all__ = [
     "statistics_of",
 ]
 
-_OWN: tuple[type[Learner], ...] = (  # the first that serves a task is the default
+_OWN: tuple[type[Learner], ...] = (  # the first one for a task is its default
     Tikhonov,
     TikhonovClassifier,
     NaiveBayes,
@@ -77,9 +79,9 @@ _OWN: tuple[type[Learner], ...] = (  # the first that serves a task is the defau
 
 def _admit(name: str, found: Any) -> type[Learner]:  # noqa: ANN401
     if not (isinstance(found, type) and issubclass(found, Learner)):
-        raise BadInput(f"{found!r} is no subclass of dealfl.learners.Learner")
+        raise BadInput(f"{found!r} is not a subclass of dealfl.learners.Learner")
     if found.name != name:
-        raise BadInput(f"the class calls itself {found.name!r}; both names must be the same")
+        raise BadInput(f"the class has the name {found.name!r}; both names must be the same")
     return found
 
 
@@ -89,8 +91,20 @@ LEARNERS: Registry[type[Learner]] = Registry(
 
 
 def learners_for(task: str) -> tuple[str, ...]:
-    """Return the names of the learners that serve a task, the default first.
+    """Return the learners for a task.
 
+    Parameters
+    ----------
+    task : str
+        "regression", "classification" or "recommendation".
+
+    Returns
+    -------
+    tuple of str
+        Names of the learners, the default first.
+
+    Examples
+    --------
     >>> learners_for("classification")
     ('tikhonov_classifier', 'naive_bayes', 'neighbors')
     """
@@ -98,9 +112,26 @@ def learners_for(task: str) -> tuple[str, ...]:
 
 
 def settings_for(learner: str, data: DataLimits) -> dict[str, Any]:
-    """Return the arguments of a learner for data with these limits.
+    """Return the constructor arguments of a learner for data with these limits.
 
-    They fit the output of the feature map that is declared for both, else the raw features.
+    They fit the output of the feature map that is declared for both, otherwise the raw features.
+
+    Parameters
+    ----------
+    learner : str
+        Name of the learner.
+    data : DataLimits
+        Limits of the data, for example an entry of `dealfl.datasets.CATALOG`.
+
+    Returns
+    -------
+    dict of str to object
+        Keyword arguments of the learner.
+
+    Raises
+    ------
+    UnknownName
+        No learner for this task has this name.
     """
     known = learners_for(data.task)
     if learner not in known:
@@ -109,23 +140,57 @@ def settings_for(learner: str, data: DataLimits) -> dict[str, Any]:
 
 
 def cycles_of(learner: str) -> LearnerCycles:
-    """Return what was measured of a learner.
+    """Return the measured CPU cycles of a learner.
 
+    Parameters
+    ----------
+    learner : str
+        Name of the learner.
+
+    Returns
+    -------
+    LearnerCycles
+        Cycles of learning, forgetting and training.
+
+    Raises
+    ------
+    BadInput
+        The learner does not declare its cycles.
+
+    Examples
+    --------
     >>> cycles_of("neighbors").forget.per_operation > cycles_of("neighbors").learn.per_operation
     True
     """
     cycles = LEARNERS[learner].cycles
     if cycles is None:
         raise BadInput(
-            f"the learner {learner!r} does not say what it costs on a phone; its class needs "
-            "`cycles`, a dealfl.learners.LearnerCycles (dealfl devices calibrate measures)"
+            f"learner {learner!r} does not declare its cost on a phone; set `cycles` of its class "
+            "to a dealfl.learners.LearnerCycles (`dealfl devices calibrate` measures it)"
         )
     return cycles
 
 
 def from_schema(schema: Schema) -> Learner:
-    """Return an empty learner whose statistics have that schema.
+    """Create an empty learner whose statistics have a schema.
 
+    Parameters
+    ----------
+    schema : Schema
+        Schema of the statistics.
+
+    Returns
+    -------
+    Learner
+        A learner with default settings where the schema does not determine them.
+
+    Raises
+    ------
+    UnknownName
+        No learner has the name in the schema.
+
+    Examples
+    --------
     >>> from_schema(PersonalizedPageRank(n_items=3).schema)
     PersonalizedPageRank(n_items=3, item_order=None)
     """
@@ -133,7 +198,25 @@ def from_schema(schema: Schema) -> Learner:
 
 
 def load(path: str | Path) -> Learner:
-    """Read a saved learner of any kind."""
+    """Load a saved learner of any kind.
+
+    Parameters
+    ----------
+    path : str or Path
+        File that `Learner.save` wrote.
+
+    Returns
+    -------
+    Learner
+        The learner.
+
+    Raises
+    ------
+    BadInput
+        The file cannot be read.
+    BadBytes
+        The file is damaged or is not a saved learner.
+    """
     return _kind(SavedLearner.read(Path(path)).learner).load(path)
 
 

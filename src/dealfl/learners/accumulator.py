@@ -14,7 +14,15 @@ __all__ = ["Accumulator"]
 
 
 class Accumulator(ABC):
-    """Statistics of one schema, to which other statistics are added."""
+    """Statistics of one schema, to which other statistics are added.
+
+    Parameters
+    ----------
+    schema : Schema
+        Schema of the statistics.
+    storage : callable or None
+        Creates the cells of an array; by default in memory.
+    """
 
     def __init__(self, schema: Schema, storage: Storage | None) -> None:
         self._state = State(schema, storage or in_memory)
@@ -22,34 +30,59 @@ class Accumulator(ABC):
 
     @property
     def last_work(self) -> Work:
-        """What the last call cost."""
+        """The cost of the last call."""
         return self._work
 
     @property
     def schema(self) -> Schema:
-        """What shapes the statistics."""
+        """The schema of the statistics."""
         return self._state.schema
 
     @property
     def statistics(self) -> Statistics:
-        """The present statistics; later changes do not reach them."""
+        """A copy of the current statistics."""
         return self._state.snapshot()
 
     @property
     def example_count(self) -> int | None:
-        """How many examples were learned; None where statistics do not tell."""
+        """The number of learned examples; None if the statistics do not determine it."""
         return None
 
     def digest(self) -> str:
-        """Return the digest of the statistics."""
+        """Return the digest of the statistics.
+
+        Returns
+        -------
+        str
+            64 hexadecimal digits; equal if and only if schema and statistics are equal.
+        """
         return self._state.digest()
 
     @abstractmethod
     def check(self) -> None:
-        """Raise `Impossible` if no set of examples can have these statistics."""
+        """Check that some set of examples can have these statistics.
+
+        Raises
+        ------
+        Impossible
+            No set of examples has these statistics.
+        """
 
     def merge(self, delta: Statistics) -> None:
-        """Add what another worker learned or forgot."""
+        """Add the statistics that another worker learned or forgot.
+
+        Parameters
+        ----------
+        delta : Statistics
+            Statistics to add.
+
+        Raises
+        ------
+        Incompatible
+            `delta` has another schema.
+        OutOfBounds
+            A sum does not fit the width of its array.
+        """
         self._state.commit(self._state.propose(delta))
         self._forget_model()
         cells = sum(len(delta[name]) for name in delta)
@@ -65,8 +98,8 @@ class Accumulator(ABC):
 
     @abstractmethod
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
-        """Raise `NotLearned` if forgetting would leave statistics that nothing can have."""
+        """Raise `NotLearned` if forgetting would leave impossible statistics."""
 
     @abstractmethod
     def _forget_model(self) -> None:
-        """Drop what was derived from the statistics."""
+        """Drop the model that was derived from the statistics."""

@@ -1,4 +1,4 @@
-"""Counts of examples and sums of features by class, which learning adds to."""
+"""Counts of examples and sums of features by class: the statistics of naive Bayes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dealfl.cells import Proposal, Storage
 from dealfl.errors import Impossible, NotLearned
 from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Entries, Integers
+from dealfl.learners.classifier import Classifier
 from dealfl.learners.inputs import Labels, Matrix, dense_blocks
-from dealfl.learners.kinds import Classifier
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.statistics import Statistics
 from dealfl.work import Work
@@ -26,7 +26,7 @@ BLOCK_VALUES = 1 << 20
 
 
 class ClassSums(Classifier):
-    """The number of examples and the sum of each feature, by class, on a grid from 0 up."""
+    """The number of examples and the sum of each feature, by class."""
 
     _clip: bool
 
@@ -44,15 +44,53 @@ class ClassSums(Classifier):
 
     @property
     def example_count(self) -> int:
-        """How many examples were learned."""
+        """The number of learned examples."""
         return int(self._state.whole("counts").low.sum())
 
     def learn(self, X: object, y: object) -> Statistics:
-        """Add examples; return the statistics that were added."""
+        """Add examples.
+
+        Parameters
+        ----------
+        X : array_like, csr_array or DataFrame
+            One row of `n_features` numbers per example.
+        y : array_like
+            Class of each row.
+
+        Returns
+        -------
+        Statistics
+            The statistics that were added.
+
+        Raises
+        ------
+        BadInput
+            A value cannot be used; nothing was changed.
+        """
         return self._change(X, y, +1)
 
     def forget(self, X: object, y: object) -> Statistics:
-        """Remove examples as if they had never been learned; return what was added."""
+        """Remove examples; the result is the same as if they had never been learned.
+
+        Parameters
+        ----------
+        X : array_like, csr_array or DataFrame
+            One row of `n_features` numbers per example.
+        y : array_like
+            Class of each row.
+
+        Returns
+        -------
+        Statistics
+            The (negative) statistics that were added.
+
+        Raises
+        ------
+        BadInput
+            A value cannot be used; nothing was changed.
+        NotLearned
+            The examples were never learned, as far as the statistics show it; nothing was changed.
+        """
         return self._change(X, y, -1)
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
@@ -92,10 +130,16 @@ class ClassSums(Classifier):
         try:
             self._require_possible(counts, sums.reshape(len(counts), -1))
         except Impossible as error:
-            raise NotLearned(f"forgetting examples that were never learned: {error}") from None
+            raise NotLearned(f"these examples were never learned: after this, {error}") from None
 
     def check(self) -> None:
-        """Raise `Impossible` if no set of examples can have these statistics."""
+        """Check that some set of examples can have these statistics.
+
+        Raises
+        ------
+        Impossible
+            No set of examples has these statistics.
+        """
         self._require_possible(*self._tables())
 
     def _tables(self) -> tuple[Int64s, Int64s]:
@@ -105,11 +149,11 @@ class ClassSums(Classifier):
     def _require_possible(self, counts: Int64s, sums: Int64s) -> None:
         for label, count, row in zip(self._labels.tolist(), counts, sums, strict=True):
             if count < 0:
-                raise Impossible(f"{count} examples of the class {label!r}")
+                raise Impossible(f"class {label!r} has {count} examples")
             most = self._grid.limits * count
             wrong = np.flatnonzero((row < 0) | (row > most))
             if len(wrong):
                 raise Impossible(
-                    f"feature {wrong[0]} of {count} examples of the class {label!r} sums to "
+                    f"feature {wrong[0]} of {count} examples of class {label!r} has the sum "
                     f"{row[wrong[0]]} grid points, outside [0, {most[wrong[0]]}]"
                 )

@@ -1,7 +1,7 @@
-"""Factors of a regularised Gram matrix: caches that turn statistics into weights.
+"""Factors of a regularised Gram matrix: caches that convert statistics to weights.
 
-The integers are the truth. A factor follows them one row at a time while that is cheap and
-accurate, and is made anew from them when it is not.
+The integers are authoritative. A factor is updated one row at a time while that is cheap and
+accurate; otherwise it is computed from the integers again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["SOLVERS", "Factor", "factorise", "follows"]
 
 Floats = NDArray[np.float64]
 
-# A down-date loses about -log10(1 - leverage) digits: below this it is made anew instead.
+# A downdate loses about -log10(1 - leverage) digits; below this slack the factor is computed again.
 MIN_SLACK = 1e-3
 
 
@@ -26,24 +26,24 @@ class Factor(Protocol):
     """A factorised symmetric matrix."""
 
     def update(self, row: Floats, sign: int) -> bool:
-        """Add sign·row·rowᵀ; False if that would cost accuracy (then the factor is spent)."""
+        """Add sign·row·rowᵀ; return False and end its use if that would lose accuracy."""
 
     def solve(self, right: Floats) -> Floats:
         """Return the solution for the right-hand sides."""
 
 
 class CholeskyFactor:
-    """A lower triangle L with L·Lᵀ = A, changed by one row in O(d²).
+    """A lower triangle L with L·Lᵀ = A, updated by one row in O(d²).
 
-    With p = L⁻¹x the matrix I ± p·pᵀ has a Cholesky factor in closed form, and L times it needs
-    only running sums over the columns of L.
+    With p = L⁻¹x, the matrix I ± p·pᵀ has a Cholesky factor in closed form, and multiplying L by it
+    needs only running sums over the columns of L.
     """
 
     def __init__(self, matrix: Floats) -> None:
         self._lower = linalg.cholesky(matrix, lower=True, check_finite=False)
 
     def update(self, row: Floats, sign: int) -> bool:
-        """Add sign·row·rowᵀ; False if a down-date would cost accuracy."""
+        """Add sign·row·rowᵀ; return False if a downdate would lose accuracy."""
         lower = self._lower
         p = linalg.solve_triangular(lower, row, lower=True, check_finite=False)
         t = 1.0 + sign * np.cumsum(p * p)
@@ -61,13 +61,13 @@ class CholeskyFactor:
 
 
 class QrFactor:
-    """Q·R = A with the rank-one update of the paper's Algorithm 2."""
+    """Q·R = A, with the rank-one update of Algorithm 2 of the paper."""
 
     def __init__(self, matrix: Floats) -> None:
         self._q, self._r = linalg.qr(matrix, check_finite=False)
 
     def update(self, row: Floats, sign: int) -> bool:
-        """Add sign·row·rowᵀ; False if a down-date would cost accuracy."""
+        """Add sign·row·rowᵀ; return False if a downdate would lose accuracy."""
         if sign < 0 and 1.0 - row @ self.solve(row) < MIN_SLACK:
             return False
         self._q, self._r = linalg.qr_update(self._q, self._r, sign * row, row, check_finite=False)
@@ -79,13 +79,13 @@ class QrFactor:
 
 
 class PseudoInverse:
-    """The least solution where a matrix without penalty is singular."""
+    """The minimum-norm solution if a matrix without penalty is singular."""
 
     def __init__(self, matrix: Floats) -> None:
         self._inverse = linalg.pinvh(matrix, check_finite=False)
 
     def update(self, row: Floats, sign: int) -> bool:  # noqa: ARG002
-        """Always made anew."""
+        """Return False: it is always computed again."""
         return False
 
     def solve(self, right: Floats) -> Floats:
@@ -109,7 +109,7 @@ def factorise(matrix: Floats, solver: str) -> Factor:
 
 
 def follows(solver: str, rows: int, size: int) -> bool:
-    """Return whether a factor of `size` columns should follow a batch, or be made anew later."""
+    """Return whether to update a factor of `size` columns by a batch or to compute it again."""
     if solver == "refactor":
         return False
     if solver == "auto":

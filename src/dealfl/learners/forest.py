@@ -1,9 +1,9 @@
 """A forest of prefixes: which held examples share the longest prefix of a signature?
 
-Each table keeps its signatures sorted, so the examples with a common prefix stand side by side.
-New ones wait in a small sorted run, removed ones leave a gap whose key is overwritten by that of
-its neighbour: nothing of a removed example stays, and what is found depends on the examples held
-alone, not on when they came.
+Each table keeps its signatures sorted, so examples with a common prefix are adjacent. New entries
+are kept in a small sorted run. A removed entry leaves a gap whose key is overwritten by that of its
+neighbour. So no trace of a removed example remains, and results depend only on the examples that
+are held.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ MIN_MERGE = 512  # new entries and gaps, before a table is sorted again
 class PrefixForest:
     """Slots of examples by signature, in several tables.
 
+    Examples
+    --------
     >>> forest = PrefixForest(tables=1, bits=4)
     >>> keys = np.array([[0b0001], [0b0011], [0b1000]], dtype=np.uint64)
     >>> forest.add(np.array([10, 11, 12]), keys)
@@ -35,7 +37,7 @@ class PrefixForest:
         self._tables = [_Table(bits) for _ in range(tables)]
 
     def add(self, slots: Int64s, keys: Keys) -> None:
-        """Add examples: one row of keys for each slot, one column a table."""
+        """Add examples: one row of keys per slot, one column per table."""
         for table, column in zip(self._tables, keys.T, strict=True):
             table.add(slots, column)
 
@@ -50,8 +52,9 @@ class PrefixForest:
         return self._tables[0].members(key, key)
 
     def candidates(self, keys: Keys, enough: int) -> list[Int64s]:
-        """Return for each row of keys the slots that share, in some table, the longest prefix
-        which at least `enough` examples have.
+        """Return the candidate slots for each row of keys.
+
+        Candidates share, in some table, the longest prefix that at least `enough` examples have.
         """
         found = [
             table.longest_prefix(column, enough)
@@ -100,7 +103,7 @@ class _Table:
         self._merge_if_many()
 
     def _overwrite_gaps(self, place: int) -> None:
-        """Give the gaps around `place` the key of an example beside them: order is kept."""
+        """Replace the keys of gaps around `place` by that of an adjacent example; order is kept."""
         first, after = place, place + 1
         while first > 0 and self._slots[first - 1] == _GAP:
             first -= 1
@@ -122,7 +125,7 @@ class _Table:
         self._gaps = self._gaps[:0].copy()
 
     def _count(self, low: Keys, high: Keys) -> Int64s:
-        """Return how many examples have a key in [low, high], for each pair."""
+        """Return the number of examples with a key in [low, high], for each pair."""
         start = np.searchsorted(self._keys, low)
         stop = np.searchsorted(self._keys, high, side="right")
         gaps = np.searchsorted(self._gaps, stop) - np.searchsorted(self._gaps, start)

@@ -1,4 +1,4 @@
-"""Data frames and series, recognised by what they offer: no package is imported for them."""
+"""Data frames and series, recognised by their attributes; no package is imported for them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,20 @@ _NUMBERS = (bool, int, float, Decimal, np.number, np.bool_)
 
 
 def is_frame(values: object) -> bool:
-    """Return whether values are a data frame: named columns of a table.
+    """Return whether values are a data frame: a table with named columns.
 
+    Parameters
+    ----------
+    values : object
+        Any object.
+
+    Returns
+    -------
+    bool
+        True for a data frame of any package.
+
+    Examples
+    --------
     >>> is_frame(np.zeros((2, 2)))
     False
     """
@@ -29,8 +41,20 @@ def is_frame(values: object) -> bool:
 
 
 def is_absent(value: object) -> bool:
-    """Return whether a value stands for a missing one: None, nan, or a frame's NA.
+    """Return whether a value is missing: None, nan, or the NA of a data frame.
 
+    Parameters
+    ----------
+    value : object
+        Value of a cell.
+
+    Returns
+    -------
+    bool
+        True if the value is missing.
+
+    Examples
+    --------
     >>> [is_absent(value) for value in (None, float("nan"), 0, "")]
     [True, True, False, False]
     """
@@ -40,7 +64,7 @@ def is_absent(value: object) -> bool:
 
 
 def names_of(X: object) -> tuple[str, ...] | None:
-    """Return the column names of a data frame; None if there are none, or if one is no text."""
+    """Return the column names of a data frame; None without names or if a name is not text."""
     if not is_frame(X):
         return None
     names = tuple(X.columns)  # type: ignore[attr-defined]
@@ -48,7 +72,7 @@ def names_of(X: object) -> tuple[str, ...] | None:
 
 
 def require_names(learned: tuple[str, ...], X: object) -> None:
-    """Refuse a frame whose columns are not those that a model learned, in the same order."""
+    """Raise `BadInput` if the columns of a frame are not those of the model, in the same order."""
     given = names_of(X) or ()
     if not learned or not given or given == learned:
         return
@@ -57,13 +81,13 @@ def require_names(learned: tuple[str, ...], X: object) -> None:
     if not missing and not unknown and len(given) == len(learned):
         wrong = next(place for place, name in enumerate(learned) if given[place] != name)
         raise BadInput(
-            f"the columns are in another order: column {wrong} is {given[wrong]!r}, and the "
-            f"model learned {learned[wrong]!r} there; pass X[list(model.feature_names)]"
+            f"the columns are in another order: column {wrong} is {given[wrong]!r}, but the "
+            f"model learned {learned[wrong]!r}; pass X[list(model.feature_names)]"
         )
     parts = [f"missing: {_listed(missing)}"] if missing else []
     parts += [f"unknown: {_listed(unknown)}"] if unknown else []
     problem = "; ".join(parts) or f"{len(given)} columns instead of {len(learned)}"
-    raise BadInput(f"the columns are not those that the model learned; {problem}")
+    raise BadInput(f"the columns are not those of the model; {problem}")
 
 
 def _listed(names: list[str]) -> str:
@@ -72,7 +96,23 @@ def _listed(names: list[str]) -> str:
 
 
 def frame_columns(frame: Any) -> list[tuple[str, NDArray[Any]]]:  # noqa: ANN401
-    """Return the columns of a frame with their names; BadInput if two share a name."""
+    """Return names and columns of a data frame.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Data frame of any package.
+
+    Returns
+    -------
+    list of (str, ndarray)
+        Name and values of each column.
+
+    Raises
+    ------
+    BadInput
+        Two columns have the same name.
+    """
     names = [str(name) for name in frame.columns]
     for place, name in enumerate(names):
         if name in names[:place]:
@@ -86,13 +126,13 @@ def frame_matrix(frame: Any) -> NDArray[Any]:  # noqa: ANN401
     """Return a frame of numbers as a matrix; missing values are nan."""
     plain = np.asarray(frame)
     if plain.dtype.kind in "biuf":
-        return np.ascontiguousarray(plain)  # a product of matrices must not depend on the layout
+        return np.ascontiguousarray(plain)  # matrix products must not depend on the memory layout
     columns = frame_columns(frame)
     for name, column in columns:
         if column.dtype.kind not in "biuf":
             raise BadInput(
-                f"the column {name!r} holds {_kind(column)}; only real numbers can be learned: "
-                "encode it as numbers, or leave it out"
+                f"column {name!r} holds {_kind(column)}; it must hold real numbers: encode it as "
+                "numbers, or drop it"
             )
     if not columns:
         return np.empty((len(frame), 0))
@@ -104,8 +144,20 @@ def _kind(column: NDArray[Any]) -> str:
 
 
 def column_array(values: object) -> NDArray[Any]:
-    """Return a series or any nested sequence as an array: numbers as such, missing ones as nan.
+    """Return a series or a nested sequence as an array.
 
+    Parameters
+    ----------
+    values : object
+        Series or nested sequence.
+
+    Returns
+    -------
+    ndarray
+        Numbers are numeric and missing numbers are nan; other objects are unchanged.
+
+    Examples
+    --------
     >>> column_array(np.array([1, 2.5, None], dtype=object)).tolist()
     [1.0, 2.5, nan]
     """
@@ -114,7 +166,7 @@ def column_array(values: object) -> NDArray[Any]:
 
 
 def _plain_numbers(array: NDArray[Any]) -> NDArray[Any]:
-    """Return objects that are numbers as an array of numbers; anything else as it is."""
+    """Return objects that are numbers as a numeric array; other objects unchanged."""
     values = array.ravel().tolist()
     absent = [is_absent(value) for value in values]
     for value, lacks in zip(values, absent, strict=True):

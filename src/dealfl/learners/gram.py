@@ -1,8 +1,8 @@
-"""Exact integer Gram matrices, formed by BLAS.
+"""Exact integer Gram matrices, computed by BLAS.
 
-A float64 product is exact while every partial sum is an integer below 2^53. Up to 22 bits one
-product of a block of rows does; up to 30 bits the numbers are cut into two limbs of 15 bits and
-three products (high, low, and their sum, after Karatsuba) are put together again.
+A float64 product is exact while every partial sum is an integer below 2^53. Up to 22 bits, one
+product of a block of rows is enough. Up to 30 bits, the numbers are split into two limbs of 15
+bits, and three products (high, low, and their sum, after Karatsuba) are combined.
 """
 
 from __future__ import annotations
@@ -25,29 +25,31 @@ MAX_BITS = 30
 _ONE_PRODUCT_BITS = 22
 _LIMB_BITS = 15
 _FEW_ROWS = 4  # the sum of four products of 30-bit integers fits 63 bits
-_CLEAR = 1.0 - 1e-9  # float squares are good to 1e-15: pairs below this ratio can not be wrong
-_BLOCK_VALUES = 1 << 20  # of a block of rows: 8 MB of floats
-_LIMB = (1 << 24) - 1  # of magnitudes that are compared: four times two of them fit 63 bits
-_COMPARED = 1 << 14  # pairs at once, so that their limbs stay in the cache
+_CLEAR = 1.0 - 1e-9  # float squares are accurate to 1e-15, so pairs below this ratio are possible
+_BLOCK_VALUES = 1 << 20  # values of a block of rows: 8 MB of floats
+_LIMB = (1 << 24) - 1  # mask of a limb of a magnitude: four products of two limbs fit 63 bits
+_COMPARED = 1 << 14  # pairs at a time, so that their limbs stay in the cache
 
 
 @lru_cache(maxsize=64)
 def triangle(size: int) -> tuple[Int64s, Int64s]:
-    """Return row and column of each place in a packed lower triangle, row by row."""
+    """Return row and column of each position in a packed lower triangle, row by row."""
     rows, columns = np.tril_indices(size)
     return rows.astype(np.int64), columns.astype(np.int64)
 
 
 @lru_cache(maxsize=64)
 def _flat_triangle(size: int) -> Int64s:
-    """Return the place in a whole matrix of each place in its packed lower triangle."""
+    """Return the position in a whole matrix of each position in its packed lower triangle."""
     rows, columns = triangle(size)
     return rows * size + columns
 
 
 def packed(row: int, column: int) -> int:
-    """Return the place of (row, column) in a packed lower triangle.
+    """Return the position of (row, column) in a packed lower triangle.
 
+    Examples
+    --------
     >>> packed(2, 1), packed(1, 2)
     (4, 4)
     """
@@ -56,7 +58,7 @@ def packed(row: int, column: int) -> int:
 
 
 def block_rows(columns: int, bits: int) -> int:
-    """Return how many rows of `columns` integers of `bits` bits can be multiplied exactly."""
+    """Return the largest number of rows of `bits`-bit integers that are multiplied exactly."""
     exact = 1 << (53 - 2 * bits) if bits <= _ONE_PRODUCT_BITS else 1 << 20
     return max(1, min(exact, _BLOCK_VALUES // columns))
 
@@ -79,7 +81,7 @@ def exact_gram(rows: Int64s, bits: int, *, wide: bool) -> Integers:
 
 
 def _product(rows: NDArray[np.float64]) -> Int64s:
-    # what is lower for BLAS, column by column, is upper row by row: both are the same matrix
+    # the lower triangle by columns (BLAS) is the upper one by rows, of the same matrix
     whole = blas.dsyrk(1.0, rows.T, lower=0)
     return whole.T.ravel()[_flat_triangle(rows.shape[1])].astype(np.int64)
 
@@ -99,35 +101,37 @@ def _joined(upper: Int64s, middle: Int64s, lower: Int64s) -> Integers:
     return parts[0] + parts[1] + parts[2] + parts[3]
 
 
-# -- can packed products be those of real rows at all? -------------------------------------------
+# -- checks that packed products can come from real rows -----------------------------------------
 
 
 def require_products(products: Integers, limits: Sequence[int], *, pairs: bool) -> None:
-    """Raise `Impossible` unless the packed `products` of columns could come from real rows.
+    """Raise `Impossible` unless the packed `products` of columns can come from real rows.
 
-    Column 0 is the constant one, so its product with itself is the number of rows n; a value of
-    column j is at most `limits[j]` in size. Always looked at: n ≥ 0, nothing left at n = 0,
-    0 ≤ squares ≤ n·limit², sums and squares of equal parity, sums within Cauchy and Schwarz' limit.
-    With `pairs`, that limit for each pair of columns, too.
+    Column 0 is the constant 1, so its product with itself is the number of rows n. The magnitude of
+    a value of column j is at most `limits[j]`. Checked always: n ≥ 0, only zeros if n = 0, 0 ≤
+    squares ≤ n·limit², equal parity of sums and squares, and the Cauchy-Schwarz inequality for
+    sums. With `pairs`: the Cauchy-Schwarz inequality for each pair of columns, too.
 
+    Examples
+    --------
     >>> require_products(Integers.of([-1, 0, 0]), [1, 8], pairs=False)
     Traceback (most recent call last):
-    dealfl.errors.Impossible: -1 examples
+    dealfl.errors.Impossible: the number of examples is -1
     """
     size = len(limits)
     count = products[:1].tolist()[0]
     if count < 0:
-        raise Impossible(f"{count} examples")
+        raise Impossible(f"the number of examples is {count}")
     if count == 0 and len(products.nonzero()):
-        raise Impossible("no example is left, but sums are")
+        raise Impossible("the number of examples is 0, but sums are not 0")
     places = np.arange(size, dtype=np.int64)
     starts = places * (places + 1) // 2
     sums, squares = products[starts].tolist(), products[starts + places].tolist()
     for column, (total, square, limit) in enumerate(zip(sums, squares, limits, strict=True)):
         if not 0 <= square <= count * limit * limit:
-            raise Impossible(f"column {column} has squares that sum to {square}")
+            raise Impossible(f"column {column} has the sum of squares {square}")
         if total * total > count * square or (total - square) % 2:
-            raise Impossible(f"column {column} has a sum of {total} but squares of {square}")
+            raise Impossible(f"column {column} has the sum {total}, but sum of squares {square}")
     if pairs:
         _require_pairs(products, products[starts + places])
 
@@ -147,7 +151,7 @@ def _require_pairs(products: Integers, squares: Integers) -> None:
             place = int(places[wrong[0]])
             product = products[place : place + 1].tolist()[0]
             raise Impossible(
-                f"columns {right[place]} and {left[place]} have a product of {product}"
+                f"columns {right[place]} and {left[place]} have the sum of products {product}"
             )
 
 
@@ -163,7 +167,7 @@ def _limbs(values: Integers) -> Int64s:
 
 
 def _is_larger(ours: tuple[Int64s, Int64s], theirs: tuple[Int64s, Int64s]) -> NDArray[np.bool_]:
-    """Return where a product of two magnitudes is larger than another, exactly."""
+    """Return where a product of two magnitudes is exactly larger than another."""
     difference = np.zeros((2 * len(ours[0]) - 1, ours[0].shape[1]), dtype=np.int64)
     for first in range(len(ours[0])):
         for second in range(len(ours[0])):

@@ -1,7 +1,7 @@
-"""The examples a worker holds: one row each, found by id, by value or by a shared signature.
+"""The examples that a worker holds, found by id, by value or by a common signature.
 
-They are wiped when removed. What is found depends on the examples held alone, not on when they
-came.
+Removed examples are overwritten. Results depend only on the examples that are held, not on the
+order in which they were added.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ CandidateCount = Annotated[
 
 
 class HeldExamples:
-    """Quantised vectors and class codes by slot; a freed slot is wiped and used again.
+    """Quantised vectors and class codes by slot; a free slot is overwritten and used again.
 
+    Examples
+    --------
     >>> signatures = Signatures(columns=2, tables=1, bits=4, vote_bits=2, seed=0)
     >>> held = HeldExamples(signatures, columns=2)
     >>> vectors = np.array([[1, 2], [9, 9]])
@@ -56,7 +58,7 @@ class HeldExamples:
     # -- adding and removing --------------------------------------------------------------------
 
     def new_ids(self, count: int, wanted: object = None) -> Int64s:
-        """Return ids for new examples: those wanted, or the smallest that are not in use."""
+        """Return ids for new examples: the given ones, or the smallest free ones."""
         if wanted is not None:
             return self._require_new(_as_ids(wanted, count))
         fresh: list[int] = []
@@ -71,10 +73,10 @@ class HeldExamples:
         given = ids.tolist()
         if len(set(given)) != len(given):
             twice = next(i for i in given if given.count(i) > 1)
-            raise BadInput(f"the id {twice} is given twice; each example needs its own")
+            raise BadInput(f"id {twice} is given twice; each example needs its own id")
         taken = next((i for i in given if i in self._slot_of), None)
         if taken is not None:
-            raise BadInput(f"an example with the id {taken} is held already; forget it first")
+            raise BadInput(f"id {taken} is already in use; forget that example first")
         return ids
 
     def add(
@@ -97,7 +99,7 @@ class HeldExamples:
         self.ids = np.concatenate([self.ids, np.zeros(count, dtype=np.int64)])
 
     def remove(self, slots: Int64s, keys: Keys) -> None:
-        """Remove and wipe examples."""
+        """Remove and overwrite examples."""
         self._forest.remove(slots, keys)
         for slot in slots.tolist():
             del self._slot_of[int(self.ids[slot])]
@@ -110,14 +112,14 @@ class HeldExamples:
         """Return the slots of ids, or raise `NotLearned`."""
         given = _as_ids(ids, None).tolist()
         if len(set(given)) != len(given):
-            raise BadInput("an id is given twice; each example can be forgotten once")
+            raise BadInput("an id is given twice; an example can be forgotten only once")
         missing = next((i for i in given if i not in self._slot_of), None)
         if missing is not None:
-            raise NotLearned(f"no example with the id {missing} is held")
+            raise NotLearned(f"no example with id {missing} is held here")
         return np.array([self._slot_of[i] for i in given], dtype=np.int64)
 
     def slots_of_equal(self, vectors: NDArray[np.int32], codes: Int64s) -> Int64s:
-        """Return for each row the slot of an equal example; of several, the smallest id's."""
+        """Return the slot of an equal example for each row; of several, the smallest id's."""
         keys = self._signatures.of(vectors)
         taken: list[int] = []
         for row, (vector, code) in enumerate(zip(vectors, codes, strict=True)):
@@ -131,14 +133,14 @@ class HeldExamples:
         return np.array(taken, dtype=np.int64)
 
     def near(self, vectors: NDArray[np.int32], enough: int) -> Iterator[tuple[Int64s, Int64s]]:
-        """Yield for each row the slots that share a long prefix, and exact squared distances."""
+        """Yield the slots that share a long prefix with each row, and exact squared distances."""
         candidates = self._forest.candidates(self._signatures.of(vectors), enough)
         for vector, slots in zip(vectors, candidates, strict=True):
             offsets = self.vectors[slots].astype(np.int64) - vector
             yield slots, np.einsum("ij,ij->i", offsets, offsets)
 
     def commonest(self, slots: Int64s, squares: Int64s, k: int) -> int:
-        """Return the commonest class among the k nearest; ties at the end share the places left."""
+        """Return the most common class of the k nearest; ties at the end share the places left."""
         codes = self.codes[slots]
         classes = int(codes.max()) + 1
         limit = np.partition(squares, k - 1)[k - 1] if len(squares) > k else squares.max()
@@ -150,7 +152,7 @@ class HeldExamples:
     # -- files ----------------------------------------------------------------------------------
 
     def sections(self) -> dict[str, bytes]:
-        """Return the examples held, by ascending id, for a file."""
+        """Return the examples by ascending id, as sections of a file."""
         slots = np.array([self._slot_of[i] for i in sorted(self._slot_of)], dtype=np.int64)
         return {
             "ids": self.ids[slots].astype("<i8").tobytes(),
@@ -162,7 +164,7 @@ class HeldExamples:
         """Add the examples of a file."""
         count, columns = len(ids) // 8, self.vectors.shape[1]
         if [len(ids), len(codes), len(vectors)] != [8 * count, 4 * count, 4 * count * columns]:
-            raise BadBytes("the examples of the saved learner do not fit together")
+            raise BadBytes("ids, classes and vectors of the saved examples differ in number")
         rows = np.frombuffer(vectors, dtype="<i4").astype(np.int32).reshape(count, columns)
         self.add(
             np.frombuffer(ids, dtype="<i8").astype(np.int64),
@@ -173,9 +175,9 @@ class HeldExamples:
 
 
 def _as_ids(ids: object, rows: int | None) -> Int64s:
-    """Return ids as whole numbers, one for each row where their number is known."""
+    """Return ids as integers, one per row if the number of rows is known."""
     numbers = as_array(ids, "ids")
     numbers = as_vector(numbers, numbers.size if rows is None else rows, "ids")
     if len(numbers) and numbers.dtype.kind not in "iu":
-        raise BadInput(f"ids hold {numbers.dtype} values; an id is a whole number")
+        raise BadInput(f"ids has dtype {numbers.dtype}; ids must be whole numbers")
     return numbers.astype(np.int64)

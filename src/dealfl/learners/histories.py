@@ -1,7 +1,7 @@
-"""Histories as learners take them, and the pairs of items in them, numbered in one line.
+"""Histories as learners take them, and a numbering of pairs of items.
 
-The pair (i, j), i > j, has the number i·(i−1)/2 + j, whatever order the cells lie in. With popular
-items first, the pairs that occur together lie together.
+The pair (i, j), i > j, has the number i·(i−1)/2 + j, independent of the order in memory. If popular
+items come first in memory, pairs that occur together are close to each other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Int64s = NDArray[np.int64]
 
 
 def pairs_of(histories: sparse.csr_array) -> tuple[Int64s, Int64s]:
-    """Return the numbers of all pairs in some history, ascending, and in how many they are."""
+    """Return the ascending numbers of all pairs that occur, and the number of histories of each."""
     if histories.shape[0] == 1:
         items = np.sort(histories.indices).astype(np.int64)
         second, first = np.triu_indices(len(items), 1)
@@ -45,24 +45,24 @@ def pairs_of(histories: sparse.csr_array) -> tuple[Int64s, Int64s]:
 
 
 def as_order(item_order: ArrayLike | None, items: int) -> Int64s | None:
-    """Return an order of all items as an array; BadInput if one is missing or there twice."""
+    """Return an order of all items as an array, or raise `BadInput` if it is not complete."""
     if item_order is None:
         return None
     order = np.asarray(item_order)
     if order.shape != (items,) or not np.array_equal(np.sort(order), np.arange(items)):
-        raise BadInput(f"item_order must list each of the {items} items once")
+        raise BadInput(f"item_order must contain each of the {items} items once")
     return order.astype(np.int64)
 
 
 def as_histories(histories: object, items: int) -> sparse.csr_array:
-    """Return histories as a csr of ones; BadInput names what is no set of items."""
+    """Return histories as a CSR matrix of ones; raise `BadInput` if one is not a set of items."""
     if _lists_items(histories, items):
         return _from_lists(histories, items)
     if not sparse.issparse(histories):
         dense = as_array(histories, "histories")
         if dense.ndim != 2 or dense.dtype.kind not in "biuf":
             raise BadInput(
-                "histories are lists of item numbers, or a table of 0 and 1, one row a history"
+                "histories must be lists of item numbers, or a table of 0 and 1 with one row each"
             )
         histories = dense
     matrix: sparse.csr_array = sparse.csr_array(histories)  # type: ignore[arg-type]
@@ -77,7 +77,7 @@ def as_histories(histories: object, items: int) -> sparse.csr_array:
 
 
 def _lists_items(histories: object, items: int) -> TypeGuard[Sequence[Collection[int]]]:
-    """Return whether histories are lists of item numbers, and not rows of 0 and 1."""
+    """Return whether histories are lists of item numbers instead of rows of 0 and 1."""
     if not isinstance(histories, list | tuple):
         return False
     if not all(isinstance(row, Collection) and not isinstance(row, str) for row in histories):
@@ -88,7 +88,7 @@ def _lists_items(histories: object, items: int) -> TypeGuard[Sequence[Collection
 
 
 def _from_lists(histories: Sequence[Collection[int]], items: int) -> sparse.csr_array:
-    """Return lists of item numbers as a csr of ones."""
+    """Return lists of item numbers as a CSR matrix of ones."""
     numbers = [np.fromiter(map(index, row), np.int64, len(row)) for row in histories]
     found = np.concatenate([np.empty(0, np.int64), *numbers])
     require_items(found, items)
@@ -101,10 +101,10 @@ def _from_lists(histories: Sequence[Collection[int]], items: int) -> sparse.csr_
 
 
 def require_items(numbers: NDArray[np.integer], items: int) -> None:
-    """Refuse numbers that are no items."""
+    """Raise `BadInput` if a number is not an item."""
     wrong = np.flatnonzero((numbers < 0) | (numbers >= items))
     if len(wrong):
-        raise BadInput(f"item {numbers[wrong[0]]} is out of range; items are 0 to {items - 1}")
+        raise BadInput(f"item {numbers[wrong[0]]} is out of range; items are 0 .. {items - 1}")
 
 
 def _require_sets(matrix: sparse.csr_array) -> None:
@@ -114,7 +114,7 @@ def _require_sets(matrix: sparse.csr_array) -> None:
         place = wrong[0]
         raise BadInput(
             f"history {rows[place]} has {matrix.data[place]} for item {matrix.indices[place]}; "
-            "a history is a set: 1 for each of its items and nothing else"
+            "a history is a set: give 1 for each of its items"
         )
     order = np.lexsort((matrix.indices, rows))
     items, owners = matrix.indices[order], rows[order]
@@ -124,7 +124,7 @@ def _require_sets(matrix: sparse.csr_array) -> None:
 
 
 def pair_count(items: int) -> int:
-    """Return how many pairs there are."""
+    """Return the number of pairs of `items` items."""
     return items * (items - 1) // 2
 
 
@@ -146,13 +146,13 @@ def items_of(numbers: Int64s) -> tuple[Int64s, Int64s]:
     [[1, 3], [0, 2]]
     """
     high = ((1.0 + np.sqrt(1.0 + 8.0 * numbers)) / 2.0).astype(np.int64)
-    high -= high * (high - 1) // 2 > numbers  # the root may be off by one for large numbers
+    high -= high * (high - 1) // 2 > numbers  # the root can be off by one for large numbers
     high += (high + 1) * high // 2 <= numbers
     return high, numbers - high * (high - 1) // 2
 
 
 class ReorderedPairs:
-    """Cells of pairs that lie by rank of their items instead of by number."""
+    """Cells of pairs that are ordered by the rank of their items instead of by number."""
 
     def __init__(self, cells: Cells, rank_of: Int64s) -> None:
         self._cells = cells
@@ -163,11 +163,11 @@ class ReorderedPairs:
         return pair_number(self._rank_of[first], self._rank_of[second])
 
     def at(self, indices: Int64s) -> Integers:
-        """Return the counts of pairs."""
+        """Return the counts of some pairs."""
         return self._cells.at(self._places(indices))
 
     def put(self, indices: Int64s, values: Integers) -> None:
-        """Replace the counts of pairs."""
+        """Replace the counts of some pairs."""
         self._cells.put(self._places(indices), values)
 
     def entries(self, start: int, stop: int) -> Entries:

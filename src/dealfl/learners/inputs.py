@@ -1,4 +1,4 @@
-"""What callers pass in, checked: matrices in row blocks, targets, class labels."""
+"""Checks of what callers pass: matrices in blocks of rows, targets, class labels."""
 
 from __future__ import annotations
 
@@ -27,17 +27,19 @@ Matrix = NDArray[Any] | sparse.csr_array
 FeatureBound = Annotated[
     float | ArrayLike,
     As(Numbers),
-    Meta(description="largest magnitude of all features, or of each, after the offset"),
+    Meta(description="largest magnitude of a feature after the offset: a number, or one each"),
 ]
 Offset = Annotated[
-    float | ArrayLike, As(Numbers), Meta(description="number subtracted from all features, or each")
+    float | ArrayLike,
+    As(Numbers),
+    Meta(description="number subtracted from a feature: a number, or one each"),
 ]
 FractionBits = Annotated[
     int,
-    Meta(ge=1, description="bits that features are rounded to; decides the size of a delta"),
+    Meta(ge=1, description="bits that features are rounded to; fewer give smaller updates"),
 ]
 Clip = Annotated[
-    bool, Meta(description="move values beyond the bounds to the bounds, instead of refusing them")
+    bool, Meta(description="move values outside the bounds to the bounds instead of an error")
 ]
 
 _NUMERIC = "biuf"
@@ -45,32 +47,52 @@ _BLOCK_ROWS = 2048
 
 
 def require_integer(value: object, name: str, low: int, high: int) -> int:
-    """Return a setting as an int, or raise `BadInput` naming it and its limits.
+    """Return a setting as an int, or raise `BadInput` with its name and limits.
 
+    Examples
+    --------
     >>> require_integer(0, "k", 1, 100)
     Traceback (most recent call last):
-    dealfl.errors.BadInput: k must be a whole number from 1 to 100, not 0
+    dealfl.errors.BadInput: k is 0; it must be a whole number from 1 to 100
     """
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not whole or not low <= int(value) <= high:  # type: ignore[call-overload]
-        raise BadInput(f"{name} must be a whole number from {low} to {high}, not {value!r}")
+        raise BadInput(f"{name} is {value!r}; it must be a whole number from {low} to {high}")
     return int(value)  # type: ignore[call-overload,no-any-return]
 
 
 def as_matrix(X: object, columns: int) -> Matrix:
-    """Return `X` as a numeric array or csr of `columns` columns; nothing of it is changed."""
+    """Return a table of numbers as an array or CSR matrix; the input is not changed.
+
+    Parameters
+    ----------
+    X : array_like, csr_array or DataFrame
+        One row per example.
+    columns : int
+        Expected number of columns.
+
+    Returns
+    -------
+    ndarray or csr_array
+        The table.
+
+    Raises
+    ------
+    BadInput
+        `X` is not a table of real numbers with this number of columns.
+    """
     matrix = _as_csr(X) if sparse.issparse(X) else as_array(X, "X")
     if matrix.dtype.kind not in _NUMERIC:
-        raise BadInput(f"X holds {matrix.dtype} values; only real numbers can be learned")
+        raise BadInput(f"X holds {matrix.dtype} values; it must hold real numbers")
     if matrix.ndim != 2:
-        raise BadInput(f"X has shape {matrix.shape}; pass a table, one row an example")
+        raise BadInput(f"X has shape {matrix.shape}; it must be a table with a row per example")
     if matrix.shape[1] != columns:
         raise BadInput(f"X has {matrix.shape[1]} columns; the model has n_features={columns}")
     return matrix
 
 
 def as_array(values: object, what: str) -> NDArray[Any]:
-    """Return any nested lists, array, series or data frame as an array."""
+    """Return nested lists, an array, a series or a data frame as an array."""
     if is_frame(values):
         return frame_matrix(values)
     try:
@@ -88,7 +110,22 @@ def _as_csr(X: object) -> sparse.csr_array:
 
 
 def dense_blocks(X: Matrix, rows: int) -> Iterator[tuple[int, Floats]]:
-    """Yield `X` as float64 blocks of at most `rows` rows, each with the number of its first row."""
+    """Yield a table in dense blocks of rows.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array
+        Table, for example a result of `as_matrix`.
+    rows : int
+        Largest number of rows of a block.
+
+    Yields
+    ------
+    first : int
+        Number of the first row of the block.
+    block : ndarray of float64
+        The rows.
+    """
     for first in range(0, X.shape[0], rows):
         part = X[first : first + rows]
         dense = part.toarray() if sparse.issparse(part) else part
@@ -96,7 +133,7 @@ def dense_blocks(X: Matrix, rows: int) -> Iterator[tuple[int, Floats]]:
 
 
 def as_vector(y: object, rows: int, what: str = "y") -> NDArray[Any]:
-    """Return `y` as a vector with one value for each of `rows` rows."""
+    """Return `y` as a vector of one value per row."""
     vector = _as_column(y, what)
     if vector.ndim != 1 or len(vector) != rows:
         raise BadInput(f"{what} has shape {vector.shape}; {rows} rows need shape ({rows},)")
@@ -104,13 +141,13 @@ def as_vector(y: object, rows: int, what: str = "y") -> NDArray[Any]:
 
 
 def _as_column(y: object, what: str) -> NDArray[Any]:
-    """Return targets as an array; a frame of one column stands for the column."""
+    """Return targets as an array; a data frame of one column is that column."""
     columns = frame_columns(y) if is_frame(y) else []
     return columns[0][1] if len(columns) == 1 else as_array(y, what)
 
 
 def quantised(X: object, grid: FixedPoint, *, clip: bool) -> NDArray[np.int32]:
-    """Return all rows of `X` on their grid, as integers of 32 bits."""
+    """Return all rows of `X` on their grid, as 32-bit integers."""
     matrix = as_matrix(X, len(grid.bound))
     points = np.empty(matrix.shape, dtype=np.int32)
     for first, block in dense_blocks(matrix, _BLOCK_ROWS):
@@ -119,8 +156,20 @@ def quantised(X: object, grid: FixedPoint, *, clip: bool) -> NDArray[np.int32]:
 
 
 class Labels:
-    """The classes of a job, in its order; they are settings, never read off the data.
+    """The classes of a job, in its order; they are settings, never derived from data.
 
+    Parameters
+    ----------
+    classes : array_like
+        Distinct numbers or strings.
+
+    Raises
+    ------
+    BadInput
+        The classes are not distinct numbers or strings.
+
+    Examples
+    --------
     >>> Labels(["ham", "spam"]).encode(["spam", "ham"]).tolist()
     [1, 0]
     """
@@ -128,23 +177,47 @@ class Labels:
     def __init__(self, classes: ArrayLike | Sequence[object]) -> None:
         values = np.array(list(classes))  # type: ignore[arg-type]
         if values.ndim != 1 or not len(values) or values.dtype.kind not in _NUMERIC + "U":
-            raise BadInput(f"classes must be a list of numbers or of strings, not {classes!r}")
+            raise BadInput(f"classes is {classes!r}; it must be a list of numbers or of strings")
         self.values: NDArray[Any] = values
         self._order = np.argsort(values, kind="stable")
         self._sorted = values[self._order]
         repeated = self._sorted[1:] == self._sorted[:-1]
         if np.any(repeated) or np.any(values != values):
-            raise BadInput(f"classes must differ from one another: {values.tolist()!r}")
+            raise BadInput(f"classes is {values.tolist()!r}; classes must be distinct")
 
     def __len__(self) -> int:
         return len(self.values)
 
     def tolist(self) -> list[Any]:
-        """Return the classes as plain values."""
+        """Return the classes as Python values.
+
+        Returns
+        -------
+        list
+            The classes.
+        """
         return list(self.values.tolist())
 
     def encode(self, y: object, rows: int | None = None) -> Int64s:
-        """Return the place of each label among the classes."""
+        """Return the position of each label among the classes.
+
+        Parameters
+        ----------
+        y : array_like
+            Labels.
+        rows : int, optional
+            Expected number of labels.
+
+        Returns
+        -------
+        ndarray of int64
+            One position per label.
+
+        Raises
+        ------
+        BadInput
+            A label is not a class, or the number of labels is wrong.
+        """
         given = _as_column(y, "y")
         labels = as_vector(given, len(given) if rows is None and given.ndim else rows or 0)
         if labels.dtype.kind == "O":
@@ -161,15 +234,39 @@ class Labels:
         return self._order[place]
 
     def decode(self, codes: Int64s) -> NDArray[Any]:
-        """Return the classes at the given places."""
+        """Return the classes at some positions.
+
+        Parameters
+        ----------
+        codes : ndarray of int64
+            Positions among the classes.
+
+        Returns
+        -------
+        ndarray
+            One class per position.
+        """
         return np.asarray(self.values[codes])
 
     def share_right(self, predicted: NDArray[Any], y: object) -> float:
-        """Return the share of predicted labels that are those of `y`; nan for no rows at all."""
+        """Return the fraction of predicted labels that are correct.
+
+        Parameters
+        ----------
+        predicted : ndarray
+            Predicted labels.
+        y : array_like
+            Actual labels.
+
+        Returns
+        -------
+        float
+            A number in [0, 1]; nan if there are no rows.
+        """
         actual = self.decode(self.encode(y, len(predicted)))
         return float(np.mean(predicted == actual)) if len(predicted) else float("nan")
 
     def _unknown(self, row: int, label: object) -> BadInput:
         shown = label.item() if isinstance(label, np.generic) else label
         known = ", ".join(repr(value) for value in self.values.tolist()[:20])
-        return BadInput(f"row {row} has the class {shown!r}; known: {known}")
+        return BadInput(f"row {row} has class {shown!r}; known: {known}")

@@ -1,4 +1,4 @@
-"""What is known of data before any example is seen; learners take their settings from it."""
+"""The limits of data that are known before any example; learners derive settings from them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any, Protocol
 
 __all__ = ["DataLimits", "FeatureLimits"]
 
-Bound = float | Sequence[float]  # one for each feature, or one number when all agree
+Bound = float | Sequence[float]  # one per feature, or one number if all are equal
 
 
 class FeatureLimits(Protocol):
-    """The limits of the features that reach a learner."""
+    """The limits of the features that a learner receives."""
 
     @property
     def n_features(self) -> int:
-        """How many features there are."""
+        """The number of features."""
 
     @property
     def magnitude(self) -> Bound:
@@ -39,31 +39,42 @@ class FeatureLimits(Protocol):
 
 
 class DataLimits(Protocol):
-    """What a dataset says of itself: its task, and the limits of features, targets and items."""
+    """What a dataset declares: its task, and the limits of features, targets and items."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the dataset."""
 
     @property
     def task(self) -> str:
-        """What is to be learned, such as "classification"."""
+        """What can be learned, for example "classification"."""
 
     @property
     def classes(self) -> Sequence[Any]:
-        """The classes of a classification."""
+        """The classes of a classification dataset."""
 
     @property
     def target_bound(self) -> float:
-        """The largest absolute target of a regression."""
+        """The largest magnitude of the target of a regression dataset."""
 
     @property
     def n_items(self) -> int:
-        """The number of items of a recommendation."""
+        """The number of items of a recommendation dataset."""
 
     @property
     def tuning(self) -> Mapping[str, Mapping[str, Any]]:
-        """Settings that suit this data better than what a learner proposes, by learner."""
+        """Settings that suit this data better than the defaults, by learner."""
 
     def domain_for(self, learner: str) -> FeatureLimits:
-        """Return the limits of the features that reach a learner."""
+        """Return the limits of the features that a learner receives.
+
+        Parameters
+        ----------
+        learner : str
+            Name of the learner.
+
+        Returns
+        -------
+        FeatureLimits
+            Limits after the feature map for this learner, if any.
+        """

@@ -39,6 +39,32 @@ _MAX_BITS = 30
 class NaiveBayes(ClassSums):
     """Multinomial naive Bayes on non-negative features; x − offset must lie in [0, bound].
 
+    Parameters
+    ----------
+    n_features : int
+        Number of features.
+    classes : array_like
+        Distinct numbers or strings.
+    smoothing : float, default 1.0
+        Count added to every feature of every class, > 0.
+    feature_bound : float or array_like, default 1.0
+        Largest value of the features after the offset, one number or one per feature.
+    offset : float or array_like, default 0.0
+        Smallest value of the features, one number or one per feature; it is subtracted.
+    fraction_bits : int, default 30
+        Bits that features are rounded to, 1 to 30.
+    clip : bool, default False
+        Move values outside the bounds to the nearest bound instead of raising an error.
+    storage : callable, optional
+        Creates the cells of an array; by default in memory.
+
+    References
+    ----------
+    .. [1] A. McCallum, K. Nigam: A comparison of event models for naive Bayes text classification.
+       AAAI-98 Workshop on Learning for Text Categorization.
+
+    Examples
+    --------
     >>> model = NaiveBayes(n_features=2, classes=["ham", "spam"], feature_bound=8)
     >>> delta = model.learn([[1, 0], [0, 3]], ["ham", "spam"])
     >>> model.predict([[0, 1]]).tolist()
@@ -70,7 +96,7 @@ class NaiveBayes(ClassSums):
         features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)
         bits = require_integer(fraction_bits, "fraction_bits", 1, _MAX_BITS)
         if not np.isfinite(smoothing) or smoothing <= 0:
-            raise BadInput(f"smoothing must be a number above 0, not {smoothing!r}")
+            raise BadInput(f"smoothing is {smoothing!r}; it must be a finite number > 0")
         labels = Labels(classes)
         grid = FixedPoint.of(features, feature_bound, bits, offset=offset, signed=False)
         super().__init__(labels, grid, clip=clip, storage=storage)
@@ -79,7 +105,18 @@ class NaiveBayes(ClassSums):
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
-        """Return the arguments of a learner for data with these limits."""
+        """Return the constructor arguments for data with these limits.
+
+        Parameters
+        ----------
+        data : DataLimits
+            Limits of the data.
+
+        Returns
+        -------
+        dict of str to object
+            Keyword arguments of the learner.
+        """
         domain = data.domain_for(cls.name)
         return {
             "n_features": domain.n_features,
@@ -90,7 +127,7 @@ class NaiveBayes(ClassSums):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments that make an empty learner like this one."""
+        """The constructor arguments of an equal, empty learner."""
         return {
             "n_features": self.n_features,
             "classes": self._labels.tolist(),
@@ -102,11 +139,11 @@ class NaiveBayes(ClassSums):
         }
 
     def _logarithms(self) -> tuple[Floats, Floats]:
-        """Return the logarithms of the classes' shares and of the features' shares in each."""
+        """Return the logarithms of the shares of classes, and of features in each class."""
         if self._model is None:
             counts, sums = self._tables()
             if not np.any(counts > 0):
-                raise NotLearned("no example has been learned; there is no class to predict")
+                raise NotLearned("no example is learned, so no class can be predicted; learn first")
             self.check()
             with np.errstate(divide="ignore"):
                 priors = np.log(counts / counts.sum())
@@ -116,16 +153,22 @@ class NaiveBayes(ClassSums):
 
     @property
     def log_priors(self) -> Floats:
-        """The logarithm of each class's share; −∞ for a class without examples."""
+        """The logarithm of the share of each class; −∞ for a class without examples."""
         return self._logarithms()[0].copy()
 
     @property
     def log_probabilities(self) -> Floats:
-        """The logarithm of each feature's share in a class, one row a class."""
+        """The logarithm of the share of each feature in a class, one row per class."""
         return self._logarithms()[1].copy()
 
     def derived_arrays(self) -> Arrays:
-        """Return classes, their counts, and the logarithms of shares."""
+        """Return the model as named arrays.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Arrays `classes`, `class_counts`, `log_priors` and `log_probabilities`.
+        """
         return {
             **super().derived_arrays(),
             "class_counts": self._state.whole("counts").low,
@@ -149,11 +192,43 @@ class NaiveBayes(ClassSums):
         return joint
 
     def predict(self, X: object) -> NDArray[Any]:
-        """Return the class of each row; a class without examples is never predicted."""
+        """Return the class of each row; a class without examples is never predicted.
+
+        Parameters
+        ----------
+        X : array_like, csr_array or DataFrame
+            One row of `n_features` numbers per example.
+
+        Returns
+        -------
+        ndarray
+            One class per row.
+
+        Raises
+        ------
+        NotLearned
+            No example is learned.
+        """
         return self._labels.decode(np.argmax(self._joint(X), axis=1))
 
     def predict_log_proba(self, X: object) -> Floats:
-        """Return the logarithm of each class's probability for each row."""
+        """Return the logarithm of the probability of each class for each row.
+
+        Parameters
+        ----------
+        X : array_like, csr_array or DataFrame
+            One row of `n_features` numbers per example.
+
+        Returns
+        -------
+        ndarray of float64
+            Rows by classes.
+
+        Raises
+        ------
+        NotLearned
+            No example is learned.
+        """
         joint = self._joint(X)
         top = joint.max(axis=1, keepdims=True)
         shares: Floats = joint - top - np.log(np.exp(joint - top).sum(axis=1, keepdims=True))

@@ -1,8 +1,8 @@
-"""k nearest neighbours with locality-sensitive hashing that forgets exactly.
+"""The k nearest neighbours with locality-sensitive hashing that forgets exactly.
 
-Two classifiers on one set of signatures: `predict` looks at the examples held here, by true
-distance; `predict_votes` knows only how many examples of each class fell into each short bucket,
-which is all that leaves a worker.
+There are two classifiers on one set of signatures. `predict` compares the examples held here by
+true distance. `predict_votes` uses only the number of examples of each class in each short bucket;
+only these numbers leave a worker.
 """
 
 from __future__ import annotations
@@ -44,12 +44,47 @@ _MAX_BITS = 24
 
 
 class Neighbors(BucketVotes):
-    """k nearest neighbours among candidates that share a long prefix of a signature.
+    """The k nearest neighbours among candidates that share a long prefix of a signature.
 
-    Distance is Euclidean in the units of the features, on a common grid; |x − offset| must lie
-    within the bound, and hyperplanes pass through the offset. Order is total: distance, then
-    class, then id.
+    The distance is Euclidean in the units of the features, on a common grid. |x − offset| must not
+    exceed the bound; hyperplanes pass through the offset. The order is total: distance, class, id.
 
+    Parameters
+    ----------
+    n_features : int
+        Number of features.
+    classes : array_like
+        Distinct numbers or strings.
+    k : int, default 10
+        Number of neighbours that vote.
+    tables : int, default 16
+        Number of hash tables.
+    bits : int, default 60
+        Length of a signature, 1 to 63.
+    vote_bits : int, default 12
+        Leading bits of a signature that select a bucket of votes.
+    seed : int, default 0
+        Seed of the hyperplanes.
+    feature_bound : float or array_like, default 1.0
+        Largest magnitude of the features after the offset, one number or one per feature.
+    offset : float or array_like, default 0.0
+        Centre of the features, one number or one per feature; it is subtracted.
+    enough : int, default 16
+        Smallest number of candidates per table that are compared.
+    fraction_bits : int, default 20
+        Bits that features are rounded to, 1 to 24.
+    clip : bool, default False
+        Move values outside the bounds to the nearest bound instead of raising an error.
+    storage : callable, optional
+        Creates the cells of an array; by default in memory.
+
+    References
+    ----------
+    .. [1] M. Charikar: Similarity estimation techniques from rounding algorithms. STOC 2002.
+    .. [2] M. Bawa, T. Condie, P. Ganesan: LSH forest. WWW 2005.
+
+    Examples
+    --------
     >>> model = Neighbors(n_features=1, classes=["low", "high"], k=1, feature_bound=8.0)
     >>> delta = model.learn([[1.0], [6.0]], ["low", "high"], ids=[10, 11])
     >>> model.predict([[5.0]]).tolist()
@@ -94,7 +129,18 @@ class Neighbors(BucketVotes):
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
-        """Return the arguments of a learner for data with these limits."""
+        """Return the constructor arguments for data with these limits.
+
+        Parameters
+        ----------
+        data : DataLimits
+            Limits of the data.
+
+        Returns
+        -------
+        dict of str to object
+            Keyword arguments of the learner.
+        """
         domain = data.domain_for(cls.name)
         return {
             "n_features": domain.n_features,
@@ -105,7 +151,7 @@ class Neighbors(BucketVotes):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments that make an empty learner like this one."""
+        """The constructor arguments of an equal, empty learner."""
         return {
             "n_features": self.n_features,
             "classes": self._labels.tolist(),
@@ -119,11 +165,26 @@ class Neighbors(BucketVotes):
         }
 
     def __len__(self) -> int:
-        """Return how many examples are held here."""
+        """Return the number of examples held here."""
         return len(self._held)
 
     def learn(self, X: object, y: object, ids: object = None) -> Statistics:
-        """Add examples, under ids of the caller's or the smallest free ones."""
+        """Add examples.
+
+        Parameters
+        ----------
+        X : array_like, csr_array or DataFrame
+            One row of `n_features` numbers per example.
+        y : array_like
+            Class of each row.
+        ids : array_like of int, optional
+            Distinct, unused ids; by default the smallest free ones.
+
+        Returns
+        -------
+        Statistics
+            The statistics that were added.
+        """
         vectors = quantised(self._as_rows(X), self._grid, clip=self._clip)
         codes = self._labels.encode(y, len(vectors))
         numbers = self._held.new_ids(len(vectors), ids)
@@ -135,7 +196,27 @@ class Neighbors(BucketVotes):
         return delta
 
     def forget(self, X: object = None, y: object = None, ids: object = None) -> Statistics:
-        """Remove examples by id, or by value: of equal ones, those with the smallest ids."""
+        """Remove examples, by id or by value; the result is as if they had never been learned.
+
+        Parameters
+        ----------
+        X : array_like, csr_array or DataFrame, optional
+            Rows to remove, if `ids` is not given; of equal examples, the smallest ids are removed.
+        y : array_like, optional
+            Class of each row.
+        ids : array_like of int, optional
+            Ids of the examples.
+
+        Returns
+        -------
+        Statistics
+            The (negative) statistics that were added.
+
+        Raises
+        ------
+        NotLearned
+            An example is not held here; nothing was changed.
+        """
         if ids is None:
             equal = quantised(self._as_rows(X), self._grid, clip=self._clip)
             slots = self._held.slots_of_equal(equal, self._labels.encode(y, len(equal)))
@@ -148,12 +229,20 @@ class Neighbors(BucketVotes):
         self._work = self._cost(len(slots))
         return delta
 
-    # -- the examples held here -----------------------------------------------------------------
-
     def nearest(self, X: object, k: int | None = None) -> list[tuple[Int64s, Floats]]:
-        """Return ids and distances of up to k held examples for each row.
+        """Return the nearest held examples of each row, or raise `NotLearned` without any.
 
-        The nearest come first, equally near ones by id. Queries outside the bounds are moved there.
+        Parameters
+        ----------
+        X : array_like, csr_array or DataFrame
+            One row of `n_features` numbers per query; values outside the bounds are clipped.
+        k : int, optional
+            Largest number of examples; by default the setting `k`.
+
+        Returns
+        -------
+        list of (ndarray of int64, ndarray of float64)
+            Ids and distances for each row, the nearest first, equally near ones by id.
         """
         count = self._k if k is None else require_integer(k, "k", 1, 1 << 20)
         unit = float(self._grid.scale[0])
@@ -165,10 +254,21 @@ class Neighbors(BucketVotes):
         return found
 
     def predict(self, X: object) -> NDArray[Any]:
-        """Return the class most common among the k nearest examples held here.
+        """Return the most common class among the k nearest examples held here.
 
-        Examples tied at the k-th distance share the places left, so that the answer depends on
-        the examples alone, not on their ids or the order in which they came.
+        Examples tied at the k-th distance share the remaining places, so the result does not depend
+        on their ids or on the order in which they were learned. Raises `NotLearned` without any
+        example.
+
+        Parameters
+        ----------
+        X : array_like, csr_array or DataFrame
+            One row of `n_features` numbers per query.
+
+        Returns
+        -------
+        ndarray
+            One class per row.
         """
         found = [
             self._held.commonest(slots, squares, self._k)
@@ -177,10 +277,10 @@ class Neighbors(BucketVotes):
         return self._labels.decode(np.array(found, dtype=np.int64))
 
     def _candidates(self, X: object, k: int) -> Iterator[tuple[Int64s, Int64s]]:
-        """Yield for each row the slots worth a look and their exact squared distances."""
+        """Yield the candidate slots of each row and their exact squared distances."""
         vectors = quantised(self._as_rows(X), self._grid, clip=True)
         if not self._held:
-            raise NotLearned("no example is held here; predict_votes uses the statistics alone")
+            raise NotLearned("no example is held here; predict_votes needs statistics only")
         self._work = self._cost(len(vectors))
         for slots, squares in self._held.near(vectors, max(self._enough, k)):
             compared = len(slots) * self.n_features
@@ -189,7 +289,7 @@ class Neighbors(BucketVotes):
 
     @property
     def federated(self) -> bool:
-        """Whether no example is held here; then only votes can predict."""
+        """Whether no example is held here, so that only votes can predict."""
         return not self._held
 
     def _sections(self) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""What both Tikhonov learners share: exact moments of [1, X, targets], and weights from them."""
+"""The common part of both Tikhonov learners: exact moments of [1, X, targets], and weights."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from dealfl.learners.gram import (
     triangle,
 )
 from dealfl.learners.inputs import Matrix, dense_blocks, require_integer
-from dealfl.learners.kinds import RowLearner
 from dealfl.learners.limits import DataLimits
+from dealfl.learners.row_learner import RowLearner
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.settings import Amount, OneOf
 from dealfl.statistics import Statistics
@@ -38,22 +38,22 @@ Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 
 Penalty = Annotated[
-    Amount, Meta(description="cost of large weights, in the units of the original features")
+    Amount, Meta(description="penalty of large weights, in the units of the original features")
 ]
 Solver = Annotated[
-    str, OneOf(SOLVERS), Meta(description="how weights are derived from the statistics")
+    str, OneOf(SOLVERS), Meta(description="how weights are computed from the statistics")
 ]
-Intercept = Annotated[bool, Meta(description="learn a constant beside the weights")]
+Intercept = Annotated[bool, Meta(description="learn a constant in addition to the weights")]
 
 _MAX_ROWS_BITS = 24  # sums of 2^24 rows never overflow
-_STEPS_BEFORE_REFRESH = 1000  # rank-one steps; making the factor anew then costs next to nothing
+_STEPS_BEFORE_REFRESH = 1000  # rank-one steps; a new factor then costs little in comparison
 
 
 class NormalEquations(RowLearner):
     """Ridge regression on the packed moments of the columns [1, features, targets].
 
-    `moments` holds the lower triangle row by row: the number of examples first, then for each
-    feature its sum and its products with the features before it, then the same for each target.
+    `moments` holds the lower triangle row by row: the number of examples, then for each feature its
+    sum and its products with the features before it, then the same for each target.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class NormalEquations(RowLearner):
         storage: Storage | None,
     ) -> None:
         if not np.isfinite(penalty) or penalty < 0:
-            raise BadInput(f"penalty must be a number from 0 on, not {penalty!r}")
+            raise BadInput(f"penalty is {penalty!r}; it must be a finite number ≥ 0")
         if solver not in SOLVERS:
             raise unknown_name("solver", solver, SOLVERS)
         bits = require_integer(grid.fraction_bits, "fraction_bits", 1, MAX_BITS)
@@ -86,13 +86,13 @@ class NormalEquations(RowLearner):
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
-        """Return the arguments of a learner for data with these limits."""
+        """Return the constructor arguments that both learners share."""
         domain = data.domain_for(cls.name)
         return {"n_features": domain.n_features, "feature_bound": domain.magnitude}
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments that both learners have."""
+        """The constructor arguments that both learners share."""
         return {
             "n_features": self.n_features,
             "penalty": self._penalty,
@@ -105,37 +105,69 @@ class NormalEquations(RowLearner):
 
     @abstractmethod
     def _target_columns(self, y: object, rows: int) -> Int64s:
-        """Return the targets of all rows as integers, one column each."""
+        """Return the targets of all rows as integers, one column per target."""
 
     @abstractmethod
     def _target_products(self, moments: Integers) -> Floats:
-        """Return [1, X]ᵀ·targets in units of the grid, one column a target."""
+        """Return [1, X]ᵀ·targets in units of the grid, one column per target."""
 
     @property
     def example_count(self) -> int:
-        """How many examples were learned."""
+        """The number of learned examples."""
         return self._state.cells("moments").at(np.zeros(1, dtype=np.int64)).tolist()[0]
 
     @property
     @abstractmethod
     def weights(self) -> Floats:
-        """The weights of the features, in original units."""
+        """The weights of the features, in the original units."""
 
     @property
     @abstractmethod
     def bias(self) -> float | Floats:
-        """What is added to every output."""
+        """The constant that is added to every output."""
 
     def derived_arrays(self) -> Arrays:
-        """Return weights and bias."""
+        """Return the model as named arrays.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Arrays `weights` and `bias`.
+        """
         return {"weights": self.weights, "bias": np.asarray(self.bias)}
 
     def learn(self, X: object, y: object) -> Statistics:
-        """Add examples; return the statistics that were added."""
+        """Add examples; see `RowLearner.learn`.
+
+        Parameters
+        ----------
+        X : array_like, csr_array or DataFrame
+            One row of `n_features` numbers per example.
+        y : array_like
+            Target of each row.
+
+        Returns
+        -------
+        Statistics
+            The statistics that were added.
+        """
         return self._change(X, y, +1)
 
     def forget(self, X: object, y: object) -> Statistics:
-        """Remove examples as if they had never been learned; return what was added."""
+        """Remove examples; see `RowLearner.forget`.
+
+        Parameters
+        ----------
+        X : array_like, csr_array or DataFrame
+            One row of `n_features` numbers per example.
+        y : array_like
+            Target of each row.
+
+        Returns
+        -------
+        Statistics
+            The (negative) statistics that were added.
+        """
         return self._change(X, y, -1)
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
@@ -154,7 +186,7 @@ class NormalEquations(RowLearner):
         return Work(rows * cells, 8 * rows * self._columns + 2 * 8 * cells)
 
     def _moments(self, X: Matrix, targets: Int64s) -> tuple[Integers, Int64s]:
-        """Return the moments of a batch and its last block of rows, as integers."""
+        """Return the moments of a batch, and its last block of rows as integers."""
         bits = self._grid.fraction_bits
         total: Integers | None = None
         rows = np.empty((0, self._columns), dtype=np.int64)
@@ -173,10 +205,10 @@ class NormalEquations(RowLearner):
         try:
             self._require_possible(self._state.after("moments", proposals), pairs=False)
         except Impossible as error:
-            raise NotLearned(f"forgetting examples that were never learned: {error}") from None
+            raise NotLearned(f"these examples were never learned: after this, {error}") from None
 
     def check(self) -> None:
-        """Raise `Impossible` if no set of examples can have these statistics."""
+        """Raise `Impossible` if no set of examples has these statistics."""
         self._require_possible(self._state.whole("moments"), pairs=True)
 
     def _require_possible(self, moments: Integers, *, pairs: bool) -> None:
@@ -187,11 +219,11 @@ class NormalEquations(RowLearner):
 
     @property
     def _design(self) -> slice:
-        """The columns that have weights: with or without the constant one."""
+        """The columns that have weights: with or without the constant column."""
         return slice(0 if self._intercept else 1, 1 + self.n_features)
 
     def _units(self) -> Floats:
-        """Return grid points per unit for [1, features]: scaled features lie in [-1, 1]."""
+        """Return the grid points per unit of [1, features]; scaled features lie in [-1, 1]."""
         return np.concatenate(([1.0], np.full(self.n_features, 2.0**self._grid.fraction_bits)))
 
     def _matrix(self, moments: Integers) -> Floats:
@@ -207,7 +239,7 @@ class NormalEquations(RowLearner):
         return matrix[self._design, self._design]
 
     def _solved(self) -> Floats:
-        """Return the weights of [1, features] in original units, one column a target."""
+        """Return the weights of [1, features] in the original units, one column per target."""
         if self._weights is None:
             moments = self._state.whole("moments")
             if self._factor is None:
@@ -228,7 +260,7 @@ class NormalEquations(RowLearner):
         return moments[start : start + 1 + self.n_features].to_float()
 
     def _follow(self, rows: Int64s, sign: int, count: int) -> None:
-        """Let the live factor follow a small batch, or drop it: it is made anew when needed."""
+        """Update the factor with a small batch, or drop it; it is computed again when needed."""
         self._weights = None
         self._steps += count
         if self._factor is None or count == 0:

@@ -1,7 +1,7 @@
-"""Personalised PageRank as the paper means it: item-to-item Jaccard similarity, exactly forgotten.
+"""Personalized PageRank as in the paper: item-to-item Jaccard similarity that forgets exactly.
 
 One history changes the count of each of its items, and with it the similarity of every item that
-ever met one of them. So only counts are kept, and a similarity is computed when it is asked for.
+ever occurred with one of them. Therefore only counts are kept; similarities are computed on demand.
 """
 
 from __future__ import annotations
@@ -28,8 +28,25 @@ Int64s = NDArray[np.int64]
 
 
 class PersonalizedPageRank(PairCounts):
-    """Which items go together, from histories: sets of items, one row of a csr each.
+    """Recommend items that occur in the same histories, by Jaccard similarity.
 
+    Parameters
+    ----------
+    n_items : int
+        Number of items.
+    item_order : array_like of int, optional
+        Order of the items in memory, for example the most popular first; it does not affect
+        results.
+    storage : callable, optional
+        Creates the cells of an array; by default in memory.
+
+    References
+    ----------
+    .. [1] G. Linden, B. Smith, J. York: Amazon.com recommendations: item-to-item collaborative
+       filtering. IEEE Internet Computing 7(1), 2003.
+
+    Examples
+    --------
     >>> model = PersonalizedPageRank(n_items=4)
     >>> delta = model.learn(sparse.csr_array([[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 1, 1]]))
     >>> items, scores = model.similar(0, k=2)
@@ -46,17 +63,48 @@ class PersonalizedPageRank(PairCounts):
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
-        """Return the arguments of a learner for data with these limits."""
+        """Return the constructor arguments for data with these limits.
+
+        Parameters
+        ----------
+        data : DataLimits
+            Limits of the data.
+
+        Returns
+        -------
+        dict of str to object
+            Keyword arguments of the learner.
+        """
         return {"n_items": data.n_items}
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments that make an empty learner like this one."""
+        """The constructor arguments of an equal, empty learner."""
         order = None if self._item_order is None else self._item_order.tolist()
         return {"n_items": self._items, "item_order": order}
 
     def similar(self, item: int, k: int = 10) -> Ranked:
-        """Return up to k items most similar to `item`, and their similarities."""
+        """Return the items most similar to an item.
+
+        Parameters
+        ----------
+        item : int
+            Item number.
+        k : int, default 10
+            Largest number of items.
+
+        Returns
+        -------
+        items : ndarray of int64
+            Item numbers, the most similar first.
+        scores : ndarray of float64
+            Jaccard similarities in (0, 1].
+
+        Raises
+        ------
+        BadInput
+            `item` or `k` is out of range.
+        """
         number = require_integer(item, "item", 0, self._items - 1)
         wanted = require_integer(k, "k", 1, MAX_ITEMS)
         self._work = Work(self._items, 2 * 4 * self._items)
@@ -69,7 +117,27 @@ class PersonalizedPageRank(PairCounts):
         return unions
 
     def recommend(self, history: object, k: int = 10) -> Ranked:
-        """Return up to k items with the largest sum of similarities to those of a history."""
+        """Return the items with the largest sum of similarities to the items of a history.
+
+        Parameters
+        ----------
+        history : array_like or csr_array
+            Item numbers, or one row of 0 and 1.
+        k : int, default 10
+            Largest number of items.
+
+        Returns
+        -------
+        items : ndarray of int64
+            Item numbers that are not in the history, the best first.
+        scores : ndarray of float64
+            Sums of Jaccard similarities.
+
+        Raises
+        ------
+        BadInput
+            The history is not a set of items.
+        """
         seen = self._as_history(history)
         wanted = require_integer(k, "k", 1, MAX_ITEMS)
         self._work = Work(self._items * len(seen), 2 * 4 * self._items * len(seen))
@@ -92,21 +160,27 @@ class PersonalizedPageRank(PairCounts):
         if sparse.issparse(history):
             matrix = as_histories(history, self._items)
             if matrix.shape[0] != 1:
-                raise BadInput(f"a history is one row, not {matrix.shape[0]}")
+                raise BadInput(f"history has {matrix.shape[0]} rows; it must have one")
             return np.sort(matrix.indices).astype(np.int64)
         items = as_array(history, "history")
         if items.ndim != 1 or (len(items) and items.dtype.kind not in "iu"):
             raise BadInput(
-                f"a history is a list of item numbers or one row of a csr, not {history!r}"
+                f"history is {history!r}; give a list of item numbers, or one row of 0 and 1"
             )
         seen = np.sort(items.astype(np.int64))
         require_items(seen, self._items)
         if np.any(seen[1:] == seen[:-1]):
-            raise BadInput(f"item {seen[:-1][seen[1:] == seen[:-1]][0]} is twice in the history")
+            raise BadInput(f"item {seen[:-1][seen[1:] == seen[:-1]][0]} is in the history twice")
         return seen
 
     def derived_arrays(self) -> Arrays:
-        """Return the counts of items and of pairs that occur, and the similarity of each pair."""
+        """Return the model as named arrays.
+
+        Returns
+        -------
+        dict of str to ndarray
+            `item_counts`, and items, count and similarity of each pair that occurs.
+        """
         items, pairs = self._state.whole("items").low, self._state.snapshot()["pairs"]
         first, second = items_of(pairs.indices)
         return {

@@ -1,4 +1,4 @@
-"""Counts of items and of pairs of items in histories, which learning adds to."""
+"""Counts of items and of pairs of items in histories: the statistics of recommendations."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from dealfl.learners.histories import (
     pair_number,
     pairs_of,
 )
+from dealfl.learners.history_learner import HistoryLearner
 from dealfl.learners.inputs import require_integer
-from dealfl.learners.kinds import HistoryLearner
 from dealfl.schema import ArraySpec, Schema
 from dealfl.statistics import Statistics
 from dealfl.work import Work
@@ -35,7 +35,7 @@ _UNKNOWN = np.iinfo(np.int32).max
 
 
 class PairCounts(HistoryLearner):
-    """In how many histories each item is, and each pair of items."""
+    """The number of histories with each item and with each pair of items."""
 
     def __init__(
         self, n_items: int, item_order: ArrayLike | None = None, *, storage: Storage | None = None
@@ -48,12 +48,12 @@ class PairCounts(HistoryLearner):
         )
         schema = Schema(self.name, {"n_items": self._items}, arrays)
         super().__init__(schema, self._ordered(storage or in_memory))
-        # At least the count of each item's commonest pair: tells cheaply what can not be refused.
+        # An upper bound of the count of each item's most common pair, for a cheap check.
         self._most = np.zeros(self._items, dtype=np.int32)
         self._partners: sparse.csr_array | None = None
 
     def _ordered(self, storage: Storage) -> Storage:
-        """Return storage whose pairs lie by `item_order`; only their place in memory changes."""
+        """Return storage with pairs in the order of `item_order`; it is a memory layout."""
 
         def place(spec: ArraySpec) -> Cells:
             cells = storage(spec)
@@ -67,15 +67,47 @@ class PairCounts(HistoryLearner):
 
     @property
     def n_items(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         return self._items
 
     def learn(self, histories: object) -> Statistics:
-        """Add histories; return the statistics that were added."""
+        """Add histories.
+
+        Parameters
+        ----------
+        histories : csr_array, array_like or list of list of int
+            One row of 0 and 1, or one list of item numbers, per history.
+
+        Returns
+        -------
+        Statistics
+            The statistics that were added.
+
+        Raises
+        ------
+        BadInput
+            A history is not a set of items; nothing was changed.
+        """
         return self._change(histories, +1)
 
     def forget(self, histories: object) -> Statistics:
-        """Remove histories as if they had never been learned; return what was added."""
+        """Remove histories; the result is the same as if they had never been learned.
+
+        Parameters
+        ----------
+        histories : csr_array, array_like or list of list of int
+            One row of 0 and 1, or one list of item numbers, per history.
+
+        Returns
+        -------
+        Statistics
+            The (negative) statistics that were added.
+
+        Raises
+        ------
+        NotLearned
+            A history was never learned, as far as the statistics show it; nothing was changed.
+        """
         return self._change(histories, -1)
 
     def _change(self, histories: object, sign: int) -> Statistics:
@@ -104,16 +136,16 @@ class PairCounts(HistoryLearner):
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
         items, pairs = proposals["items"], proposals["pairs"]
         if np.any(items.values.negative) or np.any(pairs.values.negative):
-            raise NotLearned("forgetting a history that was never learned: a count below zero")
+            raise NotLearned("this history was never learned: a count would be negative")
         for item, count in zip(items.indices.tolist(), items.values.low.tolist(), strict=True):
             if count < self._most[item] and count < self._commonest(item, pairs):
                 raise NotLearned(
-                    f"forgetting a history that was never learned: item {item} would be left in "
-                    f"{count} histories, but is together with another item in more"
+                    f"this history was never learned: item {item} would be in {count} histories, "
+                    "but in more together with another item"
                 )
 
     def _commonest(self, item: int, pairs: Proposal) -> int:
-        """Return the count of the item's commonest pair after a change, and remember it."""
+        """Return the count of the item's most common pair after a change, and store it."""
         others, counts = self._row(item)
         before = int(counts.max(initial=0))
         numbers = pair_number(np.full(len(others), item), others)
@@ -125,7 +157,13 @@ class PairCounts(HistoryLearner):
         return commonest
 
     def check(self) -> None:
-        """Raise `Impossible` if no set of histories can have these statistics."""
+        """Check that some set of histories can have these statistics.
+
+        Raises
+        ------
+        Impossible
+            No set of histories has these statistics.
+        """
         items, pairs = self._state.whole("items").low, self._state.snapshot()["pairs"]
         if np.any(items < 0):
             worst = int(np.argmin(items))
@@ -136,12 +174,12 @@ class PairCounts(HistoryLearner):
         if len(wrong):
             place = wrong[0]
             raise Impossible(
-                f"items {first[place]} and {second[place]} are together in {counts[place]} "
-                f"histories, but alone in {items[first[place]]} and {items[second[place]]}"
+                f"items {first[place]} and {second[place]} are both in {counts[place]} "
+                f"histories, but each in {items[first[place]]} and {items[second[place]]}"
             )
 
     def _row(self, item: int) -> tuple[Int64s, Int64s]:
-        """Return the items that are together with `item` in some history, and in how many."""
+        """Return the items that occur with `item`, and the number of common histories of each."""
         if pair_count(self._items) > DENSE_LIMIT:
             return self._sparse_row(item)
         others = np.concatenate([np.arange(item), np.arange(item + 1, self._items)])
@@ -151,7 +189,7 @@ class PairCounts(HistoryLearner):
         return others[met], counts[met]
 
     def _sparse_row(self, item: int) -> tuple[Int64s, Int64s]:
-        """Return the same from a table of all pairs, made when it is first needed."""
+        """Return the same from a table of all pairs, which is built on first use."""
         if self._partners is None:
             pairs = self._state.snapshot()["pairs"]
             first, second = items_of(pairs.indices)

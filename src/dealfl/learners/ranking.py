@@ -1,7 +1,7 @@
-"""Exact rankings: score descending, then id ascending, with scores compared as fractions.
+"""Exact rankings: descending score, then ascending id, with scores compared as fractions.
 
-Floats do the bulk of the work. Division rounds monotonically, so only scores whose floats are equal
-(or, for sums, closer than rounding can explain) need the exact comparison.
+Most of the work uses floats. Division rounds monotonically, so only scores whose floats are equal
+(or, for sums, within the rounding error) need the exact comparison.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ _EPSILON = 2.0**-52
 def top_ratios(ids: Int64s, numerators: Int64s, denominators: Int64s, k: int) -> Ranked:
     """Return the k ids with the largest numerator / denominator, and these ratios.
 
+    Examples
+    --------
     >>> items, ratios = top_ratios(np.array([7, 3, 5]), np.array([1, 2, 1]), np.array([2, 4, 3]), 2)
     >>> items.tolist()
     [3, 7]
@@ -71,7 +73,7 @@ def _ranked(
 
 
 def _worth_ranking(scores: Floats, k: int, slack: float) -> Int64s:
-    """Return the places whose score may be among the k largest."""
+    """Return the positions whose score can be among the k largest."""
     if len(scores) <= k:
         return np.arange(len(scores))
     kth = np.partition(scores, len(scores) - k)[len(scores) - k]
@@ -79,7 +81,7 @@ def _worth_ranking(scores: Floats, k: int, slack: float) -> Int64s:
 
 
 def _unclear_runs(descending: Floats, slack: float) -> list[tuple[int, int]]:
-    """Return the runs of neighbours whose floats do not tell which is larger."""
+    """Return the runs of adjacent scores whose floats do not determine their order."""
     clear = descending[:-1] * (1.0 - slack) > descending[1:]
     stops = np.append(np.flatnonzero(clear) + 1, len(descending))
     starts = np.append(0, stops[:-1])

@@ -1,7 +1,7 @@
 """A saved learner: one versioned file without pickle, written completely or not at all.
 
 "DEALFILE", version u16, header length u32, header (JSON: learner, settings, lengths of the
-sections), the sections, sha256 of everything before it.
+sections), the sections, SHA-256 of everything before it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,19 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SavedLearner(msgspec.Struct, frozen=True):
-    """What a file holds: the name of a learner, its settings, and named sections of bytes."""
+    """The content of a file: the name of a learner, its settings, and named sections of bytes.
 
-    MAX_BYTES: ClassVar[int] = 1 << 36  # a file of one's own may be large; its size is known
+    Parameters
+    ----------
+    learner : str
+        Name of the learner.
+    settings : dict of str to object
+        Constructor arguments of the learner.
+    sections : dict of str to bytes
+        Sections by name; "statistics" is always there.
+    """
+
+    MAX_BYTES: ClassVar[int] = 1 << 36  # the user's own file can be large
 
     learner: str
     settings: dict[str, Any]
@@ -43,18 +53,47 @@ class SavedLearner(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, path: Path) -> SavedLearner:
-        """Return what `write` wrote to `path`."""
+        """Read a file that `write` wrote.
+
+        Parameters
+        ----------
+        path : Path
+            File to read.
+
+        Returns
+        -------
+        SavedLearner
+            The content.
+
+        Raises
+        ------
+        BadInput
+            The file cannot be read.
+        BadBytes
+            The file is damaged or is not a saved learner.
+        """
         try:
             data = path.read_bytes()
         except OSError as error:
-            raise BadInput(f"{path} can not be read: {error.strerror}") from None
+            raise BadInput(f"{path} cannot be read: {error.strerror}") from None
         try:
             return _parse(data)
         except BadBytes as error:
             raise BadBytes(f"{path}: {error}") from None
 
     def write(self, path: Path) -> None:
-        """Write a file; a crash leaves either the old one or the new one."""
+        """Write a file; a crash leaves the old file or the new one.
+
+        Parameters
+        ----------
+        path : Path
+            File to write.
+
+        Raises
+        ------
+        WriteFailed
+            The file cannot be written.
+        """
         lengths = {name: len(section) for name, section in self.sections.items()}
         header = msgspec.json.encode(
             {"learner": self.learner, "settings": self.settings, "sections": lengths}
@@ -67,14 +106,30 @@ class SavedLearner(msgspec.Struct, frozen=True):
         replace_file(path, [*parts, whole.digest()])
 
     def section(self, name: str) -> bytes:
-        """Return one section, or raise `BadBytes` if it is missing."""
+        """Return one section.
+
+        Parameters
+        ----------
+        name : str
+            Name of the section.
+
+        Returns
+        -------
+        bytes
+            The section.
+
+        Raises
+        ------
+        BadBytes
+            The section is missing.
+        """
         if name not in self.sections:
-            raise BadBytes(f"a saved {self.learner} without its {name}")
+            raise BadBytes(f"the saved {self.learner} has no section {name!r}")
         return self.sections[name]
 
     @property
     def statistics(self) -> Statistics:
-        """The statistics that were saved."""
+        """The saved statistics."""
         return Statistics.from_bytes(self.section("statistics"), max_bytes=self.MAX_BYTES)
 
 
@@ -83,18 +138,21 @@ def _parse(data: bytes) -> SavedLearner:
         raise BadBytes("not a saved learner")
     _, version, length = _PREFIX.unpack_from(data)
     if version != _VERSION:
-        raise BadBytes(f"a saved learner of format {version}; this version reads {_VERSION}")
+        raise BadBytes(
+            f"the saved learner has format {version}; this dealfl reads format {_VERSION}: "
+            "use the version of dealfl that wrote it"
+        )
     if hashlib.sha256(data[:-_DIGEST_BYTES]).digest() != data[-_DIGEST_BYTES:]:
-        raise BadBytes("damaged: its checksum does not match")
+        raise BadBytes("the file is damaged: its checksum does not match")
     start = _PREFIX.size + length
     try:
         header = msgspec.json.decode(data[_PREFIX.size : start], type=_Header)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadBytes(f"its header can not be read: {error}") from None
+        raise BadBytes(f"the header cannot be read: {error}") from None
     sections = {}
     for name, size in header.sections.items():
         sections[name] = data[start : start + size]
         start += size
     if start != len(data) - _DIGEST_BYTES:
-        raise BadBytes("its sections do not fill it")
+        raise BadBytes("the sizes of the sections do not match the file")
     return SavedLearner(header.learner, header.settings, sections)

@@ -1,8 +1,8 @@
-"""Signatures: on which side of seeded hyperplanes does an example lie? And who wins a bucket?
+"""Signatures: the side of seeded hyperplanes on which an example lies.
 
-Everything is an integer: features on their grid, plane entries, and so the projections, which a
-float64 product gives exactly while |feature| · 510 · columns < 2^53. The bits are the same on every
-machine and for every batch size, or forgetting would look in the wrong bucket.
+All numbers are integers: features on their grid, entries of planes, and projections, which a
+float64 product computes exactly while |feature| · 510 · columns < 2^53. The bits are the same on
+every machine and for every batch size; otherwise forgetting would look in the wrong bucket.
 """
 
 from __future__ import annotations
@@ -34,12 +34,14 @@ PlaneSeed = Annotated[Whole, Meta(description="seed of the hyperplanes, the same
 
 _BLOCK_VALUES = 1 << 21
 _MAX_BUCKETS = 1 << 48
-_CLEAR_GAP = 1e-9  # between float votes: below it they are compared as fractions
+_CLEAR_GAP = 1e-9  # float votes that differ by less are compared as fractions
 
 
 class Signatures:
-    """One key of `bits` bits for each of several tables; its first bits name a bucket.
+    """One key of `bits` bits per table; its first bits select a bucket.
 
+    Examples
+    --------
     >>> signatures = Signatures(columns=2, tables=1, bits=4, vote_bits=2, seed=0)
     >>> near, far = signatures.of(np.array([[3, 4], [-3, -4]]))[:, 0].tolist()
     >>> near ^ far  # opposite sides of every plane
@@ -52,19 +54,17 @@ class Signatures:
         self.vote_bits = require_integer(vote_bits, "vote_bits", 1, self.bits)
         self.seed = require_integer(seed, "seed", 0, (1 << 63) - 1)
         if self.buckets > _MAX_BUCKETS:
-            raise BadInput(
-                f"{tables} tables of 2^{vote_bits} buckets are too many; lower vote_bits"
-            )
+            raise BadInput(f"{tables} tables of 2^{vote_bits} buckets exceed 2^48; lower vote_bits")
         planes = seeded_sums(self.seed, "hyperplanes", (self.tables, self.bits, columns))
         self._planes = planes.reshape(-1, columns).T.astype(np.float64)
 
     @property
     def buckets(self) -> int:
-        """How many buckets all tables have together."""
+        """The number of buckets of all tables."""
         return self.tables << self.vote_bits
 
     def settings(self) -> dict[str, Setting]:
-        """Return what makes the same signatures again, for the same number of columns."""
+        """Return the settings that produce the same signatures for the same number of columns."""
         return {
             "tables": self.tables,
             "bits": self.bits,
@@ -73,7 +73,7 @@ class Signatures:
         }
 
     def of(self, vectors: NDArray[np.integer]) -> Keys:
-        """Return the keys of quantised vectors: a row for each, a column a table."""
+        """Return the keys of quantised vectors, one row per vector and one column per table."""
         keys = np.empty((len(vectors), self.tables), dtype=np.uint64)
         step = max(1, _BLOCK_VALUES // self._planes.shape[1])
         for first in range(0, len(vectors), step):
@@ -88,16 +88,16 @@ class Signatures:
         return whole[:, :, 0].astype(np.uint64)
 
     def buckets_of(self, keys: Keys) -> Int64s:
-        """Return the bucket of each key, numbered through all tables."""
+        """Return the bucket of each key, numbered across all tables."""
         within = (keys >> np.uint64(self.bits - self.vote_bits)).astype(np.int64)
         numbers: Int64s = within + (np.arange(self.tables, dtype=np.int64) << self.vote_bits)
         return numbers
 
 
 def winners(votes: Int64s, commonest: int) -> Int64s:
-    """Return the winning class of each row of votes[row, table, class]; exact.
+    """Return the winning class of each row of votes[row, table, class], computed exactly.
 
-    Where every bucket is empty, the commonest class of all is the best guess.
+    If all buckets of a row are empty, the most common class wins.
     """
     totals = votes.sum(axis=2, keepdims=True)
     shares = np.divide(votes, totals, out=np.zeros(votes.shape), where=totals > 0).sum(axis=1)

@@ -29,11 +29,37 @@ _MAX_FEATURES = 1 << 15
 
 
 class Tikhonov(NormalEquations):
-    """Ridge regression: exact integer moments are its state, the weights a cache.
+    """Ridge (Tikhonov) regression; its state is exact integer moments, and the weights are a cache.
 
-    `penalty` is in units of the original features, as scikit-learn's `alpha`. Bounds are a number,
-    or one per feature: tight ones give a finer grid.
+    Parameters
+    ----------
+    n_features : int
+        Number of features.
+    penalty : float, default 1.0
+        Weight of the squared norm of the weights, like `alpha` of scikit-learn, ≥ 0.
+    feature_bound : float or array_like, default 1.0
+        Largest magnitude of the features, one number or one per feature; a tight bound gives a
+        finer grid.
+    target_bound : float, default 1.0
+        Largest magnitude of the target.
+    fraction_bits : int, default 30
+        Bits that features and targets are rounded to, 1 to 30.
+    solver : {"auto", "cholesky", "qr", "refactor"}, default "auto"
+        How weights are computed; it does not affect the statistics.
+    intercept : bool, default False
+        Whether to learn a constant in addition to the weights.
+    clip : bool, default False
+        Move values outside the bounds to the nearest bound instead of raising an error.
+    storage : callable, optional
+        Creates the cells of an array; by default in memory.
 
+    References
+    ----------
+    .. [1] A. E. Hoerl, R. W. Kennard: Ridge regression: biased estimation for nonorthogonal
+       problems. Technometrics 12(1), 1970.
+
+    Examples
+    --------
     >>> model = Tikhonov(n_features=1, penalty=0.0, feature_bound=4.0, target_bound=8.0)
     >>> delta = model.learn([[1.0], [2.0], [3.0]], [2.0, 4.0, 7.0])
     >>> delta = model.forget([[3.0]], [7.0])
@@ -72,31 +98,66 @@ class Tikhonov(NormalEquations):
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
-        """Return the arguments of a learner for data with these limits."""
+        """Return the constructor arguments for data with these limits.
+
+        Parameters
+        ----------
+        data : DataLimits
+            Limits of the data.
+
+        Returns
+        -------
+        dict of str to object
+            Keyword arguments of the learner.
+        """
         more = {"target_bound": data.target_bound, "intercept": True}
         return {**super().settings_for(data), **more}
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments that make an empty learner like this one."""
+        """The constructor arguments of an equal, empty learner."""
         return {**super().settings, "target_bound": float(self._target_grid.bound[0])}
 
     @property
     def weights(self) -> Floats:
-        """One weight a feature, in original units; fresh after every call."""
+        """One weight per feature, in the original units; a new array after every call."""
         return self._solved()[1:, 0].copy()
 
     @property
     def bias(self) -> float:
-        """What is added to every prediction: 0.0 without `intercept`."""
+        """The constant that is added to every prediction; 0.0 without `intercept`."""
         return float(self._solved()[0, 0])
 
     def predict(self, X: object) -> Floats:
-        """Return the predicted target of each row."""
+        """Return the predicted target of each row.
+
+        Parameters
+        ----------
+        X : array_like, csr_array or DataFrame
+            One row of `n_features` numbers per example.
+
+        Returns
+        -------
+        ndarray of float64
+            One target per row.
+        """
         return self._outputs(X)[:, 0]
 
     def score(self, X: object, y: object) -> float:
-        """Return R², the share of the targets' variance that is explained."""
+        """Return R², the explained fraction of the variance of the targets.
+
+        Parameters
+        ----------
+        X : array_like, csr_array or DataFrame
+            One row of `n_features` numbers per example.
+        y : array_like
+            Target of each row.
+
+        Returns
+        -------
+        float
+            1.0 is perfect.
+        """
         predicted = self.predict(X)
         targets = np.asarray(as_vector(y, len(predicted)), dtype=np.float64)
         residual = float(np.sum((targets - predicted) ** 2))
@@ -106,7 +167,7 @@ class Tikhonov(NormalEquations):
     def _target_columns(self, y: object, rows: int) -> Int64s:
         targets = as_vector(y, rows)
         if targets.dtype.kind not in "biuf":
-            raise BadInput(f"y holds {targets.dtype} values; only real numbers can be learned")
+            raise BadInput(f"y holds {targets.dtype} values; it must hold real numbers")
         column = targets.astype(np.float64)[:, None]
         return self._target_grid.quantise(column, clip=self._clip)
 

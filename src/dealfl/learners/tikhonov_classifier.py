@@ -12,9 +12,9 @@ from dealfl.errors import Impossible, NotLearned
 from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Integers
 from dealfl.learners.base import Arrays
+from dealfl.learners.classifier import Classifier
 from dealfl.learners.gram import packed
 from dealfl.learners.inputs import Clip, FeatureBound, FractionBits, Labels, require_integer
-from dealfl.learners.kinds import Classifier
 from dealfl.learners.limits import DataLimits
 from dealfl.learners.normal_equations import Intercept, NormalEquations, Penalty, Solver
 from dealfl.learners.workloads import LABELLED, Workload, labelled_rows
@@ -30,8 +30,32 @@ _MAX_FEATURES = 1 << 15
 
 
 class TikhonovClassifier(NormalEquations, Classifier):
-    """One-vs-rest ridge classification: all classes share one matrix of moments.
+    """One-vs-rest ridge classification; all classes share one matrix of moments.
 
+    Parameters
+    ----------
+    n_features : int
+        Number of features.
+    classes : array_like
+        Distinct numbers or strings.
+    penalty : float, default 1.0
+        Weight of the squared norm of the weights, like `alpha` of scikit-learn, ≥ 0.
+    feature_bound : float or array_like, default 1.0
+        Largest magnitude of the features, one number or one per feature; a tight bound gives a
+        finer grid.
+    fraction_bits : int, default 30
+        Bits that features are rounded to, 1 to 30.
+    solver : {"auto", "cholesky", "qr", "refactor"}, default "auto"
+        How weights are computed; it does not affect the statistics.
+    intercept : bool, default True
+        Whether to learn a constant in addition to the weights.
+    clip : bool, default False
+        Move values outside the bounds to the nearest bound instead of raising an error.
+    storage : callable, optional
+        Creates the cells of an array; by default in memory.
+
+    Examples
+    --------
     >>> model = TikhonovClassifier(n_features=2, classes=["cat", "dog"])
     >>> delta = model.learn([[1, 0], [0, 1], [0, 1]], ["cat", "dog", "dog"])
     >>> model.predict([[1, 0], [0, 1]]).tolist()
@@ -67,40 +91,79 @@ class TikhonovClassifier(NormalEquations, Classifier):
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
-        """Return the arguments of a learner for data with these limits."""
+        """Return the constructor arguments for data with these limits.
+
+        Parameters
+        ----------
+        data : DataLimits
+            Limits of the data.
+
+        Returns
+        -------
+        dict of str to object
+            Keyword arguments of the learner.
+        """
         return {**super().settings_for(data), "classes": data.classes}
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments that make an empty learner like this one."""
+        """The constructor arguments of an equal, empty learner."""
         return {**super().settings, "classes": self._labels.tolist()}
 
     @property
     def weights(self) -> Floats:
-        """One row of weights a class, in original units; fresh after every call."""
+        """One row of weights per class, in the original units; a new array after every call."""
         weights: Floats = self._solved()[1:].T.copy()
         return weights
 
     @property
     def bias(self) -> Floats:
-        """What is added to the output of each class."""
+        """The constant that is added to the output of each class."""
         bias: Floats = self._solved()[0].copy()
         return bias
 
     def derived_arrays(self) -> Arrays:
-        """Return classes, weights and bias."""
+        """Return the model as named arrays.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Arrays `classes`, `weights` and `bias`.
+        """
         return {**Classifier.derived_arrays(self), **super().derived_arrays()}
 
     def predict(self, X: object) -> NDArray[Any]:
-        """Return the class of each row; a class without examples is never predicted."""
+        """Return the class of each row; a class without examples is never predicted.
+
+        Parameters
+        ----------
+        X : array_like, csr_array or DataFrame
+            One row of `n_features` numbers per example.
+
+        Returns
+        -------
+        ndarray
+            One class per row.
+
+        Raises
+        ------
+        NotLearned
+            No example is learned.
+        """
         counts = self._class_counts(self._state.whole("moments"))
         if not np.any(counts > 0):
-            raise NotLearned("no example has been learned; there is no class to predict")
+            raise NotLearned("no example is learned, so no class can be predicted; learn first")
         outputs = np.where(counts > 0, self._outputs(X), -np.inf)
         return self._labels.decode(np.argmax(outputs, axis=1))
 
     def check(self) -> None:
-        """Raise `Impossible` if no set of examples can have these statistics."""
+        """Check that some set of examples can have these statistics.
+
+        Raises
+        ------
+        Impossible
+            No set of examples has these statistics.
+        """
         super().check()
         self._require_one_class_each(self._state.whole("moments"))
 
@@ -110,7 +173,7 @@ class TikhonovClassifier(NormalEquations, Classifier):
         if np.any(counts < 0):
             worst = int(np.argmin(counts))
             label = self._labels.values[worst]
-            raise Impossible(f"{int(counts[worst])} examples of the class {label}")
+            raise Impossible(f"class {label} has {int(counts[worst])} examples")
 
     def _require_one_class_each(self, moments: Integers) -> None:
         first = 1 + self.n_features
@@ -119,12 +182,13 @@ class TikhonovClassifier(NormalEquations, Classifier):
             total = total + moments[self._row(target)]
         sums = moments[np.array([packed(j, 0) for j in range(first)], dtype=np.int64)]
         if not total.same(sums):
-            raise Impossible("the classes' sums do not add up to the sums of the features")
+            raise Impossible("the sums of the classes do not add up to the sums of the features")
         for target in range(self._targets):
             start = packed(first + target, first)
             among = moments[start : start + target + 1].tolist()
             if any(among[:-1]) or among[-1] != moments[self._row(target)][:1].tolist()[0]:
-                raise Impossible(f"an example of the class {self._labels.values[target]} is shared")
+                label = self._labels.values[target]
+                raise Impossible(f"an example of class {label} also belongs to another class")
 
     def _row(self, target: int) -> slice:
         start = packed(1 + self.n_features + target, 0)

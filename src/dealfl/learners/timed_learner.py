@@ -1,4 +1,4 @@
-"""A learner on its workload, with a clock around each call."""
+"""A learner and its workload, with a timer around each call."""
 
 from __future__ import annotations
 
@@ -12,16 +12,25 @@ from dealfl.learners.workloads import Batch, Workload
 
 __all__ = ["TimedLearner"]
 
-Call = Callable[[int], tuple[int, float]]  # of one of the sizes: operations, and the time
+Call = Callable[[int], tuple[int, float]]  # from the index of a size to operations and seconds
 Clock = Callable[[], float]
 
 
 class TimedLearner:
-    """A learner that can be timed as it learns or forgets, or as a worker trains with it.
+    """A learner whose learning, forgetting and training can be timed.
 
-    Learning is timed on a model that holds little, forgetting on one that holds as much as is ever
-    timed: what a model holds is what it must look through to forget. A worker holds no model while
-    it trains: it reads records and computes what they add or take back.
+    Learning is timed on a model that holds few examples, forgetting on one that holds the largest
+    batch, because forgetting searches the held examples. Training has no model in memory: it reads
+    records and computes the statistics to add or subtract.
+
+    Parameters
+    ----------
+    kind : type of Learner
+        Class of the learner.
+    workload : Workload
+        Settings and batches.
+    clock : callable, optional
+        Returns a time in seconds; by default the CPU time of this process.
     """
 
     actions = ("learn", "forget", "train")
@@ -33,15 +42,31 @@ class TimedLearner:
         self._kind, self._workload, self._clock = kind, workload, clock
 
     def call(self, action: str, sizes: Sequence[int]) -> Call:
-        """Return what does an action with one of the sizes, and times it.
+        """Return a function that performs an action and times it.
 
-        The clock counts the processor's time: what else runs here stretches long trainings only.
+        Parameters
+        ----------
+        action : {"learn", "forget", "train"}
+            Action to time.
+        sizes : sequence of int
+            Numbers of examples of the batches.
+
+        Returns
+        -------
+        callable
+            Takes the index of a size; returns the operations and the time in seconds.
         """
         calls = {"learn": self._learning, "forget": self._forgetting, "train": self._training}
         return calls[action](sizes)
 
     def made(self) -> Learner:
-        """Return an empty learner."""
+        """Create an empty learner.
+
+        Returns
+        -------
+        Learner
+            The learner.
+        """
         return self._kind(**self._workload.settings)
 
     def _batches(self, sizes: Sequence[int]) -> list[Batch]:

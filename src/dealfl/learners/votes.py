@@ -1,4 +1,4 @@
-"""Votes: how many examples of each class fall into each bucket of a signature."""
+"""Votes: the number of examples of each class in each bucket of a signature."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dealfl.errors import Impossible, NotLearned
 from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Entries, Integers
 from dealfl.learners.base import Arrays, SparseVector
+from dealfl.learners.classifier import Classifier
 from dealfl.learners.inputs import Labels, quantised
-from dealfl.learners.kinds import Classifier
 from dealfl.learners.signatures import Signatures, winners
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.statistics import Statistics
@@ -26,7 +26,7 @@ Int64s = NDArray[np.int64]
 
 
 class BucketVotes(Classifier):
-    """The number of examples of each class, in all and in each bucket of each table."""
+    """The number of examples of each class, in total and in each bucket of each table."""
 
     def __init__(
         self, labels: Labels, grid: FixedPoint, signatures: Signatures, storage: Storage | None
@@ -42,7 +42,7 @@ class BucketVotes(Classifier):
 
     @property
     def example_count(self) -> int:
-        """How many examples were learned, by anybody."""
+        """The number of learned examples, of all workers."""
         return int(self._state.whole("counts").low.sum())
 
     def _cost(self, rows: int) -> Work:
@@ -63,28 +63,50 @@ class BucketVotes(Classifier):
 
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
         if any(np.any(proposal.values.negative) for proposal in proposals.values()):
-            raise NotLearned("forgetting examples that were never learned: a count below zero")
+            raise NotLearned("these examples were never learned: a count would be negative")
 
     def check(self) -> None:
-        """Raise `Impossible` if no set of examples can have these statistics."""
+        """Check that some set of examples can have these statistics.
+
+        Raises
+        ------
+        Impossible
+            No set of examples has these statistics.
+        """
         counts = self._state.whole("counts").low
         votes = self._state.snapshot()["votes"]
         if np.any(counts < 0) or np.any(votes.values.negative):
-            raise Impossible("a count below zero")
+            raise Impossible("a count is negative")
         classes = len(self._labels)
         table_size = self._signatures.buckets // self._signatures.tables * classes
         sums = np.zeros((self._signatures.tables, classes), dtype=np.int64)
         np.add.at(sums, (votes.indices // table_size, votes.indices % classes), votes.values.low)
         for table, code in np.argwhere(sums != counts):
             raise Impossible(
-                f"table {table} counts {sums[table, code]} examples of the class "
+                f"table {table} counts {sums[table, code]} examples of class "
                 f"{self._labels.values[code]}, but {counts[code]} were learned"
             )
 
     def predict_votes(self, X: object) -> NDArray[Any]:
-        """Return the class with the largest mean, over tables, of its share in the bucket."""
+        """Return the class with the largest mean share in the buckets of a row.
+
+        Parameters
+        ----------
+        X : array_like, csr_array or DataFrame
+            One row of `n_features` numbers per query.
+
+        Returns
+        -------
+        ndarray
+            One class per row.
+
+        Raises
+        ------
+        NotLearned
+            No example is learned.
+        """
         if not np.any(self._state.whole("counts").low > 0):
-            raise NotLearned("no example has been learned; there is no class to predict")
+            raise NotLearned("no example is learned, so no class can be predicted; learn first")
         buckets = self._signatures.buckets_of(
             self._signatures.of(quantised(self._as_rows(X), self._grid, clip=True))
         )
@@ -95,7 +117,13 @@ class BucketVotes(Classifier):
         return self._labels.decode(winners(votes, commonest))
 
     def derived_arrays(self) -> Arrays:
-        """Return classes, their counts, and the votes in each bucket that holds some."""
+        """Return the model as named arrays.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Arrays `classes`, `class_counts`, and table, bucket, class and count of each vote.
+        """
         votes, classes = self._state.snapshot()["votes"], len(self._labels)
         buckets, vote_bits = votes.indices // classes, self._signatures.vote_bits
         return {
@@ -108,11 +136,22 @@ class BucketVotes(Classifier):
         }
 
     def predict_federated(self, X: object) -> NDArray[Any]:
-        """Return what `predict_votes` says: a model of statistics alone holds no examples."""
+        """Return `predict_votes`: a model that has statistics only holds no examples.
+
+        Parameters
+        ----------
+        X : array_like, csr_array or DataFrame
+            One row of `n_features` numbers per query.
+
+        Returns
+        -------
+        ndarray
+            One class per row.
+        """
         return self.predict_votes(X)
 
     def _forget_model(self) -> None:
-        """Votes are read from the statistics; there is nothing to drop."""
+        """Do nothing: votes are read from the statistics."""
 
     def _derived(self) -> SparseVector:
         votes = self._state.snapshot()["votes"]

@@ -1,4 +1,4 @@
-"""What is timed in a calibration: a learner on batches of any size, made from a seed."""
+"""Workloads for calibration: settings of a learner, and seeded batches of any size."""
 
 from __future__ import annotations
 
@@ -26,9 +26,18 @@ Batch = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Settings of a learner, and batches for it that span two decades of work or more.
+    """Settings of a learner, and batches that span at least two decades of work.
 
-    `batch(generator, count)` returns what `learn` takes for that many examples.
+    Parameters
+    ----------
+    settings : mapping of str to object
+        Constructor arguments of the learner.
+    batch : callable
+        Returns the arguments of `learn` from a random generator and a number of examples.
+    fewest : int
+        Examples of the smallest batch.
+    most : int
+        Examples of the largest batch.
     """
 
     settings: Mapping[str, Any]
@@ -53,7 +62,7 @@ def labelled_rows(generator: np.random.Generator, count: int) -> Batch:
 
 
 def histories(generator: np.random.Generator, count: int) -> Batch:
-    """Return histories of log-normal length, of items whose popularity falls by Zipf's law."""
+    """Return histories of log-normal length; the popularity of items follows Zipf's law."""
     lengths = generator.lognormal(np.log(_MEDIAN_HISTORY), 0.5, count).clip(2, 300).astype(int)
     popularity = 1.0 / np.arange(1, N_ITEMS + 1)
     popularity /= popularity.sum()

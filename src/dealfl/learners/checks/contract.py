@@ -1,12 +1,4 @@
-"""The contract of a learner, as checks that any learner can be put through.
-
-Who writes a learner describes it as a `Subject` (how to make one, a pool of examples, calls that
-must be refused, statistics that are impossible) and calls `check_learner`:
-
-    check_learner(Subject.of_rows(make, X, y, ...), interleavings=1000)
-
-Each check raises `AssertionError` with what was expected.
-"""
+"""The checks of the contract of learners."""
 
 from __future__ import annotations
 
@@ -14,7 +6,6 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,114 +13,33 @@ import numpy as np
 
 from dealfl.errors import BadInput, Impossible, NotLearned
 from dealfl.learners.base import Learner
-from dealfl.learners.kinds import HistoryLearner, RowLearner
+from dealfl.learners.checks.subject import Operation, Subject, random_operations
 from dealfl.learners.records import statistics_of
+from dealfl.learners.row_learner import RowLearner
 from dealfl.statistics import Statistics
 
-__all__ = ["Operation", "Subject", "check_interleaving", "check_learner", "random_operations"]
+__all__ = ["check_interleaving", "check_learner"]
 
-Places = Sequence[int]
-
-_DRIFT = 1e-6  # of models only, which are floats; statistics are compared bit for bit
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """Learn or forget the examples of a pool at these places; a place may come twice."""
-
-    learns: bool
-    places: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A learner to be checked, with a pool of examples for it, as `learn` takes them.
-
-    `refused` are calls that raise `BadInput` (or `NotLearned`) on a learner that has learned the
-    whole pool; `impossible` are statistics that no examples can have.
-    """
-
-    make: Callable[[], Learner]
-    examples: tuple[Any, ...]
-    refused: Sequence[Callable[[Any], object]] = ()
-    impossible: Sequence[Statistics] = ()
-
-    @classmethod
-    def of_rows(
-        cls,
-        make: Callable[[], RowLearner],
-        X: Any,  # noqa: ANN401
-        y: Any,  # noqa: ANN401
-        refused: Sequence[Callable[[Any], object]] = (),
-        impossible: Sequence[Statistics] = (),
-    ) -> Subject:
-        """Return the subject for a learner of rows and targets."""
-        return cls(make, (X, y), refused, impossible)
-
-    @classmethod
-    def of_histories(
-        cls,
-        make: Callable[[], HistoryLearner],
-        histories: Any,  # noqa: ANN401
-        refused: Sequence[Callable[[Any], object]] = (),
-        impossible: Sequence[Statistics] = (),
-    ) -> Subject:
-        """Return the subject for a learner of histories."""
-        return cls(make, (histories,), refused, impossible)
-
-    @property
-    def name(self) -> str:
-        """The learner's name."""
-        return self.make().name
-
-    @property
-    def pool(self) -> int:
-        """How many examples there are."""
-        return int(self.examples[0].shape[0])
-
-    def at(self, places: Places) -> tuple[Any, ...]:
-        """Return the examples at these places."""
-        return tuple(part[list(places)] for part in self.examples)
-
-    def learn(self, model: Learner, places: Places) -> Statistics:
-        """Let a model learn the examples at these places."""
-        return model.learn(*self.at(places))
-
-    def forget(self, model: Learner, places: Places) -> Statistics:
-        """Let a model forget the examples at these places."""
-        return model.forget(*self.at(places))
-
-    def learned(self, places: Places) -> Learner:
-        """Return a new learner that has learned these examples in one batch."""
-        model = self.make()
-        self.learn(model, places)
-        return model
-
-
-def random_operations(generator: random.Random, pool: int, steps: int = 12) -> list[Operation]:
-    """Return a random interleaving with duplicates, re-adds, empty batches and the last example."""
-    held: Counter[int] = Counter()
-    operations = []
-    for _ in range(steps):
-        size = generator.choice((0, 1, 1, 1, 2, 3, 5))
-        learns = not held or generator.random() < 0.55
-        if learns:
-            places = generator.choices(range(pool), k=size)
-            held.update(places)
-        else:
-            elements = sorted(held.elements())
-            everything = generator.random() < 0.1
-            places = (
-                elements if everything else generator.sample(elements, min(size, len(elements)))
-            )
-            held.subtract(places)
-            held = +held
-        operations.append(Operation(learns, tuple(places)))
-    return operations
+_DRIFT = 1e-6  # tolerance of models, which are floats; statistics are compared bit for bit
 
 
 def check_learner(subject: Subject, interleavings: int = 100, seed: int = 0) -> None:
-    """Put a learner through every check, with that many random interleavings."""
+    """Run every check.
+
+    Parameters
+    ----------
+    subject : Subject
+        Learner to check.
+    interleavings : int, default 100
+        Number of random sequences of learning and forgetting.
+    seed : int, default 0
+        Seed of the random sequences.
+
+    Raises
+    ------
+    AssertionError
+        A check fails; the message says what was expected.
+    """
     check_refusals(subject)
     check_impossible(subject)
     check_files(subject)
@@ -140,7 +50,20 @@ def check_learner(subject: Subject, interleavings: int = 100, seed: int = 0) -> 
 
 
 def check_interleaving(subject: Subject, operations: Sequence[Operation]) -> None:
-    """Check all that must hold after any sequence of learning and forgetting."""
+    """Check the invariants after a sequence of learning and forgetting.
+
+    Parameters
+    ----------
+    subject : Subject
+        Learner to check.
+    operations : sequence of Operation
+        The sequence.
+
+    Raises
+    ------
+    AssertionError
+        A check fails; the message says what was expected.
+    """
     model, total = subject.make(), Statistics.zero(subject.make().schema)
     held: Counter[int] = Counter()
     for operation in operations:
@@ -156,7 +79,7 @@ def check_interleaving(subject: Subject, operations: Sequence[Operation]) -> Non
 
 
 def _check_delta(subject: Subject, operation: Operation, delta: Statistics, model: Learner) -> None:
-    """A delta is that of an empty learner, and its cost a formula, whatever was learned before."""
+    """Check that a delta and its cost do not depend on what was learned before."""
     alone = subject.make()
     learned = subject.learn(alone, operation.places)
     expected = learned if operation.learns else -learned
@@ -198,7 +121,7 @@ def _check_canonical(model: Learner) -> None:
 
 
 def _check_division(subject: Subject, survivors: list[int], scratch: Learner) -> None:
-    """Order, batches and the worker that holds an example do not matter."""
+    """Check that order, batches and assignment to workers do not matter."""
     backwards, merged = subject.make(), subject.make()
     for place in reversed(survivors):
         subject.learn(backwards, [place])
@@ -209,7 +132,7 @@ def _check_division(subject: Subject, survivors: list[int], scratch: Learner) ->
 
 
 def check_refusals(subject: Subject) -> None:
-    """What can not be used or was never learned is refused, and changes nothing."""
+    """Check that unusable and never learned examples raise an error and change nothing."""
     empty = subject.make()
     blank = empty.digest()
     for place in range(subject.pool):
@@ -239,7 +162,7 @@ def _expect_refusal(
 
 
 def check_impossible(subject: Subject) -> None:
-    """Possible statistics pass `check`; impossible ones do not."""
+    """Check that possible statistics pass `check` and impossible ones do not."""
     subject.make().check()
     subject.learned(range(subject.pool)).check()
     for statistics in subject.impossible:
@@ -249,7 +172,7 @@ def check_impossible(subject: Subject) -> None:
 
 
 def check_files(subject: Subject) -> None:
-    """A saved learner goes on as if it had never been away."""
+    """Check that a loaded learner is equal to the saved one."""
     model = subject.learned(range(subject.pool))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "learner"
@@ -259,11 +182,11 @@ def check_files(subject: Subject) -> None:
     assert loaded.settings == model.settings, "a file does not give the settings back"
     _check_predictions(subject, loaded, model)
     subject.forget(loaded, range(subject.pool))
-    assert loaded.statistics.is_zero, "a loaded learner can not forget"
+    assert loaded.statistics.is_zero, "a loaded learner cannot forget"
 
 
 def check_description(subject: Subject) -> None:
-    """What a learner says of itself is true: its settings, its records, how many it learned."""
+    """Check what a learner states about itself: settings, records, number of examples."""
     model = subject.learned(range(subject.pool))
     shown = repr(model)
     for name, value in model.settings.items():
@@ -277,4 +200,4 @@ def check_description(subject: Subject) -> None:
     assert statistics == model.statistics, "records do not give the statistics of examples"
     assert work == model.last_work, "records do not give the work of examples"
     for name, array in model.derived_arrays().items():
-        assert array.dtype.kind in "biufU", f"{name} can not be saved without pickle"
+        assert array.dtype.kind in "biufU", f"{name} cannot be saved without pickle"

@@ -1,4 +1,4 @@
-# `make run` and `make test` set everything up by themselves; see CONTRIBUTING.md for the rest.
+# `make run` and `make test` install what they need; see CONTRIBUTING.md for the rest.
 PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -16,7 +16,7 @@ ROOT := $(shell test "$$(id -u)" = 0 || echo sudo -n)
 
 .PHONY: help setup run test browser check bench soak docs pictures lock clean
 
-help:            ## list what can be made
+help:            ## list the targets
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
 
 setup: $(READY)  ## a virtual environment with everything pinned
@@ -28,7 +28,7 @@ $(READY): constraints.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-run: $(READY)    ## 45 phones learn handwritten digits, forget some, and prove it
+run: $(READY)    ## 45 phones learn handwritten digits and forget some
 	@$(BIN)/dealfl run
 
 test: $(READY) browser  ## all tests, doctests included
@@ -39,7 +39,7 @@ browser:         ## chromium, in which the tests open the pages; installed where
 	  echo "installing chromium, in which the tests open the pages" && { \
 	  $(ROOT) apt-get update -qq && \
 	  $(ROOT) apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1; } || \
-	  echo "NO CHROMIUM, AND IT CAN NOT BE INSTALLED HERE: tests of the pages are left out" >&2
+	  echo "NO CHROMIUM, AND IT CANNOT BE INSTALLED HERE: tests of the pages are skipped" >&2
 
 check: $(READY)  ## style, spelling, types, imports, sizes, unreachable names, docstrings
 	$(BIN)/ruff check .
@@ -59,13 +59,13 @@ pictures: $(READY) browser  ## the pictures in docs/images, from a run of an exa
 	$(BIN)/python docs/pictures.py
 	$(BIN)/python -m docs.live_picture
 
-docs: $(READY)   ## what the pages take from the code: commands, keys, messages, transcripts
+docs: $(READY)   ## the generated pages: API, commands, keys, messages, transcripts
 	$(BIN)/python -m docs.write
 
-lock: $(READY)   ## resolve the pinned versions anew
+lock: $(READY)   ## resolve the pinned versions again
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 \
 	  --no-header --no-annotate --extra all --group dev pyproject.toml --output-file constraints.txt
 
-clean:           ## remove what was made
+clean:           ## remove generated files
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

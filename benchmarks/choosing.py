@@ -1,4 +1,4 @@
-"""What a choice of workers costs: one choice, whole rounds, memory, and the server's own calls."""
+"""The cost of a selection of workers: one selection, whole rounds, memory, calls of the server."""
 
 import json
 import math
@@ -105,9 +105,9 @@ def choices(report: Report, size: int, per_round: int, repeats: int) -> None:
         }
     )
     if (size, per_round) == (MILLION, PER_ROUND):
-        for how, target, ms in (("numba", 3, fast_ms), ("numpy alone", 25, slow_ms)):
+        for how, target, ms in (("numba", 3, fast_ms), ("numpy only", 25, slow_ms)):
             report.check(
-                f"a choice of {per_round:,} among {size:,} workers, {how}",
+                f"a selection of {per_round:,} among {size:,} workers, {how}",
                 f"≤ {target} times np.sum over the same bytes",
                 f"{ms / sum_ms:.1f} times ({ms:.2f} ms : {sum_ms:.2f} ms)", ms <= target * sum_ms,
             )  # fmt: skip
@@ -186,7 +186,7 @@ def rounds(report: Report, number: int) -> None:
 
 
 def memory(report: Report, size: int) -> None:
-    """Measure the memory of so many workers in a process of its own."""
+    """Measure the memory of `size` workers in a process of its own."""
     command = [sys.executable, __file__, str(size)]
     found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     report.rows.append(found)

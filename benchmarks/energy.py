@@ -1,7 +1,7 @@
 """Which clock frequency costs least, what control saves against each governor, what a step costs.
 
-And what whole trainings cost, radio included, and how well a server foresees their time. Everything
-about phones is modelled from their profiles; only the cost of a step is measured.
+It also reports the cost of whole trainings, radio included, and the error of predicted times.
+Everything about phones is modelled from their profiles; only the cost of a step is measured.
 """
 
 import os
@@ -261,7 +261,7 @@ def _trainings(report: Report, count: int, rounds: int) -> None:
         report.rows.append(row)
         error = row["median error of time"]
         report.check(
-            f"training times of {learner} as a server foresees them, {rounds} simulated rounds",
+            f"training times of {learner} as a server predicts them, {rounds} simulated rounds",
             f"median error ≤ {FORESEEN:.0%}",
             f"{error:.1%}",
             error <= FORESEEN,

@@ -107,7 +107,7 @@ class Fleet:
 
 
 def rounds(workers: int, selected: int, number: int, batch: int) -> dict[str, Any]:
-    """Run rounds with so many workers; return what they cost."""
+    """Run rounds with a number of workers; return their cost."""
     with tempfile.TemporaryDirectory() as directory:
         fleet = Fleet.joined(Path(directory), workers, selected)
         start = time.perf_counter()
@@ -193,7 +193,7 @@ def idle_worker() -> dict[str, Any]:
 
 
 def _idle() -> None:
-    """Hold 1,000 examples, then wake only when `handle` asked for it, for a virtual day."""
+    """Hold 1,000 examples, then wake only when `handle` requests it, for a virtual day."""
     with tempfile.TemporaryDirectory() as directory:
         journal = Journal(Path(directory) / "journal.db")
         worker = Worker("job", "w", make, journal, FreeMeter(), key=b"key")

@@ -4,9 +4,9 @@ Swaps are counted on page traces of learning and forgetting: 1,000 items or feat
 items, histories of lognormal length (median 30), 10 new users and θ·10 forgotten ones a round.
 "dense C and L" are the paper's arrays: counts in int32 and similarities in float64, whole rows.
 "packed C" is ours: PersonalizedPageRank keeps only counts, each pair once, and computes a
-similarity when it is asked for; "by popularity" is its `item_order`. Before it forgets, it reads
-whole rows of rare items to refuse what was never learned: that is shown apart, for it costs more
-than all else. "moments" are Tikhonov's. Traces of ours are recorded from the learners themselves.
+similarity on demand; "by popularity" is its `item_order`. Before it forgets, it reads
+whole rows of rare items to refuse what was never learned; this is listed separately, because it
+costs more than all else. "moments" are Tikhonov's. Our traces are recorded from the learners.
 """
 
 import os
@@ -191,7 +191,7 @@ def moments_trace(seed: int, rounds: int, features: int) -> Rounds:
 
 
 def optimum(frames: int, rounds: Rounds) -> list[int]:
-    """Return the swap-ins of each round that can not be avoided."""
+    """Return the swap-ins of each round that cannot be avoided."""
     loads = iter(belady([page for trace in rounds for page in trace], frames))
     return [sum(next(loads) for _ in trace) for trace in rounds]
 
@@ -371,7 +371,7 @@ def check_paged(report: Report, row: Row) -> None:
     what = f"paged PageRank, {row['paged PageRank']}, M = {row['M']} of {row['pages']} pages"
     report.check(
         what,
-        "statistics and digest of the same in memory",
+        "statistics and digest equal to those in memory",
         "equal" if row["bit-identical"] else "different",
         row["bit-identical"],
     )

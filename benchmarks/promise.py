@@ -81,7 +81,7 @@ WAYS = (
     way("fair_ucb, with a promise", "fair_ucb", PROMISED),
     way("+ a price", "fair_ucb", PRICED),
     DEAL,
-    way("the same, no promise", "fair_ucb", PRICED | {"fairness": 0.0}, half_j=0.02),
+    way("the same, no guarantee", "fair_ucb", PRICED | {"fairness": 0.0}, half_j=0.02),
     FULL,
 )
 
@@ -207,7 +207,7 @@ def _check(report: Report, task: Task, found: dict[str, list[Reached]]) -> None:
         ratio = _ratio(found[DEAL.name], found[other.name])
         worst = ratio.mean if ratio.high is None else ratio.high
         report.check(
-            f"{task.name}: energy to reach it, modelled, against {other.name}",
+            f"{task.name}: energy to reach it, modelled, versus {other.name}",
             f"≤ {TARGET:.0%}, aimed at {AIMED:.0%}",
             f"{_percent(ratio)} %{', the aim too' if worst <= AIMED else ''}",
             worst <= TARGET,
@@ -234,9 +234,11 @@ def _check_fairness(report: Report) -> None:
         )
         if chosen is DEAL:
             report.check(
-                "share of the rounds of the worker woken least, in a day, 3 seeds",
-                f"≥ the promise, {PROMISE}, less {SHORT}", f"{least:.4f}", least >= PROMISE - SHORT,
-            )  # fmt: skip
+                "smallest share of rounds of a worker, in a day, 3 seeds",
+                f"≥ the guarantee, {PROMISE}, less {SHORT}",
+                f"{least:.4f}",
+                least >= PROMISE - SHORT,
+            )
 
 
 def _row(

@@ -19,9 +19,9 @@ PAGE = HERE.parent / "docs" / "benchmarks.md"
 _INTRODUCTION = """\
 # Benchmarks
 
-Written by `make bench`; do not edit. Single-threaded; peers run in the same process on the same
-data. Times are measured on the machine named below and mean something only in comparison with one
-another; what a phone would need is modelled and says so.
+Written by `make bench`; do not edit. All benchmarks use one thread; peers run in the same process
+on the same data. Times are measured on the machine named below and are comparable only with each
+other. Figures for phones are modelled and labelled so.
 """
 
 

@@ -1,4 +1,4 @@
-"""How good is a choice of workers, and what does it cost among millions of them?
+"""How good is a selection of workers, and what does it cost among millions of them?
 
 Regrets are measured in the laboratory against the best policy that keeps all promises, with the
 same random numbers for all policies. Times are compared with reading the same bytes once, and with

@@ -174,7 +174,7 @@ def test_names_with_strange_characters_are_quoted(tmp_path: Path) -> None:
         ("a,b,y\n1,2,3\n2,3,4\n", [], "Give --target with one of: a, b"),
         ("a,b,z\n1,2,3\n2,3,4\n", [], "or --yes to take the last, 'z'"),
         ("a,b,y\n1,2,3\n", ["--target", "x"], "--target x: no such column; did you mean"),
-        ("a,b,z\n1,2,3\n", ["--target", "z", "--owner", "z"], "--owner z: it is the target"),
+        ("a,b,z\n1,2,3\n", ["--target", "z", "--owner", "z"], "--owner z: it is already"),
         ("a,b,z\n1,2,3\n2,2,3\n", ["--target", "z"], "the target 'z' has one value only"),
         ("a,b,z\n1,2,3e300\n2,2,4\n", ["--target", "z"], "'z' goes up to 3e+300, too large"),
         ("a,b,z\n1,1,3\n1,1,4\n", ["--target", "z"], "no column is left to learn 'z' from"),
@@ -201,8 +201,8 @@ def test_what_is_no_text_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (tmp_path / "odd.csv").write_bytes(b"a,b\n\x81\x8d,\xff\n")
     (tmp_path / "cut.csv.gz").write_bytes(b"\x1f\x8b\x08\x00\x00")
     for name, told in (
-        ("binary.csv", "is not a text: it holds zero bytes"),
-        ("odd.csv", "neither in UTF-8 nor in Windows-1252"),
+        ("binary.csv", "is not text: it contains zero bytes"),
+        ("odd.csv", "neither UTF-8 nor Windows-1252"),
         ("cut.csv.gz", "truncated or damaged"),
         ("none.csv", "none.csv does not exist"),
         ("", "is a directory; name a file in it"),

@@ -300,7 +300,7 @@ def test_a_column_whose_name_must_be_quoted_is_told_with_its_own_line(
 
 def test_the_page_lists_every_key_as_the_sections_have_them() -> None:
     page = (ROOT / "docs" / "jobs.md").read_text()
-    marked = page.partition("<!-- from here on: dealfl job keys -->\n")[2]
+    marked = page.partition("<!-- below: dealfl job keys; made by `make docs` -->\n")[2]
     assert marked == describe_keys(), "write the output of `dealfl job keys` below the mark"
 
 

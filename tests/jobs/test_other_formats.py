@@ -50,7 +50,7 @@ count = 1
         ("last_item = 20\n", "", "source takes either items or last_item"),
         ("last_item = 20", "last_item = 0\nitems = [1]\nfirst_itm = 2", "no key 'first_itm'"),
         ("first_item = 1", "first_item = 30", "source.last_item is 20; it takes a whole number"),
-        ('item = "item"', 'item = "user"', "the column 'user' can not be two things at once"),
+        ('item = "item"', 'item = "user"', "the column 'user' cannot have two roles"),
         ("liked_from = 4", "liked_from = 9", ""),
     ],
 )
@@ -95,7 +95,7 @@ count = 2
     assert [one.line for one in found.quarantine.first] == [3, 4, 5, 6, 7]
     for old, new, told in (
         ("low = [0, 0, -1]", "low = [0, 0]", "line 6: source.low has 2 numbers for 3 features"),
-        ("low = [0, 0, -1]", "low = 1", "line 6: source.low and source.high leave out 0"),
+        ("low = [0, 0, -1]", "low = 1", "line 6: source.low and source.high exclude 0"),
         ("high = 4", "high = 0", "line 7: source.low and source.high: feature 0: low is"),
         ("data.csv", "none.csv", "line 3: file "),
     ):

@@ -66,7 +66,7 @@ def test_a_row_that_does_not_fit_is_set_aside_with_line_column_and_reason(
     assert (one.line, one.column, one.reason) == (4, column, reason)
     assert len(found.examples) == 3, "the others go on"
     assert np.asarray(found.examples.features)[:, 0].tolist() == [1.0, 2.0, 3.0]
-    assert "data.csv: 1 of 4 rows can not be used" in caplog.text
+    assert "data.csv: 1 of 4 rows cannot be used" in caplog.text
 
 
 def test_a_file_of_nothing_but_bad_rows_is_refused(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_file_of_nothing_but_bad_rows_is_refused(tmp_path: Path) -> None:
         ('target = "y"', 'target = "z"', "line 5: no column 'z' in data.csv; did you mean"),
         ('owner = "who"', 'owner = "whom"', "line 7: no column 'whom' in data.csv; did you mean"),
         ("a = { low", "aa = { low", "line 10: no column 'aa' in data.csv; did you mean 'a'?"),
-        ("a = { low", "y = { low", "line 10: the column 'y' can not be a feature and the target"),
+        ("a = { low", "y = { low", "line 10: the column 'y' cannot be a feature and also"),
         ("high = 4", "high = 0", "line 10: source.columns.a: low is 0 and high is 0; low must be"),
         ("missing = 0.5", "missing = 2", "line 11: source.columns.b.missing is 2.0; it takes a n"),
         ('["red", "blue"]', '["red", "red"]', "line 12: source.columns.colour.words is"),

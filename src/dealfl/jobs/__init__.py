@@ -1,4 +1,4 @@
-"""Job files: TOML that is checked key by key, with the offending line named."""
+"""Job files: TOML that is checked key by key; errors name the line."""
 
 from dealfl.jobs.job import Job, job_of, selection_of
 from dealfl.jobs.plan import Plan, plan_of, plan_without_data

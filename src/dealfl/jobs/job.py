@@ -1,4 +1,4 @@
-"""The sections [job], [rewards] and [selection]: what is learned, how, and by whom."""
+"""The sections [job], [rewards] and [selection]: the task, the terms, and the choice of workers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dealfl.worker import SCHEMES
 
 __all__ = ["Job", "job_of", "selection_of"]
 
-_MISSED = 3  # announcements, before a worker counts as asleep
+_MISSED = 3  # announcements, before a worker counts as offline
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class Job(Struct, frozen=True, kw_only=True):
     scheme: Annotated[
         str,
         OneOf(SCHEMES),
-        Meta(description="what a worker keeps, and whether it retrains from scratch"),
+        Meta(description="which examples a worker keeps, and whether it retrains from scratch"),
     ] = "deal"
     forget_fraction: Annotated[
         Fraction,
@@ -74,8 +74,26 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 def job_of(document: Document) -> Job:
-    """Return the sections [job] and [rewards].
+    """Read the sections [job] and [rewards] of a job file.
 
+    Parameters
+    ----------
+    document
+        The job file.
+
+    Returns
+    -------
+    Job
+        The job. Without `presence_timeout_s`, a worker counts as offline after three missed
+        announcements.
+
+    Raises
+    ------
+    BadInput
+        If a key is unknown, missing or has an invalid value; the message names the line.
+
+    Examples
+    --------
     >>> text = "[job]\\nrounds = 3\\n[rewards]\\nspeed = 2"
     >>> terms = job_of(Document.parse(text, "job.toml")).terms
     >>> terms.rounds, terms.rewards.speed
@@ -89,7 +107,25 @@ def job_of(document: Document) -> Job:
 
 
 def selection_of(document: Document, job: Job) -> dict[str, Any]:
-    """Return the settings of a job's selector; its seed is the job's by default."""
+    """Read the section [selection]: the settings of the selector.
+
+    Parameters
+    ----------
+    document
+        The job file.
+    job
+        The job, which names the selector.
+
+    Returns
+    -------
+    dict
+        Arguments of the selector; its seed is by default the seed of the job.
+
+    Raises
+    ------
+    BadInput
+        If the selector has no such key, or a value is invalid; the message names the line.
+    """
     made = SELECTORS[job.selector]
     table = document.tables.get("selection", {})
     settings = read_keys(document, made, "selection", table)

@@ -1,4 +1,4 @@
-"""A job, ready to begin: what it learns from, the learner with all its settings, the features."""
+"""A job that is ready to start: its data, the learner with all its settings, the features."""
 
 from __future__ import annotations
 
@@ -24,7 +24,21 @@ __all__ = ["Plan", "plan_of", "plan_without_data"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a job learns and how; equal plans read equal features."""
+    """A job that is ready to start; equal plans read equal features.
+
+    Attributes
+    ----------
+    subject
+        The data from which the job learns.
+    learner
+        Name of the learner.
+    features
+        Settings of the feature map, as text; '' for the raw features.
+    settings
+        Arguments of the learner.
+    feature_map
+        Map from raw features to the features of the learner; None for the raw features.
+    """
 
     subject: Subject
     learner: str
@@ -33,23 +47,59 @@ class Plan:
     feature_map: FeatureMap | None = field(compare=False, default=None)
 
     def make(self) -> Learner:
-        """Return an empty learner."""
+        """Return a learner that has learned nothing."""
         return LEARNERS[self.learner](**self.settings)
 
     def read(self) -> tuple[Reading, Any]:
-        """Return the examples, and their features as the learner takes them."""
+        """Return the data that was read, and the features in the form that the learner takes."""
         reading = self.subject.read()
         raw = reading.examples.features
         return reading, raw if self.feature_map is None else self.feature_map.transform(raw)
 
 
 def plan_of(document: Document, job: Job, data: Data | None = None) -> Plan:
-    """Return the plan of a job file; BadInput names key, line and what would do."""
+    """Return the plan of a job file.
+
+    Parameters
+    ----------
+    document
+        The job file.
+    job
+        Its sections [job] and [rewards].
+    data
+        Data in memory that replaces the file of [source]; None reads that file.
+
+    Returns
+    -------
+    Plan
+        The data, the learner and its settings, the feature map.
+
+    Raises
+    ------
+    BadInput
+        If a key is not valid; the message names the key, the line and the valid values.
+    """
     return _plan_for(document, job, read_subject(document, job, data))
 
 
 def plan_without_data(document: Document) -> Plan:
-    """Return the plan of a job whose data file may have moved; its examples cannot be read."""
+    """Return the plan of a job whose data file may no longer exist.
+
+    Parameters
+    ----------
+    document
+        The job file.
+
+    Returns
+    -------
+    Plan
+        The plan; its examples cannot be read if they come from a file.
+
+    Raises
+    ------
+    BadInput
+        If a key is not valid; the message names the line.
+    """
     job = job_of(document)
     if "source" not in document.tables:
         return plan_of(document, job)
@@ -59,13 +109,13 @@ def plan_without_data(document: Document) -> Plan:
 
 
 def _refuse(name: str) -> Reading:
-    raise BadInput(f"{name} is only described here, not read")
+    raise BadInput(f"the examples of {name} cannot be read here: the plan was made without data")
 
 
 def _plan_for(document: Document, job: Job, subject: Subject) -> Plan:
     learner = job.learner or subject.learners[0]
     if learner not in subject.learners:
-        LEARNERS.get(learner)  # of a package that is broken, that is the thing to say
+        LEARNERS.get(learner)  # reports a broken plug-in
         known = ", ".join(subject.learners)
         raise document.error(
             "job.learner", f"job.learner is {learner!r}; {subject.name} takes: {known}"
@@ -79,12 +129,12 @@ def _plan_for(document: Document, job: Job, subject: Subject) -> Plan:
 
 
 def _features(document: Document, subject: Subject) -> FeatureMap | None:
-    """Return the map of the section [features]; None if there is none."""
+    """Return the map of the section [features]; None without that section."""
     if "features" not in document.tables:
         return None
     domain = subject.dataset.domain
     if subject.task is Task.RECOMMENDATION or domain is None:
-        problem = f"{subject.name} is for recommendation: items have no features; leave it out"
+        problem = f"{subject.name} is for recommendation: items have no features; remove [features]"
         raise document.error("features", problem)
     made = read_variant(document, MAPS, "features", needs_tag=True, n_inputs=domain.n_features)
     _require_range(document, made, domain)
@@ -124,9 +174,9 @@ def _column_name(document: Document, place: int) -> str:
 
 
 def _mapped_domain(made: FeatureMap, domain: Domain) -> Domain:
-    """Return the limits of the features that a map gives; it must take the domain's own limits.
+    """Return the limits of the mapped features; the map must accept the limits of the domain.
 
-    Only columns that pass through can be negative, so the two ends tell how low features go.
+    Only columns that pass through can be negative, so the two ends determine the lower limits.
     """
     ends = made.transform(np.array([domain.low, domain.high]))
     low = np.minimum(ends.min(axis=0), 0.0)
@@ -143,7 +193,7 @@ def _proposed(subject: Subject, learner: str, made: FeatureMap | None) -> dict[s
 
 
 def _settings(document: Document, learner: str, proposed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of the learner: those proposed, replaced by those of [learner]."""
+    """Return the arguments of the learner: the proposed ones, updated by [learner]."""
     made, settings = LEARNERS[learner], dict(proposed)
     given = read_keys(document, made, "learner", document.tables.get("learner", {}))
     for key, value in given.items():

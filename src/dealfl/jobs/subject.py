@@ -1,4 +1,4 @@
-"""What a job learns from: a dataset of the catalog, or a file of the user's own."""
+"""The data of a job: a dataset of the catalog, or the user's own file."""
 
 from __future__ import annotations
 
@@ -29,10 +29,17 @@ SOURCES: tuple[type[Source], ...] = (CsvSource, LibsvmSource, RatingsSource)
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is known before any example is read, and how to read them.
+    """The data of a job: what is known before any example is read, and how to read the examples.
 
-    `dataset` holds the limits of features and targets, from which learners take their settings;
-    two subjects are equal if their `key` is: the same file in the same state, read the same way.
+    Attributes
+    ----------
+    key
+        Identity of the data: the same file in the same state, read in the same way. Subjects are
+        equal if their keys are.
+    dataset
+        Limits of features and targets, from which learners take their settings.
+    read
+        Function that reads the examples.
     """
 
     key: str
@@ -41,33 +48,71 @@ class Subject:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the dataset or file."""
         return self.dataset.name
 
     @property
     def task(self) -> Task:
-        """What is to be learned."""
+        """Classification, regression or recommendation."""
         return self.dataset.task
 
     @property
     def learners(self) -> tuple[str, ...]:
-        """The names of the learners that fit the task."""
+        """Names of the learners that suit the task."""
         return learners_for(self.task)
 
 
 def read_source(document: Document) -> Source:
-    """Return the section [source]; the file it names is not looked at."""
+    """Read the section [source]; the data file is not opened.
+
+    Parameters
+    ----------
+    document
+        The job file.
+
+    Returns
+    -------
+    Source
+        Description of the data file.
+
+    Raises
+    ------
+    BadInput
+        If a key is unknown, missing or has an invalid value; the message names the line.
+    """
     source: Source = read_variant(document, SOURCES, "source")
     return source.settle(document) if isinstance(source, CsvSource) else source
 
 
 Data = MemoryTable | MemoryRows
-"""Data in memory, in place of the file that a [source] names."""
+"""Data in memory that replaces the file of a [source]."""
 
 
 def read_subject(document: Document, job: Job, data: Data | None = None) -> Subject:
-    """Return what a job learns from: either its dataset or its [source].
+    """Return the data of a job: a dataset of the catalog, or the file of its [source].
 
+    Parameters
+    ----------
+    document
+        The job file.
+    job
+        Its sections [job] and [rewards].
+    data
+        Data in memory that replaces the file of [source]; None reads that file.
+
+    Returns
+    -------
+    Subject
+        The data; examples are read later.
+
+    Raises
+    ------
+    BadInput
+        If the job has both a dataset and a [source], or neither, or if the data file does not
+        match its description.
+
+    Examples
+    --------
     >>> digits = Document.parse("", "job.toml")
     >>> read_subject(digits, Job(dataset="digits")).learners
     ('tikhonov_classifier', 'naive_bayes', 'neighbors')
@@ -75,7 +120,7 @@ def read_subject(document: Document, job: Job, data: Data | None = None) -> Subj
     if "source" in document.tables and job.dataset:
         raise document.error(
             "job.dataset",
-            f"job.dataset is {job.dataset!r}, but there is a [source], too: leave out one of them",
+            f"job.dataset is {job.dataset!r}, but there is a [source], too: remove one of them",
         )
     if "source" in document.tables:
         return _own_subject(document) if data is None else _memory_subject(document, data)
@@ -83,7 +128,7 @@ def read_subject(document: Document, job: Job, data: Data | None = None) -> Subj
         raise document.error(
             "job",
             f"the key 'dataset' is missing in job; it takes {OneOf(CATALOG).takes}; or "
-            "describe a file of your own in a section [source] (dealfl job init FILE does)",
+            "describe your own file in a section [source] (`dealfl job init FILE` writes it)",
         )
     name = job.dataset
     return Subject(name, CATALOG[name], lambda: Reading(load(name), Quarantine(name)))

@@ -1,4 +1,4 @@
-"""A first job for a user's file: what it looks like, and what should be fixed before training."""
+"""A first job for a user's file: its content, and the settings to fix before training."""
 
 from dealfl.jobs.proposals.drafting import Sizes
 from dealfl.jobs.proposals.in_memory import start_in_memory

@@ -1,4 +1,4 @@
-"""The text of a job file, with comments that say what may be changed and what is fixed."""
+"""The text of a job file, with comments on what can be changed and what is fixed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,19 @@ _LATER_SHARE = 0.4
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How large the fleet is, in proportion to the data."""
+    """The size of a fleet, in proportion to the data.
+
+    Attributes
+    ----------
+    workers
+        Number of workers.
+    rounds
+        Number of rounds.
+    per_hour
+        Mean number of new examples that reach each worker per hour.
+    every_s
+        Time between two rounds, in seconds.
+    """
 
     workers: int
     rounds: int
@@ -41,11 +53,31 @@ class Sizes:
     def fitting(
         cls, examples: int, most: int, workers: int, rounds: int, arriving: int = 0
     ) -> Sizes:
-        """Return the sizes for a number of examples; 0 workers or rounds means: propose some.
+        """Return sizes that suit a number of examples.
 
         Half of the examples are there at the start, and most of the others arrive until the last
-        round. `arriving` is the number of records, where an example consists of several.
+        round.
 
+        Parameters
+        ----------
+        examples
+            Number of examples.
+        most
+            Largest number of workers to propose.
+        workers
+            Number of workers; 0 proposes one.
+        rounds
+            Number of rounds; 0 proposes one.
+        arriving
+            Number of records, if an example consists of several; 0 if it does not.
+
+        Returns
+        -------
+        Sizes
+            The sizes.
+
+        Examples
+        --------
         >>> Sizes.fitting(1000, most=1000, workers=0, rounds=0)
         Sizes(workers=20, rounds=10, per_hour=1.6, every_s=3600)
         """
@@ -61,13 +93,13 @@ def draft_job(
     name: str, learner: str, source: Sequence[str], features: Sequence[str], sizes: Sizes,
     by_owner: bool,
 ) -> str:  # fmt: skip
-    """Return a whole job file."""
+    """Return the text of a job file."""
     partition = '"by_owner"     # an owner\'s rows stay on one device' if by_owner else '"uniform"'
     return "\n".join(
         [
             f"# A job made by `dealfl job init` for {name}. Every key: docs/jobs.md",
-            "# What shapes the statistics - columns, bounds, words, classes, items, feature maps -",
-            "# is fixed from here on: whoever changes it begins a new model.",
+            "# Columns, bounds, words, classes, items and feature maps determine the statistics.",
+            "# They are fixed: changing one of them starts a new model.",
             "",
             "[job]",
             f"name = {toml_value(name)}",
@@ -84,11 +116,11 @@ def draft_job(
             *features,
             "[[devices]]",
             f"count = {sizes.workers}",
-            'phone = "nexus"            # what it takes is modelled; `dealfl devices` lists others',
+            'phone = "nexus"            # its energy is modelled; `dealfl devices` lists others',
             "",
             "[data]",
             f"partition = {partition}",
-            f"test_share = {_TEST_SHARE}            # no worker ever gets them",
+            f"test_share = {_TEST_SHARE}            # examples that no worker receives",
             "",
             "[arrival]",
             'pattern = "poisson"         # or at_once, steady, each_round',
@@ -100,7 +132,7 @@ def draft_job(
 
 
 def draft_source(path: Path, folder: Path, chosen: str, layout: Layout, roles: Roles) -> list[str]:
-    """Return the lines that say where the file is and how it is laid out."""
+    """Return the lines that state the path and the layout of the file."""
     lines = [f"file = {toml_value(_beside(path, folder))}", f"format = {toml_value(chosen)}"]
     if chosen != "libsvm":
         lines.append(f"delimiter = {toml_value(layout.delimiter)}")
@@ -125,9 +157,9 @@ def _beside(path: Path, folder: Path) -> str:
 def draft_table(
     target: Target, features: Mapping[str, Column], left_out: Mapping[str, str]
 ) -> list[str]:
-    """Return the lines of a table's target and columns."""
+    """Return the lines that describe the target and the columns of a table."""
     lines = _target_lines(target)
-    lines += ["", "[source.columns]  # the features; bounds are rounded up from what was seen"]
+    lines += ["", "[source.columns]  # the features; bounds are rounded up from the data"]
     lines += [_column_line(name, column) for name, column in features.items()]
     return lines + [f"# not {toml_key(n)}: {reason}" for n, reason in left_out.items()]
 
@@ -136,7 +168,7 @@ def _target_lines(target: Target) -> list[str]:
     if target.classes:
         return [f"classes = {toml_value(target.classes)}"]
     return [
-        "# the largest magnitude the target can have; rows beyond it are quarantined",
+        "# largest magnitude of the target; rows beyond it are quarantined",
         f"target_bound = {toml_value(target.bound)}",
     ]
 
@@ -155,7 +187,7 @@ def _column_line(name: str, column: Bounded | WordColumn) -> str:
 
 
 def draft_features(learner: str, features: Mapping[str, Column]) -> list[str]:
-    """Return the section [features] that suits the learner; nothing for the raw columns."""
+    """Return the section [features] that suits the learner; no lines for the raw columns."""
     limits = [pair for column in features.values() for pair in column.limits]
     wide = [place for place, pair in enumerate(limits) if pair != (0.0, 1.0)]
     low, high = ([pair[side] for pair in limits] for side in (0, 1))
@@ -172,7 +204,7 @@ def draft_features(learner: str, features: Mapping[str, Column]) -> list[str]:
         ]
     if suited == "thermometer":
         return [
-            "[features]  # every column counts alike, whatever its unit",
+            "[features]  # every column has the same weight in any unit",
             'map = "thermometer"',
             f"low = {toml_value(low)}",
             f"high = {toml_value(high)}",
@@ -186,7 +218,7 @@ def draft_features(learner: str, features: Mapping[str, Column]) -> list[str]:
 
 
 def draft_libsvm(target: Target, limits: Mapping[int, tuple[float, float]]) -> list[str]:
-    """Return the lines of labels and features."""
+    """Return the lines that describe labels and features."""
     lowest = min(low for low, _ in limits.values())
     highest = max(high for _, high in limits.values())
     low, high = widen_limits(min(lowest, 0.0), max(highest, 0.0))
@@ -194,7 +226,7 @@ def draft_libsvm(target: Target, limits: Mapping[int, tuple[float, float]]) -> l
         raise BadInput("every feature is 0: there is nothing to learn from")
     return [
         f"n_features = {max(limits) + 1}",
-        f"low = {toml_value(low)}      # of every feature, rounded up from what was seen;",
+        f"low = {toml_value(low)}      # of every feature, rounded up from the data;",
         f"high = {toml_value(high)}     # rows beyond are quarantined",
         *_target_lines(target),
     ]
@@ -210,7 +242,7 @@ _FEW_ITEMS = 10_000
 def draft_ratings(
     columns: Sequence[Found], roles: Roles, items: list[str] | None = None
 ) -> list[str]:
-    """Return the lines of items and of what counts as liked; BadInput if there are none."""
+    """Return the lines that describe items and liked ratings; BadInput if a column is unfit."""
     found = {column.name: column for column in columns}
     for role in ("owner", "item", "rating"):
         name = getattr(roles, role)
@@ -223,12 +255,12 @@ def draft_ratings(
             raise BadInput(
                 f"the rating column {rating.name!r} holds {rating.kind}s; choose another --rating"
             )
-        lines.append(f"liked_from = {_liked_from(rating)!r}   # from here on it was liked")
+        lines.append(f"liked_from = {_liked_from(rating)!r}   # lowest rating of a liked item")
     return lines + (_item_lines(found[roles.item]) if items is None else items)
 
 
 def _liked_from(rating: Found) -> float:
-    """Return a rating in the upper part of the range, one that was given."""
+    """Return a rating that occurs in the upper part of the range."""
     mark = rating.low + _LIKED_SHARE * (rating.high - rating.low)
     given = [value for value in rating.sample if value >= mark]
     return min(given, default=mark)
@@ -238,19 +270,19 @@ def _item_lines(item: Found) -> list[str]:
     numbered = item.kind == "number" and item.whole and item.low >= 0 and not item.texts
     if numbered and item.high - item.low < max(_SPARSE * item.distinct, _FEW_ITEMS):
         return [
-            "# all items there can be; rows with others are quarantined",
+            "# all possible items; rows with others are quarantined",
             f"first_item = {int(item.low)}",
             f"last_item = {int(item.high)}",
         ]
     if item.overflown:
         raise BadInput(
             f"the item column {item.name!r} has more than {item.distinct - 1:,} different texts; "
-            "number the items from 0 on, and use the numbers"
+            "number the items (0, 1, 2, …) and use the numbers"
         )
     words: Sequence[int | str] = sorted(item.words)
     if numbered:
         words = sorted({int(float(word)) for word in item.words})
     return [
-        "# all items there can be; rows with others are quarantined",
+        "# all possible items; rows with others are quarantined",
         f"items = {toml_value(words)}",
     ]

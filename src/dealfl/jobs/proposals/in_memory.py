@@ -1,4 +1,4 @@
-"""A first job for data in memory: proposed as for a file of the same content."""
+"""A first job for data in memory, as for a file with the same content."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def start_in_memory(
 ) -> Start:
     """Propose a job for data in memory.
 
-    Columns that have no role in `wishes` are features: no role is guessed, and a column is not
-    left out because its values are equal in every row or because it numbers the rows.
+    Columns that have no role in `wishes` are features: no role is guessed. Columns with equal
+    values in every row and columns that number the rows are kept.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def start_in_memory(
     Returns
     -------
     Start
-        What was found, and the parts of the job.
+        Properties of the data, and the parts of the job.
 
     Raises
     ------

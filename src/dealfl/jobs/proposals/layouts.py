@@ -73,7 +73,7 @@ def _encoding(path: Path) -> Encoding:
             return "utf-16"
         if b"\0" in head:
             raise BadInput(
-                f"{path} is not a text: it holds zero bytes; save the table as CSV, and name that"
+                f"{path} is not text: it contains zero bytes; save the table as CSV and use that"
             )
         names: tuple[Encoding, ...] = ("utf-8", "windows-1252")
         decoders = {name: codecs.getincrementaldecoder(name)() for name in names}
@@ -85,9 +85,7 @@ def _encoding(path: Path) -> Encoding:
                     del decoders[name]
             head = stream.read(_BLOCK)
     if not decoders:
-        raise BadInput(
-            f"{path} is a text neither in UTF-8 nor in Windows-1252; save it as CSV in UTF-8"
-        )
+        raise BadInput(f"{path} is neither UTF-8 nor Windows-1252 text; save it as CSV in UTF-8")
     return next(iter(decoders))
 
 

@@ -1,4 +1,4 @@
-"""What a job file should fix, proposed from what was seen in a table: roles, bounds, classes."""
+"""Proposed roles, bounds and classes, from the content of a table."""
 
 from __future__ import annotations
 
@@ -34,9 +34,22 @@ NO_COLUMN = "none"  # says that no column has a role, unless one is called so
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The names of the columns with a role; '' for none, in wishes: not decided.
+    """The columns with a role; '' if no column has it.
 
-    In wishes, "none" is no column.
+    In `Wishes`, '' leaves the role open, and "none" means that no column has it.
+
+    Attributes
+    ----------
+    target
+        Column to predict.
+    owner
+        Column that names the owner.
+    time
+        Column that orders arrival.
+    item
+        Column that names the item.
+    rating
+        Column of ratings.
     """
 
     target: str = ""
@@ -57,8 +70,10 @@ def _candidates(role: str, names: Iterable[str]) -> list[str]:
 
 
 def guess_column(role: str, names: Sequence[str]) -> str:
-    """Return the one column whose name says that it plays a role; '' if none or several do.
+    """Return the one column whose name indicates a role; '' if none or several do.
 
+    Examples
+    --------
     >>> guess_column("owner", ["Customer ID", "age"]), guess_column("owner", ["user", "device"])
     ('Customer ID', '')
     """
@@ -67,8 +82,10 @@ def guess_column(role: str, names: Sequence[str]) -> str:
 
 
 def looks_like_ratings(names: Sequence[str]) -> bool:
-    """Return whether the names speak of somebody who met something.
+    """Return whether the column names indicate interactions of owners with items.
 
+    Examples
+    --------
     >>> looks_like_ratings(["user", "item", "rating"]), looks_like_ratings(["user", "age"])
     (True, False)
     """
@@ -76,7 +93,7 @@ def looks_like_ratings(names: Sequence[str]) -> bool:
 
 
 def require_known(roles: Roles, columns: Sequence[Found]) -> None:
-    """Refuse roles for columns that the file lacks, and two roles for one column."""
+    """Reject roles for columns that the file lacks, and two roles for one column."""
     names = [column.name for column in columns]
     seen: dict[str, str] = {}
     for role in ("target", "owner", "time", "item", "rating"):
@@ -86,7 +103,7 @@ def require_known(roles: Roles, columns: Sequence[Found]) -> None:
         if name and name not in names:
             raise BadInput(f"--{role} {name}: no such column; {nearest(name, names)}")
         if name and name in seen:
-            raise BadInput(f"--{role} {name}: it is the {seen[name]} already; choose another")
+            raise BadInput(f"--{role} {name}: it is already the {seen[name]}; choose another")
         seen[name] = role
 
 
@@ -105,7 +122,7 @@ Column = Bounded | WordColumn
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the target can be, classes or a number within a bound, and the learner for it."""
+    """The valid values of the target, classes or a bounded number, and the learner for it."""
 
     classes: tuple[str | float, ...]
     bound: float
@@ -136,7 +153,7 @@ def propose_features(
 ) -> tuple[dict[str, Column], dict[str, str]]:
     """Return the columns that are features, and why others are not; BadInput if none is.
 
-    With `keep`, a column of equal numbers and one that numbers the rows are features, too.
+    With `keep`, columns of equal numbers and columns that number the rows are features, too.
     """
     features: dict[str, Column] = {}
     left_out: dict[str, str] = {}
@@ -158,7 +175,7 @@ def propose_features(
 
 
 def propose_target(target: Found, learner: str) -> Target:
-    """Return what a column can be as the target; BadInput says why it can not be one."""
+    """Return the target that a column describes; BadInput states why it cannot be the target."""
     classes = _classes(target, learner)
     if classes:
         return Target(classes, 0.0, learner or learners_for("classification")[0])
@@ -166,7 +183,7 @@ def propose_target(target: Found, learner: str) -> Target:
 
 
 def _classes(target: Found, learner: str) -> tuple[str | float, ...]:
-    """Return the classes; none for regression."""
+    """Return the classes; an empty tuple for regression."""
     if target.is_constant:
         raise BadInput(
             f"the target {target.name!r} has {'one value only' if target.values else 'no values'}: "
@@ -179,7 +196,7 @@ def _classes(target: Found, learner: str) -> tuple[str | float, ...]:
             return ()
     if regression or target.kind == "date":
         raise BadInput(
-            f"the target {target.name!r} holds {target.kind}s, which can not be predicted as "
+            f"the target {target.name!r} holds {target.kind}s, which cannot be predicted as "
             "numbers; choose another --target or --learner"
         )
     if target.overflown or target.distinct > _MOST_CLASSES:
@@ -208,7 +225,7 @@ def _target_bound(target: Found) -> float:
 
 
 def _feature(column: Found, keep: bool) -> Column | str:
-    """Return the column as a feature, or why it is none."""
+    """Return the column as a feature, or the reason why it cannot be one."""
     kept = keep and column.kind == "number"
     if column.kind == "empty":
         return "it is empty"

@@ -1,4 +1,4 @@
-"""A first job for a user's own file: look at it, settle what each column is, propose the rest."""
+"""A first job for a user's own file: examine it, assign roles to columns, propose the rest."""
 
 from __future__ import annotations
 
@@ -34,12 +34,32 @@ from dealfl.learners import learners_for
 __all__ = ["Ask", "Start", "Wishes", "start", "start_ratings", "start_table"]
 
 Ask = Callable[[str, Sequence[str], str, bool], str]
-"""Asks for the column of a role, among names, with a proposal, and whether it must have one."""
+"""Function of a role, column names, a proposal and whether a column is required; returns a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What the user said; '' and 0 leave it open."""
+    """The choices of the user; '', 0 and None leave a choice to the program.
+
+    Attributes
+    ----------
+    format
+        Format of the file: "csv", "libsvm" or "ratings".
+    roles
+        Columns with a role.
+    learner
+        Name of the learner.
+    delimiter
+        Character between two cells.
+    header
+        Whether the first row holds the names of the columns.
+    skip_lines
+        Number of lines before the table.
+    workers
+        Number of workers.
+    rounds
+        Number of rounds.
+    """
 
     format: str = ""
     roles: Roles = field(default_factory=Roles)
@@ -53,7 +73,29 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What was found, and the parts of the job that is proposed."""
+    """Properties of a data file, and the parts of the proposed job.
+
+    Attributes
+    ----------
+    path
+        The data file.
+    layout
+        Delimiter, header and encoding of the file.
+    format
+        Format of the file: "csv", "libsvm" or "ratings".
+    columns
+        Content of each column.
+    roles
+        Columns with a role.
+    learner
+        Name of the proposed learner.
+    source
+        Lines of the section [source] after its layout.
+    left_out
+        Columns that are not used, with the reason.
+    features
+        Lines of the section [features]; empty for raw features.
+    """
 
     path: Path
     layout: Layout
@@ -66,7 +108,20 @@ class Start:
     features: Sequence[str] = ()
 
     def text(self, folder: Path, sizes: Sizes) -> str:
-        """Return the job file that stands in a folder."""
+        """Return the text of the job file.
+
+        Parameters
+        ----------
+        folder
+            Folder of the job file; the path of the data is written relative to it.
+        sizes
+            Size of the fleet.
+
+        Returns
+        -------
+        str
+            The job file, with comments.
+        """
         roles = Roles() if self.format == "libsvm" else self.roles
         source = [*draft_source(self.path, folder, self.format, self.layout, roles), *self.source]
         by_owner = self.format == "csv" and bool(self.roles.owner)
@@ -75,7 +130,27 @@ class Start:
 
 
 def start(path: Path, wishes: Wishes, ask: Ask) -> Start:
-    """Look at a file and propose a job for it."""
+    """Examine a data file and propose a job for it.
+
+    Parameters
+    ----------
+    path
+        The data file; its format and layout are detected.
+    wishes
+        Choices of the user, which take precedence over detection.
+    ask
+        Function that returns the column of a role; see `Ask`.
+
+    Returns
+    -------
+    Start
+        Properties of the file, and the parts of the job.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, or no job can be made for it.
+    """
     layout, libsvm = detect_layout(
         path, delimiter=wishes.delimiter, header=wishes.header, skip_lines=wishes.skip_lines
     )
@@ -124,11 +199,11 @@ def start_table(
     *,
     keep: bool = False,
 ) -> Start:
-    """Propose a job for a table of examples; `keep` leaves no column of numbers out."""
+    """Propose a job for a table of examples; with `keep`, every numeric column is a feature."""
     if len(columns) == 1:
         raise BadInput(
             f"{path} has one column only, {columns[0].name!r}: there is nothing to learn it from; "
-            "if it holds several, name what stands between them by --delimiter"
+            "if it holds several, give the character between them with --delimiter"
         )
     roles = _ask_roles(wishes.roles, columns, ("target!", "owner", "time"), ask)
     if columns[0].rows == 1:
@@ -165,7 +240,7 @@ def start_ratings(
     ask: Ask,
     items: list[str] | None = None,
 ) -> Start:
-    """Propose a job for interactions; `items` are the lines that say which items there are."""
+    """Propose a job for interactions; `items` are the lines that describe the items."""
     wanted, recommenders = replace(wishes.roles, target=""), learners_for("recommendation")
     names = [column.name for column in columns]
     if not layout.header and wishes.roles == Roles() and len(names) in (3, 4):
@@ -185,7 +260,7 @@ def start_ratings(
 
 
 def _ask_roles(roles: Roles, columns: list[Found], order: Sequence[str], ask: Ask) -> Roles:
-    """Return the roles, each as wished, or else as asked for with a guess; a ! must have one."""
+    """Return the roles; `ask` decides those left open. A role that ends in ! is required."""
     for word in order:
         role = word.rstrip("!")
         if getattr(roles, role) == NO_COLUMN and not any(c.name == NO_COLUMN for c in columns):

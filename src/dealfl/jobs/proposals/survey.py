@@ -1,4 +1,4 @@
-"""Looking at a user's file: what each of its columns holds."""
+"""Examining a user's file: the content of each column."""
 
 from __future__ import annotations
 
@@ -38,7 +38,33 @@ _DECORATED = re.compile(r"[^\w\s]?\s?[-+]?\d[\d.,' ]*\s?([^\w\s]|[a-zA-Z]{1,3})?
 
 @dataclass(slots=True)
 class Found:
-    """What was seen in a column."""
+    """The content of a column.
+
+    Attributes
+    ----------
+    name
+        Name of the column.
+    rows
+        Number of cells.
+    missing, numbers, dates, texts, infinite
+        Number of cells that are missing, finite numbers, ISO dates, other text, or infinite.
+    other_dates
+        Number of texts that look like dates in another format than ISO 8601.
+    decorated
+        Number of texts that look like numbers with other characters around them.
+    stray
+        The first text.
+    whole
+        Whether all numbers are whole.
+    low, high
+        Lowest and highest number; of dates, in days since 1970.
+    words
+        Distinct cells, in the order of their first occurrence.
+    overflown
+        Whether there are too many distinct cells to keep all.
+    sample
+        The first numbers.
+    """
 
     name: str
     rows: int = 0
@@ -47,29 +73,29 @@ class Found:
     dates: int = 0
     texts: int = 0
     infinite: int = 0
-    other_dates: int = 0  # texts that look like dates, but not as ISO 8601 writes them
-    decorated: int = 0  # texts that look like numbers with something around them
-    stray: str = ""  # the first text
+    other_dates: int = 0
+    decorated: int = 0
+    stray: str = ""
     whole: bool = True
     low: float = math.inf
     high: float = -math.inf
-    words: dict[str, None] = field(default_factory=dict)  # in the order they were met
+    words: dict[str, None] = field(default_factory=dict)
     overflown: bool = False
     sample: list[float] = field(default_factory=list)
 
     @property
     def values(self) -> int:
-        """How many cells are not missing."""
+        """Number of cells that are not missing."""
         return self.rows - self.missing
 
     @property
     def distinct(self) -> int:
-        """How many different cells there are; at least so many if `overflown`."""
+        """Number of distinct cells; a lower limit of it if `overflown`."""
         return len(self.words)
 
     @property
     def kind(self) -> str:
-        """What nearly all cells are."""
+        """Kind of nearly all cells: "number", "date", "text" or "empty"."""
         if not self.values:
             return "empty"
         if self.dates >= _MOSTLY * self.values:
@@ -81,16 +107,24 @@ class Found:
 
     @property
     def is_constant(self) -> bool:
-        """Whether there is but one value."""
+        """Whether all cells have the same value."""
         return self.distinct <= 1 or (self.kind != "text" and not self.low < self.high)
 
     @property
     def typical(self) -> float:
-        """The median of the first numbers seen."""
+        """Median of the first numbers."""
         return statistics.median(self.sample)
 
     def add(self, block: Block, column: int) -> None:
-        """Look at the cells of a column."""
+        """Add the cells of a column.
+
+        Parameters
+        ----------
+        block
+            Rows of the table.
+        column
+            Place of the column, ≥ 0.
+        """
         self.rows += len(block.lines)
         if not self.overflown:
             met = dict.fromkeys(block.texts(column))
@@ -139,12 +173,23 @@ class Found:
             self.decorated += count if _DECORATED.fullmatch(cell) else 0
 
     def mostly(self, count: int) -> bool:
-        """Return whether a count is that of nearly all cells."""
+        """Return whether a count covers nearly all cells.
+
+        Parameters
+        ----------
+        count
+            Number of cells of one kind.
+
+        Returns
+        -------
+        bool
+            True for at least 90 % of the cells that are not missing.
+        """
         return count > 0 and count >= _MOSTLY * self.values
 
 
 def survey(path: Place, layout: Layout) -> list[Found]:
-    """Return what is seen in each column; rows of another length are left out."""
+    """Return the content of each column; rows of another length are left out."""
     table = open_table(path, layout)
     columns = [Found(name) for name in table.read_names()]
     for block in report_progress(table.read_blocks(len(columns)), path):
@@ -154,7 +199,7 @@ def survey(path: Place, layout: Layout) -> list[Found]:
 
 
 def survey_libsvm(path: Path, encoding: str) -> tuple[Found, dict[int, tuple[float, float]]]:
-    """Return what the labels are, and the lowest and highest value of each feature."""
+    """Return the content of the labels, and the lowest and highest value of each feature."""
     label, limits = Found("label"), dict[int, tuple[float, float]]()
     for block in report_progress(read_libsvm(path, encoding), path):
         good = {}

@@ -1,4 +1,4 @@
-"""A user's own data: CSV, LIBSVM and ratings files, read as the section [source] declares them."""
+"""The user's own data: CSV, LIBSVM and ratings files, as the section [source] describes them."""
 
 from dealfl.jobs.sources.columns import Bounded, WordColumn, find_date, is_missing
 from dealfl.jobs.sources.csv_source import CsvSource

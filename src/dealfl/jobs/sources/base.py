@@ -1,4 +1,4 @@
-"""What the kinds of [source] share: keys, the checks of them, and the description for learners."""
+"""Common parts of the kinds of [source]: keys, their checks, the description for learners."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TargetBound = Annotated[
 def require_columns(
     document: Document, path: Place, layout: Layout, wanted: Mapping[str, str]
 ) -> None:
-    """Refuse keys that name columns which the file lacks."""
+    """Reject keys that name columns which the file does not have."""
     try:
         names = open_table(path, layout).read_names()
     except BadInput as error:
@@ -50,7 +50,7 @@ def require_columns(
 
 
 def require_one_target(document: Document, classes: tuple[Any, ...], bound: float) -> None:
-    """Refuse a source that declares neither classes nor a bound of its target, or both."""
+    """Reject a source that declares neither classes nor a bound of its target, or both."""
     if bool(classes) == bool(bound):
         given = "both are given" if classes else "neither is given"
         raise document.error(
@@ -63,11 +63,11 @@ def require_one_target(document: Document, classes: tuple[Any, ...], bound: floa
 def describe_table(
     path: Place | MemoryRows, domain: Domain, classes: tuple[Any, ...], target_bound: float
 ) -> Dataset:
-    """Return the description of a table from which learners take their settings."""
+    """Return the description of a table, from which learners take their settings."""
     return Dataset(
         name=path.name,
         task=Task.CLASSIFICATION if classes else Task.REGRESSION,
-        description="a file of the user's own",
+        description="the user's own file",
         rows=0,
         columns=domain.n_features,
         licence="the user's",

@@ -1,4 +1,4 @@
-"""The columns of a user's file, as the job file fixes them before training: what a cell can be."""
+"""The columns of a user's file: their valid cells, which the job file fixes before training."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = [
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
-Wrong = dict[int, str]  # what is wrong with which of the rows
+Wrong = dict[int, str]  # reason by row
 Reader = Callable[[Block, int], tuple[NDArray[Any], Wrong]]
-"""Reads a column of a block: a value for each row, and what is wrong with some."""
+"""Reads a column of a block: a value for each row, and the reasons of bad rows."""
 
 _MISSING = ("", "?", "na", "n/a", "nan", "null", "none")
 _LIKE_A_DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}")
@@ -34,8 +34,20 @@ _DAY_S = 86_400.0
 
 
 def is_missing(cell: str) -> bool:
-    """Return whether a cell says that there is no value.
+    """Return whether a cell denotes a missing value.
 
+    Parameters
+    ----------
+    cell
+        Text of the cell.
+
+    Returns
+    -------
+    bool
+        True for an empty cell and for words such as NA, null and nan.
+
+    Examples
+    --------
     >>> [is_missing(cell) for cell in ("NA", " ", "0", "nan")]
     [True, True, False, True]
     """
@@ -43,8 +55,10 @@ def is_missing(cell: str) -> bool:
 
 
 def find_moment(cell: str) -> float:
-    """Return the seconds since 1970 of a date, or of a date and time, in ISO 8601; else nan.
+    """Return an ISO 8601 date or date and time as seconds since 1970; nan for other text.
 
+    Examples
+    --------
     >>> find_moment("1970-01-02"), find_moment("1970-01-01 00:01:00Z"), find_moment("12")
     (86400.0, 60.0, nan)
     """
@@ -59,8 +73,20 @@ def find_moment(cell: str) -> float:
 
 
 def find_date(cell: str) -> float:
-    """Return the days since 1970 of a date; nan if it is none.
+    """Return an ISO 8601 date or date and time as days since 1970.
 
+    Parameters
+    ----------
+    cell
+        Text of the cell; times without a zone are UTC.
+
+    Returns
+    -------
+    float
+        Days since 1970-01-01; nan if the text is not a date.
+
+    Examples
+    --------
     >>> find_date("1970-01-02T12:00")
     1.5
     """
@@ -96,11 +122,26 @@ class Bounded(Struct, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> tuple[tuple[float, float], ...]:
-        """The lowest and the highest value of its one feature."""
+        """Lowest and highest value of its one feature."""
         return ((self.low, self.high),)
 
     def read(self, block: Block, column: int) -> tuple[Floats, Wrong]:
-        """Return the numbers; what is missing is filled if the job says so."""
+        """Return the values of a column.
+
+        Parameters
+        ----------
+        block
+            Rows of the table.
+        column
+            Place of the column, ≥ 0.
+
+        Returns
+        -------
+        values : array
+            One number for each row; a missing one is filled if the column declares `missing`.
+        wrong : dict
+            Reason by row, for rows that cannot be used.
+        """
         values = self._values(block, column)
         wrong: Wrong = {}
         outside = np.flatnonzero(~((values >= self.low) & (values <= self.high))).tolist()
@@ -125,7 +166,18 @@ class Bounded(Struct, frozen=True, kw_only=True):
         return f"{cell[:40]!r} is outside {self.low:g} … {self.high:g}"
 
     def features(self, values: Floats) -> Floats:
-        """Return one column."""
+        """Return the feature of the column.
+
+        Parameters
+        ----------
+        values
+            Values, as `read` returns them.
+
+        Returns
+        -------
+        array
+            One row for each value, with one feature.
+        """
         return values[:, np.newaxis]
 
 
@@ -143,22 +195,50 @@ class WordColumn(Struct, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> tuple[tuple[float, float], ...]:
-        """From 0 to 1 for each word."""
+        """0 and 1 for each word."""
         return ((0.0, 1.0),) * len(self.words)
 
     def read(self, block: Block, column: int) -> tuple[Floats, Wrong]:
-        """Return the place of each word in the vocabulary."""
+        """Return the place of each word in the vocabulary.
+
+        Parameters
+        ----------
+        block
+            Rows of the table.
+        column
+            Place of the column, ≥ 0.
+
+        Returns
+        -------
+        values : array
+            One place for each row; a missing word is filled if the column declares `missing`.
+        wrong : dict
+            Reason by row, for rows that cannot be used.
+        """
         filled = None if self.missing == "quarantine" else self.missing
         return Vocabulary(self.words, filled).read(block, column)
 
     def features(self, values: Floats) -> Floats:
-        """Return one column for each word."""
+        """Return the features of the column.
+
+        Parameters
+        ----------
+        values
+            Places of words, as `read` returns them.
+
+        Returns
+        -------
+        array
+            One row for each value, with one feature for each word of the vocabulary.
+        """
         return np.eye(len(self.words))[values.astype(np.int64)]
 
 
 class Vocabulary:
-    """Texts or numbers, by their place in a fixed list.
+    """Strings or numbers, by their place in a fixed list.
 
+    Examples
+    --------
     >>> from dealfl.datasets.readers import Layout
     >>> Vocabulary(("no", "yes")).read(Block(Layout(), 1, [1, 2], ["yes", "maybe"]), 0)
     (array([ 1., -1.]), {1: "'maybe' is none of: no, yes"})
@@ -169,7 +249,7 @@ class Vocabulary:
         self._places = {word: float(place) for place, word in enumerate(words)}
 
     def read(self, block: Block, column: int) -> tuple[Floats, Wrong]:
-        """Return the place of each cell's word, and what is wrong with some."""
+        """Return the place of each cell's word, and the reasons of bad rows."""
         cells = block.texts(column)
         texts = isinstance(self._words[0], str)
         key: Callable[[str], Any] = str.strip if texts else block.layout.read_number

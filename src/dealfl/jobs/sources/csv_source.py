@@ -1,4 +1,4 @@
-"""A user's own table: delimited text, one row an example."""
+"""The user's own table: delimited text, one example per row."""
 
 from __future__ import annotations
 
@@ -55,12 +55,41 @@ class CsvSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="csv"
     features: tuple[tuple[str, Bounded | WordColumn], ...] = ()
 
     def settle(self, document: Document) -> CsvSource:
-        """Return it with its columns read from the job file."""
+        """Return the source with its columns read from the job file.
+
+        Parameters
+        ----------
+        document
+            The job file.
+
+        Returns
+        -------
+        CsvSource
+            The same source, with `features`.
+
+        Raises
+        ------
+        BadInput
+            If the description of a column is not valid; the message names the line.
+        """
         read = tuple((name, read_column(document, name, t)) for name, t in self.columns.items())
         return replace(self, features=read)
 
     def check(self, document: Document, path: Place) -> None:
-        """Refuse what the job file or the data file contradicts."""
+        """Reject a source that contradicts itself or the data file.
+
+        Parameters
+        ----------
+        document
+            The job file, for the line numbers in errors.
+        path
+            The data: a file, or a table in memory.
+
+        Raises
+        ------
+        BadInput
+            If keys contradict each other, or if the data lack a column.
+        """
         require_one_target(document, self.classes, self.target_bound)
         wanted = {
             f"source.{key}": getattr(self, key)
@@ -74,17 +103,28 @@ class CsvSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="csv"
             if name in (self.target, self.owner):
                 raise document.error(
                     f"source.columns.{name}",
-                    f"the column {name!r} can not be a feature and the target or owner as well",
+                    f"the column {name!r} cannot be a feature and also the target or owner",
                 )
 
     def describe(self, path: Place) -> Dataset:
-        """Return what learners must know."""
+        """Return the properties of the data that learners need.
+
+        Parameters
+        ----------
+        path
+            The data: a file, or a table in memory; only its name is used.
+
+        Returns
+        -------
+        Dataset
+            Task, limits of the features, classes or bound of the target.
+        """
         limits = [pair for _, column in self.features for pair in column.limits]
         return describe_table(path, Domain.of(*limits), self.classes, self.target_bound)
 
     @property
     def feature_names(self) -> list[str]:
-        """The names of the features; a word's is column=word."""
+        """Names of the features; the feature of a word is called column=word."""
         names: list[str] = []
         for name, column in self.features:
             words = column.words if isinstance(column, WordColumn) else ()
@@ -92,7 +132,23 @@ class CsvSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="csv"
         return names
 
     def read(self, path: Place) -> Reading:
-        """Return the examples of the file."""
+        """Read the examples.
+
+        Parameters
+        ----------
+        path
+            The data: a file, or a table in memory.
+
+        Returns
+        -------
+        Reading
+            Examples, quarantined rows and names of owners.
+
+        Raises
+        ------
+        BadInput
+            If no row can be used.
+        """
         quarantine, names = Quarantine(path.name), OwnerNames()
         found = read_columns(path, self.layout, self._readers(names), quarantine)
         examples = Examples(

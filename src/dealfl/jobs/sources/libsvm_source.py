@@ -1,4 +1,4 @@
-"""A user's own LIBSVM file: a label, then index:value pairs, one row an example."""
+"""The user's own LIBSVM file: a label, then index:value pairs, one example per row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DENSE_CELLS = 50_000_000
 
 
 class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="libsvm"):
-    """LIBSVM's text format; indices begin at 1, and a feature that is not named is 0."""
+    """LIBSVM text: indices start at 1, and a feature that a row does not list is 0."""
 
     file: File
     n_features: Annotated[Count, Meta(description="highest index")]
@@ -40,7 +40,20 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
     encoding: Encoding = "utf-8"
 
     def check(self, document: Document, path: Path | MemoryRows) -> None:
-        """Refuse what the job file or the data file contradicts."""
+        """Reject a source that contradicts itself, or whose file does not exist.
+
+        Parameters
+        ----------
+        document
+            The job file, for the line numbers in errors.
+        path
+            The data: a file, or rows in memory.
+
+        Raises
+        ------
+        BadInput
+            If keys contradict each other, the limits exclude 0, or the file does not exist.
+        """
         require_one_target(document, self.classes, self.target_bound)
         for key in ("low", "high"):
             value = getattr(self, key)
@@ -56,25 +69,52 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
         if max(domain.low) > 0 or min(domain.high) < 0:
             raise document.error(
                 "source.low",
-                "source.low and source.high leave out 0, which is what a feature that a row does "
-                "not name stands for; give a low up to 0 and a high from 0 on",
+                "source.low and source.high exclude 0, the value of a feature that a row does not "
+                "list; set low ≤ 0 and high ≥ 0",
             )
         if isinstance(path, Path) and not path.is_file():
             raise document.error("source.file", f"file {path} does not exist; check the name")
 
     @property
     def domain(self) -> Domain:
-        """The limits of the features."""
+        """Limits of the features."""
         shape = (self.n_features,)
         low, high = (np.broadcast_to(value, shape).tolist() for value in (self.low, self.high))
         return Domain.of(*zip(low, high, strict=True))
 
     def describe(self, path: Path | MemoryRows) -> Dataset:
-        """Return what learners must know."""
+        """Return the properties of the data that learners need.
+
+        Parameters
+        ----------
+        path
+            The data: a file, or rows in memory; only its name is used.
+
+        Returns
+        -------
+        Dataset
+            Task, limits of the features, classes or bound of the target.
+        """
         return describe_table(path, self.domain, self.classes, self.target_bound)
 
     def read(self, path: Path | MemoryRows) -> Reading:
-        """Return the examples of the file."""
+        """Read the examples.
+
+        Parameters
+        ----------
+        path
+            The data: a file, or rows in memory.
+
+        Returns
+        -------
+        Reading
+            Examples and quarantined rows.
+
+        Raises
+        ------
+        BadInput
+            If no row can be used.
+        """
         if isinstance(path, MemoryRows):
             return self._read_memory(path)
         quarantine, rows = Quarantine(path.name), SparseRows(self.n_features)
@@ -118,9 +158,26 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
         return self._read_target(words[0]), *self.read_features(words[1:], domain)
 
     def read_features(self, words: list[str], domain: Domain) -> tuple[list[int], list[float]]:
-        """Return the indices and values of a row's pairs; ValueError says what is wrong.
+        """Parse the pairs of one row.
 
-        The domain is that of the source, which is made once for many rows.
+        Parameters
+        ----------
+        words
+            Pairs of index and value, such as "3:0.5".
+        domain
+            `domain` of the source; the caller computes it once for many rows.
+
+        Returns
+        -------
+        indices : list of int
+            Places of the features, which start at 0.
+        values : list of float
+            Their values.
+
+        Raises
+        ------
+        ValueError
+            If a pair is malformed, or a value is outside its limits.
         """
         indices, values = read_pairs(words, self.n_features)
         for index, value in zip(indices, values, strict=True):
@@ -142,7 +199,18 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
 
 
 def gather(rows: SparseRows) -> Any:  # noqa: ANN401 - an array or a csr
-    """Return rows as an array, or sparse if that would be too large."""
+    """Return rows as one matrix.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+
+    Returns
+    -------
+    array or csr_array
+        A dense array of up to 50 million cells; a sparse one if it would be larger.
+    """
     return _densify(rows.matrix())
 
 

@@ -1,4 +1,4 @@
-"""Data in memory, read by a [source] as a file of the same content would be."""
+"""Data in memory, read by a [source] like a file with the same content."""
 
 from __future__ import annotations
 
@@ -65,7 +65,18 @@ class MemoryTable:
         return list(self._columns)
 
     def read_blocks(self, width: int) -> Iterator[Block]:  # noqa: ARG002 - as text is read
-        """Yield all rows, some at a time."""
+        """Yield all rows, 8192 at a time.
+
+        Parameters
+        ----------
+        width
+            Number of columns; not used, since columns in memory have one length.
+
+        Yields
+        ------
+        Block
+            Consecutive rows.
+        """
         for first in range(0, self.rows, _BLOCK_ROWS):
             stop = min(first + _BLOCK_ROWS, self.rows)
             columns = [column[first:stop] for column in self._columns.values()]
@@ -81,16 +92,21 @@ class MemoryTable:
 
 
 class MemoryRows:
-    """Sparse rows of features with a label each, in memory.
+    """Sparse rows of features with one label each, in memory.
 
     Parameters
     ----------
     name
         Name of the file that would hold the rows.
     matrix
-        Features, one row an example.
+        Features, one example per row.
     labels
-        One label for each row: numbers or texts.
+        One label for each row: numbers or strings.
+
+    Raises
+    ------
+    BadInput
+        If the numbers of rows and labels differ.
     """
 
     def __init__(self, name: str, matrix: sparse.csr_array, labels: Any) -> None:  # noqa: ANN401
@@ -127,11 +143,24 @@ class MemoryRows:
 
 Table = DelimitedText | MemoryTable
 Place = Path | MemoryTable
-"""Where a table is: a file, or memory."""
+"""A table: a file, or columns in memory."""
 
 
 def open_table(place: Place, layout: Layout) -> Table:
-    """Return what reads a table."""
+    """Return the reader of a table.
+
+    Parameters
+    ----------
+    place
+        Path of a file of delimited text, or a table in memory.
+    layout
+        Delimiter, header and encoding of the file; not used for a table in memory.
+
+    Returns
+    -------
+    Table
+        An object with `read_names` and `read_blocks`.
+    """
     return place if isinstance(place, MemoryTable) else DelimitedText(place, layout)
 
 

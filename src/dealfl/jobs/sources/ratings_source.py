@@ -56,19 +56,32 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
     layout: Annotated[Layout, FLAT] = Layout()
 
     def check(self, document: Document, path: Place) -> None:
-        """Refuse what the job file or the data file contradicts."""
+        """Reject a source that contradicts itself or the data file.
+
+        Parameters
+        ----------
+        document
+            The job file, for the line numbers in errors.
+        path
+            The data: a file, or a table in memory.
+
+        Raises
+        ------
+        BadInput
+            If keys contradict each other, or if the data lack a column.
+        """
         keys = ("owner", "item", "rating", "time")
         wanted = {f"source.{key}": getattr(self, key) for key in keys if getattr(self, key)}
         require_columns(document, path, self.layout, wanted)
         counts = Counter(wanted.values())
         for key, name in wanted.items():
             if counts[name] > 1:
-                raise document.error(key, f"the column {name!r} can not be two things at once")
+                raise document.error(key, f"the column {name!r} cannot have two roles")
         if bool(self.rating) != (self.liked_from is not None):
             raise document.error(
                 "source.liked_from",
-                "source takes rating and liked_from together: the column, and the rating from "
-                "which an item belongs to a history",
+                "source takes rating and liked_from together: the column, and the lowest rating "
+                "with which an item belongs to a history",
             )
         if bool(self.items) == bool(self.last_item):
             raise document.error(
@@ -77,21 +90,32 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
         if not self.items and not self.first_item <= self.last_item < self.first_item + _MANY:
             raise document.error(
                 "source.last_item",
-                f"source.last_item is {self.last_item}; it takes a whole number from "
-                f"first_item, which is {self.first_item}, on, and at most {_MANY:,} items",
+                f"source.last_item is {self.last_item}; it takes a whole number ≥ "
+                f"first_item, which is {self.first_item}, and at most {_MANY:,} items",
             )
 
     @property
     def n_items(self) -> int:
-        """How many items there can be."""
+        """Number of possible items."""
         return len(self.items) or self.last_item - self.first_item + 1
 
     def describe(self, path: Place) -> Dataset:
-        """Return what learners must know."""
+        """Return the properties of the data that learners need.
+
+        Parameters
+        ----------
+        path
+            The data: a file, or a table in memory; only its name is used.
+
+        Returns
+        -------
+        Dataset
+            Task and number of items.
+        """
         return Dataset(
             name=path.name,
             task=Task.RECOMMENDATION,
-            description="a file of the user's own",
+            description="the user's own file",
             rows=0,
             columns=0,
             licence="the user's",
@@ -101,7 +125,23 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
         )
 
     def read(self, path: Place) -> Reading:
-        """Return the histories of the file."""
+        """Read the histories.
+
+        Parameters
+        ----------
+        path
+            The data: a file, or a table in memory.
+
+        Returns
+        -------
+        Reading
+            One example for each owner, quarantined rows and names of owners.
+
+        Raises
+        ------
+        BadInput
+            If no row can be used, or no rating reaches `liked_from`.
+        """
         quarantine, names = Quarantine(path.name), OwnerNames()
         readers = self.readers(names)
         if self.time:
@@ -137,7 +177,18 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
         return (note,)
 
     def readers(self, names: OwnerNames) -> dict[str, Reader]:
-        """Return the readers of owners (as numbers), items (from 0 on) and ratings."""
+        """Return the readers of the columns of owners, items and ratings.
+
+        Parameters
+        ----------
+        names
+            Receives the names of the owners.
+
+        Returns
+        -------
+        dict
+            Readers by column: owners as numbers, items as places that start at 0, ratings.
+        """
         items = Vocabulary(self.items).read if self.items else self._read_items
         readers: dict[str, Reader] = {self.owner: names.read, self.item: items}
         if self.rating:

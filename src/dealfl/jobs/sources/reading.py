@@ -1,4 +1,4 @@
-"""Reading a user's file: bad rows are set aside and reported, owners numbered, progress logged."""
+"""Reading a user's file: bad rows are quarantined, owners are numbered, progress is logged."""
 
 from __future__ import annotations
 
@@ -38,7 +38,19 @@ _OWNER_BITS = 63
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """A row that is not used: on which line it ends, which column is to blame, and why."""
+    """A row that is not used.
+
+    Attributes
+    ----------
+    line
+        Number of the line on which the row ends, or of the row.
+    column
+        Column with the bad value; '' for the row as a whole.
+    reason
+        What is wrong with the value.
+    unit
+        What `line` counts: "line" in a file, "row" in memory.
+    """
 
     line: int
     column: str
@@ -51,12 +63,19 @@ class Quarantined:
 
 
 class Quarantine:
-    """All the rows of a file that are not used; only the first ones are kept in detail.
+    """The rows of a file that are not used; details are kept of the first 1000.
 
+    Parameters
+    ----------
+    name
+        Name of the file in messages.
+
+    Examples
+    --------
     >>> quarantine = Quarantine("people.csv")
     >>> quarantine.add(Quarantined(7, "age", "'old' is not a number"))
     >>> print(quarantine.describe(rows=100))
-    people.csv: 1 of 100 rows can not be used (1 by column 'age'); the first is line 7, \
+    people.csv: 1 of 100 rows cannot be used (1 by column 'age'); the first is line 7, \
 column 'age': 'old' is not a number
     """
 
@@ -66,7 +85,13 @@ column 'age': 'old' is not a number
         self._columns: Counter[str] = Counter()
 
     def add(self, row: Quarantined) -> None:
-        """Set a row aside."""
+        """Add a row.
+
+        Parameters
+        ----------
+        row
+            The row and the reason.
+        """
         self._columns[row.column] += 1
         if len(self._first) < _KEPT:
             self._first.append(row)
@@ -76,16 +101,27 @@ column 'age': 'old' is not a number
 
     @property
     def first(self) -> tuple[Quarantined, ...]:
-        """The first of them, in the order of the file."""
+        """The first 1000 rows, in the order of the file."""
         return tuple(self._first)
 
     @property
     def by_column(self) -> dict[str, int]:
-        """How many rows each column is to blame for; '' stands for the row as a whole."""
+        """Number of rows by the column with the bad value; '' stands for the row as a whole."""
         return dict(self._columns)
 
     def describe(self, rows: int) -> str:
-        """Return the sentence for a person, of a file with that many rows."""
+        """Return a sentence for the user.
+
+        Parameters
+        ----------
+        rows
+            Number of rows in the file.
+
+        Returns
+        -------
+        str
+            Number of unusable rows, the columns that cause them, and the first such row.
+        """
         if not self._first:
             return f"{self._name}: all {rows:,} rows can be used"
         blamed = ", ".join(
@@ -93,12 +129,23 @@ column 'age': 'old' is not a number
             for column, count in self._columns.most_common(3)
         )
         return (
-            f"{self._name}: {len(self):,} of {rows:,} rows can not be used ({blamed}); "
+            f"{self._name}: {len(self):,} of {rows:,} rows cannot be used ({blamed}); "
             f"the first is {self._first[0]}"
         )
 
     def report(self, rows: int) -> None:
-        """Log what was set aside; BadInput if that is all of the rows."""
+        """Log a warning if some rows cannot be used.
+
+        Parameters
+        ----------
+        rows
+            Number of rows in the file.
+
+        Raises
+        ------
+        BadInput
+            If no row can be used.
+        """
         if rows == len(self):
             first = f"; the first is {self._first[0]}" if rows else ""
             raise BadInput(f"{self._name}: none of {rows:,} rows can be used{first}")
@@ -110,8 +157,10 @@ column 'age': 'old' is not a number
 
 
 class OwnerNames:
-    """Numbers for names, the same in every file and on every machine.
+    """Numbers for names; a name has the same number in every file and on every machine.
 
+    Examples
+    --------
     >>> from dealfl.datasets.readers import Layout
     >>> names = OwnerNames()
     >>> block = Block(Layout(), 1, [1, 2, 3], ["ann", "bob", " ann"])
@@ -128,7 +177,27 @@ class OwnerNames:
         return self._name_of[number]
 
     def read(self, block: Block, column: int) -> tuple[NDArray[np.int64], Wrong]:
-        """Return the number of each name; only a missing one is wrong."""
+        """Return the number of each name in a column.
+
+        Parameters
+        ----------
+        block
+            Rows of the table.
+        column
+            Place of the column, ≥ 0.
+
+        Returns
+        -------
+        numbers : array
+            One number for each row; -1 where the name is missing.
+        wrong : dict
+            Reason by row, for rows without a name.
+
+        Raises
+        ------
+        BadInput
+            If two names have the same number.
+        """
         cells = block.texts(column)
         known = {
             cell: -1 if is_missing(cell) else self._number(cell.strip()) for cell in set(cells)
@@ -150,9 +219,18 @@ class OwnerNames:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """Examples, the rows that could not be used, and the owners' names where they are known.
+    """The content of a data file.
 
-    `notes` say what else was left out, and why.
+    Attributes
+    ----------
+    examples
+        The examples.
+    quarantine
+        The rows that cannot be used.
+    owner_names
+        Names of the owners; None if the data do not name them.
+    notes
+        Sentences about other data that were left out.
     """
 
     examples: Examples
@@ -161,7 +239,18 @@ class Reading:
     notes: tuple[str, ...] = ()
 
     def owner(self, example: int) -> str:
-        """Return whose example it is; an example that nobody owns stands for itself."""
+        """Return the owner of an example.
+
+        Parameters
+        ----------
+        example
+            Place of the example, ≥ 0.
+
+        Returns
+        -------
+        str
+            Name of the owner, or its number if it has no name; without owners, the place itself.
+        """
         owners = self.examples.owners
         if owners is None:
             return f"{example}"
@@ -174,7 +263,17 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Sifted:
-    """The rows of a block that can be used, by column, and those that can not."""
+    """The usable rows of a block, by column, and the other rows.
+
+    Attributes
+    ----------
+    lines
+        Line number of each usable row.
+    values
+        Values of the usable rows, by column.
+    bad
+        The other rows, in the order of the file.
+    """
 
     lines: NDArray[np.int64]
     values: dict[str, NDArray[Any]]
@@ -182,7 +281,22 @@ class Sifted:
 
 
 def sift(block: Block, readers: Mapping[str, Reader], places: Mapping[str, int]) -> Sifted:
-    """Read some columns, each by its own reader, and set bad rows apart."""
+    """Read some columns of a block, and separate the rows that cannot be used.
+
+    Parameters
+    ----------
+    block
+        Rows of the table.
+    readers
+        Reader of each column, by name.
+    places
+        Place of each column, by name.
+
+    Returns
+    -------
+    Sifted
+        Usable rows and other rows. A row with several bad cells is reported once.
+    """
     blamed: dict[int, Quarantined] = {}
     values = {}
     for name, reader in readers.items():
@@ -204,7 +318,7 @@ def sift(block: Block, readers: Mapping[str, Reader], places: Mapping[str, int])
 def read_columns(
     path: Place, layout: Layout, readers: Mapping[str, Reader], quarantine: Quarantine
 ) -> dict[str, NDArray[Any]]:
-    """Return the good rows of a file by column; the others are set aside and reported."""
+    """Return the usable rows of a file by column; quarantine and report the others."""
     table = open_table(path, layout)
     names = table.read_names()
     places = {name: names.index(name) for name in readers}
@@ -224,7 +338,22 @@ def read_columns(
 def report_progress(
     parts: Iterator[Part], path: Place, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Part]:
-    """Yield the parts of a file; log the number of rows read while a large one is read."""
+    """Yield the parts of a file, and log the number of rows while a large file is read.
+
+    Parameters
+    ----------
+    parts
+        Blocks of rows.
+    path
+        The file or table, for its name.
+    clock
+        Returns the time in seconds; tests replace it.
+
+    Yields
+    ------
+    Part
+        Each part, unchanged. The first log message appears after 2 s, the next every 5 s.
+    """
     rows, next_s = 0, clock() + _REPORT_AFTER_S
     for part in parts:
         yield part
@@ -235,8 +364,10 @@ def report_progress(
 
 
 def rank(moments: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the place of each moment among all: only their order matters.
+    """Return the rank of each moment: only the order matters.
 
+    Examples
+    --------
     >>> rank(np.array([2.5, 1.0, 2.5])).tolist()
     [1, 0, 1]
     """

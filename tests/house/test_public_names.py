@@ -1,5 +1,6 @@
 """What others may rely on: public names, commands and their documentation, lazy imports."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import dealfl
 import dealfl.errors
 import dealfl.features
 import dealfl.learners
@@ -16,6 +18,31 @@ import dealfl.statistics
 from dealfl.cli import main, parser
 
 ROOT = Path(__file__).parents[2]
+
+
+def test_the_public_names_of_the_front_door() -> None:
+    assert sorted(dealfl.__all__) == [
+        "BadBytes", "BadInput", "DatasetMissing", "DealError", "Fleet", "Impossible",
+        "Incompatible", "NaiveBayes", "Neighbors", "NotLearned", "OutOfBounds",
+        "PersonalizedPageRank", "Result", "Statistics", "Tikhonov", "TikhonovClassifier",
+        "UnknownName", "__version__", "compare", "load", "run", "sweep",
+    ]  # fmt: skip
+    assert set(dealfl.__all__) <= set(dir(dealfl))
+    for name in dealfl.__all__:
+        assert getattr(dealfl, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'runn'"):
+        dealfl.runn  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_type_checkers_see_every_name_of_the_front_door() -> None:
+    tree = ast.parse((ROOT / "src" / "dealfl" / "__init__.py").read_text("utf-8"))
+    seen = {
+        name.name
+        for block in tree.body if isinstance(block, ast.If)
+        for line in block.body if isinstance(line, ast.ImportFrom)
+        for name in line.names
+    }  # fmt: skip
+    assert seen == set(dealfl.__all__) - {"__version__"}
 
 
 def test_the_public_names_of_learners() -> None:

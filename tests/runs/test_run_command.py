@@ -175,7 +175,7 @@ def test_a_difference_is_not_hidden(
 def test_without_plotly_there_is_a_summary_and_no_page(
     job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("dealfl.cli.run.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "plotly", None)
     assert main(["run", str(job), "--no-compare"]) == 0
     told = capsys.readouterr()
     assert "dealfl[report]" in told.err

@@ -83,6 +83,7 @@ def _keys(arguments: argparse.Namespace) -> int:  # noqa: ARG001
 
 
 def _init(arguments: argparse.Namespace) -> int:
+    from dealfl.api import propose
     from dealfl.atomic_files import replace_file
     from dealfl.errors import BadInput
     from dealfl.jobs.proposals import start
@@ -95,8 +96,9 @@ def _init(arguments: argparse.Namespace) -> int:
         raise BadInput(f"--out {out}: there is no directory {out.parent}; make it first")
     wishes = _wishes(arguments)
     begun = start(path, wishes, _asking(arguments))
-    text, reading = _tried(begun, out, wishes)
-    replace_file(out, text)
+    proposal = propose(begun, wishes, out)
+    reading = proposal.reading
+    replace_file(out, proposal.text)
     if arguments.json:
         print(json.dumps(_plain(begun, reading, out), indent=2))
     else:
@@ -166,31 +168,6 @@ def _prompt(role: str, names: Sequence[str], proposal: str, required: bool) -> s
         if not required and answer in ("", "none"):
             return ""
         print(f"  there is no column {answer!r}", file=sys.stderr)
-
-
-# -- writing ------------------------------------------------------------------------------------
-
-
-def _tried(begun: "Start", out: Path, wishes: "Wishes") -> "tuple[str, Reading]":
-    """Return the text of the job after reading it, and the data by it, as a run would."""
-    from dealfl.errors import BadInput
-    from dealfl.jobs.proposals import Sizes
-    from dealfl.simulate import Document, fleet_of
-
-    def fleet(sizes: Sizes) -> Any:  # noqa: ANN401
-        return fleet_of(Document.parse(begun.text(out.parent, sizes), str(out), out.parent))
-
-    first = fleet(Sizes(2, 1, 1))
-    reading: Reading = first.plan.subject.read()
-    count = len(reading.examples)
-    if count < 2:
-        raise BadInput(f"{begun.path.name}: {count} row can be used; at least 2 are needed")
-    owners = reading.examples.owners
-    most = count if owners is None else len(set(owners.tolist()))
-    records = reading.examples.histories.nnz if begun.format == "ratings" else count
-    sizes = Sizes.fitting(count, max(most, 1), wishes.workers, wishes.rounds, records)
-    fleet(sizes)
-    return begun.text(out.parent, sizes), reading
 
 
 # -- telling ------------------------------------------------------------------------------------

@@ -2,18 +2,11 @@
 
 import argparse
 import json
-import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
-
-if TYPE_CHECKING:
-    from dealfl.jobs import Document
-    from dealfl.runs import RunFolder
-    from dealfl.simulate import Fleet
+from typing import NoReturn
 
 __all__ = ["add_parser"]
 
@@ -70,94 +63,38 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from dealfl.api import Fleet, run
+    from dealfl.cli.simulate import read_values
     from dealfl.memory import keep_freed_memory
-    from dealfl.report import summarize, view_for, write_page
-    from dealfl.runs import Interrupted, Run, RunFolder, configure_logs
-    from dealfl.simulate import fleet_of
+    from dealfl.runs import Interrupted
 
     keep_freed_memory()
-    document, text = _document(arguments)
-    fleet = fleet_of(document)
-    folder = RunFolder(arguments.out or Path("runs") / _folder_name(fleet))
-    run = Run(fleet, folder, compare=not arguments.no_compare, start_from=arguments.start_from)
-    _prepare(folder, arguments, text)
-    drawing = find_spec("plotly") is not None
-    if not drawing:
+    fleet = Fleet.from_job(arguments.job, read_values(arguments.values))
+    folder = arguments.out or Path("runs") / _folder_name(fleet.name)
+    if find_spec("plotly") is None:
         print("dealfl: no page will be drawn; pip install 'dealfl[report]'", file=sys.stderr)
-    configure_logs(folder.path / "log.jsonl")
     try:
-        with _stopped_by_signals(run.stop), view_for(sys.stderr, fleet.job.name) as view:
-            result = run.run(view)
-            page = run.save(result, write_page if drawing else None)
+        result = run(
+            fleet, out=folder, compare=not arguments.no_compare, resume=arguments.resume,
+            restart=arguments.restart, start_from=arguments.start_from,
+        )  # fmt: skip
     except Interrupted:
         print(f"dealfl: stopped; {_command(arguments)} --resume goes on", file=sys.stderr)
         return 130
     if arguments.json:
-        print(json.dumps(result.as_dict() | {"folder": str(folder.path)}, indent=2))
+        print(json.dumps(result.as_dict() | {"folder": str(folder)}, indent=2))
     else:
-        print(f"{summarize(result)}\n\nReport: {page}")
+        print(f"{result!r}\n\nReport: {result.page}")
     return 0 if result.exact else 1
 
 
-def _document(arguments: argparse.Namespace) -> "tuple[Document, str]":
-    from dealfl.cli.simulate import read_values
-    from dealfl.jobs import Document
-    from dealfl.runs import default_job
-    from dealfl.settings import toml_document
-
-    if arguments.job is None:
-        text = default_job()
-        document = Document.parse(text, "digits.toml")
-    else:
-        document = Document.read(arguments.job)
-        text = arguments.job.read_text("utf-8")
-    values = read_values(arguments.values)
-    for key, value in values.items():
-        document = document.replaced(key, value)
-    return document, toml_document(document.tables) if values else text
-
-
-def _folder_name(fleet: "Fleet") -> str:
+def _folder_name(name: str) -> str:
     """Return the job's name, if a folder can have it."""
     from dealfl.errors import BadInput
 
-    name = fleet.job.name
     if name in (".", "..") or "/" in name or "\\" in name or not name.isprintable():
         raise BadInput(f"job.name is {name!r}; a folder can not be called so: give --out FOLDER")
     return name
-
-
-def _prepare(folder: "RunFolder", arguments: argparse.Namespace, text: str) -> None:
-    from dealfl.errors import BadInput
-
-    if arguments.resume and arguments.restart:
-        raise BadInput("--resume continues a run and --restart discards it; give one of them")
-    if arguments.resume:
-        if not folder.resumable:
-            raise BadInput(f"{folder.path} holds no run that was stopped; leave out --resume")
-        return
-    if folder.resumable and not arguments.restart:
-        raise BadInput(
-            f"{folder.path} holds a run that was stopped; --resume continues it, "
-            "--restart discards it, --out FOLDER writes elsewhere"
-        )
-    folder.prepare(text)
-
-
-@contextmanager
-def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM stop the job where it can go on; a second one ends it at once."""
-
-    def handler(number: int, _: object) -> None:
-        stop()
-        signal.signal(number, signal.default_int_handler)
-
-    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)
 
 
 def _command(arguments: argparse.Namespace) -> str:

@@ -69,27 +69,23 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _run_fleet(arguments: argparse.Namespace) -> int:
+    from dealfl.api import Fleet, sweep_settings
     from dealfl.errors import BadInput
     from dealfl.memory import keep_freed_memory
-    from dealfl.report import ProgressLine, summarize_setting
-    from dealfl.simulate import Document, sweep
+    from dealfl.report import summarize_setting
 
     keep_freed_memory()
     if arguments.setting or arguments.page or arguments.wrong_choices:
         raise BadInput(
             "a second name, --page and --wrong-choices go with `dealfl simulate selection` only"
         )
-    document = Document.read(arguments.fleet)
-    for key, value in read_values(arguments.values).items():
-        document = document.replaced(key, value)
+    fleet = Fleet.from_job(arguments.fleet, read_values(arguments.values))
     vary = {}
     for word in arguments.vary:
         key, values = _pair("--vary", word)
         vary[key] = [_value(value) for value in values.split(",")]
-    line = ProgressLine(sys.stderr)
     seeds = 1 if arguments.seeds is None else arguments.seeds
-    settings = sweep(document, seeds, vary, line.show_sweep)
-    line.clear()
+    settings = sweep_settings(fleet, vary, seeds)
     if arguments.json:
         print(json.dumps({"settings": [_plain(setting) for setting in settings]}, indent=2))
     else:

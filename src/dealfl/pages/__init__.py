@@ -17,7 +17,8 @@ from typing import Any
 from dealfl.errors import DealError
 
 __all__ = [
-    "COLOURS", "Cell", "Plot", "details", "escaped", "page", "plot_section", "plotly_text", "table",
+    "COLOURS", "Cell", "Plot", "details", "draw", "escaped", "page", "plot_section",
+    "plotly_text", "table",
 ]  # fmt: skip
 
 # The browser fetches and sends nothing, even if a name in the data contains markup.
@@ -257,12 +258,40 @@ def page(title: str, body: str) -> str:
     )
 
 
+def draw(plot: Plot) -> Any:  # noqa: ANN401 - plotly is optional
+    """Return a plot as a figure of plotly, with its title.
+
+    Parameters
+    ----------
+    plot
+        What to draw.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure.
+
+    Raises
+    ------
+    DealError
+        If plotly is not installed.
+    """
+    layout = _LAYOUT | plot.layout | {"height": plot.height, "dragmode": "zoom"}
+    title = {"text": plotly_text(plot.title), "font": {"size": 15}}
+    content = _finite({"data": list(plot.traces), "layout": layout})
+    figure = _import_plotly("plotly.graph_objects").Figure(content)
+    return figure.update_layout(title=title, margin={"t": 72}, template="plotly_white")
+
+
 def _plotly() -> str:
+    source: str = _import_plotly("plotly.offline").get_plotlyjs()
+    return source
+
+
+def _import_plotly(module: str) -> Any:  # noqa: ANN401
     try:
-        offline: Any = import_module("plotly.offline")
+        return import_module(module)
     except ImportError as error:
         raise DealError(
             "plotly is not installed; install it with: pip install 'dealfl[report]'"
         ) from error
-    source: str = offline.get_plotlyjs()
-    return source

@@ -55,7 +55,9 @@ class ProgressLine:
         if now_s < self._next_s:
             return
         self._next_s = now_s + (_CHANGED_EVERY_S if self._live else _LINE_EVERY_S)
-        text = make()
+        self._put(make())
+
+    def _put(self, text: str) -> None:
         if self._live:
             self._stream.write("\r" + text.ljust(self._width))
             self._width = len(text)

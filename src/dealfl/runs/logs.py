@@ -14,7 +14,8 @@ import json
 import logging
 import math
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import Any
 from dealfl.atomic_files import is_disk_failure
 from dealfl.errors import BadInput
 
-__all__ = ["LOG", "JsonLines", "configure_logs", "log"]
+__all__ = ["LOG", "JsonLines", "configure_logs", "log", "log_to"]
 
 LOG = logging.getLogger("dealfl")
 LEVELS = ("debug", "info", "warning", "error")
@@ -184,6 +185,30 @@ def configure_logs(
     LOG.setLevel(level.upper())
     LOG.propagate = False  # otherwise each record would be written twice
     return handler
+
+
+@contextmanager
+def log_to(path: Path) -> Iterator[None]:
+    """Send the logs of this package to a file while a block runs.
+
+    Parameters
+    ----------
+    path
+        The file; it rotates.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be written.
+    """
+    handler = configure_logs(path)
+    try:
+        yield
+    finally:
+        LOG.removeHandler(handler)
+        handler.close()
+        LOG.propagate = True
+        LOG.setLevel(logging.NOTSET)
 
 
 def _handler(path: Path | None, largest_bytes: int, kept: int) -> logging.Handler:

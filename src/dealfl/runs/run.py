@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Protocol
 
 from dealfl.errors import DealError
-from dealfl.runs.folder import RunFolder
+from dealfl.learners import Learner
+from dealfl.runs.folder import NoFolder, RunFolder
 from dealfl.runs.logs import log
 from dealfl.runs.models import read_statistics
 from dealfl.runs.result import Result
@@ -93,7 +94,7 @@ class Run:
     def __init__(
         self,
         fleet: Fleet,
-        folder: RunFolder,
+        folder: RunFolder | NoFolder,
         *,
         compare: bool = True,
         start_from: Path | None = None,
@@ -104,6 +105,7 @@ class Run:
         own, others = fleet.job.scheme, _COMPARED if compare else ()
         self.schemes = [own, *(scheme for scheme in others if scheme != own)]
         self._stopped = False
+        self.model: Learner | None = None
 
     def stop(self) -> None:
         """Stop at the next point from which the run can be resumed; safe in a signal handler."""
@@ -154,6 +156,7 @@ class Run:
         Path
             The report, or result.json without a report.
         """
+        assert isinstance(self._folder, RunFolder), "without a folder nothing can be written"
         shown = self._folder.write("result.json", json.dumps(result.as_dict(), indent=2).encode())
         if write_page is not None:
             shown = self._folder.path / "report.html"
@@ -177,6 +180,8 @@ class Run:
             self._save_progress(run)
             self._raise_if_stopped()
             outcome = finish(run)  # short, so a stop does not interrupt it
+            if scheme == self.schemes[0]:
+                self.model = run.parts.server.model
             self._save_ledger(run)
         log("scheme ended", job=outcome.job, reason=outcome.ended, rounds=len(outcome.rounds))
         return outcome

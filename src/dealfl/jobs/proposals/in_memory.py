@@ -23,8 +23,8 @@ def start_in_memory(
 ) -> Start:
     """Propose a job for data in memory.
 
-    Columns that have no role in `wishes` are features: no role is guessed. Columns with equal
-    values in every row and columns that number the rows are kept.
+    Columns of a table that have no role in `wishes` are features: no role is guessed. Columns with
+    equal values in every row and columns that number the rows are kept.
 
     Parameters
     ----------
@@ -55,13 +55,17 @@ def start_in_memory(
     items = None
     if n_items is not None:
         items = ["# all possible items", "first_item = 0", f"last_item = {n_items - 1}"]
-    return start_ratings(path, wishes, _LAYOUT, columns, _no_guess, items)
+    return start_ratings(path, wishes, _LAYOUT, columns, _take_guess, items)
 
 
 def _no_guess(role: str, names: Sequence[str], guess: str, required: bool) -> str:  # noqa: ARG001
-    if required:
-        raise BadInput(f"no column is the {role}; name it: one of {', '.join(names)}")
-    return ""
+    return _take_guess(role, names, "", required)
+
+
+def _take_guess(role: str, names: Sequence[str], guess: str, required: bool) -> str:
+    if required and not guess:
+        raise BadInput(f"the {role} cannot be guessed; give {role}= one of {', '.join(names)}")
+    return guess
 
 
 def _start_rows(data: MemoryRows, wishes: Wishes) -> Start:

@@ -1,0 +1,15 @@
+"""The front door: a fleet from data or from a job, runs, comparisons, results.
+
+`import dealfl` offers what is here; the commands `run`, `simulate` and `job init` call it.
+"""
+
+from dealfl.api.fleet import Fleet
+from dealfl.api.proposing import propose
+from dealfl.api.result import Result
+from dealfl.api.running import run
+from dealfl.api.sweeping import compare, sweep, sweep_settings
+from dealfl.api.tables import Records
+
+__all__ = [
+    "Fleet", "Records", "Result", "compare", "propose", "run", "sweep", "sweep_settings",
+]  # fmt: skip

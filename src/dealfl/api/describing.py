@@ -1,0 +1,90 @@
+"""A fleet in words: what was found, and what was proposed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from dealfl.api.proposing import Proposal
+from dealfl.api.tables import html_table
+from dealfl.pages import escaped
+from dealfl.simulate import Fleet
+
+__all__ = ["describe", "describe_html"]
+
+_MOST = 8
+_FIXED = ("classes", "feature_bound", "offset", "target_bound", "intercept", "n_items")
+
+
+def describe(fleet: Fleet, proposal: Proposal | None) -> str:
+    """Return a fleet as lines of text."""
+    rows = _rows(fleet, proposal)
+    width = max(len(name) for name, _ in rows)
+    lines = [f"  {name.ljust(width)}  {value}" for name, value in rows]
+    return "\n".join([f"Fleet {fleet.job.name!r}", *lines])
+
+
+def describe_html(fleet: Fleet, proposal: Proposal | None) -> str:
+    """Return a fleet as a table."""
+    return f"<b>Fleet {escaped(fleet.job.name)}</b>{html_table([], _rows(fleet, proposal))}"
+
+
+def _rows(fleet: Fleet, proposal: Proposal | None) -> list[tuple[str, str]]:
+    job, plan = fleet.job, fleet.plan
+    phones = ", ".join(f"{group.count} × {group.device}" for group in fleet.devices)
+    rows = [
+        ("learns from", _data(fleet, proposal)),
+        ("phones", phones),
+        ("rounds", f"{job.terms.rounds}, {job.terms.workers_per_round} phones each"),
+        ("scheme", f"{job.scheme}, forget_fraction {job.forget_fraction}"),
+        ("learner", plan.learner),
+    ]
+    if plan.feature_map is not None:
+        made, count = plan.feature_map.settings(), plan.settings.get("n_features")
+        rows.append(("feature map", f"{made.get('map', '')}, {count} features"))
+    rows += [("limits", text) for text in _limits(fleet)]
+    rows += [(f"  {name}", _short(plan.settings[name])) for name in _FIXED if name in plan.settings]
+    left_out: Mapping[str, str] = {} if proposal is None else proposal.start.left_out
+    rows += [("left out", f"{name}: {reason}") for name, reason in left_out.items()]
+    return rows
+
+
+def _limits(fleet: Fleet) -> list[str]:
+    """Return between which limits features lie, the commonest limits first."""
+    domain = fleet.plan.subject.dataset.domain
+    if domain is None:
+        return []
+    found = Counter(zip(domain.low, domain.high, strict=True)).most_common()
+    shown = [f"{low:g} … {high:g} ({count} features)" for (low, high), count in found[:_MOST]]
+    return shown + ([f"and {len(found) - _MOST} others"] if len(found) > _MOST else [])
+
+
+def _data(fleet: Fleet, proposal: Proposal | None) -> str:
+    if proposal is None:
+        return fleet.plan.subject.name
+    reading = proposal.reading
+    what = "histories" if proposal.start.format == "ratings" else "examples"
+    aside = f", {len(reading.quarantine):,} rows are quarantined" if len(reading.quarantine) else ""
+    share = f"{fleet.data.test_share:.0%} kept for the test"
+    domain = fleet.plan.subject.dataset.domain
+    columns = "" if domain is None else f" of {domain.n_features} features"
+    return f"{len(reading.examples):,} {what}{columns}, {share}{aside}"
+
+
+def _short(value: object) -> str:
+    """Return a value in a few words.
+
+    >>> _short([0.0] * 9), _short(["a", "b"])
+    ('0 … 0 (9 values)', 'a, b')
+    """
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return _plain(value)
+    if len(value) <= _MOST:
+        return ", ".join(map(_plain, value))
+    if all(isinstance(one, int | float) for one in value):
+        return f"{_plain(min(value))} … {_plain(max(value))} ({len(value)} values)"
+    return f"{', '.join(map(_plain, value[:_MOST]))}, … ({len(value)} values)"
+
+
+def _plain(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,181 @@
+"""A job with its data: what it is, changed, saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from dealfl.api.describing import describe, describe_html
+from dealfl.api.proposing import Proposal
+from dealfl.api.values import changed_document, plain_value
+from dealfl.atomic_files import replace_file
+from dealfl.errors import BadInput
+from dealfl.jobs import Data, Document
+from dealfl.jobs.sources import MemoryRows, MemoryTable
+from dealfl.settings import toml_document
+from dealfl.simulate import Fleet as SimulatedFleet
+from dealfl.simulate import fleet_of
+
+__all__ = ["PreparedJob", "Settings"]
+
+Settings = Mapping[str, object]
+
+
+class PreparedJob:
+    """A job that was read and checked, with its data if they are in memory.
+
+    Parameters
+    ----------
+    document
+        The job.
+    text
+        The job as it was written; by default it is made from `document`.
+    data
+        Data in memory, in place of the file that the job names.
+    proposal
+        How the job was proposed, if it was.
+
+    Raises
+    ------
+    BadInput
+        If a key of the job is wrong; the error names key, value and remedy.
+    """
+
+    def __init__(
+        self,
+        document: Document,
+        *,
+        text: str = "",
+        data: Data | None = None,
+        proposal: Proposal | None = None,
+    ) -> None:
+        self._document, self._text = document, text
+        self.data, self.proposal = data, proposal
+        self.simulated: SimulatedFleet = fleet_of(document, data)
+
+    # -- what it is -----------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """Name of the job."""
+        return self.simulated.job.name
+
+    @property
+    def learner(self) -> str:
+        """Name of the learner."""
+        return self.simulated.learner
+
+    @property
+    def workers(self) -> int:
+        """Number of phones."""
+        return self.simulated.workers
+
+    @property
+    def rounds(self) -> int:
+        """Number of rounds after which a run ends."""
+        return self.simulated.job.terms.rounds
+
+    @property
+    def document(self) -> Document:
+        """The job, with the place of each key."""
+        return self._document
+
+    def __repr__(self) -> str:
+        return describe(self.simulated, self.proposal)
+
+    def _repr_html_(self) -> str:
+        return describe_html(self.simulated, self.proposal)
+
+    # -- changed, saved -------------------------------------------------------------------------
+
+    def with_settings(self, settings: Settings) -> Self:
+        """Return the same fleet with other values for some keys of the job.
+
+        Parameters
+        ----------
+        settings
+            Values by key; see `from_arrays`.
+
+        Returns
+        -------
+        Fleet
+            A new fleet; this one does not change.
+
+        Raises
+        ------
+        BadInput
+            If a key or a value is wrong.
+        """
+        if not settings:
+            return self
+        document = changed_document(self._document, settings)
+        return type(self)(document, data=self.data, proposal=self.proposal)
+
+    def with_rounds(self, rounds: int) -> Self:
+        """Return the same fleet with another number of rounds.
+
+        Of a proposed fleet, the time between two rounds and the number of examples that arrive in
+        an hour change with it, so that the examples last for all rounds.
+
+        Parameters
+        ----------
+        rounds
+            Number of rounds after which a run ends.
+
+        Returns
+        -------
+        Fleet
+            A new fleet; this one does not change.
+
+        Raises
+        ------
+        BadInput
+            If `rounds` is not a whole number ≥ 1.
+        """
+        changes: dict[str, object] = {"job.rounds": rounds}
+        if self.proposal is not None and rounds >= 1:
+            before, after = self.proposal.sizes(self.rounds), self.proposal.sizes(rounds)
+            for key, old, new in (
+                ("job.round_every_s", before.every_s, after.every_s),
+                ("arrival.examples_per_hour", before.per_hour, after.per_hour),
+            ):
+                section, _, name = key.partition(".")
+                if self._document.tables.get(section, {}).get(name) == plain_value(old):
+                    changes[key] = new
+        return self.with_settings(changes)
+
+    def job_text(self) -> str:
+        """Return the job as a TOML file that `dealfl run` takes."""
+        return self._text or toml_document(self._document.tables)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the job, and the data beside it if they are in memory, for the command line.
+
+        Parameters
+        ----------
+        path
+            Path of the job file, such as `"job.toml"`.
+
+        Returns
+        -------
+        Path
+            The job file. `dealfl run` with it has the same digest as a run of this fleet.
+
+        Raises
+        ------
+        BadInput
+            If the folder does not exist.
+        """
+        out = Path(path)
+        if not out.parent.is_dir():
+            raise BadInput(f"{out}: there is no folder {out.parent}; make it first")
+        file, text = self._document.tables.get("source", {}).get("file"), self.job_text()
+        if isinstance(self.data, MemoryTable):
+            replace_file(out.parent / str(file), self.data.csv_text())
+        elif isinstance(self.data, MemoryRows):
+            replace_file(out.parent / str(file), self.data.libsvm_text())
+        elif file is not None:
+            here = str((self._document.folder / file).resolve())
+            text = toml_document(self._document.replaced("source.file", here).tables)
+        return replace_file(out, text)

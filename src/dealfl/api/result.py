@@ -1,0 +1,267 @@
+"""What came out of a run: quality, proof, energy, model, tables, plots."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dealfl.api.fleet import Fleet
+from dealfl.api.inputs import Items, features_of, items_of
+from dealfl.api.tables import as_table, html_table
+from dealfl.errors import BadInput
+from dealfl.learners import HistoryLearner, Learner, RowLearner
+from dealfl.pages import escaped
+from dealfl.report import (
+    draw_plot,
+    format_energy,
+    format_quality,
+    plot_names,
+    summarize,
+    write_page,
+)
+from dealfl.runs import About, Model, export_model
+from dealfl.runs import Result as RunResult
+from dealfl.simulate import FleetEnergy, Outcome
+
+__all__ = ["Result"]
+
+
+class Result:
+    """The result of `dealfl.run`; a notebook shows it as a table.
+
+    Parameters
+    ----------
+    fleet
+        The fleet that ran.
+    outcomes
+        The outcome of the job's own scheme, and of those compared with it.
+    model
+        The model that the server has in the end.
+    page
+        The report, or else the result, in the folder of the run; None if nothing was written.
+    """
+
+    def __init__(
+        self, fleet: Fleet, outcomes: RunResult, model: Learner, page: Path | None = None
+    ) -> None:
+        self.fleet, self.page = fleet, page
+        self.model: Any = model  # a RowLearner or a HistoryLearner
+        self._outcomes = outcomes
+
+    # -- figures --------------------------------------------------------------------------------
+
+    @property
+    def quality(self) -> float | None:
+        """Score of the model on the test share, of 1: accuracy, R² or hit rate (see `metric`)."""
+        return self.outcome.quality
+
+    @property
+    def metric(self) -> str:
+        """What `quality` measures."""
+        return self.outcome.metric
+
+    @property
+    def exact(self) -> bool:
+        """Whether every digest is that of central training on what the workers still hold."""
+        return self._outcomes.exact
+
+    @property
+    def digest(self) -> str:
+        """Digest of the model's statistics."""
+        return self.outcome.digest
+
+    @property
+    def energy(self) -> FleetEnergy:
+        """Energy of all phones, modelled: in joules, by cause, with what was saved."""
+        return self.outcome.energy
+
+    @property
+    def outcome(self) -> Outcome:
+        """Everything that is known of the run under the job's own scheme."""
+        return self._outcomes.main
+
+    @property
+    def outcomes(self) -> RunResult:
+        """The outcomes of all schemes that ran, and their comparisons."""
+        return self._outcomes
+
+    @property
+    def rounds(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """One row for each round: a pandas data frame, or `Records` without pandas."""
+        return as_table([dataclasses.asdict(one) for one in self.outcome.rounds])
+
+    @property
+    def workers(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """One row for each phone: a pandas data frame, or `Records` without pandas."""
+        return as_table([dataclasses.asdict(one) for one in self.outcome.participants])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return self._outcomes.as_dict()
+
+    # -- the model ------------------------------------------------------------------------------
+
+    def predict(self, X: object) -> NDArray[Any]:
+        """Return what the model predicts for raw rows: the job's feature map is applied.
+
+        Parameters
+        ----------
+        X
+            Rows of the columns that the fleet was made from: an array, a frame, or a csr.
+
+        Returns
+        -------
+        ndarray
+            One class or number for each row.
+
+        Raises
+        ------
+        BadInput
+            If a row does not fit the job, or the model recommends items instead.
+        """
+        return self._rows_model().predict_federated(features_of(self.fleet, X))
+
+    def score(self, X: object, y: object) -> float:
+        """Return how well the model predicts raw rows; 1.0 is perfect.
+
+        Parameters
+        ----------
+        X
+            Rows, as for `predict`.
+        y
+            The target of each row.
+
+        Returns
+        -------
+        float
+            Accuracy for classes, R² for numbers.
+
+        Raises
+        ------
+        BadInput
+            If a row does not fit the job.
+        """
+        return self._rows_model().score_federated(features_of(self.fleet, X), y)
+
+    def recommend(self, history: Items, k: int = 10) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return up to k items that go with a history but are not in it.
+
+        Parameters
+        ----------
+        history
+            Items as the fleet's data name them.
+        k
+            Number of items.
+
+        Returns
+        -------
+        DataFrame or Records
+            Columns `item` and `score`, best first.
+
+        Raises
+        ------
+        BadInput
+            If an item is unknown, or the model predicts rows instead.
+        """
+        if not isinstance(self.model, HistoryLearner):
+            raise BadInput(f"a {self.model.name} recommends nothing; use predict")
+        names = items_of(self.fleet, self.model.n_items)
+        items, scores = self.model.recommend(names.numbers(history), k)
+        pairs = zip(names.labels(items.tolist()), scores.tolist(), strict=True)
+        return as_table([{"item": item, "score": score} for item, score in pairs])
+
+    def _rows_model(self) -> RowLearner:
+        if not isinstance(self.model, RowLearner):
+            raise BadInput(f"a {self.model.name} does not predict rows; use recommend")
+        return self.model
+
+    def save(self, path: str | Path) -> None:
+        """Write the model and its job to a file for `dealfl.load` and `dealfl model`.
+
+        Parameters
+        ----------
+        path
+            The file; it must not exist.
+
+        Raises
+        ------
+        BadInput
+            If the file exists, or its folder does not.
+        """
+        about = About(len(self.outcome.rounds))
+        text, document = self.fleet.job_text(), self.fleet.document
+        export_model(Model(self.model, str(path), about, document, text), Path(path))
+
+    # -- to look at -----------------------------------------------------------------------------
+
+    def report(self, path: str | Path = "report.html") -> Path:
+        """Write one HTML page with plots and tables; it needs no network.
+
+        Parameters
+        ----------
+        path
+            The file to write.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Raises
+        ------
+        DealError
+            If plotly is not installed.
+        """
+        write_page(self._outcomes, path)
+        return Path(path)
+
+    def plot(self, name: str = "quality") -> Any:  # noqa: ANN401 - plotly is optional
+        """Return one plot of the report.
+
+        Parameters
+        ----------
+        name
+            One of `Result.plots()`, such as `"quality"`.
+
+        Returns
+        -------
+        plotly.graph_objects.Figure
+            The plot; a notebook shows it.
+
+        Raises
+        ------
+        UnknownName
+            If there is no such plot.
+        DealError
+            If plotly is not installed.
+        """
+        return draw_plot(self._outcomes, name)
+
+    @staticmethod
+    def plots() -> tuple[str, ...]:
+        """Return the names of all plots."""
+        return plot_names()
+
+    def __repr__(self) -> str:
+        return summarize(self._outcomes)
+
+    def _repr_html_(self) -> str:
+        head = ["", *(one.scheme for one in self._outcomes.outcomes)]
+        rows = [[name, *map(form, self._outcomes.outcomes)] for name, form in self._figures()]
+        title = f"<b>{escaped(self._outcomes.job)}</b>, {self.outcome.workers:,} phones"
+        return title + html_table(head, rows)
+
+    def _figures(self) -> list[tuple[str, Any]]:
+        return [
+            (self.metric, lambda one: format_quality(one.quality)),
+            ("digest = central training", lambda one: "yes" if one.exact else "NO"),
+            ("rounds", lambda one: f"{len(one.rounds):,}"),
+            ("examples learned", lambda one: f"{one.learned:,}"),
+            ("examples forgotten", lambda one: f"{one.evicted:,}"),
+            ("wake-ups", lambda one: f"{one.energy.wake_ups:,}"),
+            ("computing, modelled", lambda one: format_energy(one.energy.compute_j)),
+            ("whole devices, modelled", lambda one: format_energy(one.energy.whole_j)),
+        ]

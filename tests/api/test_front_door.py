@@ -1,0 +1,287 @@
+"""The front door: a federation in five lines, from arrays, frames and files."""
+
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import dealfl
+from dealfl.cli import main
+
+pd: Any = import_module("pandas")
+
+DRAW = np.random.default_rng(1)
+X = DRAW.integers(0, 9, (60, 3)) / 8
+LABELS = np.where(X[:, 0] + X[:, 1] > 1, "much", "little")
+NUMBERS = X @ [1.0, -2.0, 0.5]
+HISTORIES = [sorted({int(i) for i in DRAW.integers(0, 8, 4)}) for _ in range(40)]
+LEARNERS = {
+    "tikhonov": NUMBERS,
+    "tikhonov_classifier": LABELS,
+    "naive_bayes": LABELS,
+    "neighbors": LABELS,
+    "personalized_pagerank": None,
+}
+SMALL = {"neighbors": {"learner.tables": 2, "learner.vote_bits": 4, "learner.bits": 8}}
+
+
+def frame_of(learner: str) -> Any:
+    if learner == "personalized_pagerank":
+        pairs = [(f"u{user}", item) for user, items in enumerate(HISTORIES) for item in items]
+        return pd.DataFrame(pairs, columns=["owner", "item"])
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    return frame.assign(target=LEARNERS[learner])
+
+
+def fleet_of(learner: str, data: str, folder: Path) -> dealfl.Fleet:
+    more: Any = {"learner": learner, "workers": 3, "settings": SMALL.get(learner)}
+    frame = frame_of(learner)
+    if data == "file":
+        frame.to_csv(folder / "data.csv", index=False)
+        return dealfl.Fleet.from_file(folder / "data.csv", **more)
+    if learner == "personalized_pagerank":
+        given = frame if data == "frame" else HISTORIES
+        return dealfl.Fleet.from_histories(given, **more)
+    if data == "frame":
+        return dealfl.Fleet.from_arrays(frame[["a", "b", "c"]], frame["target"], **more)
+    return dealfl.Fleet.from_arrays(X, LEARNERS[learner], **more)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_the_five_lines(learner: str, tmp_path: Path) -> None:
+    digests = set()
+    for data in ("arrays", "frame", "file"):
+        fleet = fleet_of(learner, data, tmp_path)
+        result = dealfl.run(fleet, rounds=2, seed=0, verbose=False)
+        assert result.exact
+        assert result.quality is not None
+        assert result.model.name == learner
+        assert result.energy.whole_j > 0
+        assert len(result.rounds) == 2
+        assert isinstance(result.rounds, pd.DataFrame)
+        digests.add(result.digest)
+    if learner != "personalized_pagerank":  # lists and frames name owners in another way
+        assert len(digests) == 1, "the same data have the same digest, wherever they are"
+    assert result.plot("quality").data
+    page = result.report(tmp_path / "report.html")
+    assert page.stat().st_size > 10_000
+    assert learner in repr(fleet)
+    assert "<table>" in fleet._repr_html_()
+    assert "<table>" in result._repr_html_()
+    assert result.digest[:16] in repr(result)
+
+
+def test_schemes_and_settings_are_compared_in_tables() -> None:
+    fleet = dealfl.Fleet.from_arrays(X, LABELS, workers=3)
+    table = dealfl.compare(fleet, ["deal", "newfl"], seeds=2, rounds=1, verbose=False)
+    assert table["job.scheme"].tolist() == ["deal", "newfl"]
+    assert table["exact"].all()
+    assert {"quality", "quality_ci", "energy_j"} <= set(table.columns)
+    table = dealfl.sweep(fleet, {"job.forget_fraction": [0, 0.5]}, rounds=4, verbose=False)
+    assert table["examples_evicted"].tolist()[0] == 0 < table["examples_evicted"].tolist()[1]
+    with pytest.raises(dealfl.BadInput, match=r"job\.forget_fraction is 2"):
+        dealfl.sweep(fleet, {"job.forget_fraction": [0, 2]}, verbose=False)
+
+
+def test_without_pandas_tables_are_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    fleet = dealfl.Fleet.from_arrays(X, LABELS, workers=3)
+    rounds = dealfl.run(fleet, rounds=1, verbose=False).rounds
+    assert rounds[0]["number"] == 1
+    assert "<td>1</td>" in rounds._repr_html_()
+
+
+@pytest.mark.parametrize("kind", ["table", "sparse", "histories"])
+def test_python_and_the_command_line_have_the_same_digest(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if kind == "histories":
+        fleet = dealfl.Fleet.from_histories(HISTORIES, workers=3)
+    else:
+        rows = sparse.csr_array(X) if kind == "sparse" else X / 3
+        fleet = dealfl.Fleet.from_arrays(rows, LABELS, "naive_bayes", workers=3)
+    fleet = fleet.with_rounds(2)
+    job = fleet.save("job.toml")
+    assert main(["run", str(job), "--no-compare", "--out", "there"]) == 0
+    digest = dealfl.run(fleet, verbose=False).digest
+    assert digest == dealfl.run(dealfl.Fleet.from_job(job), verbose=False, out="here").digest
+    for folder in ("there", "here"):
+        found = import_module("json").loads(Path(folder, "result.json").read_text())
+        assert found["outcomes"]["deal"]["digest"] == digest
+
+
+def test_a_file_is_proposed_exactly_as_by_job_init(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    frame_of("naive_bayes").assign(city=["Ulm", "Bonn", "Jena"] * 20, same=1).to_csv(
+        "houses.csv", index=False
+    )
+    words = ["--learner", "naive_bayes", "--workers", "4"]
+    assert main(["job", "init", "houses.csv", *words]) == 0
+    fleet = dealfl.Fleet.from_file("houses.csv", learner="naive_bayes", workers=4)
+    assert fleet.job_text() == Path("houses.toml").read_text()
+    assert "same: it is the same in every row" in repr(fleet)
+
+
+def test_libsvm_and_ratings_files(tmp_path: Path) -> None:
+    lines = [
+        f"{int(y > 0)} 1:{a!r} 3:{b!r}" for y, (a, b, _) in zip(NUMBERS, X.tolist(), strict=True)
+    ]
+    (tmp_path / "rows.svm").write_text("\n".join(lines))
+    fleet = dealfl.Fleet.from_file(tmp_path / "rows.svm", workers=2)
+    assert dealfl.run(fleet, rounds=1, verbose=False).exact
+    frame = frame_of("personalized_pagerank").assign(rating=5.0).rename(columns={"owner": "user"})
+    frame.to_csv(tmp_path / "ratings.csv", index=False)
+    fleet = dealfl.Fleet.from_file(tmp_path / "ratings.csv", workers=2)
+    result = dealfl.run(fleet, rounds=1, verbose=False)
+    assert result.model.name == "personalized_pagerank"
+    assert list(result.recommend([1, 2], k=2).columns) == ["item", "score"]
+
+
+def test_any_key_of_the_job_can_be_set_with_the_checks_of_a_job_file() -> None:
+    fleet = dealfl.Fleet.from_arrays(
+        X, LABELS, workers=4, test_share=0.5,
+        settings={"job.forget_fraction": np.float64(0.05), "devices.1.phone": "honor"},
+    )  # fmt: skip
+    tables = tomllib.loads(fleet.job_text())
+    assert tables["job"]["forget_fraction"] == 0.05
+    assert tables["data"]["test_share"] == 0.5
+    assert "4 × honor" in repr(fleet)
+    with pytest.raises(dealfl.BadInput, match=r"job: no key 'ronds' in job; did you mean|ronds"):
+        fleet.with_settings({"job.ronds": 3})
+    with pytest.raises(dealfl.BadInput, match=r"job\.rounds is 0"):
+        dealfl.run(fleet, rounds=0)
+    with pytest.raises(dealfl.BadInput, match="cannot be removed"):
+        fleet.with_settings({"faults.loss": None})
+
+
+def test_a_feature_map_can_be_removed_and_then_the_model_takes_raw_rows() -> None:
+    fleet = dealfl.Fleet.from_arrays(X * 4, LABELS, "naive_bayes", workers=3)
+    assert "bins" in repr(fleet)
+    mapped = dealfl.run(fleet, rounds=1, verbose=False)
+    assert len(mapped.predict(X * 4)) == len(X)
+    plain = dealfl.run(fleet.with_settings({"features": None}), rounds=1, verbose=False)
+    assert plain.model.predict(X * 4).tolist() == plain.predict(X * 4).tolist()
+
+
+def test_the_front_door_fits_an_intercept() -> None:
+    for y in (NUMBERS, LABELS):
+        result = dealfl.run(dealfl.Fleet.from_arrays(X, y, workers=2), rounds=1, verbose=False)
+        assert result.model.settings["intercept"] is True
+
+
+def test_frames_may_hold_texts_dates_missing_values_and_pyarrow_columns() -> None:
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
+        city=["Ulm", "Bonn", None] * 20,
+        born=pd.date_range("2020-01-01", periods=60),
+        sure=X[:, 0] > 0.5,
+    )  # fmt: skip
+    frame.loc[3, "b"] = None
+    owners = pd.Series([f"p{n % 7}" for n in range(60)])
+    arrow = frame.convert_dtypes(dtype_backend="pyarrow")
+    results = [
+        dealfl.run(
+            dealfl.Fleet.from_arrays(one, pd.Series(LABELS, name="a"), owners=owners, workers=3),
+            rounds=1, verbose=False,
+        )
+        for one in (frame, arrow)
+    ]  # fmt: skip
+    assert results[0].digest == results[1].digest
+    assert "city=Ulm" in results[0].model.feature_names
+    assert results[0].predict(frame).tolist() == results[1].predict(arrow).tolist()
+    assert 0 <= results[0].score(arrow, LABELS) <= 1
+    with pytest.raises(dealfl.BadInput, match="row 1, column 'city': 'Rome' is none of"):
+        results[0].predict(frame.assign(city=["Ulm", *["Rome"] * 59]))
+    with pytest.raises(dealfl.BadInput, match="no column 'city'"):
+        results[0].predict(frame.drop(columns="city"))
+
+
+def test_names_of_columns_are_those_of_the_frame() -> None:
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    result = dealfl.run(
+        dealfl.Fleet.from_arrays(frame, NUMBERS, workers=2), rounds=1, verbose=False
+    )
+    with pytest.raises(dealfl.BadInput, match="another order"):
+        result.model.predict(frame[["b", "a", "c"]])
+    unnamed = dealfl.run(dealfl.Fleet.from_arrays(X, NUMBERS, workers=2), rounds=1, verbose=False)
+    assert unnamed.model.predict(frame).tolist() == result.model.predict(frame).tolist()
+
+
+def test_a_model_is_saved_with_its_job(tmp_path: Path) -> None:
+    frame = frame_of("naive_bayes")
+    fleet = dealfl.Fleet.from_arrays(frame[["a", "b", "c"]], frame["target"], "naive_bayes")
+    result = dealfl.run(fleet, rounds=1, verbose=False)
+    result.save(tmp_path / "model.deal")
+    assert dealfl.load(tmp_path / "model.deal").digest() == result.digest
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    assert main(["model", "predict", str(tmp_path / "model.deal"), str(tmp_path / "new.csv")]) == 0
+
+
+def test_histories_of_every_kind() -> None:
+    table = np.zeros((40, 8), dtype=int)
+    for row, items in enumerate(HISTORIES):
+        table[row, items] = 1
+    digests = {
+        dealfl.run(dealfl.Fleet.from_histories(one, workers=2), rounds=1, verbose=False).digest
+        for one in (table, sparse.csr_array(table), sparse.coo_array(table))
+    }
+    assert len(digests) == 1
+    words = [["tea", "cup"], ["tea", "milk"], ["cup", "tea", "milk"]] * 5
+    result = dealfl.run(dealfl.Fleet.from_histories(words, workers=2), rounds=1, verbose=False)
+    assert set(result.recommend(["tea"], k=2)["item"]) <= {"cup", "milk"}
+    with pytest.raises(dealfl.BadInput, match="'rum' is not among the 3 items"):
+        result.recommend(["rum"])
+    with pytest.raises(dealfl.BadInput, match="does not predict rows; use recommend"):
+        result.predict(X)
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: dealfl.Fleet.from_arrays(X, LABELS, "bayes"), "no learner called 'bayes'"),
+        (lambda: dealfl.Fleet.from_arrays(X, LABELS[:5]), "5 values for 60 rows"),
+        (lambda: dealfl.Fleet.from_arrays(X[0], LABELS), "pass a table"),
+        (lambda: dealfl.Fleet.from_arrays(X, LABELS, workers=0), "workers is 0"),
+        (lambda: dealfl.Fleet.from_arrays(X, LABELS, "personalized_pagerank"), "from_histories"),
+        (lambda: dealfl.Fleet.from_histories(HISTORIES, "naive_bayes"), "from_arrays"),
+        (lambda: dealfl.Fleet.from_histories(5), "histories are a csr, lists of items"),
+        (lambda: dealfl.Fleet.from_arrays(sparse.csr_array(X), LABELS, owners=X), "dense X"),
+        (lambda: dealfl.Fleet.from_job("nowhere.toml"), "nowhere.toml"),
+        (lambda: dealfl.run(dealfl.Fleet.from_job(), resume=True), "nothing to resume"),
+    ],
+)
+def test_what_cannot_be_used_is_named(make: Any, problem: str) -> None:
+    with pytest.raises(dealfl.BadInput, match=problem):
+        make()
+
+
+def test_progress_is_shown_or_not(capsys: pytest.CaptureFixture[str]) -> None:
+    fleet = dealfl.Fleet.from_arrays(X, LABELS, workers=2)
+    dealfl.run(fleet, rounds=1, verbose=False)
+    dealfl.sweep(fleet, rounds=1, verbose=False)
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "")
+
+
+def test_importing_is_fast_and_loads_no_other_package() -> None:
+    code = (
+        "import sys, time; start = time.perf_counter(); import dealfl; dir(dealfl)\n"
+        "print(time.perf_counter() - start)\n"
+        "print([name for name in ('numpy', 'scipy', 'pandas', 'plotly', 'rich', 'msgspec', "
+        "'sklearn', 'numba', 'tqdm', 'IPython') if name in sys.modules])\n"
+        "dealfl.Fleet, dealfl.run, dealfl.NaiveBayes\n"
+        "print([name for name in ('pandas', 'plotly', 'rich', 'sklearn', 'tqdm', 'IPython') "
+        "if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    took_s, at_once, later = done.stdout.splitlines()
+    assert float(took_s) < 0.1
+    assert at_once == later == "[]"

@@ -9,8 +9,8 @@ from checks.reachable import Source, against, imported_by, unreachable
 from checks.sizes import count, too_long
 
 ROOT = Path(__file__).parents[1]
-PHRASES_ALLOWED = 103  # may only shrink, to none
-DOCSTRINGS_ALLOWED = 337
+PHRASES_ALLOWED = 64  # may only shrink, to none
+DOCSTRINGS_ALLOWED = 69
 AWAITING = ROOT / "checks" / "awaiting.txt"
 
 

@@ -1,19 +1,54 @@
-"""Messages about membership, training and the model."""
+"""Every record that travels between a worker and the server, in the order of a round.
+
+Announce      worker → server   state of the worker and of its device
+Welcome       server → worker   the worker's incarnation, and the erased owners
+Assignment    server → worker   train now, before this deadline
+Declined      worker → server   the worker does not train in this round
+Update        worker → server   a delta of the statistics, and its cost
+Receipt       server → worker   the update is durable and counts once
+Refusal       server → worker   the update never counts
+Published     server → all      a new version of the model
+
+Erase         server → all      forget these owners
+Erased        worker → server   number of examples that were deleted
+ErasedReceipt server → worker   the answer is durable
+Withdraw      worker → server   do not count an update that holds erased examples
+Verdict       server → worker   the update is withdrawn, or it was counted already
+"""
 
 from __future__ import annotations
 
-from dealfl.messages.record import PROTOCOL, Record
+import msgspec
 
 __all__ = [
+    "PROTOCOL",
     "Announce",
     "Assignment",
     "Declined",
+    "Erase",
+    "Erased",
+    "ErasedReceipt",
+    "Message",
     "Published",
     "Receipt",
     "Refusal",
+    "Step",
     "Update",
+    "Verdict",
     "Welcome",
+    "Withdraw",
+    "is_storable",
 ]
+
+
+PROTOCOL = 1
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
+    """A message of a job, from or to a worker."""
+
+    job: str
+    worker: str
 
 
 class Announce(Record, frozen=True, kw_only=True):
@@ -216,3 +251,156 @@ class Published(Record, frozen=True, kw_only=True):
     version: int
     digest: str
     statistics: bytes
+
+
+class Erase(Record, frozen=True, kw_only=True):
+    """A worker forgets all examples of these owners. Only keyed hashes of names are sent.
+
+    Parameters
+    ----------
+    job, worker : str
+        Name of the job and of the worker; an empty `worker` means all workers.
+    request : str
+        Name of the erasure request.
+    owners : tuple of bytes
+        Keyed hashes of the owners.
+    """
+
+    request: str
+    owners: tuple[bytes, ...]
+
+
+class Erased(Record, frozen=True, kw_only=True):
+    """A worker has answered an erasure request, even if it held no such example.
+
+    Parameters
+    ----------
+    job, worker : str
+        Name of the job and of the worker.
+    incarnation : int
+        Incarnation of the worker that made the answer.
+    request : str
+        Name of the erasure request.
+    examples : int
+        Number of examples deleted, in any state; may be 0.
+    sequence : int
+        Last update made so far. The model reflects the erasure once this update is counted.
+    """
+
+    incarnation: int
+    request: str
+    examples: int
+    sequence: int = 0
+
+
+class ErasedReceipt(Record, frozen=True, kw_only=True):
+    """The answer to an erasure request is durable.
+
+    Parameters
+    ----------
+    job, worker : str
+        Name of the job and of the worker.
+    request : str
+        Name of the erasure request.
+    """
+
+    request: str
+
+
+class Withdraw(Record, frozen=True, kw_only=True):
+    """The server must not count an update that was sent before an erasure.
+
+    Parameters
+    ----------
+    job, worker : str
+        Name of the job and of the worker.
+    incarnation : int
+        Incarnation of the update.
+    sequence : int
+        Sequence of the update.
+    """
+
+    incarnation: int
+    sequence: int
+
+
+class Verdict(Record, frozen=True, kw_only=True):
+    """The server's answer to a withdrawal.
+
+    Parameters
+    ----------
+    job, worker : str
+        Name of the job and of the worker.
+    incarnation : int
+        Incarnation of the update.
+    sequence : int
+        Sequence of the update.
+    withdrawn : bool
+        True: the update never counts. False: it is durable and counts.
+    """
+
+    incarnation: int
+    sequence: int
+    withdrawn: bool
+
+
+Message = (
+    Announce
+    | Welcome
+    | Assignment
+    | Declined
+    | Update
+    | Receipt
+    | Refusal
+    | Published
+    | Erase
+    | Erased
+    | ErasedReceipt
+    | Withdraw
+    | Verdict
+)
+
+
+class Step(msgspec.Struct, frozen=True):
+    """The result of one call of `handle`.
+
+    Parameters
+    ----------
+    messages : tuple of Message
+        Messages to send, in order.
+    wake_at_s : float or None
+        Time of the next call if no message arrives before, in seconds of the caller's clock;
+        None if no call is needed.
+    """
+
+    messages: tuple[Message, ...] = ()
+    wake_at_s: float | None = None
+
+
+def is_storable(message: Message) -> bool:
+    """Return whether a database can store every value of a message.
+
+    Parameters
+    ----------
+    message : Message
+        A message that was received.
+
+    Returns
+    -------
+    bool
+        False for numbers of 2⁶² and above, and for text with unpaired surrogates.
+
+    Examples
+    --------
+    >>> is_storable(Withdraw(job="j", worker="w", incarnation=1, sequence=2**70))
+    False
+    """
+    return all(_fits_column(value) for value in msgspec.structs.astuple(message))
+
+
+def _fits_column(value: object) -> bool:
+    if isinstance(value, (int, float)):
+        return -(2**62) < value < 2**62
+    if isinstance(value, str):
+        return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
+    return True

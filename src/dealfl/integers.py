@@ -1,19 +1,52 @@
-"""Vectors of exact signed integers."""
+"""Vectors of exact signed integers, and their sparse canonical form.
+
+Counts fit 64 bits. Sums of products of 30-bit numbers do not. They are *wide*: stored as
+high·2^32 + low with 0 ≤ low < 2^32, so that numpy adds whole vectors at a time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.errors import OutOfBounds
-from dealfl.integers.arithmetic import LOW_BITS, LOW_MASK, checked_negative, checked_sum, joined
 
-__all__ = ["WORD_BYTES", "Integers"]
+__all__ = ["WORD_BYTES", "Entries", "Integers"]
+
 
 Int64s = NDArray[np.int64]
+
+LOW_BITS = np.int64(32)
+LOW_MASK = np.int64(0xFFFF_FFFF)
+
+
+def joined(low: Int64s, high: Int64s) -> Int64s:
+    """Return high·2^32 + low, where low can be longer than 32 bits."""
+    upper = high + (low >> LOW_BITS)
+    if np.any(upper != upper.astype(np.int32)):
+        raise OutOfBounds("a sum of statistics does not fit its width")
+    return (upper << LOW_BITS) | (low & LOW_MASK)
+
+
+def checked_negative(values: Int64s) -> Int64s:
+    """Return the negatives, or raise `OutOfBounds` if one does not fit 64 bits."""
+    if np.any(values == np.iinfo(np.int64).min):
+        raise OutOfBounds("the negative of the smallest value does not fit its width")
+    return -values
+
+
+def checked_sum(first: Int64s, second: Int64s) -> Int64s:
+    """Return the sums, or raise `OutOfBounds` if one does not fit 64 bits."""
+    total = first + second
+    overflow = first ^ total  # negative where both signs differ from that of the sum
+    overflow &= second ^ total
+    if overflow.min(initial=0) < 0:
+        raise OutOfBounds("a sum of statistics does not fit its width")
+    return total
+
 
 WORD_BYTES = 16  # size of a value as a two's complement integer
 
@@ -287,3 +320,184 @@ class Integers:
 def _wide(low: Int64s, middle: Int64s, upper: Int64s) -> Integers:
     """Return upper·2^64 + middle·2^32 + low, where each can be longer than 32 bits."""
     return Integers(low & LOW_MASK, joined(middle + (low >> LOW_BITS), upper))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entries:
+    """The non-zero values of an array of integers, by ascending index: its canonical form.
+
+    Parameters
+    ----------
+    indices : ndarray of int64
+        Ascending indices.
+    values : Integers
+        One non-zero value per index.
+
+    Examples
+    --------
+    >>> both = Entries.of({3: 5, 1: 2}) + Entries.of({3: -5})
+    >>> both.to_dict()
+    {1: 2}
+    """
+
+    indices: Int64s
+    values: Integers
+
+    @classmethod
+    def of(cls, pairs: dict[int, int], wide: bool = False) -> Entries:
+        """Create entries from a dict.
+
+        Parameters
+        ----------
+        pairs : dict of int to int
+            Values by index, in any order; zeros are left out.
+        wide : bool, default False
+            Whether the values are wide.
+
+        Returns
+        -------
+        Entries
+            The entries.
+        """
+        kept = sorted((index, value) for index, value in pairs.items() if value)
+        make = Integers.wide_of if wide else Integers.of
+        indices = np.array([index for index, _ in kept], dtype=np.int64)
+        return cls(indices, make(value for _, value in kept))
+
+    @classmethod
+    def of_dense(cls, values: Integers, first: int = 0) -> Entries:
+        """Return the non-zero values of a whole array or of a part of it.
+
+        Parameters
+        ----------
+        values : Integers
+            Consecutive values of the array.
+        first : int, default 0
+            Index of the first value.
+
+        Returns
+        -------
+        Entries
+            The entries.
+        """
+        where = values.nonzero()
+        if len(where) == len(values):
+            return cls(where + first, values)
+        return cls(where + first, values[where])
+
+    @classmethod
+    def summed(cls, indices: Int64s, values: Integers) -> Entries:
+        """Return the entries of indices in any order; values of equal indices are added.
+
+        Parameters
+        ----------
+        indices : ndarray of int64
+            Indices, in any order.
+        values : Integers
+            One value per index.
+
+        Returns
+        -------
+        Entries
+            The entries.
+
+        Raises
+        ------
+        OutOfBounds
+            A sum does not fit its width.
+        """
+        if not len(indices):
+            return cls(indices, values)
+        order = np.argsort(indices, kind="stable")
+        ordered = indices[order]
+        starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+        totals = values[order].sum_runs(starts)
+        kept = totals.nonzero()
+        return cls(ordered[starts][kept], totals[kept])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Entries]) -> Entries:
+        """Return the sum of several entries.
+
+        Parameters
+        ----------
+        parts : sequence of Entries
+            At least one; all of the same width.
+
+        Returns
+        -------
+        Entries
+            The sum.
+
+        Raises
+        ------
+        OutOfBounds
+            A sum does not fit its width.
+        """
+        wide = parts[0].values.wide
+        indices = np.concatenate([part.indices for part in parts])
+        low = np.concatenate([part.values.low for part in parts])
+        high = [part.values.high for part in parts if part.values.high is not None]
+        return cls.summed(indices, Integers(low, np.concatenate(high) if wide else None))
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __neg__(self) -> Entries:
+        return Entries(self.indices, -self.values)
+
+    def __add__(self, other: Entries) -> Entries:
+        if np.array_equal(self.indices, other.indices):
+            total = self.values + other.values
+            kept = total.nonzero()
+            return Entries(self.indices[kept], total[kept])
+        return Entries.joined([self, other])
+
+    @property
+    def nbytes(self) -> int:
+        """Size in memory, in bytes."""
+        return self.indices.nbytes + self.values.nbytes
+
+    def same(self, other: Entries) -> bool:
+        """Return whether two entries are equal.
+
+        Parameters
+        ----------
+        other : Entries
+            Entries to compare with.
+
+        Returns
+        -------
+        bool
+            True if indices and values are equal.
+        """
+        return np.array_equal(self.indices, other.indices) and self.values.same(other.values)
+
+    def to_dict(self) -> dict[int, int]:
+        """Return the entries as a dict.
+
+        Returns
+        -------
+        dict of int to int
+            Values by index.
+        """
+        return dict(zip(self.indices.tolist(), self.values.tolist(), strict=True))
+
+    def dense(self, size: int) -> Integers:
+        """Return all values of the array, zeros included.
+
+        Parameters
+        ----------
+        size : int
+            Number of values of the array.
+
+        Returns
+        -------
+        Integers
+            `size` values.
+        """
+        whole = Integers.zeros(size, self.values.wide)
+        whole.low[self.indices] = self.values.low
+        if whole.high is not None and self.values.high is not None:
+            whole.high[self.indices] = self.values.high
+        return whole

@@ -1,0 +1,410 @@
+"""Storage of a live model's integers.
+
+`Cells` is an array that is read and written by index. `State` holds the cells of all arrays of one
+schema, applies a change to all arrays or to none, and hashes only blocks that changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dealfl.digests import BLOCK, array_digest, block_hashes, whole_digest
+from dealfl.integers import Entries, Integers
+from dealfl.schema import ArraySpec, Schema
+from dealfl.statistics import Statistics
+
+__all__ = [
+    "DENSE_LIMIT",
+    "Cells",
+    "DenseCells",
+    "Proposal",
+    "SparseCells",
+    "State",
+    "Storage",
+    "in_memory",
+]
+
+
+Int64s = NDArray[np.int64]
+
+DENSE_LIMIT = 1 << 29  # cells; zeros that are never written use no memory
+
+
+class Cells(Protocol):
+    """An array of integers that is read and written by index."""
+
+    def at(self, indices: Int64s) -> Integers:
+        """Return the values at some indices.
+
+        Parameters
+        ----------
+        indices : ndarray of int64
+            Indices of the cells to read.
+
+        Returns
+        -------
+        Integers
+            One value per index.
+        """
+
+    def put(self, indices: Int64s, values: Integers) -> None:
+        """Replace the values at some indices.
+
+        Parameters
+        ----------
+        indices : ndarray of int64
+            Distinct indices of the cells to write.
+        values : Integers
+            One value per index.
+        """
+
+    def entries(self, start: int, stop: int) -> Entries:
+        """Return the non-zero values of a range of indices.
+
+        Parameters
+        ----------
+        start : int
+            First index of the range.
+        stop : int
+            Index after the last one of the range.
+
+        Returns
+        -------
+        Entries
+            The non-zero values, by ascending index.
+        """
+
+
+Storage = Callable[[ArraySpec], Cells]
+
+
+class DenseCells:
+    """Cells that are all held in memory, with 4, 8 or 16 bytes each.
+
+    Parameters
+    ----------
+    spec : ArraySpec
+        Size and width of the array.
+    """
+
+    def __init__(self, spec: ArraySpec) -> None:
+        self._low = np.zeros(spec.size, dtype=np.int32 if spec.bits == 32 else np.int64)
+        self._high = np.zeros(spec.size, dtype=np.int64) if spec.wide else None
+
+    def at(self, indices: Int64s) -> Integers:
+        """Return the values at some indices.
+
+        Parameters
+        ----------
+        indices : ndarray of int64
+            Indices of the cells to read.
+
+        Returns
+        -------
+        Integers
+            One value per index.
+        """
+        high = None if self._high is None else self._high[indices]
+        return Integers(self._low[indices].astype(np.int64, copy=False), high)
+
+    def put(self, indices: Int64s, values: Integers) -> None:
+        """Replace the values at some indices.
+
+        Parameters
+        ----------
+        indices : ndarray of int64
+            Distinct indices of the cells to write.
+        values : Integers
+            One value per index.
+        """
+        self._low[indices] = values.low
+        if self._high is not None and values.high is not None:
+            self._high[indices] = values.high
+
+    def entries(self, start: int, stop: int) -> Entries:
+        """Return the non-zero values of a range of indices.
+
+        Parameters
+        ----------
+        start : int
+            First index of the range.
+        stop : int
+            Index after the last one of the range.
+
+        Returns
+        -------
+        Entries
+            The non-zero values, by ascending index.
+        """
+        high = None if self._high is None else self._high[start:stop]
+        low = self._low[start:stop]
+        filled = low != 0 if high is None else (low != 0) | (high != 0)
+        where = np.flatnonzero(filled)
+        values = Integers(low[where].astype(np.int64), None if high is None else high[where])
+        return Entries(where + start, values)
+
+
+class SparseCells:
+    """Cells of which only the non-zero ones are held in memory, for very large arrays."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, dict[int, int]] = {}
+
+    def at(self, indices: Int64s) -> Integers:
+        """Return the values at some indices.
+
+        Parameters
+        ----------
+        indices : ndarray of int64
+            Indices of the cells to read.
+
+        Returns
+        -------
+        Integers
+            One value per index.
+        """
+        empty: dict[int, int] = {}
+        blocks = self._blocks
+        return Integers.of(blocks.get(i // BLOCK, empty).get(i, 0) for i in indices.tolist())
+
+    def put(self, indices: Int64s, values: Integers) -> None:
+        """Replace the values at some indices; a zero frees its cell.
+
+        Parameters
+        ----------
+        indices : ndarray of int64
+            Distinct indices of the cells to write.
+        values : Integers
+            One value per index.
+        """
+        for index, value in zip(indices.tolist(), values.low.tolist(), strict=True):
+            block = self._blocks.setdefault(index // BLOCK, {})
+            if value:
+                block[index] = value
+            else:
+                block.pop(index, None)
+                if not block:
+                    del self._blocks[index // BLOCK]
+
+    def entries(self, start: int, stop: int) -> Entries:
+        """Return the non-zero values of a range of indices.
+
+        Parameters
+        ----------
+        start : int
+            First index of the range.
+        stop : int
+            Index after the last one of the range.
+
+        Returns
+        -------
+        Entries
+            The non-zero values, by ascending index.
+        """
+        wanted = range(start // BLOCK, (stop + BLOCK - 1) // BLOCK)
+        blocks = [block for block in self._blocks if block in wanted]
+        if len(wanted) < len(self._blocks):
+            blocks = [block for block in wanted if block in self._blocks]
+        pairs = {i: v for b in blocks for i, v in self._blocks[b].items() if start <= i < stop}
+        return Entries.of(pairs)
+
+
+def in_memory(spec: ArraySpec) -> Cells:
+    """Create cells in memory: dense up to `DENSE_LIMIT` cells, sparse above.
+
+    Parameters
+    ----------
+    spec : ArraySpec
+        Size and width of the array.
+
+    Returns
+    -------
+    Cells
+        Cells that are all zero.
+    """
+    if spec.wide or spec.size <= DENSE_LIMIT:
+        return DenseCells(spec)
+    return SparseCells()
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The values that the touched cells of one array would have after a change.
+
+    Parameters
+    ----------
+    indices : ndarray of int64
+        Indices of the touched cells.
+    values : Integers
+        Their values after the change.
+    """
+
+    indices: Int64s
+    values: Integers
+
+
+class State:
+    """The integers of a live model, by array.
+
+    Parameters
+    ----------
+    schema : Schema
+        Schema of the statistics.
+    storage : callable
+        Creates the cells of an array from its `ArraySpec`, for example `in_memory`.
+
+    Examples
+    --------
+    >>> from dealfl.cells import State, in_memory
+    >>> from dealfl.integers import Entries
+    >>> from dealfl.schema import ArraySpec, Schema
+    >>> state = State(Schema("counter", {}, (ArraySpec("counts", 9),)), in_memory)
+    >>> state.commit(state.propose(Statistics(state.schema, {"counts": Entries.of({7: 1})})))
+    >>> state.digest() == state.snapshot().digest()
+    True
+    """
+
+    def __init__(self, schema: Schema, storage: Storage) -> None:
+        self.schema = schema
+        self._cells = {spec.name: storage(spec) for spec in schema.arrays}
+        self._hashes: dict[str, dict[int, bytes]] = {name: {} for name in self._cells}
+        self._stale: dict[str, set[int]] = {name: set() for name in self._cells}
+
+    def cells(self, name: str) -> Cells:
+        """Return the cells of one array.
+
+        Parameters
+        ----------
+        name : str
+            Name of the array.
+
+        Returns
+        -------
+        Cells
+            The live cells, not a copy.
+        """
+        return self._cells[name]
+
+    def whole(self, name: str) -> Integers:
+        """Return every value of one array, zeros included.
+
+        Parameters
+        ----------
+        name : str
+            Name of the array.
+
+        Returns
+        -------
+        Integers
+            A copy of the values.
+        """
+        size = next(spec.size for spec in self.schema.arrays if spec.name == name)
+        return self._cells[name].at(np.arange(size, dtype=np.int64))
+
+    def after(self, name: str, proposals: Mapping[str, Proposal]) -> Integers:
+        """Return every value of one array as it would be after a change.
+
+        Parameters
+        ----------
+        name : str
+            Name of the array.
+        proposals : mapping of str to Proposal
+            Result of `propose`.
+
+        Returns
+        -------
+        Integers
+            The values after the change; the state itself does not change.
+        """
+        values, change = self.whole(name), proposals[name]
+        values.low[change.indices] = change.values.low
+        if values.high is not None and change.values.high is not None:
+            values.high[change.indices] = change.values.high
+        return values
+
+    def propose(self, delta: Statistics) -> dict[str, Proposal]:
+        """Compute the result of adding statistics, without changing the state.
+
+        Parameters
+        ----------
+        delta : Statistics
+            Statistics to add.
+
+        Returns
+        -------
+        dict of str to Proposal
+            The changed cells of each array, for `commit`.
+
+        Raises
+        ------
+        Incompatible
+            The schema of `delta` is not the schema of this state.
+        OutOfBounds
+            A sum does not fit the width of its array.
+        """
+        self.schema.require_same(delta.schema)
+        proposals = {}
+        for spec in self.schema.arrays:
+            entries = delta[spec.name]
+            values = self._cells[spec.name].at(entries.indices) + entries.values
+            spec.require_fit(values)
+            proposals[spec.name] = Proposal(entries.indices, values)
+        return proposals
+
+    def commit(self, proposals: Mapping[str, Proposal]) -> None:
+        """Write proposed values.
+
+        Parameters
+        ----------
+        proposals : mapping of str to Proposal
+            Result of `propose`.
+        """
+        for name, proposal in proposals.items():
+            self._cells[name].put(proposal.indices, proposal.values)
+            self._stale[name].update(_blocks(proposal.indices))
+
+    def snapshot(self) -> Statistics:
+        """Return a copy of the current statistics.
+
+        Returns
+        -------
+        Statistics
+            Later changes of the state do not affect it.
+        """
+        arrays = {s.name: self._cells[s.name].entries(0, s.size) for s in self.schema.arrays}
+        return Statistics(self.schema, arrays)
+
+    def digest(self) -> str:
+        """Return the digest of the statistics; only changed blocks are hashed again.
+
+        Returns
+        -------
+        str
+            The same as ``snapshot().digest()``.
+        """
+        digests = [(name, self._array_digest(name)) for name in self._cells]
+        return whole_digest(self.schema.canonical(), digests)
+
+    def _array_digest(self, name: str) -> bytes:
+        hashes, stale = self._hashes[name], self._stale[name]
+        for block in sorted(stale):
+            start = block * BLOCK
+            entries = self._cells[name].entries(start, start + BLOCK)
+            hashes.pop(block, None)
+            hashes.update(block_hashes(entries))
+        stale.clear()
+        return array_digest(hashes)
+
+
+def _blocks(indices: Int64s) -> list[int]:
+    """Return the distinct blocks of ascending indices."""
+    blocks = indices // BLOCK
+    if not len(blocks) or blocks[0] == blocks[-1]:
+        return [int(block) for block in blocks[:1]]
+    found: list[int] = blocks[1:][blocks[1:] != blocks[:-1]].tolist()
+    return [int(blocks[0]), *found]

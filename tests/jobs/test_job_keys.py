@@ -295,7 +295,7 @@ def test_a_column_whose_name_must_be_quoted_is_told_with_its_own_line(
     text = _fleet("table").replace("rooms = {", '"rooms (in all)" = {')
     number = text[: text.index('"rooms (in all)"')].count("\n") + 1
     assert main(["simulate", str(write(tmp_path, "job.toml", text))]) == 2
-    assert f"line {number}: no column 'rooms (in all)' in houses.csv" in capsys.readouterr().err
+    assert f"line {number}: houses.csv has no column 'rooms (in all)'" in capsys.readouterr().err
 
 
 def test_the_page_lists_every_key_as_the_sections_have_them() -> None:

@@ -105,7 +105,7 @@ def test_numbers_with_other_characters_are_left_out_with_the_remedy(
     lines = [f'{n % 5},"{cell.format(n)}",{n / 2}' for n in range(80)]
     begun(write(tmp_path, "data.csv", "\n".join(["a,price,y", *lines])), "--target", "y", "--json")
     left_out = json.loads(capsys.readouterr().out)["left_out"]
-    assert "its numbers hold other characters" in left_out["price"]
+    assert "its numbers contain other characters" in left_out["price"]
 
 
 # -- images -------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def test_images_get_a_commented_block_of_features_that_runs(tmp_path: Path) -> N
 @pytest.mark.parametrize("learner", ["naive_bayes", "neighbors"])
 def test_images_for_learners_with_a_map_of_their_own(tmp_path: Path, learner: str) -> None:
     job = begun(write(tmp_path, "images.csv", pixels()), "--learner", learner)
-    assert "in place of the section above" in job.read_text()
+    assert "instead of the section above" in job.read_text()
     assert simulated(job).exact
 
 
@@ -180,7 +180,7 @@ def test_a_map_that_does_not_take_the_declared_limits_names_the_column(
     with pytest.raises(BadInput) as refused:
         fleet_of(Document.read(job))
     told = f"{refused.value}\n"
-    assert "the column 'p9' is declared to hold 0 … 256, whatever the file holds" in told
+    assert "column 'p9' is declared as 0 … 256" in told
     assert "takes 0 … 255" in told
     assert told.endswith(remedy)
 
@@ -192,7 +192,7 @@ def test_lines_before_the_table_get_a_hint(tmp_path: Path, capsys: Captured) -> 
     text = f"Report of houses\nmade on Monday, by us\n\n{houses()}"
     data = write(tmp_path, "report.csv", text)
     told = refusal(data, capsys, "--target", "price")
-    assert "line 1 is not part of a table; the rows with 7 cells begin on line 4" in told
+    assert "line 1 is not part of a table; the rows with 7 cells start on line 4" in told
     assert "give --skip-lines 3" in told
     plain = begun(write(tmp_path, "houses.csv", houses()), "--target", "price")
     job = begun(data, "--target", "price", "--skip-lines", "3")
@@ -234,11 +234,11 @@ def test_a_header_without_a_name_for_the_first_column(tmp_path: Path, capsys: Ca
         ("a.csv", b"\x1f\x8b\x08" + bytes(40), "give its name the suffix .gz"),
         ("a.csv", b"", "is empty; name a file with rows"),
         ("a.csv", b"\n \n", "is empty; name a file with rows"),
-        ("a.csv", b"a,b,c\n", "names columns, but no row has a value; add rows"),
+        ("a.csv", b"a,b,c\n", "has columns, but no row has a value; add rows"),
         ("a.csv", b"a,b\n,\n,\n", "no row has a value; fill in some cells"),
         ("a.csv", b'a,b,c\n1,"2,3\n4,5,6\n', "check that every quotation mark is closed"),
         ("a.csv", b"a\n1\n2\n", "one column only, 'a'"),
-        ("a.csv", b"a,b,y\n1,2,3\n", "has one row only; a job needs at least 2"),
+        ("a.csv", b"a,b,y\n1,2,3\n", "has only one row; a job needs at least 2"),
         ("a.csv", b"a,a,y\n1,2,3\n4,5,6\n", "columns 1 and 2 are both named 'a'; rename one"),
     ],
 )  # fmt: skip

@@ -54,7 +54,7 @@ def test_the_learner_gets_the_limits_of_the_columns(tmp_path: Path) -> None:
         (",3,1,0,red,1970-01-02,1", "who", "it is missing"),
         ("ann,then,1,0,red,1970-01-02,1", "when", "'then' is neither a number nor an ISO date"),
         ("ann,,1,0,red,1970-01-02,1", "when", "it is missing"),
-        ("ann,3,1,0,red,1970-01-02", "", "6 cells, where 7 are expected"),
+        ("ann,3,1,0,red,1970-01-02", "", "6 cells, expected 7"),
     ],
 )
 def test_a_row_that_does_not_fit_is_set_aside_with_line_column_and_reason(
@@ -82,11 +82,11 @@ def test_a_file_of_nothing_but_bad_rows_is_refused(tmp_path: Path) -> None:
     [
         ('file = "data.csv"', 'file = "dat.csv"', "line 4: file "),
         ('file = "data.csv"', 'file = "."', "is a directory"),
-        ('target = "y"', 'target = "z"', "line 5: no column 'z' in data.csv; did you mean"),
-        ('owner = "who"', 'owner = "whom"', "line 7: no column 'whom' in data.csv; did you mean"),
-        ("a = { low", "aa = { low", "line 10: no column 'aa' in data.csv; did you mean 'a'?"),
+        ('target = "y"', 'target = "z"', "line 5: data.csv has no column 'z'; did you mean"),
+        ('owner = "who"', 'owner = "whom"', "line 7: data.csv has no column 'whom'; did you mean"),
+        ("a = { low", "aa = { low", "line 10: data.csv has no column 'aa'; did you mean 'a'?"),
         ("a = { low", "y = { low", "line 10: the column 'y' cannot be a feature and also"),
-        ("high = 4", "high = 0", "line 10: source.columns.a: low is 0 and high is 0; low must be"),
+        ("high = 4", "high = 0", "line 10: source.columns.a: low is 0; it must be below high"),
         ("missing = 0.5", "missing = 2", "line 11: source.columns.b.missing is 2.0; it takes a n"),
         ('["red", "blue"]', '["red", "red"]', "line 12: source.columns.colour.words is"),
         ('"blue"] }', '"blue"], missing = "x" }', "line 12: source.columns.colour.missing is 'x'"),

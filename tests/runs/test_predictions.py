@@ -47,7 +47,7 @@ def test_bad_rows_are_told_and_get_no_prediction(
         "line 3, column 'size': '1e9' is outside 0 … 300",
         "line 4, column 'town': 'Paris' is none of: Bern, Basel, Chur",
         "line 5, column 'size': it is missing",
-        "line 6: 1 cells, where 2 are expected",
+        "line 6: 1 cells, expected 2",
         "line 7, column 'size': 'big' is not a number",
     ]
     rows = list(csv.DictReader(out.read_text().splitlines()))

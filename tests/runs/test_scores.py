@@ -138,7 +138,7 @@ def test_the_score_of_libsvm_is_the_accuracy(points_run: Path, tmp_path: Path) -
     found = score(open_model(points_run), data)
     assert (found.metric, found.tested, found.quarantined) == ("accuracy", 3, 1)
     assert found.value == pytest.approx(2 / 3)
-    assert "the label '3' is none of the classes" in found.first_quarantined
+    assert "the label '3' is not one of the classes" in found.first_quarantined
 
 
 def test_the_score_of_ratings_is_the_hit_rate_and_names_what_is_left_out(

@@ -42,7 +42,7 @@ class Plan:
 
     subject: Subject
     learner: str
-    features: str  # the table of the feature map, as text; '' for the raw features
+    features: str
     settings: Mapping[str, Any] = field(compare=False)
     feature_map: FeatureMap | None = field(compare=False, default=None)
 
@@ -160,16 +160,15 @@ def _require_range(document: Document, made: FeatureMap, domain: Domain) -> None
     wider = f"; or declare features.low and features.high as {declared}" * ("high" in settings)
     raise document.error(
         "features",
-        f"features: {_column_name(document, place)} is declared to hold {declared}, whatever "
-        f"the file holds, but the map {settings['map']!r} takes {taken}; declare the column as "
-        f"{taken}{wider}",
+        f"features: {_column_name(document, place)} is declared as {declared}, but the map "
+        f"{settings['map']!r} takes {taken}; declare the column as {taken}{wider}",
     )
 
 
 def _column_name(document: Document, place: int) -> str:
     source = read_source(document) if "source" in document.tables else None
     if isinstance(source, CsvSource):
-        return f"the column {source.feature_names[place]!r}"
+        return f"column {source.feature_names[place]!r}"
     return f"feature {place + 1}"
 
 

@@ -1,4 +1,4 @@
-"""Files that are no text of rows: recognised by how they begin, refused with the way out."""
+"""Files that do not hold rows of text, recognised by their first bytes; errors name the remedy."""
 
 import json
 import re
@@ -37,7 +37,7 @@ _JSON = re.compile(r"\s*(\[\s*[\[{]|\{\s*\")")
 
 
 def require_rows(source: Path | Content) -> None:
-    """Refuse a file that is known not to hold rows of text, and name the remedy.
+    """Check that a file is not of a known format without rows of text.
 
     Parameters
     ----------
@@ -47,14 +47,13 @@ def require_rows(source: Path | Content) -> None:
     Raises
     ------
     BadInput
-        The file is a workbook, Parquet, JSON, HTML or another format that is recognised.
+        The file is a workbook, Parquet, JSON, HTML or another known format.
 
     Examples
     --------
     >>> require_rows(Content("people.jsonl", b'{"age": 3}\\n{"age": 4}\\n'))
     Traceback (most recent call last):
-    dealfl.errors.BadInput: people.jsonl is JSON Lines, not a table of text; convert it first, \
-for example in Python: pandas.read_json('people.jsonl', lines=True).to_csv('people.csv')
+    dealfl.errors.BadInput: people.jsonl is JSON Lines, not a table of text; convert it ...
     """
     with open_bytes(source) as stream:
         head = stream.read(_HEAD_BYTES)
@@ -69,7 +68,7 @@ for example in Python: pandas.read_json('people.jsonl', lines=True).to_csv('peop
 
 
 def _recognise(head: bytes) -> tuple[str, str]:
-    """Return what a file is and what to do about it; two empty texts if it may be a table."""
+    """Return the format of a file and the remedy; two empty texts if it can be a table."""
     for beginning, what, remedy in _BEGINNINGS:
         if head.startswith(beginning):
             return what, remedy
@@ -89,7 +88,7 @@ def _recognise_json(text: str) -> tuple[str, str]:
     if first.startswith("{") and _is_object(first):
         return "JSON Lines", _PANDAS.replace("{read}", "read_json({name!r}, lines=True)")
     if first.startswith("[[") and "\n" in text.strip():
-        return "", ""  # a cell may begin so
+        return "", ""  # a cell can start like this
     return "JSON", _PANDAS.replace("{read}", "read_json({name!r})")
 
 

@@ -46,8 +46,8 @@ class Sizes:
 
     workers: int
     rounds: int
-    per_hour: float  # examples that reach each worker
-    every_s: int = _HOUR_S  # between two rounds
+    per_hour: float
+    every_s: int = _HOUR_S
 
     @classmethod
     def fitting(
@@ -94,7 +94,8 @@ def draft_job(
     by_owner: bool,
 ) -> str:  # fmt: skip
     """Return the text of a job file."""
-    partition = '"by_owner"     # an owner\'s rows stay on one device' if by_owner else '"uniform"'
+    partition = '"by_owner"     # the rows of an owner stay on one device'
+    partition = partition if by_owner else '"uniform"'
     return "\n".join(
         [
             f"# A job made by `dealfl job init` for {name}. Every key: docs/jobs.md",
@@ -125,7 +126,7 @@ def draft_job(
             "[arrival]",
             'pattern = "poisson"         # or at_once, steady, each_round',
             "initial_share = 0.5",
-            f"examples_per_hour = {sizes.per_hour:g}     # reach each device, on average",
+            f"examples_per_hour = {sizes.per_hour:g}     # per device, on average",
             "",
         ]
     )
@@ -194,7 +195,7 @@ def draft_features(learner: str, features: Mapping[str, Column]) -> list[str]:
     suited = LEARNERS[learner].feature_map if wide else None
     if suited == "bins":
         return [
-            "[features]  # numbers are counted by the bin they fall into",
+            "[features]  # numbers are counted by bin",
             'map = "bins"',
             f"columns = {toml_value(wide)}",
             f"low = {toml_value([low[place] for place in wide])}",
@@ -223,7 +224,7 @@ def draft_libsvm(target: Target, limits: Mapping[int, tuple[float, float]]) -> l
     highest = max(high for _, high in limits.values())
     low, high = widen_limits(min(lowest, 0.0), max(highest, 0.0))
     if low == high:
-        raise BadInput("every feature is 0: there is nothing to learn from")
+        raise BadInput("every feature is 0, so nothing can be learned; check the file")
     return [
         f"n_features = {max(limits) + 1}",
         f"low = {toml_value(low)}      # of every feature, rounded up from the data;",

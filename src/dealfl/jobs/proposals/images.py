@@ -32,11 +32,11 @@ class Image:
     def draft(self, replaces: bool) -> list[str]:
         """Return a section [features] as a comment; `replaces` if there is one already."""
         channels, height, width = self.shape
-        instead = "in place of the section above, " if replaces else ""
+        instead = "instead of the section above, " if replaces else ""
         return [
             f"# The {len(self.names)} columns look like the pixels of images, {height} x {width}"
-            + (f", {channels} channels one after the other." if channels > 1 else "."),
-            "# Seeded filters often learn more from pixels than the pixels do. To use them,",
+            + (f", {channels} channels in sequence." if channels > 1 else "."),
+            "# Seeded filters often give better features than raw pixels. To use them,",
             f"# {instead}remove the # from these lines:",
             "# [features]",
             '# map = "patches"',

@@ -30,7 +30,7 @@ _MOST_BEFORE = 50
 _FEW_ROWS = 3
 _MOSTLY = 0.9
 _DELIMITERS = ("\t", ";", "|", ",", " ")
-_SEPARATOR = re.compile(r"sep=(.)\s*", re.IGNORECASE)  # what Excel writes, and hides
+_SEPARATOR = re.compile(r"sep=(.)\s*", re.IGNORECASE)  # a line that Excel writes and hides
 _WITH_COMMA = re.compile(r"-?\d+(\.\d{3})*,\d+")
 _WITH_POINT = re.compile(r"-?\d+\.\d+")
 
@@ -126,10 +126,10 @@ def _require_start(path: Path, numbered: list[tuple[int, str]], delimiter: str) 
                 return
             raise BadInput(
                 f"{path}: line {numbered[0][0]} is not part of a table; the rows with {width} "
-                f"cells begin on line {number}: give --skip-lines {number - 1}"
+                f"cells start on line {number}: give --skip-lines {number - 1}"
             )
         if place == 0 and any(map(_is_value, rows[0])):
-            return  # a row like others, but too short or too long
+            return  # an ordinary row that is too short or too long
         if place == 0 and len(rows[0]) == width - 1:
             raise BadInput(
                 f"{path}: the first row names {width - 1} columns, but rows have {width} cells; "

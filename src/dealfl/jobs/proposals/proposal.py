@@ -29,7 +29,7 @@ _NAMES = {
 }
 
 
-NO_COLUMN = "none"  # says that no column has a role, unless one is called so
+NO_COLUMN = "none"  # no column has the role, unless a column has this name
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +168,8 @@ def propose_features(
     if not features:
         reasons = "; ".join(f"{name!r}: {reason}" for name, reason in left_out.items())
         raise BadInput(
-            f"no column is left to learn {roles.target!r} from "
-            f"({reasons or 'it is the only one'}); choose another --target, or add columns"
+            f"no column is left as a feature to predict {roles.target!r} "
+            f"({reasons or 'it is the only column'}); choose another --target, or add columns"
         )
     return features, left_out
 
@@ -186,8 +186,8 @@ def _classes(target: Found, learner: str) -> tuple[str | float, ...]:
     """Return the classes; an empty tuple for regression."""
     if target.is_constant:
         raise BadInput(
-            f"the target {target.name!r} has {'one value only' if target.values else 'no values'}: "
-            "there is nothing to learn; choose another --target"
+            f"the target {target.name!r} has {'only one value' if target.values else 'no values'}, "
+            "so nothing can be learned; choose another --target"
         )
     regression = learner in learners_for("regression")
     if target.kind == "number" and (regression or not learner):
@@ -201,8 +201,8 @@ def _classes(target: Found, learner: str) -> tuple[str | float, ...]:
         )
     if target.overflown or target.distinct > _MOST_CLASSES:
         raise BadInput(
-            f"the target {target.name!r} has {target.distinct:,} different values: too many for "
-            f"classes (at most {_MOST_CLASSES}); choose another --target"
+            f"the target {target.name!r} has {target.distinct:,} different values; the limit for "
+            f"classes is {_MOST_CLASSES}: choose another --target"
         )
     if target.kind == "number":
         return tuple(sorted({_label(word) for word in target.words}))
@@ -218,7 +218,7 @@ def _target_bound(target: Found) -> float:
     magnitude = max(abs(target.low), abs(target.high))
     if magnitude > _LARGEST:
         raise BadInput(
-            f"the target {target.name!r} goes up to {magnitude:g}, too large to be exact; "
+            f"the target {target.name!r} reaches {magnitude:g}, which is too large to be exact; "
             "divide the column, or take its logarithm"
         )
     return _round_up(magnitude)
@@ -236,7 +236,7 @@ def _feature(column: Found, keep: bool) -> Column | str:
     if column.kind == "number" and not kept and _is_identifier(column):
         return "it numbers the rows"
     if max(abs(column.low), abs(column.high)) > _LARGEST:
-        return f"it goes up to {max(abs(column.low), abs(column.high)):g}: divide it to use it"
+        return f"it reaches {max(abs(column.low), abs(column.high)):g}: divide it to use it"
     low, high = widen_limits(column.low, column.high)
     high = high if low < high else 1.0  # a column of zeros
     fill = column.typical if column.missing else "quarantine"
@@ -248,13 +248,13 @@ def _text(column: Found) -> Column | str:
         return f"its dates are not in ISO 8601: write {column.stray!r} like 2024-12-31 to use it"
     words = _words(column)
     if isinstance(words, str) and column.mostly(column.decorated):
-        return f"its numbers hold other characters: write {column.stray!r} as a number to use it"
+        return f"its numbers contain other characters: write {column.stray!r} as a number to use it"
     return words
 
 
 def _words(column: Found) -> Column | str:
     if not column.overflown and column.distinct == column.values:
-        return "every row has another text: it is a name"
+        return "every row has a different text, like a name"
     if column.overflown or column.distinct > _MOST_WORDS:
         return f"it has more than {_MOST_WORDS} different texts"
     if not column.missing:

@@ -158,7 +158,7 @@ def start(path: Path, wishes: Wishes, ask: Ask) -> Start:
         return _start_libsvm(path, wishes, layout)
     columns = survey(path, layout)
     if not any(column.values for column in columns):
-        raise BadInput(f"{path} names columns, but no row has a value; {_why_empty(columns)}")
+        raise BadInput(f"{path} has columns, but no row has a value; {_why_empty(columns)}")
     require_known(wishes.roles, columns)
     names = [column.name for column in columns]
     rated = looks_like_ratings(names) and not wishes.roles.target and not wishes.learner
@@ -207,7 +207,7 @@ def start_table(
         )
     roles = _ask_roles(wishes.roles, columns, ("target!", "owner", "time"), ask)
     if columns[0].rows == 1:
-        raise BadInput(f"{path} has one row only; a job needs at least 2, to learn and to test")
+        raise BadInput(f"{path} has only one row; a job needs at least 2, to learn and to test")
     chosen = next(column for column in columns if column.name == roles.target)
     target = propose_target(chosen, wishes.learner)
     features, left_out = propose_features(columns, roles, keep=keep)
@@ -285,7 +285,7 @@ def _ask_roles(roles: Roles, columns: list[Found], order: Sequence[str], ask: As
 
 def _without(roles: Roles, role: str, *, required: bool) -> Roles:
     if required:
-        raise BadInput(f"--{role} {NO_COLUMN}: a job needs one; name a column")
+        raise BadInput(f"--{role} {NO_COLUMN}: a job needs this column; name one")
     return replace(roles, **{role: ""})
 
 

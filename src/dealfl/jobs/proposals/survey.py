@@ -28,7 +28,7 @@ _MOST_DISTINCT = 100_000
 _SAMPLE = 10_001
 _MOSTLY = 0.9
 _FEW = 10
-_LONGEST = 40  # texts of dates and numbers
+_LONGEST = 40  # characters of dates and numbers
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _OTHER_DATE = re.compile(
     rf"\d{{1,4}}([./-])\d{{1,2}}\1\d{{1,4}}\b.*|.*\b({_MONTHS})[a-z]*\b.*\d.*", re.IGNORECASE
@@ -207,12 +207,12 @@ def survey_libsvm(path: Path, encoding: str) -> tuple[Found, dict[int, tuple[flo
             try:
                 indices, values = read_pairs(words[1:], sys.maxsize)
             except ValueError:
-                continue  # set aside when the file is read
+                continue  # quarantined when the file is read
             good[line] = words[:1]
             for index, value in zip(indices, values, strict=True):
                 low, high = limits.get(index, (math.inf, -math.inf))
                 limits[index] = (min(low, value), max(high, value))
         label.add(Block(Layout(), 1, list(good), list(good.values())), 0)
     if not limits:
-        raise BadInput(f"{path}: no row has a feature; a row is a label, then index:value pairs")
+        raise BadInput(f"{path}: no row has a feature; a row must be a label and index:value pairs")
     return label, limits

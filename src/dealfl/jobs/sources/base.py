@@ -46,7 +46,8 @@ def require_columns(
         raise document.error("source.file", str(error)) from error
     for key, name in wanted.items():
         if name not in names:
-            raise document.error(key, f"no column {name!r} in {path.name}; {nearest(name, names)}")
+            problem = f"{path.name} has no column {name!r}; {nearest(name, names)}"
+            raise document.error(key, problem)
 
 
 def require_one_target(document: Document, classes: tuple[Any, ...], bound: float) -> None:

@@ -187,7 +187,7 @@ class WordColumn(Struct, frozen=True, kw_only=True):
     words: Annotated[
         tuple[Any, ...],
         Labels(2),
-        Meta(description="vocabulary, one feature for each word; rows with others are quarantined"),
+        Meta(description="vocabulary, one feature per word; rows with others are quarantined"),
     ]
     missing: Annotated[
         Text, Meta(description='value of an empty cell: one of the words, or "quarantine"')
@@ -278,7 +278,7 @@ def read_column(document: Document, name: str, table: object) -> Bounded | WordC
     column: Bounded = read_value(document, Bounded, key, table)
     if not column.low < column.high:
         raise document.error(
-            key, f"{key}: low is {column.low:g} and high is {column.high:g}; low must be below high"
+            key, f"{key}: low is {column.low:g}; it must be below high, {column.high:g}"
         )
     fill = column.missing
     if fill != "quarantine" and not (isinstance(fill, float) and column.low <= fill <= column.high):

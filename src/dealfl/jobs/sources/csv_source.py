@@ -48,7 +48,8 @@ class CsvSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="csv"
     classes: Classes = ()
     target_bound: TargetBound = 0.0
     owner: Annotated[
-        Text, Meta(description="column that names the owner; an owner's rows can stay together")
+        Text,
+        Meta(description="column that names the owner; the rows of an owner can stay together"),
     ] = ""
     time: Time = ""
     layout: Annotated[Layout, FLAT] = Layout()

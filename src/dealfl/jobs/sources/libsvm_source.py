@@ -33,8 +33,12 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
 
     file: File
     n_features: Annotated[Count, Meta(description="highest index")]
-    low: Annotated[Numbers, Meta(description="lowest value of all features, or of each")]
-    high: Annotated[Numbers, Meta(description="highest value of all features, or of each")]
+    low: Annotated[
+        Numbers, Meta(description="lowest value of a feature: a number, or one per feature")
+    ]
+    high: Annotated[
+        Numbers, Meta(description="highest value of a feature: a number, or one per feature")
+    ]
     classes: Classes = ()
     target_bound: TargetBound = 0.0
     encoding: Encoding = "utf-8"
@@ -191,10 +195,10 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
         if classes:
             key: Any = word if isinstance(classes[0], str) else value
             if key not in classes:
-                raise ValueError(f"the label {word[:40]!r} is none of the classes")
+                raise ValueError(f"the label {word[:40]!r} is not one of the classes")
             return classes[classes.index(key)]
         if not abs(value) <= self.target_bound:
-            raise ValueError(f"the label {word[:40]!r} is not within {self.target_bound:g}")
+            raise ValueError(f"the label {word[:40]!r} is outside ±{self.target_bound:g}")
         return value
 
 

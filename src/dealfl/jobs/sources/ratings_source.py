@@ -41,7 +41,7 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
         Text, Meta(description="column of the ratings; without it, every item counts")
     ] = ""
     liked_from: Annotated[
-        float | None, Meta(description="lowest rating with which an item belongs to a history")
+        float | None, Meta(description="lowest rating that makes an item part of a history")
     ] = None
     time: Time = ""
     items: Annotated[
@@ -49,9 +49,9 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
         Labels(1),
         Meta(description="all possible items; rows with others are quarantined"),
     ] = ()
-    first_item: Annotated[Whole, Meta(description="lowest item, where items are whole numbers")] = 0
+    first_item: Annotated[Whole, Meta(description="lowest item, if items are whole numbers")] = 0
     last_item: Annotated[
-        Whole, Meta(description="highest item, where items are whole numbers; instead of `items`")
+        Whole, Meta(description="highest item, if items are whole numbers; instead of `items`")
     ] = 0
     layout: Annotated[Layout, FLAT] = Layout()
 

@@ -29,7 +29,7 @@ Part = TypeVar("Part", bound=Sized)
 _LOG = logging.getLogger("dealfl.jobs")  # without handlers, warnings go to the error output
 _REPORT_AFTER_S = 2.0
 _REPORT_EVERY_S = 5.0
-_KEPT = 1_000  # a file of nothing but bad rows must not fill the memory
+_KEPT = 1_000  # a file of bad rows must not fill the memory
 _OWNER_BITS = 63
 
 
@@ -212,7 +212,9 @@ class OwnerNames:
         digest = hashlib.sha256(name.encode()).digest()
         number = int.from_bytes(digest[:8], "big") >> (64 - _OWNER_BITS)
         if self._name_of.setdefault(number, name) != name:
-            raise BadInput(f"owners {name!r} and {self._name_of[number]!r} share a number")
+            raise BadInput(
+                f"owners {name!r} and {self._name_of[number]!r} have the same number; rename one"
+            )
         self._number_of[name] = number
         return number
 
@@ -309,7 +311,7 @@ def sift(block: Block, readers: Mapping[str, Reader], places: Mapping[str, int])
         good[list(blamed)] = False
         lines, values = lines[good], {name: array[good] for name, array in values.items()}
     ragged = [
-        Quarantined(line, "", f"{len(cells)} cells, where {block.width} are expected")
+        Quarantined(line, "", f"{len(cells)} cells, expected {block.width}")
         for line, cells in block.ragged
     ]
     return Sifted(lines, values, sorted([*ragged, *blamed.values()], key=lambda one: one.line))

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from dealfl import cells as storage_module
 from dealfl.cells import Cells, SparseCells, in_memory
-from dealfl.cells import storage as storage_module
 from dealfl.errors import BadInput, NotLearned
 from dealfl.learners import PersonalizedPageRank, pair_counts
 from dealfl.learners.histories import items_of, pair_number

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dealfl import cells as cells_module
 from dealfl.cells import Cells, DenseCells, SparseCells, State, Storage, in_memory
-from dealfl.cells import storage as cells_module
 from dealfl.digests import BLOCK
 from dealfl.errors import Incompatible, OutOfBounds
 from dealfl.integers import Integers

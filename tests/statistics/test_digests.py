@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dealfl import cells as cells_state
 from dealfl.cells import DenseCells, SparseCells, State, Storage, in_memory
-from dealfl.cells import state as cells_state
 from dealfl.digests import BLOCK, block_hashes
 from dealfl.integers import Entries
 from dealfl.statistics import ArraySpec, Schema, Statistics

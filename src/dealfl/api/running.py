@@ -16,7 +16,8 @@ from dealfl.api.result import Result
 from dealfl.errors import BadInput
 from dealfl.learners import Learner, RowLearner
 from dealfl.report import choose_view, write_page
-from dealfl.runs import NoFolder, Run, RunFolder, log_to, open_model
+from dealfl.runs import Interrupted, NoFolder, Run, RunFolder, log_to, open_model
+from dealfl.runs import Result as RunResult
 
 __all__ = ["run"]
 
@@ -92,15 +93,27 @@ def run(
     folder = RunFolder(Path(out))
     running = Run(fleet.simulated, folder, compare=compare, start_from=base)
     _prepare(folder, fleet, resume=resume, restart=restart)
+    try:
+        outcomes, page = _run_in_folder(running, folder, fleet.name, verbose)
+    except Interrupted:
+        again = f"dealfl.run(fleet, out={str(out)!r}, resume=True)"
+        raise Interrupted(f"the run was stopped; {again} continues it") from None
+    model = running.model or open_model(folder.path).learner
+    return Result(fleet, outcomes, _named(fleet, model), page)
+
+
+def _run_in_folder(
+    running: Run, folder: RunFolder, name: str, verbose: bool
+) -> tuple[RunResult, Path]:
+    """Run to the end, or until a signal stops it; return the outcomes and the file to look at."""
     with (
         log_to(folder.path / "log.jsonl"),
         _stopped_by_signals(running.stop),
-        choose_view(sys.stderr, fleet.name, verbose) as view,
+        choose_view(sys.stderr, name, verbose) as view,
     ):
         outcomes = running.run(view)
         page = running.save(outcomes, write_page if find_spec("plotly") is not None else None)
-    model = running.model or open_model(folder.path).learner
-    return Result(fleet, outcomes, _named(fleet, model), page)
+    return outcomes, page
 
 
 def _named(fleet: Fleet, model: Learner | None) -> Learner:
@@ -120,8 +133,8 @@ def _prepare(folder: RunFolder, fleet: Fleet, *, resume: bool, restart: bool) ->
         return
     if folder.resumable and not restart:
         raise BadInput(
-            f"{folder.path} holds a run that was stopped; --resume continues it, "
-            "--restart discards it, --out FOLDER writes elsewhere"
+            f"{folder.path} holds a run that was stopped; --resume (resume=True) continues it, "
+            "--restart (restart=True) discards it, --out FOLDER (out=) writes elsewhere"
         )
     folder.prepare(fleet.job_text())
 

@@ -2,10 +2,11 @@
 
 from dealfl.runs.backups import MANIFEST, Copied, back_up, restore
 from dealfl.runs.exports import export_model, model_arrays, require_free, save_arrays
-from dealfl.runs.folder import NoFolder, RunFolder
+from dealfl.runs.folder import RunFolder
 from dealfl.runs.logs import LOG, JsonLines, configure_logs, log, log_to
 from dealfl.runs.metrics import serve_metrics
 from dealfl.runs.models import About, Model, open_model, read_statistics
+from dealfl.runs.no_folder import NoFolder
 from dealfl.runs.predicting import predict, recommend
 from dealfl.runs.removing import Removal, remove_worker
 from dealfl.runs.result import Comparison, Result

@@ -12,7 +12,7 @@ from dealfl.errors import BadBytes, BadInput, DealError
 from dealfl.jobs import Document
 from dealfl.simulate import Outcome, RunState, read_state, write_state
 
-__all__ = ["JOB", "NoFolder", "RunFolder"]
+__all__ = ["JOB", "RunFolder"]
 
 LEDGER, JOB, RUNS = "ledger.db", "job.toml", "runs"
 
@@ -237,39 +237,6 @@ class RunFolder:
         for name in _LEDGER_LOGS:
             (self.path / name).unlink(missing_ok=True)
         self.write(LEDGER, content)
-
-
-@dataclass(frozen=True, slots=True)
-class NoFolder:
-    """The twin of a folder for a run that leaves no files and cannot be resumed.
-
-    Parameters
-    ----------
-    text
-        The job as it is run.
-    """
-
-    text: str
-
-    def job_text(self) -> str:
-        """Return the job as it is run."""
-        return self.text
-
-    def outcomes(self) -> dict[str, Outcome]:
-        """Return no outcomes."""
-        return {}
-
-    def save_outcomes(self, outcomes: dict[str, Outcome]) -> None:
-        """Write nothing."""
-
-    def state(self, scheme: str) -> None:
-        """Return nothing to resume from."""
-
-    def save_state(self, scheme: str, state: RunState) -> None:
-        """Write nothing."""
-
-    def save_ledger(self, content: bytes) -> None:
-        """Write nothing."""
 
 
 def _find_latest(runs: Path) -> Path:

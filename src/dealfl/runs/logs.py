@@ -196,6 +196,11 @@ def log_to(path: Path) -> Iterator[None]:
     path
         The file; it rotates.
 
+    Yields
+    ------
+    None
+        The logs go to the file until the block ends.
+
     Raises
     ------
     BadInput

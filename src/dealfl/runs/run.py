@@ -12,9 +12,10 @@ from typing import Protocol
 
 from dealfl.errors import DealError
 from dealfl.learners import Learner
-from dealfl.runs.folder import NoFolder, RunFolder
+from dealfl.runs.folder import RunFolder
 from dealfl.runs.logs import log
 from dealfl.runs.models import read_statistics
+from dealfl.runs.no_folder import NoFolder
 from dealfl.runs.result import Result
 from dealfl.simulate import Fleet, FleetRun, Outcome, Progress, finish, start_run
 

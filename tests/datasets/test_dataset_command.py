@@ -41,7 +41,7 @@ def test_the_list_shows_every_dataset_and_where_it_is(capsys: pytest.CaptureFixt
     assert list(rows) == list(CATALOG)
     assert "581,012 x 55" in rows["covtype"]
     assert "can be downloaded" in rows["covtype"]
-    assert "bring your own" in rows["jester"]
+    assert "get it yourself" in rows["jester"]
     assert "generated" in rows["yearpredictionmsd-like"]
     assert "bundled with scikit-learn" in rows["digits"]
     assert "(a subset)" in rows["retailrocket"]

@@ -69,12 +69,12 @@ def test_owners_and_histories_that_are_left_out_are_reported(
     data = write(tmp_path, "ratings.csv", "\n".join([ratings(10), *lines]))
     job = begun(data)
     note = "3 of 23 owners have no item with a rating of at least 4 (source.liked_from)"
-    assert f"Left out: {note}" in capsys.readouterr().out
+    assert f"Skipped: {note}" in capsys.readouterr().out
     outcome = simulated(job)
     assert outcome.notes[0].startswith(note)
     assert "histories of the test share have one item only" in outcome.notes[1]
     assert main(["run", str(job), "--no-compare", "--out", str(tmp_path / "run")]) == 0
-    assert f"Left out: {note}" in capsys.readouterr().out
+    assert f"Skipped: {note}" in capsys.readouterr().out
 
 
 def test_missing_values_are_filled_by_what_the_file_says_from_then_on(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_names_with_strange_characters_are_quoted(tmp_path: Path) -> None:
         ("a\n1\n2\n", ["--target", "a"], "one column only, 'a'"),
         ("a,a,y\n1,2,3\n", ["--target", "y"], "columns 1 and 2 are both named 'a'; rename"),
         ("a,b,y\n1,2,3\n2,3,4\n", [], "Give --target with one of: a, b"),
-        ("a,b,z\n1,2,3\n2,3,4\n", [], "or --yes to take the last, 'z'"),
+        ("a,b,z\n1,2,3\n2,3,4\n", [], "--yes uses the last, 'z'"),
         ("a,b,y\n1,2,3\n", ["--target", "x"], "--target x: no such column; did you mean"),
         ("a,b,z\n1,2,3\n", ["--target", "z", "--owner", "z"], "--owner z: it is already"),
         ("a,b,z\n1,2,3\n2,2,3\n", ["--target", "z"], "the target 'z' has only one value"),
@@ -180,7 +180,7 @@ def test_names_with_strange_characters_are_quoted(tmp_path: Path) -> None:
         ("a,b,z\n1,1,3\n1,1,4\n", ["--target", "z"], "no column is left as a feature"),
         ("a,b,z\n1,2,q\n2,2,w\n", ["--target", "z", "--learner", "tikhonov"], "holds texts"),
         ("a,b,z\n1,2,3\n", ["--learner", "forest"], "no learner called 'forest'"),
-        ("a,b,z\n1,2,3\n", ["--rounds", "-1"], "--rounds -1: give a number from 0 on"),
+        ("a,b,z\n1,2,3\n", ["--rounds", "-1"], "--rounds is -1; it must be ≥ 0"),
         ("user,item,rating\nann,x,good\n", [], "the rating column 'rating' holds texts"),
     ],
 )  # fmt: skip
@@ -216,7 +216,7 @@ def test_a_file_that_is_there_is_not_written_over_without_force(
 ) -> None:
     data, out = write(tmp_path, "iris.csv", iris()), write(tmp_path, "iris.toml", "mine")
     assert main(["job", "init", str(data), "--out", str(out)]) == 2
-    assert "give --force" in capsys.readouterr().err
+    assert "use --force" in capsys.readouterr().err
     assert out.read_text() == "mine"
     assert main(["job", "init", str(data), "--out", str(out), "--force"]) == 0
     assert fleet_of(Document.read(out)).learner == "tikhonov_classifier"
@@ -230,6 +230,6 @@ def test_a_terminal_is_asked(
     monkeypatch.setattr("sys.stdin.readline", lambda: next(answers), raising=False)
     job = begun(write(tmp_path, "houses.csv", houses()))
     told = capsys.readouterr().err
-    assert "there is no column 'prise'" in told
+    assert "no column 'prise'" in told
     source = tomllib.loads(job.read_text())["source"]
     assert (source["target"], source.get("owner"), source["time"]) == ("price", None, "sold")

@@ -60,7 +60,7 @@ def test_show_draws_the_curve_and_marks_the_frontier(capsys: pytest.CaptureFixtu
     assert "●  17.17" in marks["1805.0"]
     assert "●" not in marks["2016.0"]
     assert "●  18.67" in marks["2112.0"]
-    assert "against the fastest: 9.7%" in awake
+    assert "compared with the fastest: 9.7%" in awake
     assert wifi.count("●") == 0
     assert "◆  35.51" in wifi or "◆  35.50" in wifi
     lengths = {mhz: line.count("█") for mhz, line in marks.items()}

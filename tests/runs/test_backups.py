@@ -154,7 +154,7 @@ def test_what_is_no_database_is_told(tmp_path: Path, capsys: Captured) -> None:
     assert "has no ledger and no journal" in capsys.readouterr().err
     assert main(["restore", str(tmp_path / "nothing"), *words]) == 2
     assert "does not exist; give a folder written by dealfl backup" in capsys.readouterr().err
-    with pytest.raises(BadBytes, match="damaged, or neither a ledger nor a journal"):
+    with pytest.raises(BadBytes, match="damaged, or not a ledger or a journal"):
         restore(tmp_path / "note.txt", tmp_path / "x.db")
 
 

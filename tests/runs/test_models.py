@@ -198,7 +198,7 @@ def test_nothing_is_written_over_without_force(
     ("words", "problem"),
     [
         (["info", "nowhere"], "nowhere cannot be read: No such file"),
-        (["export", "RUN"], "nothing to write; give --out"),
+        (["export", "RUN"], "no output file; give --out"),
         (["export", "RUN", "--out", "no/where/m.deal"], "the folder no/where does not exist"),
         (["export", "RUN", "--out", "."], "is a folder; give the name of a file"),
         (["info", "JOB"], "not a saved learner"),

@@ -167,6 +167,6 @@ def test_top_is_for_items_only(
     data = tmp_path / "x.csv"
     data.write_text("1\n")
     assert main(["model", "predict", str(digits_run), str(data), "--top", "3"]) == 2
-    assert "--top is for items; a naive_bayes predicts" in capsys.readouterr().err
+    assert "--top is for items; naive_bayes predicts" in capsys.readouterr().err
     assert main(["model", "predict", str(films_run), str(data), "--top", "0"]) == 2
-    assert "--top 0: give a number from 1 on" in capsys.readouterr().err
+    assert "--top is 0; it must be a whole number ≥ 1" in capsys.readouterr().err

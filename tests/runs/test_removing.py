@@ -86,7 +86,7 @@ def test_a_removal_has_to_be_meant(
     words = ["workers", "remove", "w01", str(run)]
     monkeypatch.setattr("sys.stdin", Answers("", terminal=False))
     assert main(words) == 2
-    assert "can not be undone; give --yes" in capsys.readouterr().err
+    assert "cannot be undone; confirm with --yes" in capsys.readouterr().err
     monkeypatch.setattr("sys.stdin", Answers("no\n"))
     assert main(words) == 2
     assert "nothing was changed" in capsys.readouterr().err

@@ -152,7 +152,7 @@ def test_an_old_flag_is_answered_with_the_new_one(
         (["job.toml", "--resume"], "holds no run that was stopped"),
         (["job.toml", "--resume", "--restart"], "give one of them"),
         (["job.toml", "--set", "job.ronds=3"], "did you mean 'rounds'"),
-        (["job.toml", "--set", "job.name='a/b'"], "a folder can not be called so"),
+        (["job.toml", "--set", "job.name='a/b'"], "is not a valid folder name"),
         (["job.toml", "--from", "nothing.deal"], "nothing.deal"),
         (["job.toml", "--out", "job.toml/x"], "cannot be written"),
     ],

@@ -117,7 +117,7 @@ def test_the_score_of_a_table_is_r2(houses_run: Path, tmp_path: Path, capsys: Ca
     told = capsys.readouterr().out.splitlines()
     assert told[0].split() == ["R²", f"{found['value']:.4f}"]
     assert told[1:3] == ["tested       2 rows", "quarantined  2 rows"]
-    assert "the first is line 4, column 'town'" in told[3]
+    assert "first: line 4, column 'town'" in told[3]
 
 
 def test_the_score_is_that_of_an_exported_model_and_of_a_file_without_names(

@@ -15,10 +15,10 @@ SHORT = ["--seeds", "3", "--set", "setting.rounds=200"]
 def test_a_person_reads_regrets_and_fractions(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "selection", *SHORT]) == 0
     told = capsys.readouterr().out
-    assert told.startswith("three workers: 3 workers, 2 a round, 200 rounds, 3 seeds\n")
-    assert "optimum that keeps all promises: 1.0380 a round (exact)" in told
+    assert told.startswith("three workers: 3 workers, 2 per round, 200 rounds, 3 seeds\n")
+    assert "optimum that meets all guarantees: 1.0380 per round (exact)" in told
     assert "below its bound" in told
-    assert "promised            0.500     0.600     0.400" in told
+    assert "guarantee           0.500     0.600     0.400" in told
 
 
 def test_a_program_reads_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,8 +39,8 @@ def test_a_page_needs_no_network(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "<script src=" not in text
     assert 'src="http' not in text
     assert "fair_ucb, eta 10" in text
-    assert "Regret a round so far" in text
-    assert "and what it was promised" in text
+    assert "Mean regret per round" in text
+    assert "and its fairness guarantee" in text
     assert f"plots: {page}" in capsys.readouterr().out
 
 
@@ -58,7 +58,7 @@ def test_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         '[setting]\nname = "mine"\nper_round = 1\nrounds = 50\n[workers]\nreward = [0.2, 0.9]\n'
     )
     assert main(["simulate", "selection", str(file), "--seeds", "1"]) == 0
-    assert capsys.readouterr().out.startswith("mine: 2 workers, 1 a round, 50 rounds, 1 seeds")
+    assert capsys.readouterr().out.startswith("mine: 2 workers, 1 per round, 50 rounds, 1 seeds")
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     [
         (["seven"], "no preset called 'seven'; known: batteries, nights, six, three"),
         (["none.toml"], "none.toml cannot be read"),
-        (["--seeds", "0"], "seeds=0: give a whole number from 1 on"),
+        (["--seeds", "0"], "--seeds is 0; it must be a whole number ≥ 1"),
         (["--set", "setting.rouds=3"], "did you mean 'rounds'?"),
-        (["--vary", "setting.rounds=1,2"], "--vary does not go with selection"),
+        (["--vary", "setting.rounds=1,2"], "--vary is not an option of selection"),
     ],
 )
 def test_bad_input_is_told_with_exit_code_2(
@@ -80,7 +80,7 @@ def test_bad_input_is_told_with_exit_code_2(
 
 def test_options_of_selection_do_not_go_with_a_fleet(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "fleet.toml", "--page", "page.html"]) == 2
-    assert "go with `dealfl simulate selection` only" in capsys.readouterr().err
+    assert "are options of `dealfl simulate selection` only" in capsys.readouterr().err
 
 
 def test_more_regret_than_theory_allows_is_told_with_exit_code_1(

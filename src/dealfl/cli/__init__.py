@@ -1,4 +1,4 @@
-"""The command `dealfl`: each command parses, calls and prints; everything else is elsewhere."""
+"""The command `dealfl`: each command parses arguments, calls a package and prints the result."""
 
 import argparse
 import os
@@ -29,25 +29,31 @@ _COMMANDS = (run, simulate, job, status, workers, model, backup, metrics, datase
 
 _EPILOG = """\
 examples:
-  dealfl run                       learn, forget and prove it, on handwritten digits
-  dealfl simulate fleet.toml       a fleet of phones under a virtual clock
-  dealfl job init houses.csv       a job for your own data
-  dealfl status                    how the latest run is doing
-  dealfl model info runs/digits    what a run has learned
-  dealfl datasets                  the datasets there are, and where they were found
-  dealfl devices show nexus        what a cycle costs on a phone, clock by clock
+  dealfl run                       learn and forget handwritten digits, and check the digest
+  dealfl simulate fleet.toml       simulate a fleet of phones with a virtual clock
+  dealfl job init houses.csv       write a job file for your own data
+  dealfl status                    show the status of the latest run
+  dealfl model info runs/digits    describe the model of a run
+  dealfl datasets                  list the datasets and where they are
+  dealfl devices show nexus        show the energy per cycle of a phone at each clock frequency
 """
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that prints descriptions and examples as they are written."""
+    """A parser that does not reformat descriptions and examples."""
 
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - what argparse takes
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - options of argparse
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
+    """Return the parser of all commands.
+
+    Returns
+    -------
+    argparse.ArgumentParser
+        The parser of `dealfl`.
+    """
     top = _Parser(
         prog="dealfl",
         description="Federated learning for battery-powered devices whose models forget exactly.",
@@ -61,7 +67,18 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one command; return 0, 1 if it failed, 2 if it could not be understood."""
+    """Run one command.
+
+    Parameters
+    ----------
+    words : sequence of str, optional
+        Arguments; by default those of the process.
+
+    Returns
+    -------
+    int
+        Exit code: 0 for success, 1 for a failure, 2 for bad input, 130 for an interrupt.
+    """
     arguments = parser().parse_args(words)
     try:
         code = int(arguments.run(arguments))
@@ -70,10 +87,10 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"dealfl: {error}", file=sys.stderr)
         return 2 if isinstance(error, BadInput) else 1
     except KeyboardInterrupt:
-        print("dealfl: interrupted; nothing was left half done", file=sys.stderr)
+        print("dealfl: interrupted; no file is incomplete", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of the output is gone: nothing more can be said
+        sys.stderr.close()  # the reader of the output is gone
         return 1
     except OSError as error:
         if not is_disk_failure(error):
@@ -86,6 +103,6 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _drop_output() -> None:
-    """Write what is left in the buffer to nowhere: flushing it at the exit would fail again."""
+    """Discard the rest of the output buffer: flushing it at exit would fail again."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

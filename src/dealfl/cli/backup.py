@@ -1,4 +1,4 @@
-"""`dealfl backup` and `dealfl restore`: copies of a run's ledger and journals, and the way back."""
+"""`dealfl backup` and `dealfl restore`: copy and restore ledgers and journals."""
 
 import argparse
 import dataclasses
@@ -16,17 +16,17 @@ __all__ = ["add_parser"]
 _BACKUP = """\
 examples:
   dealfl backup runs/digits --to copies/monday     the ledger and all journals of a run
-  dealfl backup journal.db --to copies/phone       one of them
+  dealfl backup journal.db --to copies/phone       one journal
 
-A server or a worker may go on writing meanwhile.
+Servers and workers can keep running during a backup.
 """
 _RESTORE = """\
 examples:
-  dealfl restore copies/monday --to runs/digits --force    in place of what is there
-  dealfl restore copies/monday --to runs/again             beside it
+  dealfl restore copies/monday --to runs/digits --force    replace the files of a run
+  dealfl restore copies/monday --to runs/again             restore to another folder
 
-After an old ledger was restored, a worker that is ahead of it begins a new incarnation and sends
-again all it holds: nothing is counted twice, and nothing that a worker still has is lost.
+A worker that is ahead of a restored ledger starts a new incarnation and sends all examples that it
+holds again. No example is counted twice, and no example that a worker holds is lost.
 """
 
 
@@ -34,22 +34,22 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Register the commands `backup` and `restore`."""
     backup = subparsers.add_parser(
         "backup",
-        help="copy a run's ledger and journals",
-        description="Copy ledgers and journals, with checksums, while others write.",
+        help="copy the ledger and journals of a run",
+        description="Copy ledgers and journals with checksums, while they are in use.",
         epilog=_BACKUP,
     )
-    backup.add_argument("source", metavar="RUN", help="a run folder, a ledger or a journal")
-    backup.add_argument("--to", required=True, metavar="FOLDER", help="a new folder")
+    backup.add_argument("source", metavar="RUN", help="run folder, ledger or journal")
+    backup.add_argument("--to", required=True, metavar="FOLDER", help="new folder")
     backup.set_defaults(run=_back_up)
     restore = subparsers.add_parser(
         "restore",
-        help="put a backup back",
-        description="Put a backup back, after checking that it is sound and not too new.",
+        help="restore a backup",
+        description="Restore a backup after checking its checksums and schema versions.",
         epilog=_RESTORE,
     )
-    restore.add_argument("backup", metavar="BACKUP", help="what dealfl backup made")
-    restore.add_argument("--to", required=True, metavar="RUN", help="a run folder, or a file")
-    restore.add_argument("--force", action="store_true", help="replace what is there")
+    restore.add_argument("backup", metavar="BACKUP", help="folder written by dealfl backup")
+    restore.add_argument("--to", required=True, metavar="RUN", help="run folder or file")
+    restore.add_argument("--force", action="store_true", help="replace existing files")
     restore.set_defaults(run=_restore)
     for parser in (backup, restore):
         add_json(parser)

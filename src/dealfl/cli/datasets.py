@@ -1,4 +1,4 @@
-"""`dealfl datasets`: what is catalogued, what is here, and whether it is sound."""
+"""`dealfl datasets`: list, fetch and check datasets."""
 
 import argparse
 import json
@@ -15,12 +15,12 @@ __all__ = ["add_parser"]
 
 _EPILOG = """\
 examples:
-  dealfl datasets                    what there is, and where it was found
+  dealfl datasets                    list the datasets and where they are
   dealfl datasets fetch movielens    download into the cache
   dealfl datasets check covtype      verify checksums and read every row
 
-Files are looked for in the cache (DEALFL_CACHE, or the user's cache directory), then in the
-directory that DEALFL_DATA names; what is in neither is downloaded where that is possible.
+Files are searched in the cache (DEALFL_CACHE, or the user's cache directory), then in the directory
+DEALFL_DATA. Other files are downloaded if the catalog has a URL.
 """
 
 
@@ -36,13 +36,15 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.set_defaults(run=_list)
     actions = parser.add_subparsers(metavar="ACTION", title="actions")
     fetch = actions.add_parser("fetch", help="download datasets into the cache")
-    fetch.add_argument("names", nargs="+", metavar="NAME", help="a dataset of the catalog")
+    fetch.add_argument("names", nargs="+", metavar="NAME", help="dataset of the catalog")
     fetch.set_defaults(run=_fetch)
     check = actions.add_parser("check", help="verify checksums and read every row")
-    check.add_argument("names", nargs="*", metavar="NAME", help="only these (default: all)")
+    check.add_argument(
+        "names", nargs="*", metavar="NAME", help="dataset of the catalog (default: all)"
+    )
     check.set_defaults(run=_check)
     for action in (fetch, check):
-        # a default here would undo a --json that stands before the action
+        # a default here would override a --json before the action
         add_json(action, default=argparse.SUPPRESS)
 
 
@@ -113,7 +115,7 @@ def _found(dataset: "Dataset", places: "Places") -> str:
     if all(found):
         return " and ".join(dict.fromkeys(one.place for one in found if one))
     downloadable = all(file.url for file in places.missing(dataset))
-    return "can be downloaded" if downloadable else "bring your own"
+    return "can be downloaded" if downloadable else "get it yourself"
 
 
 def _fetched(dataset: "Dataset", places: "Places") -> dict[str, str]:
@@ -122,7 +124,7 @@ def _fetched(dataset: "Dataset", places: "Places") -> dict[str, str]:
 
     try:
         paths = fetch(dataset, places)
-    except DealError as error:  # the datasets that follow may still be had
+    except DealError as error:  # continue with the next dataset
         return {"name": dataset.name, "state": "failed", "detail": str(error)}
     if paths:
         detail = ", ".join(str(path) for path in paths)

@@ -1,4 +1,4 @@
-"""`dealfl devices`: the phones there are, and which of their clock frequencies pay."""
+"""`dealfl devices`: list phones, and show the energy of their clock frequencies."""
 
 import argparse
 import json
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 examples:
-  dealfl devices                     the phones there are
-  dealfl devices show honor          its operating points, and what a cycle costs at each
-  dealfl devices show my-phone.toml  the same for a phone of your own
+  dealfl devices                     list the phones
+  dealfl devices show honor          show its operating points and their charge per cycle
+  dealfl devices show my-phone.toml  show a phone of your own
 
-All figures are modelled from the profiles, which say for each value how well it is known.
+All values are modelled from the profiles, which state the evidence for each value.
 """
 
 _BAR_WIDTH = 40
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_UAH_PER_GCYCLE = 1e9 / 3.6e-3  # for each coulomb a cycle
+_UAH_PER_GCYCLE = 1e9 / 3.6e-3  # per coulomb per cycle
 
 
 def add_parser(subparsers: "_Actions") -> None:
     """Register the command `devices`."""
     parser = subparsers.add_parser(
         "devices",
-        help="list phones and show what their clocks cost",
-        description="List the phones whose profiles are known, or show one of them.",
+        help="list phones and show the energy of their clocks",
+        description="List the phones with a profile, or show one of them.",
         epilog=_EPILOG,
     )
     add_json(parser)
@@ -45,8 +45,8 @@ def add_parser(subparsers: "_Actions") -> None:
 
 
 def _add_show(actions: "_Actions") -> None:
-    show = actions.add_parser("show", help="what a cycle costs at each operating point")
-    show.add_argument("name", metavar="NAME", help="a phone, or a TOML file that describes one")
+    show = actions.add_parser("show", help="show the charge per cycle at each operating point")
+    show.add_argument("name", metavar="NAME", help="name of a phone, or its TOML file")
     show.set_defaults(run=_show)
     add_json(show, default=argparse.SUPPRESS)
 
@@ -145,18 +145,20 @@ def _print_phone(phone: "Phone") -> None:
     print(f"{phone.name}: {phone.model}\n{phone.processor}; Android {phone.android}")
     battery = phone.battery
     print(f"battery {battery.capacity_c / 3.6:.0f} mAh at {battery.voltage_v} V; ", end="")
-    print(f"{phone.cycle_factor:g} cycles for each of the calibrating machine (declared)")
+    print(f"{phone.cycle_factor:g} cycles per cycle of the calibration machine (declared)")
     for base in _base_loads():
         print()
         _print_curve(_under(phone, base))
-    print("\n● on the efficient frontier   ◆ the critical operating point: slower is never cheaper")
-    print("\nhow well each value is known:")
+    print(
+        "\n● efficient frontier   ◆ critical operating point: a slower clock does not save charge"
+    )
+    print("\nevidence for each value:")
     print_table([(key, one.quality.value, one.source) for key, one in phone.evidence.items()])
 
 
 def _print_curve(load: dict[str, Any]) -> None:
     critical = load["critical"]
-    print(f"{load['base_load']} ({load['base_a'] * 1e3:.0f} mA): µAh for 10⁹ cycles, one busy core")
+    print(f"{load['base_load']} ({load['base_a'] * 1e3:.0f} mA): µAh per 10⁹ cycles, one busy core")
     most = max(point["uah_per_gcycle"] for point in load["points"])
     for point in load["points"]:
         mark = "●" if point["efficient"] else " "
@@ -166,7 +168,7 @@ def _print_curve(load: dict[str, Any]) -> None:
             f"{point['current_a'] * 1e3:6.1f} mA {'◆' if at_critical else mark} "
             f"{point['uah_per_gcycle']:6.2f} {_bar(point['uah_per_gcycle'] / most)}"
         )
-    print(f"  saved at ◆, against the fastest: {load['saving_against_fastest']:.1%}")
+    print(f"  saved at ◆ compared with the fastest: {load['saving_against_fastest']:.1%}")
 
 
 def _bar(fraction: float) -> str:

@@ -1,4 +1,4 @@
-"""`dealfl job`: a first job file for a user's own data, and the keys that a job file has."""
+"""`dealfl job`: write a first job file for a user's data, and list the keys of job files."""
 
 import argparse
 import json
@@ -19,23 +19,23 @@ __all__ = ["add_parser"]
 
 _EPILOG = """\
 examples:
-  dealfl job init houses.csv                     looks, asks, and writes houses.toml
-  dealfl job init houses.csv --target price --yes    takes its own guesses for the rest
+  dealfl job init houses.csv                     inspect the file, ask, and write houses.toml
+  dealfl job init houses.csv --target price --yes    do not ask; use the proposals
   dealfl job init ratings.csv --out films.toml   a file of user, item, rating, timestamp
   dealfl job init u.data --format ratings        without a header: columns are c1, c2, …
-  dealfl job keys                                every key of a job file
+  dealfl job keys                                list every key of a job file
 
-Bounds, words, classes and items are proposed from what the file holds today and are fixed from
-then on: rows that do not fit are quarantined when the job runs, and told.
+Bounds, words, classes and items are proposed from the file and are fixed in the job. Rows that do
+not fit them are quarantined and reported when the job runs.
 """
 _FORMATS = ("csv", "libsvm", "ratings")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _QUESTIONS = {
-    "target": "Which column is to be predicted?",
-    "owner": "Which column says whose row it is?",
-    "time": "Which column says when?",
-    "item": "Which column says what was met?",
-    "rating": "Which column says how it was liked?",
+    "target": "Which column is the target to predict?",
+    "owner": "Which column is the owner of the row?",
+    "time": "Which column is the time?",
+    "item": "Which column is the item?",
+    "rating": "Which column is the rating?",
 }
 _OPTIONAL = ("owner", "time", "rating")
 
@@ -44,34 +44,36 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Register the command `job`."""
     parser = subparsers.add_parser(
         "job",
-        help="make a job file for your own data",
-        description="Make a job file for your own data, or list the keys that a job file has.",
+        help="write a job file for your own data",
+        description="Write a job file for your own data, or list the keys of job files.",
         epilog=_EPILOG,
     )
     actions = parser.add_subparsers(metavar="ACTION", title="actions", required=True)
-    _add_init(actions.add_parser("init", help="look at a file and write a job for it"))
-    keys = actions.add_parser("keys", help="print every key of job, phone and laboratory files")
+    _add_init(actions.add_parser("init", help="inspect a data file and write a job file for it"))
+    keys = actions.add_parser("keys", help="list every key of job, phone and laboratory files")
     keys.set_defaults(run=_keys)
 
 
 def _add_init(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     add = parser.add_argument
-    add("file", metavar="FILE", help="a CSV, LIBSVM or ratings file; packed is fine")
-    add("--out", metavar="JOB.toml", help="where to write (the file's name, here)")
-    add("--format", choices=_FORMATS, default="", help="what the file is, if it is not seen right")
+    add("file", metavar="FILE", help="CSV, LIBSVM or ratings file; can be compressed")
+    add("--out", metavar="JOB.toml", help="job file (default: NAME.toml for NAME.csv)")
+    add("--format", choices=_FORMATS, default="", help="file format, if detection fails")
     for role, question in _QUESTIONS.items():
         none = " (none: no column)" if role in _OPTIONAL else ""
         add(f"--{role}", metavar="COLUMN", default="", help=question + none)
-    add("--learner", metavar="NAME", default="", help="the learner (the first that suits)")
-    add("--delimiter", metavar="CHARACTER", default="", help="what stands between two cells")
+    add("--learner", metavar="NAME", default="", help="learner (default: the first that fits)")
+    add("--delimiter", metavar="CHARACTER", default="", help="separator of columns, or tab")
     add("--header", choices=("yes", "no"), help="whether the first row names the columns")
-    add("--skip-lines", type=int, default=0, metavar="N", help="lines before the table (0)")
-    add("--workers", type=int, default=0, metavar="N", help="how many devices (by the data)")
-    add("--rounds", type=int, default=0, metavar="N", help="how many rounds (10)")
-    add("--yes", action="store_true", help="ask nothing: take the proposals")
-    add("--force", action="store_true", help="write over a file that is there")
-    add("--json", action="store_true", help="print one JSON object; asks nothing")
+    add(
+        "--skip-lines", type=int, default=0, metavar="N", help="lines before the table (default: 0)"
+    )
+    add("--workers", type=int, default=0, metavar="N", help="number of devices (default: by data)")
+    add("--rounds", type=int, default=0, metavar="N", help="number of rounds (default: 10)")
+    add("--yes", action="store_true", help="do not ask; use the proposals")
+    add("--force", action="store_true", help="replace an existing job file")
+    add("--json", action="store_true", help="print one JSON object; do not ask")
     parser.set_defaults(run=_init)
 
 
@@ -91,9 +93,9 @@ def _init(arguments: argparse.Namespace) -> int:
     path = Path(arguments.file)
     out = Path(arguments.out or f"{path.name.split('.')[0]}.toml")
     if out.exists() and not arguments.force:
-        raise BadInput(f"{out} is there already; give --force to write over it, or another --out")
+        raise BadInput(f"{out} already exists; use --force to replace it, or another --out")
     if not out.parent.is_dir():
-        raise BadInput(f"--out {out}: there is no directory {out.parent}; make it first")
+        raise BadInput(f"--out {out}: the folder {out.parent} does not exist; create it first")
     wishes = _wishes(arguments)
     begun = start(path, wishes, _asking(arguments))
     proposal = propose(begun, wishes, out)
@@ -116,10 +118,10 @@ def _wishes(arguments: argparse.Namespace) -> "Wishes":
     for name in ("workers", "rounds", "skip_lines"):
         if getattr(arguments, name) < 0:
             option = name.replace("_", "-")
-            raise BadInput(f"--{option} {getattr(arguments, name)}: give a number from 0 on")
+            raise BadInput(f"--{option} is {getattr(arguments, name)}; it must be ≥ 0")
     delimiter = {"tab": "\t", "\\t": "\t"}.get(arguments.delimiter, arguments.delimiter)
     if len(delimiter) > 1:
-        raise BadInput(f"--delimiter {delimiter}: give one character, or tab")
+        raise BadInput(f"--delimiter is {delimiter!r}; it must be one character, or tab")
     return Wishes(
         format=arguments.format,
         roles=Roles(**{role: getattr(arguments, role) for role in _QUESTIONS}),
@@ -148,7 +150,7 @@ def _guess(yes: bool, role: str, names: Sequence[str], proposal: str, required: 
         return proposal
     if yes and role == "target":
         return names[-1]
-    last = f"; or --yes to take the last, {names[-1]!r}" if role == "target" else ""
+    last = f"; --yes uses the last, {names[-1]!r}" if role == "target" else ""
     raise BadInput(f"{_QUESTIONS[role]} Give --{role} with one of: {', '.join(names)}{last}")
 
 
@@ -161,16 +163,16 @@ def _prompt(role: str, names: Sequence[str], proposal: str, required: bool) -> s
         print(f"  {role} [{offered or 'none'}]: ", end="", file=sys.stderr, flush=True)
         line = sys.stdin.readline()
         if not line:
-            raise BadInput(f"no answer was given; name the column by --{role}")
+            raise BadInput(f"no answer; give the column with --{role}")
         answer = line.strip() or offered
         if answer in names:
             return answer
         if not required and answer in ("", "none"):
             return ""
-        print(f"  there is no column {answer!r}", file=sys.stderr)
+        print(f"  no column {answer!r}", file=sys.stderr)
 
 
-# -- telling ------------------------------------------------------------------------------------
+# -- output -------------------------------------------------------------------------------------
 
 
 def _part(begun: "Start", name: str) -> str:
@@ -204,8 +206,8 @@ def _print_start(begun: "Start", reading: "Reading", out: Path) -> None:
     what = "histories" if begun.format == "ratings" else "examples"
     count, aside = len(reading.examples), len(reading.quarantine)
     found = f"{total:,} rows give {count:,} {what} for {begun.learner}; {aside:,} are quarantined."
-    notes = [f"Left out: {note}." for note in reading.notes]
-    lines += ["", found, *notes, f"Wrote {out}. Look it over, then run:", f"  dealfl run {out}"]
+    notes = [f"Skipped: {note}." for note in reading.notes]
+    lines += ["", found, *notes, f"Wrote {out}. Check it, then run:", f"  dealfl run {out}"]
     print("\n".join(lines))
 
 

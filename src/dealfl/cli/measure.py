@@ -1,4 +1,4 @@
-"""`dealfl devices measure` and `dealfl devices calibrate`: what this machine takes, measured."""
+"""`dealfl devices measure` and `dealfl devices calibrate`: measurements on this machine."""
 
 import argparse
 import json
@@ -17,17 +17,17 @@ __all__ = ["add_calibrate", "add_measure"]
 
 _MEASURE_EPILOG = """\
 examples:
-  dealfl devices measure -- dealfl run         what the main job takes here
-  dealfl devices measure --json -- sleep 10    what this machine takes doing nothing
+  dealfl devices measure -- dealfl run         measure the default job
+  dealfl devices measure --json -- sleep 10    measure the idle machine
 
-The command's own exit code is passed on. The figures go to the standard error, so that what the
-command prints can still be piped; with --json it is the other way round.
+The exit code is that of the command. The measurement is printed to standard error, so the output of
+the command can be piped. With --json, the output of the command goes to standard error instead.
 """
 
 _CALIBRATE_EPILOG = """\
 examples:
-  dealfl devices calibrate --out here.json    time every learner and keep the profile
-  dealfl devices calibrate --quick            fewer sizes, timed less often
+  dealfl devices calibrate --out here.json    time every learner and write the profile
+  dealfl devices calibrate --quick            use fewer sizes and repeats
 """
 
 
@@ -35,13 +35,15 @@ def add_measure(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Register the action `measure`."""
     parser = actions.add_parser(
         "measure",
-        help="run a command and tell what it took",
-        description="Run a command; tell its time, and its energy by the best meter that works.",
+        help="run a command and measure its time and energy",
+        description="Run a command; measure its time, and its energy with the best meter here.",
         epilog=_MEASURE_EPILOG,
     )
-    parser.add_argument("--root", default="/sys", metavar="DIR", help="where sysfs is (/sys)")
+    parser.add_argument(
+        "--root", default="/sys", metavar="DIR", help="mount point of sysfs (default: /sys)"
+    )
     add_json(parser, default=argparse.SUPPRESS)
-    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="to run")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="command")
     parser.set_defaults(run=_measure)
 
 
@@ -51,16 +53,16 @@ def add_calibrate(actions: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "calibrate",
         help="time the learners on this machine and fit the law of training time",
         description=(
-            "Time every learner on this machine as it learns and forgets, and a worker that trains "
-            "with it, over two decades of work; fit T = A·F + B to each, and try the law on sizes "
-            "that were not fitted."
+            "Time every learner while it learns and forgets, and the training of a worker, for "
+            "batch sizes over two decades. Fit T = A·F + B to each, and test the law on held-out "
+            "sizes."
         ),
         epilog=_CALIBRATE_EPILOG,
     )
     parser.add_argument("--out", metavar="FILE", help="write the profile as JSON")
-    parser.add_argument("--quick", action="store_true", help="fewer sizes, timed less often")
+    parser.add_argument("--quick", action="store_true", help="use fewer sizes and repeats")
     parser.add_argument(
-        "--as-is", action="store_true", help="do not tell the allocator to keep freed memory"
+        "--as-is", action="store_true", help="do not make the allocator keep freed memory"
     )
     add_json(parser, default=argparse.SUPPRESS)
     parser.set_defaults(run=_calibrate)
@@ -69,7 +71,9 @@ def add_calibrate(actions: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def _measure(arguments: argparse.Namespace) -> int:
     words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not words:
-        raise BadInput("no command to measure; give one, as in `dealfl devices measure -- sleep 1`")
+        raise BadInput(
+            "no command to measure; write for example: dealfl devices measure -- sleep 1"
+        )
     from dealfl.power.meters import measure_command
 
     as_json = arguments.json
@@ -77,11 +81,11 @@ def _measure(arguments: argparse.Namespace) -> int:
     if as_json:
         print(json.dumps({"measured": measured.as_dict()}))
     else:
-        print(_told(measured), file=sys.stderr)
+        print(_text(measured), file=sys.stderr)
     return measured.exit_code
 
 
-def _told(measured: "MeasuredCommand") -> str:
+def _text(measured: "MeasuredCommand") -> str:
     lines = [
         f"wall time  {measured.elapsed_s:.3f} s",
         f"CPU time   {measured.cpu_s:.3f} s",
@@ -91,9 +95,11 @@ def _told(measured: "MeasuredCommand") -> str:
         charge = "" if reading.charge_uah is None else f" = {reading.charge_uah:,.0f} µAh"
         lines.append(f"energy     {reading.energy_j:.3f} J{charge}, {reading.source}")
         if reading.energy_j == 0.0:
-            lines.append("           (less than this meter can tell: measure something longer)")
+            lines.append(
+                "           (below the resolution of this meter: measure a longer command)"
+            )
     else:
-        lines.append("energy     not measured: no meter works here")
+        lines.append("energy     not measured: no meter works on this machine")
         lines += [f"           {name}: {reason}" for name, reason in measured.refused.items()]
     return "\n".join(lines)
 
@@ -119,7 +125,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
         calibration.save(arguments.out)
     print(json.dumps(calibration.as_dict()) if as_json else _table(calibration))
     if not calibration.holds:
-        print("dealfl: the law misses some learner's time; see its residuals", file=sys.stderr)
+        print("dealfl: the law misses the target of a learner; see its residuals", file=sys.stderr)
     return int(not calibration.holds)
 
 
@@ -128,15 +134,15 @@ def _table(calibration: "Calibration") -> str:
 
     clock = calibration.frequency_hz
     lines = [
-        f"one core at {clock / 1e9:.2f} GHz" if clock else "one core, its clock is not known",
+        f"one core at {clock / 1e9:.2f} GHz" if clock else "one core, clock unknown",
         f"{'LEARNER':29}{'OPERATIONS':>18}{'CYCLES/OP':>11}{'OVERHEAD':>11}{'MEDIAN':>8}{'WORST':>8}",
     ]
     for fit in calibration.fits:
         lines += [_row(fit, known=clock is not None), f"  {_residuals(fit)}"]
     lines.append(
-        f"MEDIAN and WORST are relative errors on sizes that were not fitted (marked *); target: "
-        f"median ≤ {TARGET_ERROR:.0%}\nof learning. Measured as processor time, freed memory "
-        f"{'kept' if calibration.memory_kept else 'given back'}."
+        f"MEDIAN and WORST are relative errors on held-out sizes (marked *). Target for learning: "
+        f"median ≤ {TARGET_ERROR:.0%}.\nMeasured as processor time; the allocator "
+        f"{'keeps' if calibration.memory_kept else 'releases'} freed memory."
     )
     return "\n".join(lines)
 

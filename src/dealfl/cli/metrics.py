@@ -1,4 +1,4 @@
-"""`dealfl metrics`: a run's figures for Prometheus, over HTTP."""
+"""`dealfl metrics`: serve the metrics of a run for Prometheus."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ examples:
   dealfl metrics runs/digits --port 9464     serve until Ctrl-C
   dealfl metrics                             the latest run in runs/, on a free port
 
-Served on this machine only, unless --host says otherwise; workers are counted, never named.
+By default only this machine can connect (see --host). Workers are counted, never named.
 """
 
 
@@ -22,16 +22,18 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Register the command `metrics`."""
     parser = subparsers.add_parser(
         "metrics",
-        help="serve a run's figures for Prometheus",
-        description="Serve a run's figures for Prometheus until Ctrl-C, from its ledger.",
+        help="serve the metrics of a run for Prometheus",
+        description="Serve metrics from the ledger of a run for Prometheus, until Ctrl-C.",
         epilog=_EPILOG,
     )
     parser.add_argument(
         "run_folder", nargs="?", default="", metavar="RUN",
-        help="a run folder or a ledger file (the latest in runs/)",
+        help="run folder or ledger file (default: the latest in runs/)",
     )  # fmt: skip
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free one (0)")
-    parser.add_argument("--host", default="127.0.0.1", help="where to listen (127.0.0.1)")
+    parser.add_argument("--port", type=int, default=0, help="port (default: a free port)")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)"
+    )
     add_json(parser)
     parser.set_defaults(run=_run)
 
@@ -43,7 +45,7 @@ def _run(arguments: argparse.Namespace) -> int:
     address = served.address
     print(json.dumps({"address": address}) if arguments.json else f"serving {address}", flush=True)
     ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):  # a script may have had them ignored
+    for number in (signal.SIGINT, signal.SIGTERM):  # a parent process can have ignored them
         signal.signal(number, lambda *_: ended.set())
     ended.wait()
     served.close()

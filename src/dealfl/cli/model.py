@@ -1,4 +1,4 @@
-"""`dealfl model`: what a model is, taking it elsewhere, predicting with it, and its score."""
+"""`dealfl model`: describe, export, use and score a model."""
 
 import argparse
 import csv
@@ -16,12 +16,12 @@ __all__ = ["add_parser"]
 
 _EPILOG = """\
 examples:
-  dealfl model info runs/digits                        what the run has learned
-  dealfl model export runs/digits --out digits.deal    a file that dealfl.learners.load opens
-  dealfl model export runs/digits --arrays digits.npz  arrays that numpy opens
-  dealfl model predict runs/digits new.csv             a prediction for each row
-  dealfl model predict films.deal histories.csv --top 5    five items for each owner
-  dealfl model score runs/digits labelled.csv          how good it is on rows with a target
+  dealfl model info runs/digits                        describe the model of a run
+  dealfl model export runs/digits --out digits.deal    write a file for dealfl.learners.load
+  dealfl model export runs/digits --arrays digits.npz  write arrays for numpy.load
+  dealfl model predict runs/digits new.csv             predict each row
+  dealfl model predict films.deal histories.csv --top 5    recommend five items to each owner
+  dealfl model score runs/digits labelled.csv          score the model on rows with a target
 
 MODEL is a saved model, a run folder or a ledger. A file is read in the format of the job, which an
 exported model contains: CSV columns are matched by name, LIBSVM text needs no labels to predict,
@@ -35,32 +35,32 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Register the command `model`."""
     parser = subparsers.add_parser(
         "model",
-        help="show, export and use a model",
-        description="Show what a model is, export it, predict with it, or score it.",
+        help="describe, export, use and score a model",
+        description="Describe a model, export it, predict with it, or score it.",
         epilog=_EPILOG,
     )
     actions = parser.add_subparsers(metavar="ACTION", title="actions", required=True)
-    info = actions.add_parser("info", help="learner, settings, digest and sizes")
-    export = actions.add_parser("export", help="write it to a file, or to numpy arrays")
-    predict = actions.add_parser("predict", help="predictions for a file in the job's format")
+    info = actions.add_parser("info", help="show learner, settings, digest and sizes")
+    export = actions.add_parser("export", help="write a model file, or numpy arrays")
+    predict = actions.add_parser("predict", help="predict a file in the format of the job")
     score = actions.add_parser("score", help="accuracy, R² or hit rate on a labelled file")
     runs = ((info, _info), (export, _export), (predict, _predict), (score, _score))
     for action, run in runs:
         action.epilog = _EPILOG
-        action.add_argument(
-            "model", metavar="MODEL", help="a saved model, a run folder or a ledger"
-        )
-        action.add_argument("--job", metavar="JOB.toml", help="the job, if it is not found there")
+        action.add_argument("model", metavar="MODEL", help="saved model, run folder or ledger")
+        action.add_argument("--job", metavar="JOB.toml", help="job file, if MODEL has none")
         add_json(action)
         action.set_defaults(run=run)
-    export.add_argument("--out", metavar="MODEL.deal", help="a model that learners.load opens")
-    export.add_argument("--arrays", metavar="ARRAYS.npz", help="arrays that numpy.load opens")
+    export.add_argument("--out", metavar="MODEL.deal", help="model file for learners.load")
+    export.add_argument("--arrays", metavar="ARRAYS.npz", help="arrays for numpy.load")
     predict.add_argument("data", metavar="FILE", help="rows, or lines of owner and item")
     score.add_argument("data", metavar="FILE", help="rows with their target, or ratings")
-    predict.add_argument("--out", metavar="FILE.csv", help="where to write (the output)")
-    predict.add_argument("--top", type=int, metavar="K", help="number of items for an owner (10)")
+    predict.add_argument("--out", metavar="FILE.csv", help="output file (default: standard output)")
+    predict.add_argument(
+        "--top", type=int, metavar="K", help="number of items per owner (default: 10)"
+    )
     for action in (export, predict):
-        action.add_argument("--force", action="store_true", help="write over a file that is there")
+        action.add_argument("--force", action="store_true", help="replace an existing file")
 
 
 def _info(arguments: argparse.Namespace) -> int:
@@ -78,7 +78,7 @@ def _info(arguments: argparse.Namespace) -> int:
 
 def _shown(value: Any) -> str:  # noqa: ANN401
     if value is None:
-        return "not known"
+        return "unknown"
     if isinstance(value, dict):
         return ", ".join(f"{key}: {_shown(one)}" for key, one in value.items())
     if isinstance(value, list):
@@ -91,7 +91,7 @@ def _export(arguments: argparse.Namespace) -> int:
     from dealfl.runs import export_model, open_model, save_arrays
 
     if not arguments.out and not arguments.arrays:
-        raise BadInput("nothing to write; give --out MODEL.deal, --arrays ARRAYS.npz, or both")
+        raise BadInput("no output file; give --out MODEL.deal, --arrays ARRAYS.npz, or both")
     model = open_model(arguments.model, arguments.job)
     written: dict[str, Any] = {"digest": model.learner.digest()}
     if arguments.out:
@@ -116,13 +116,13 @@ def _predict(arguments: argparse.Namespace) -> int:
     from dealfl.runs import open_model, require_free
 
     if arguments.top is not None and arguments.top < 1:
-        raise BadInput(f"--top {arguments.top}: give a number from 1 on")
+        raise BadInput(f"--top is {arguments.top}; it must be a whole number ≥ 1")
     if arguments.out:
         require_free(Path(arguments.out), force=arguments.force)
     model = open_model(arguments.model, arguments.job)
     recommends = isinstance(model.learner, HistoryLearner)
     if arguments.top is not None and not recommends:
-        raise BadInput(f"--top is for items; a {model.learner.name} predicts one value for a row")
+        raise BadInput(f"--top is for items; {model.learner.name} predicts one value per row")
     return (_recommend_items if recommends else _predict_rows)(arguments, model)
 
 
@@ -160,9 +160,9 @@ def _write(
     if arguments.out:
         replace_file(arguments.out, text.getvalue())
     if arguments.json:
-        told = [dataclasses.asdict(problem) for problem in problems]
+        plain = [dataclasses.asdict(problem) for problem in problems]
         kept = {"out": arguments.out} if arguments.out else {"predictions": rows}
-        print(json.dumps({**kept, "rows": len(rows), "problems": told}))
+        print(json.dumps({**kept, "rows": len(rows), "problems": plain}))
         return
     if arguments.out:
         print(f"{arguments.out}: {len(rows):,} rows")
@@ -189,8 +189,8 @@ def _score(arguments: argparse.Namespace) -> int:
         (found.metric, format_quality(found.value)),
         ("tested", f"{found.tested:,} {what}"),
         ("quarantined", f"{found.quarantined:,} rows" if found.quarantined else "none"),
-        *((("", f"the first is {found.first_quarantined}"),) if found.quarantined else ()),
-        *(("left out", note) for note in found.notes),
+        *((("", f"first: {found.first_quarantined}"),) if found.quarantined else ()),
+        *(("skipped", note) for note in found.notes),
     ]
     print_table(rows)
     return 0

@@ -1,4 +1,4 @@
-"""What several commands print: tables, problems."""
+"""Output shared by several commands: tables and problems."""
 
 import argparse
 import sys
@@ -11,9 +11,9 @@ _SHOWN = 20
 
 
 def add_json(parser: argparse.ArgumentParser, default: Any = False) -> None:  # noqa: ANN401
-    """Give a command its --json.
+    """Add --json to a command.
 
-    An action suppresses the default, which would undo a --json that stands before it.
+    An action suppresses the default, which would override a --json before the action.
     """
     text = "print one JSON object"
     parser.add_argument("--json", action="store_true", default=default, help=text)
@@ -28,7 +28,7 @@ def print_table(table: Sequence[Sequence[str]]) -> None:
 
 
 def print_problems(problems: Sequence[object]) -> None:
-    """Tell the first problems to the error output, and how many more there are."""
+    """Print the first problems and the number of others to standard error."""
     for problem in problems[:_SHOWN]:
         print(f"dealfl: {problem}", file=sys.stderr)
     if len(problems) > _SHOWN:

@@ -1,4 +1,4 @@
-"""`dealfl run`: the main job, with a live view, a summary and a page to look at."""
+"""`dealfl run`: run a job with a live view, a summary and an HTML report."""
 
 import argparse
 import json
@@ -12,12 +12,12 @@ __all__ = ["add_parser"]
 
 _EPILOG = """\
 examples:
-  dealfl run                            45 phones learn handwritten digits, and forget some
-  dealfl run job.toml                   your own job; `dealfl job init data.csv` writes one
+  dealfl run                            45 phones learn and forget handwritten digits
+  dealfl run job.toml                   run your own job; `dealfl job init data.csv` writes one
   dealfl run job.toml --set job.rounds=50
-  dealfl run --resume                   go on with the run that was stopped by Ctrl-C
-  dealfl run job.toml --from model.deal go on from a model that was exported
-  dealfl run --json                     the result as one JSON object
+  dealfl run --resume                   continue the run that Ctrl-C stopped
+  dealfl run job.toml --from model.deal start with an exported model
+  dealfl run --json                     print the result as one JSON object
 """
 
 
@@ -37,25 +37,27 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Register the command `run`."""
     parser = subparsers.add_parser(
         "run",
-        help="the main job: server and fleet in one process, with a report",
+        help="run a job: server and fleet in one process, with a report",
         description=(
-            "Run a job: a server and a fleet of workers in one process, under a virtual clock. "
-            "The fleet then runs under the other schemes, too, to compare. Everything is left in "
-            "one folder, with a page to look at."
+            "Run a job: a server and a fleet of workers in one process, with a virtual clock. "
+            "The same fleet then runs with the other schemes, for comparison. All files, with an "
+            "HTML report, are in one folder."
         ),
         epilog=_EPILOG,
     )
-    parser.add_argument("job", nargs="?", type=Path, help="a job file (45 phones on digits)")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to (runs/NAME)")
+    parser.add_argument("job", nargs="?", type=Path, help="job file (default: digits, 45 phones)")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="run folder (default: runs/NAME)"
+    )
     parser.add_argument(
         "--set", action="append", default=[], dest="values", metavar="KEY=VALUE",
-        help="another value for a key of the job; may be repeated",
+        help="set a key of the job; can be repeated",
     )  # fmt: skip
-    parser.add_argument("--resume", action="store_true", help="go on with a run that was stopped")
+    parser.add_argument("--resume", action="store_true", help="continue a stopped run")
     parser.add_argument("--restart", action="store_true", help="discard a stopped run; start over")
     parser.add_argument("--fresh", action=_Renamed, const="--restart")
     parser.add_argument("--from", type=Path, dest="start_from", metavar="MODEL",
-                        help="go on from an exported model or another run")  # fmt: skip
+                        help="start with an exported model or the model of a run")  # fmt: skip
     parser.add_argument("--no-compare", action="store_true", help="skip the other schemes")
     parser.add_argument("--alone", action=_Renamed, const="--no-compare")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -72,14 +74,14 @@ def _run(arguments: argparse.Namespace) -> int:
     fleet = Fleet.from_job(arguments.job, read_values(arguments.values))
     folder = arguments.out or Path("runs") / _folder_name(fleet.name)
     if find_spec("plotly") is None:
-        print("dealfl: no page will be drawn; pip install 'dealfl[report]'", file=sys.stderr)
+        print("dealfl: no report: plotly is missing; pip install 'dealfl[report]'", file=sys.stderr)
     try:
         result = run(
             fleet, out=folder, compare=not arguments.no_compare, resume=arguments.resume,
             restart=arguments.restart, start_from=arguments.start_from,
         )  # fmt: skip
     except Interrupted:
-        print(f"dealfl: stopped; {_command(arguments)} --resume goes on", file=sys.stderr)
+        print(f"dealfl: stopped; continue with: {_command(arguments)} --resume", file=sys.stderr)
         return 130
     if arguments.json:
         print(json.dumps(result.as_dict() | {"folder": str(folder)}, indent=2))
@@ -93,7 +95,7 @@ def _folder_name(name: str) -> str:
     from dealfl.errors import BadInput
 
     if name in (".", "..") or "/" in name or "\\" in name or not name.isprintable():
-        raise BadInput(f"job.name is {name!r}; a folder can not be called so: give --out FOLDER")
+        raise BadInput(f"job.name is {name!r}, which is not a valid folder name; use --out FOLDER")
     return name
 
 

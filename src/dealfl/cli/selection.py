@@ -1,4 +1,4 @@
-"""`dealfl simulate selection`: policies for whom to wake, against the best there could be."""
+"""`dealfl simulate selection`: compare policies that select workers with the optimum."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 __all__ = ["EXAMPLES", "add_options", "run"]
 
 EXAMPLES = """\
-  dealfl simulate selection                          three workers, the classic setting
-  dealfl simulate selection six --page six.html      six workers, with plots in a file
-  dealfl simulate selection batteries --seeds 20     rewards that drift with the batteries
+  dealfl simulate selection                          three workers, the standard setting
+  dealfl simulate selection six --page six.html      six workers, with an HTML report
+  dealfl simulate selection batteries --seeds 20     rewards that change with the batteries
   dealfl simulate selection my.toml --set setting.rounds=5000
-  dealfl simulate selection --wrong-choices          what wrong picks cost
+  dealfl simulate selection --wrong-choices          measure the cost of wrong selections
 """
 
 Values = Callable[[Sequence[str]], dict[str, object]]
@@ -26,33 +26,31 @@ Progress = Callable[[Callable[[], str]], None]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add what only `selection` takes."""
+    """Add the options of `selection`."""
     parser.add_argument(
         "setting", nargs="?", metavar="SETTING",
-        help="after `selection`: three (if nothing is said), six, batteries, nights, or a file",
+        help="after `selection`: three (default), six, batteries, nights, or a file",
     )  # fmt: skip
-    group = parser.add_argument_group("for selection")
+    group = parser.add_argument_group("options of selection")
+    group.add_argument("--page", metavar="FILE.html", help="write an HTML report")
     group.add_argument(
-        "--page", metavar="FILE.html", help="write plots to a page that needs no network"
-    )
-    group.add_argument(
-        "--wrong-choices", action="store_true", help="measure what wrong picks cost instead"
+        "--wrong-choices", action="store_true", help="measure the cost of wrong selections instead"
     )
 
 
 def run(
     arguments: argparse.Namespace, values: Values, tell: Progress, clear: Callable[[], None]
 ) -> int:
-    """Run the laboratory; return 1 if a policy loses more than theory allows."""
+    """Run the laboratory; return 1 if the regret of a policy exceeds its theoretical bound."""
     from dealfl.errors import BadInput
 
     if arguments.vary:
-        raise BadInput("--vary does not go with selection; list several [[policies]] in a file")
+        raise BadInput("--vary is not an option of selection; list several [[policies]] in a file")
     if arguments.wrong_choices:
         return _wrong_choices(arguments)
     result = _result(arguments, values(arguments.values), tell)
     clear()
-    table = _told(result)
+    table = _text(result)
     if arguments.page:
         from dealfl.report import write_selection_page
 
@@ -73,7 +71,7 @@ def _result(arguments: argparse.Namespace, values: dict[str, object], tell: Prog
         document = document.replaced(key, value)
     seeds = arguments.seeds
     if seeds is not None and seeds < 1:
-        raise BadInput(f"seeds={seeds}: give a whole number from 1 on")
+        raise BadInput(f"--seeds is {seeds}; it must be a whole number ≥ 1")
     setting = laboratory_of(document)
     return run_laboratory(
         setting, seeds, lambda number, of: tell(lambda: f"round {number:,} of {of:,}")
@@ -116,24 +114,26 @@ def _interval(estimate: Any) -> dict[str, Any]:  # noqa: ANN401
     }  # fmt: skip
 
 
-def _told(result: Result) -> str:
+def _text(result: Result) -> str:
     plan, best = result.setting.plan, result.optimum
     how = "exact" if best.exact else "from sampled sets"
     title = (
-        f"{plan.name}: {result.setting.workers} workers, {plan.per_round} a round, "
+        f"{plan.name}: {result.setting.workers} workers, {plan.per_round} per round, "
         f"{plan.rounds:,} rounds, {result.seeds} seeds\n"
-        f"optimum that keeps all promises: {best.reward:.4f} a round ({how})\n"
+        f"optimum that meets all guarantees: {best.reward:.4f} per round ({how})\n"
     )
-    rows = [["policy", "regret a round", "below promise", "theory"]]
+    rows = [["policy", "regret per round", "below guarantee", "theory"]]
     rows += [_row(course, result) for course in result.courses]
     places = range(result.setting.workers)
     fractions = [["fraction of rounds", *(f"worker {place + 1}" for place in places)]]
-    fractions.append(["promised", *_figures(result.setting.fairness)])
+    fractions.append(["guarantee", *_figures(result.setting.fairness)])
     fractions.append(["optimum", *_figures(best.fractions)])
     fractions += [
         [course.policy.label, *_figures(course.fractions.mean(axis=0))] for course in result.courses
     ]
-    intervals = "± is half a 95 % confidence interval; below promise: of the worst-served worker"
+    intervals = (
+        "± is half of the 95 % confidence interval; below guarantee: largest gap of a worker"
+    )
     return "\n".join([title, *_columns(rows), "", *_columns(fractions), "", intervals])
 
 
@@ -172,7 +172,9 @@ def _wrong_choices(arguments: argparse.Namespace) -> int:
         ]
         print(json.dumps({"choices": rows, "verdict": judge_wrong_choices(found)}, indent=2))
         return 0
-    head = ["chosen by", "round ends with", "wrong picks", "mean", "median", "95th percentile"]
+    head = [
+        "selected by", "round ends with", "wrong selections", "mean", "median", "95th percentile",
+    ]  # fmt: skip
     print("\n".join(_columns([head, *(_wrong_row(one) for one in found)])))
     print(f"\n{judge_wrong_choices(found)}")
     return 0

@@ -1,4 +1,4 @@
-"""`dealfl simulate`: a fleet of devices under a virtual clock, as often as one wants to be sure."""
+"""`dealfl simulate`: simulate a fleet with a virtual clock, with several seeds and settings."""
 
 import argparse
 import json
@@ -15,14 +15,14 @@ __all__ = ["add_parser"]
 
 _EPILOG = f"""\
 examples:
-  dealfl simulate examples/fleets/digits.toml                        one run
+  dealfl simulate examples/fleets/digits.toml                        one simulation
   dealfl simulate examples/fleets/digits.toml --seeds 5              five, with intervals
-  dealfl simulate examples/fleets/digits.toml --set job.rounds=10    another value for a key
+  dealfl simulate examples/fleets/digits.toml --set job.rounds=10    set a key
   dealfl simulate examples/fleets/digits.toml --seeds 3 \\
-      --vary job.scheme=deal,newfl,original                          side by side
+      --vary job.scheme=deal,newfl,original                          compare values of a key
 {selection.EXAMPLES}
-Keys are those of the file with their section: job.rounds, faults.loss, devices.1.count (the first
-[[devices]]). Energy is modelled from the work done; time is that of the virtual clock.
+A key is written with its section: job.rounds, faults.loss, devices.1.count (the first [[devices]]).
+Energy is modelled, not measured; time is virtual.
 """
 
 
@@ -30,29 +30,29 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Register the command `simulate`."""
     parser = subparsers.add_parser(
         "simulate",
-        help="simulate a fleet of devices under a virtual clock",
+        help="simulate a fleet of devices with a virtual clock",
         description=(
-            "Simulate a fleet that a TOML file describes: real server, real workers and real "
-            "learners; devices, network and time are modelled. Exit code 1 means that the "
-            "server's digest is not that of central training. With the word selection instead of "
-            "a file: policies for whom to wake, against the best there could be."
+            "Simulate the fleet of a TOML file. Server, workers and learners are real; devices, "
+            "network and time are modelled. Exit code 1 means that the server's digest differs "
+            "from that of central training. `dealfl simulate selection` compares policies that "
+            "select workers with the best possible policy."
         ),
         epilog=_EPILOG,
     )
     parser.add_argument(
-        "fleet", metavar="FLEET.toml", help="the file that describes the fleet, or: selection"
+        "fleet", metavar="FLEET.toml", help="file of the fleet, or the word: selection"
     )
     parser.add_argument(
         "--seeds", type=int, metavar="N",
-        help="run with so many seeds (1; for selection what its setting says)",
+        help="number of seeds (default: 1; for selection, that of its setting)",
     )  # fmt: skip
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="values",
-        help="another value for a key; may be repeated",
+        help="set a key; can be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--vary", action="append", default=[], metavar="KEY=A,B,…",
-        help="run with each of several values; may be repeated",
+        help="simulate each of several values of a key; can be repeated",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     selection.add_options(parser)
@@ -77,7 +77,7 @@ def _run_fleet(arguments: argparse.Namespace) -> int:
     keep_freed_memory()
     if arguments.setting or arguments.page or arguments.wrong_choices:
         raise BadInput(
-            "a second name, --page and --wrong-choices go with `dealfl simulate selection` only"
+            "SETTING, --page and --wrong-choices are options of `dealfl simulate selection` only"
         )
     fleet = Fleet.from_job(arguments.fleet, read_values(arguments.values))
     vary = {}
@@ -109,7 +109,7 @@ def _pair(option: str, word: str) -> tuple[str, str]:
 
 
 def _value(word: str) -> object:
-    """Return a value as TOML reads it; what TOML can not read is a text."""
+    """Return a TOML value; other text is a string."""
     import tomllib
     from decimal import Decimal
 

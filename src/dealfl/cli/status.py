@@ -1,4 +1,4 @@
-"""`dealfl status`: how a run is doing, once or again and again."""
+"""`dealfl status`: show the status of a run, once or repeatedly."""
 
 import argparse
 import json
@@ -17,10 +17,10 @@ _EPILOG = """\
 examples:
   dealfl status                      the latest run in runs/
   dealfl status runs/digits          the run in a folder
-  dealfl status ledger.db --watch    again every 2 seconds, until Ctrl-C
-  dealfl status runs/digits --json   one JSON object
+  dealfl status ledger.db --watch    repeat every 2 seconds until Ctrl-C
+  dealfl status runs/digits --json   print one JSON object
 
-It reads the ledger only, also while a server writes, and is never in its way.
+The command only reads the ledger. It can run while a server writes, and never blocks it.
 """
 
 _CLEAR = "\x1b[H\x1b[2J"
@@ -30,18 +30,19 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Register the command `status`."""
     parser = subparsers.add_parser(
         "status",
-        help="show how a run is doing",
+        help="show the status of a run",
         description="Show rounds, workers, updates, model and energy of a run, from its ledger.",
         epilog=_EPILOG,
     )
     parser.add_argument(
         "run_folder", nargs="?", default="", metavar="RUN",
-        help="a run folder or a ledger file (the latest in runs/)",
+        help="run folder or ledger file (default: the latest in runs/)",
     )  # fmt: skip
-    parser.add_argument("--watch", action="store_true", help="show it again every few seconds")
+    parser.add_argument("--watch", action="store_true", help="repeat until Ctrl-C")
     parser.add_argument(
-        "--every", type=float, default=2.0, metavar="SECONDS", help="how often to look (2)"
-    )
+        "--every", type=float, default=2.0, metavar="SECONDS",
+        help="interval of --watch (default: 2)",
+    )  # fmt: skip
     add_json(parser)
     parser.set_defaults(run=_run)
 
@@ -51,7 +52,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from dealfl.runs import RunFolder, read_status
 
     if not 0.1 <= arguments.every <= 86_400:
-        raise BadInput(f"--every {arguments.every:g}: give seconds from 0.1 to 86400")
+        raise BadInput(f"--every is {arguments.every:g}; it must be from 0.1 to 86400 seconds")
     run = RunFolder.at(arguments.run_folder)
     try:
         while True:
@@ -66,7 +67,7 @@ def _run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         if not arguments.watch:
             raise
-        return 0  # that is how watching ends
+        return 0  # Ctrl-C is the normal end of --watch
 
 
 def _print(status: "RunStatus", clear: bool) -> None:
@@ -91,11 +92,11 @@ def _rows(status: "RunStatus") -> list[tuple[str, str]]:
         ("updates", f"{status.updates_counted:,} counted, {status.updates_waiting:,} waiting"),
         ("examples", f"{status.examples_learned:,} learned, {status.examples_evicted:,} evicted"),
         ("model", _model(status)),
-        ("erasures", f"{status.erasures} asked for, {status.erasures_pending} pending"),
+        ("erasures", f"{status.erasures} requested, {status.erasures_pending} pending"),
         ("energy", f"{format_energy(status.energy_j)}, {status.energy_source}"),
         ("reward", f"{format_number(status.mean_reward)} on average"),
         ("pace", pace),
-        *([("over-promised", status.over_promised)] if status.over_promised else []),
+        *([("fairness not met", status.over_promised)] if status.over_promised else []),
     ]
 
 

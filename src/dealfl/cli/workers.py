@@ -1,4 +1,4 @@
-"""`dealfl workers`: who takes part, how each is doing, and how a lost one is taken out."""
+"""`dealfl workers`: list, show and remove the workers of a run."""
 
 import argparse
 import dataclasses
@@ -15,12 +15,12 @@ __all__ = ["add_parser"]
 
 _EPILOG = """\
 examples:
-  dealfl workers list                      the workers of the latest run in runs/
-  dealfl workers show w07 runs/digits      one of them, with its rounds
-  dealfl workers remove w07 runs/digits    take a lost phone's part out of the model
+  dealfl workers list                      list the workers of the latest run in runs/
+  dealfl workers show w07 runs/digits      show one worker and its rounds
+  dealfl workers remove w07 runs/digits    remove a lost phone from the model
 
-Removing takes out all that the worker has said, in one transaction, and is for a server that stands
-still. If the phone comes back, it begins a new incarnation and says again what it holds.
+`remove` removes all updates of the worker from the model, in one transaction. The server must not
+be running. If the phone returns, it starts a new incarnation and sends its examples again.
 """
 
 
@@ -29,20 +29,20 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "workers",
         help="list, show and remove the workers of a run",
-        description="List the workers of a run, show one of them, or take one out of the model.",
+        description="List the workers of a run, show one of them, or remove one from the model.",
         epilog=_EPILOG,
     )
     actions = parser.add_subparsers(metavar="ACTION", title="actions", required=True)
-    every = actions.add_parser("list", help="all workers, with what they do and cost")
-    show = actions.add_parser("show", help="one worker and its rounds")
-    remove = actions.add_parser("remove", help="take a worker's part out of the model")
+    every = actions.add_parser("list", help="list all workers with state, updates and energy")
+    show = actions.add_parser("show", help="show one worker and its rounds")
+    remove = actions.add_parser("remove", help="remove a worker from the model")
     for action in (show, remove):
-        action.add_argument("name", metavar="NAME", help="the worker's name")
-    remove.add_argument("--yes", action="store_true", help="do not ask")
+        action.add_argument("name", metavar="NAME", help="name of the worker")
+    remove.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     for action, run in ((every, _list), (show, _show), (remove, _remove)):
         action.add_argument(
             "run_folder", nargs="?", default="", metavar="RUN",
-            help="a run folder or a ledger file (the latest in runs/)",
+            help="run folder or ledger file (default: the latest in runs/)",
         )  # fmt: skip
         add_json(action)
         action.set_defaults(run=run)
@@ -129,9 +129,9 @@ def _remove(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(dataclasses.asdict(removed)))
         return 0
-    print(f"{removed.worker} is removed: {removed.updates} updates of it do not count any more.")
+    print(f"Removed {removed.worker} and its {removed.updates} updates from the model.")
     print(f"  digest before  {removed.digest_before}\n  digest after   {removed.digest_after}")
-    print("The next version that the server publishes is without it.")
+    print("The next published version will not contain them.")
     return 0
 
 
@@ -139,8 +139,8 @@ def _require_consent(worker: str, ledger: str) -> None:
     from dealfl.errors import BadInput
 
     if not sys.stdin.isatty():
-        raise BadInput(f"removing {worker!r} from {ledger} can not be undone; give --yes to do it")
-    print(f"Take all that {worker!r} has said out of {ledger}? This can not be undone.")
-    print("Type yes to go on: ", end="", flush=True)
+        raise BadInput(f"removing {worker!r} from {ledger} cannot be undone; confirm with --yes")
+    print(f"Remove all updates of {worker!r} from {ledger}? This cannot be undone.")
+    print("Type yes to continue: ", end="", flush=True)
     if sys.stdin.readline().strip() != "yes":
-        raise BadInput("nothing was changed")
+        raise BadInput("not confirmed; nothing was changed")

@@ -155,7 +155,7 @@ class Patches(FeatureMap, frozen=True, dict=True, tag="patches"):
             raise self.bad("size", f"a patch must fit an image of {list(self.image)}")
         places = min(self._grid.height, self._grid.width)
         if self.pool > places:
-            raise self.bad("pool", f"at most {places}: a cell must hold a place")
+            raise self.bad("pool", f"it must be at most {places}, so that no cell is empty")
 
     def _patches(self, block: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return one row per position: its patch, channel by channel."""

@@ -48,7 +48,7 @@ def blocks(X: Matrix, bytes_per_row: int) -> Iterator[Block]:
         rows = slice(first, min(first + step, n_rows))
         part = X[rows]
         dense = part.toarray() if hasattr(part, "toarray") else part
-        with np.errstate(over="ignore"):  # a long double beyond float64 becomes inf: refused below
+        with np.errstate(over="ignore"):  # a long double beyond float64 becomes inf: an error below
             block = dense.astype(np.float64, copy=False)
         _refuse_not_finite(block, first)
         yield rows, block

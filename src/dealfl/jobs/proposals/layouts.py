@@ -1,4 +1,4 @@
-"""How a user's file is written: encoding, delimiter, header, and where its table begins."""
+"""Detection of a file's encoding, delimiter, header and first line of the table."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _width(rows: list[list[str]]) -> int:
 
 
 def _delimiter(lines: list[str]) -> str:
-    """Return the first that divides nearly all lines into as many cells; '' if none does."""
+    """Return the first delimiter that divides nearly all lines into equally many cells, or ''."""
     fitting = (one for one in _DELIMITERS if _width(_rows(lines, one)) > 1)
     return next(fitting, "")
 

@@ -138,15 +138,15 @@ def check_refusals(subject: Subject) -> None:
     for place in range(subject.pool):
         if not subject.learned([place]).statistics.is_zero:
             _expect_refusal(lambda m, p=place: subject.forget(m, [p]), empty, NotLearned)  # type: ignore[misc]
-    assert empty.digest() == blank, "a refused call changed the statistics"
+    assert empty.digest() == blank, "a call that raised an error changed the statistics"
     model = subject.learned(range(subject.pool))
     before = model.digest()
     for call in subject.refused:
         _expect_refusal(call, model, (BadInput, NotLearned))
-        assert model.digest() == before, "a refused call changed the statistics"
-        assert model.statistics.digest() == before, "a refused call changed a cell"
+        assert model.digest() == before, "a call that raised an error changed the statistics"
+        assert model.statistics.digest() == before, "a call that raised an error changed a cell"
     subject.forget(model, range(subject.pool))
-    assert model.statistics.is_zero, "a refused call left something behind"
+    assert model.statistics.is_zero, "a call that raised an error changed the statistics"
 
 
 def _expect_refusal(
@@ -158,7 +158,7 @@ def _expect_refusal(
         call(model)
     except errors:
         return
-    raise AssertionError(f"{call} was not refused by {model!r}")
+    raise AssertionError(f"{call} raised no error on {model!r}")
 
 
 def check_impossible(subject: Subject) -> None:

@@ -1,10 +1,14 @@
 """The live view: what a terminal shows, what a file gets, and that neither costs much."""
 
 import io
+import re
 from typing import Any
+
+import pytest
 
 from dealfl.report import LiveView, PlainView, view_for
 from dealfl.report.live import sparkline
+from dealfl.report.remaining import Remaining
 from dealfl.simulate import Progress
 
 
@@ -38,6 +42,31 @@ def test_the_panel_shows_rounds_workers_quality_energy_and_what_was_forgotten() 
         assert words in shown
 
 
+def test_one_bar_is_for_all_schemes_and_says_how_long_it_takes() -> None:
+    stream, now_s = Terminal(), [0.0]
+    shares = []
+    with LiveView(stream, "digits", clock=lambda: now_s[0]) as view:
+        for place in (1, 2):
+            view.start_scheme(("deal", "original")[place - 1], place, 2)
+            for rounds in range(0, 31, 3):
+                view.show_progress(progress(rounds))
+                shown = re.sub("\x1b.*?m", "", stream.getvalue()).rpartition("whole run")[2]
+                shares.append(float(shown.partition("%")[0]))
+                now_s[0] += 1.0
+    assert shares == sorted(shares), "it never goes back"
+    assert shares[-1] == 100.0
+    assert "50 %, about 10 s left" in stream.getvalue()
+
+
+def test_what_was_done_before_a_run_was_resumed_does_not_count() -> None:
+    remaining = Remaining()
+    remaining.start_scheme(2, of=2)
+    remaining.update(5, of_rounds=10, now_s=100.0)
+    assert remaining.left_s is None
+    remaining.update(7, of_rounds=10, now_s=120.0)
+    assert (remaining.share, remaining.left_s) == (0.85, pytest.approx(30.0))
+
+
 def test_the_panel_is_drawn_ten_times_a_second_at_most() -> None:
     stream, now_s = Terminal(), [0.0]
     with LiveView(stream, "digits", clock=lambda: now_s[0]) as view:
@@ -55,11 +84,11 @@ def test_lines_come_every_five_seconds() -> None:
         view.start_scheme("deal", 1, 4)
         for tenth in range(100):
             now_s[0] = tenth / 10
-            view.show_progress(progress(tenth // 30))
+            view.show_progress(progress(tenth // 10))
     told = stream.getvalue().splitlines()
     assert told == [
-        "deal (1 of 4): round 0 of 30, quality 0.5000, 2.25 J",
-        "deal (1 of 4): round 2 of 30, quality 0.5000, 2.25 J",
+        "deal (1 of 4): round 2 of 30, quality 0.5000, 2.25 J; whole run 2 %",
+        "deal (1 of 4): round 7 of 30, quality 0.5000, 2.25 J; whole run 6 %, about 113 s left",
     ]
 
 

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from dealfl.report.formats import format_duration, format_energy, format_quality
 from dealfl.report.progress_lines import PlainView
+from dealfl.report.remaining import Remaining
 from dealfl.simulate import Outcome, Progress
 
 __all__ = ["LiveView", "view_for"]
@@ -71,6 +72,7 @@ class LiveView:
         self._next_s = 0.0
         self._done: list[Outcome] = []
         self._progress: Progress | None = None
+        self._remaining = Remaining()
         console = Console(file=stream)
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
@@ -98,6 +100,7 @@ class LiveView:
             Position of the scheme, counted from 1, and number of schemes.
         """
         self._scheme, self._place, self._of = scheme, place, of
+        self._remaining.start_scheme(place, of)
         self._qualities, self._seen_round, self._progress = [], 0, None
         self._show()
 
@@ -110,6 +113,7 @@ class LiveView:
             Current progress.
         """
         self._progress = progress
+        self._remaining.update(progress.rounds, progress.of_rounds, self._clock())
         if progress.quality is not None and progress.rounds > self._seen_round:
             self._qualities.append(progress.quality)
             self._seen_round = progress.rounds
@@ -144,18 +148,25 @@ class LiveView:
         return Panel(rows, title=title, subtitle="Ctrl-C stops; --resume continues", expand=False)
 
     def _lines(self) -> list[tuple[str, Any]]:
-        lines: list[tuple[str, Any]] = []
+        lines: list[tuple[str, Any]] = [("", "reading the data …")]
+        if self._place > 1 or self._progress is not None:
+            lines = self._whole()
         if self._progress is not None:
             lines += _present(self._progress, self._qualities)
         for outcome in self._done:
             quality, energy = format_quality(outcome.quality), outcome.energy.compute_j
             lines.append((outcome.scheme, f"{quality}  {format_energy(energy)} computing"))
-        return lines or [("", "reading the data …")]
+        return lines
+
+    def _whole(self) -> list[tuple[str, Any]]:
+        """Return one bar for all schemes, and the time left."""
+        from rich.progress_bar import ProgressBar
+
+        bar = ProgressBar(total=1.0, completed=self._remaining.share, width=44)
+        return [("whole run", str(self._remaining)), ("", bar)]
 
 
 def _present(progress: Progress, qualities: list[float]) -> list[tuple[str, Any]]:
-    from rich.progress_bar import ProgressBar
-
     awake = progress.workers - progress.asleep
     workers = f"{awake} awake, {progress.selected} of them selected, {progress.asleep} asleep"
     computing, radio = format_energy(progress.compute_j), format_energy(progress.radio_j)
@@ -163,7 +174,6 @@ def _present(progress: Progress, qualities: list[float]) -> list[tuple[str, Any]
     took = "–" if last is None else f"{format_duration(last.duration_s)}, by {last.reason}"
     return [
         ("rounds", f"{progress.rounds} of {progress.of_rounds}"),
-        ("", ProgressBar(total=progress.of_rounds, completed=progress.rounds, width=44)),
         ("workers", workers),
         ("quality", f"{sparkline(qualities)}  {format_quality(progress.quality)}"),
         ("energy, modelled", f"{computing} computing, {radio} radio"),

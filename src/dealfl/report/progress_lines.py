@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from dealfl.report.formats import format_duration, format_energy, format_quality
+from dealfl.report.remaining import Remaining
 from dealfl.simulate import Outcome, Progress, SweepProgress
 
 __all__ = ["PlainView", "ProgressLine"]
@@ -83,7 +84,9 @@ class PlainView(ProgressLine):
         Returns the time in seconds.
     """
 
-    _scheme = ""
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(stream, clock)
+        self._scheme, self._remaining = "", Remaining()
 
     def __enter__(self) -> PlainView:
         return self
@@ -103,6 +106,7 @@ class PlainView(ProgressLine):
             Position of the scheme, counted from 1, and number of schemes.
         """
         self._scheme = f"{scheme} ({place} of {of})"
+        self._remaining.start_scheme(place, of)
 
     def show_progress(self, progress: Progress) -> None:
         """Show the progress of the scheme, if an update is due.
@@ -112,11 +116,13 @@ class PlainView(ProgressLine):
         progress : Progress
             Current progress.
         """
+        self._remaining.update(progress.rounds, progress.of_rounds, self._clock())
         self.show(
             lambda: (
                 f"{self._scheme}: round {progress.rounds} of {progress.of_rounds}, "
                 f"quality {format_quality(progress.quality)}, "
-                f"{format_energy(progress.compute_j + progress.radio_j)}"
+                f"{format_energy(progress.compute_j + progress.radio_j)}; "
+                f"whole run {self._remaining}"
             )
         )
 

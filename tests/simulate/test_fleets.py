@@ -115,7 +115,7 @@ def test_when_all_is_learned_it_ends() -> None:
 
 def test_when_the_time_is_over_it_ends_with_what_there_is() -> None:
     outcome = run_fleet(fleet({"job.rounds": 10**6, "job.max_h": 0.05}))
-    assert outcome.ended == "max_h is over"
+    assert outcome.ended == "max_h reached"
     assert outcome.virtual_s <= 0.05 * 3600 + 30
     assert outcome.exact
 
@@ -139,7 +139,7 @@ def test_what_is_under_way_when_everybody_leaves_is_counted_in_the_end(tmp_path:
     traced = {"kind": "trace", "file": str(tmp_path / "trace.csv")}
     slow = {"devices.1.operations_per_s": 0.1, "devices.2.operations_per_s": 0.1}
     outcome = run_fleet(fleet(slow | {"job.max_h": 0.1}, {"availability": traced, "faults": {}}))
-    assert outcome.ended == "max_h is over"
+    assert outcome.ended == "max_h reached"
     assert {one.reason for one in outcome.rounds} == {"time to live"}
     assert outcome.learned > 0
     assert outcome.updates > 0

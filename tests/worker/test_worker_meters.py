@@ -151,7 +151,7 @@ def test_where_no_meter_can_tell_the_model_does_and_is_called_so(power: Any) -> 
 def test_without_meter_and_model_the_energy_is_not_known() -> None:
     meter = MeasuredMeter(clock=ticking())
     meter.start()
-    assert meter.cost(Done()) == Cost(2.5, 0.0, "not known")
+    assert meter.cost(Done()) == Cost(2.5, 0.0, "unknown")
 
 
 # -- the device ---------------------------------------------------------------------------------

@@ -214,7 +214,7 @@ def test_a_repeated_or_old_assignment_is_ignored() -> None:
 
 def test_with_nothing_waiting_a_worker_declines() -> None:
     messages = welcomed().handle([assignment(1)], 1.0).messages
-    assert [m.reason for m in messages if isinstance(m, Declined)] == ["nothing waiting"]
+    assert [m.reason for m in messages if isinstance(m, Declined)] == ["no waiting examples"]
 
 
 def test_a_worker_that_was_not_welcomed_declines() -> None:

@@ -1,4 +1,4 @@
-"""A whole federation in one process, under a virtual clock."""
+"""Simulation of a whole federation in one process, under a virtual clock."""
 
 from dealfl.jobs import Document
 from dealfl.simulate.energy import FleetEnergy, Savings

@@ -1,6 +1,7 @@
-"""When new examples reach a worker: some are there at the start, the others come one by one.
+"""The section [arrival]: when examples reach a worker.
 
-Workers may differ in how much they get: with a `spread` their rates are log-normal.
+Some are present at the start, the others arrive later. With a `spread` the rates of workers are
+log-normal.
 """
 
 from __future__ import annotations
@@ -18,35 +19,35 @@ __all__ = ["ARRIVALS", "Arrival", "AtOnce", "EachRound", "Poisson", "Steady"]
 _HOUR_S = 3_600.0
 
 InitialShare = Annotated[Share, Meta(description="share of the examples present at the start")]
-Rate = Annotated[Positive, Meta(description="examples that reach each worker in an hour")]
+Rate = Annotated[Positive, Meta(description="examples that reach each worker per hour")]
 Batch = Annotated[Count, Meta(description="examples that arrive together")]
 Spread = Annotated[
     float,
     Meta(
         ge=0,
         le=5,
-        description="how much workers differ: standard deviation of the logarithm of their rates",
+        description="standard deviation of the logarithm of the workers' rates; 0: all are equal",
     ),
 ]
 
 
 class Arrival(Protocol):
-    """Says how many examples come at which moment."""
+    """A schedule of new examples."""
 
     @property
     def initial_share(self) -> float:
-        """The share of a worker's examples that it has at the start."""
+        """Share of a worker's examples that are present at the start."""
 
     @property
     def each_round(self) -> int:
-        """How many come whenever a round is opened."""
+        """Number of examples that arrive when a round opens."""
 
     def times(self, draw: random.Random) -> Iterator[tuple[float, int]]:
-        """Yield moments, and how many examples come then, for as long as there are some."""
+        """Yield times and numbers of arriving examples without end."""
 
 
 class AtOnce(Struct, frozen=True, tag_field="pattern", tag="at_once"):
-    """Everything is there at the start."""
+    """All examples are present at the start."""
 
     initial_share: InitialShare = 1.0
     each_round: ClassVar[int] = 0
@@ -57,7 +58,7 @@ class AtOnce(Struct, frozen=True, tag_field="pattern", tag="at_once"):
 
 
 class EachRound(Struct, frozen=True, tag_field="pattern", tag="each_round"):
-    """Some come whenever a round is opened."""
+    """A number of examples arrives whenever a round opens."""
 
     initial_share: InitialShare = 0.2
     examples_per_round: Annotated[
@@ -66,16 +67,16 @@ class EachRound(Struct, frozen=True, tag_field="pattern", tag="each_round"):
 
     @property
     def each_round(self) -> int:
-        """How many come whenever a round is opened."""
+        """Number of examples that arrive when a round opens."""
         return self.examples_per_round
 
     def times(self, draw: random.Random) -> Iterator[tuple[float, int]]:  # noqa: ARG002
-        """Yield nothing: it is rounds that matter."""
+        """Yield nothing; rounds cause the arrivals."""
         yield from ()
 
 
 class Steady(Struct, frozen=True, tag_field="pattern", tag="steady"):
-    """The same number comes after the same time, from a random moment of the first period on."""
+    """Examples arrive at equal intervals, starting at a random time of the first interval."""
 
     initial_share: InitialShare = 0.2
     examples_per_hour: Rate = 1.0
@@ -84,7 +85,7 @@ class Steady(Struct, frozen=True, tag_field="pattern", tag="steady"):
     each_round: ClassVar[int] = 0
 
     def times(self, draw: random.Random) -> Iterator[tuple[float, int]]:
-        """Yield equal steps."""
+        """Yield times at equal intervals."""
         gap_s = self.batch * _HOUR_S / _rate(self.examples_per_hour, self.spread, draw)
         now_s = draw.random() * gap_s
         while True:
@@ -93,7 +94,7 @@ class Steady(Struct, frozen=True, tag_field="pattern", tag="steady"):
 
 
 class Poisson(Struct, frozen=True, tag_field="pattern", tag="poisson"):
-    """They come at random, independent of each other."""
+    """Examples arrive at random, independently of each other."""
 
     initial_share: InitialShare = 0.2
     examples_per_hour: Rate = 1.0
@@ -102,7 +103,7 @@ class Poisson(Struct, frozen=True, tag_field="pattern", tag="poisson"):
     each_round: ClassVar[int] = 0
 
     def times(self, draw: random.Random) -> Iterator[tuple[float, int]]:
-        """Yield exponential steps."""
+        """Yield times with exponential intervals."""
         gap_s = self.batch * _HOUR_S / _rate(self.examples_per_hour, self.spread, draw)
         now_s = 0.0
         while True:
@@ -111,7 +112,7 @@ class Poisson(Struct, frozen=True, tag_field="pattern", tag="poisson"):
 
 
 def _rate(mean: float, spread: float, draw: random.Random) -> float:
-    """Return a worker's own rate: a few get much, most get little, and the mean stays."""
+    """Return a worker's rate: a few get many examples, most get few, and the mean is given."""
     return mean * draw.lognormvariate(-spread * spread / 2, spread) if spread else mean
 
 

@@ -1,4 +1,4 @@
-"""When workers are awake: intervals of virtual time, the same for the same seed."""
+"""The section [availability]: when workers are awake, the same for the same seed."""
 
 from __future__ import annotations
 
@@ -24,33 +24,35 @@ Hour = Annotated[float, Meta(ge=0, le=24)]
 
 
 class Availability(Protocol):
-    """Says when a worker is awake."""
+    """A schedule of the times at which workers are awake."""
 
     def awake(self, worker: int, draw: random.Random) -> Iterator[Interval]:
-        """Yield from_s and to_s of each interval, ascending and apart from each other."""
+        """Yield start and end of each interval in seconds, ascending and disjoint."""
 
     def load(self, folder: Path, workers: int) -> Availability:
-        """Return it with its files read, for so many workers."""
+        """Return the schedule with its files read, for a number of workers."""
 
 
 class Always(Struct, frozen=True, tag_field="kind", tag="always"):
-    """Everybody is always awake.
+    """All workers are always awake.
 
+    Examples
+    --------
     >>> list(Always().awake(0, random.Random(1)))
     [(0.0, inf)]
     """
 
     def awake(self, worker: int, draw: random.Random) -> Iterator[Interval]:  # noqa: ARG002
-        """Yield all of time."""
+        """Yield one endless interval."""
         yield (0.0, math.inf)
 
     def load(self, folder: Path, workers: int) -> Always:  # noqa: ARG002
-        """Return itself."""
+        """Return the schedule itself."""
         return self
 
 
 class Independent(Struct, frozen=True, tag_field="kind", tag="iid"):
-    """In each slot of time a worker is awake with the same probability, whatever was before."""
+    """In each time slot a worker is awake with the same probability, independently."""
 
     probability: Annotated[
         float, Meta(gt=0, le=1, description="probability of being awake in a slot")
@@ -58,7 +60,7 @@ class Independent(Struct, frozen=True, tag_field="kind", tag="iid"):
     slot_s: Annotated[Positive, Meta(description="length of a slot")] = 600.0
 
     def awake(self, worker: int, draw: random.Random) -> Iterator[Interval]:  # noqa: ARG002
-        """Yield runs of slots."""
+        """Yield consecutive slots as one interval."""
         slot = 0
         while True:
             slot += _geometric(draw, 1.0 - self.probability)
@@ -67,12 +69,12 @@ class Independent(Struct, frozen=True, tag_field="kind", tag="iid"):
             slot += length + 1  # the slot that ended the run
 
     def load(self, folder: Path, workers: int) -> Independent:  # noqa: ARG002
-        """Return itself."""
+        """Return the schedule itself."""
         return self
 
 
 def _geometric(draw: random.Random, probability: float) -> int:
-    """Return how often in a row something of that probability happens."""
+    """Return how often in a row an event of a probability occurs."""
     if probability <= 0.0:
         return 0
     if probability >= 1.0:
@@ -81,13 +83,13 @@ def _geometric(draw: random.Random, probability: float) -> int:
 
 
 class Markov(Struct, frozen=True, tag_field="kind", tag="markov"):
-    """Being awake and being away last exponentially long; it begins in its stationary state."""
+    """Times awake and asleep are exponential; the start is in the stationary state."""
 
     up_s: Annotated[Positive, Meta(description="mean time for which a worker is awake")]
     down_s: Annotated[Positive, Meta(description="mean time for which a worker is asleep")]
 
     def awake(self, worker: int, draw: random.Random) -> Iterator[Interval]:  # noqa: ARG002
-        """Yield the intervals of a chain in continuous time."""
+        """Yield the intervals of a Markov chain in continuous time."""
         now_s = 0.0
         if draw.random() >= self.up_s / (self.up_s + self.down_s):
             now_s = draw.expovariate(1.0 / self.down_s)
@@ -97,13 +99,15 @@ class Markov(Struct, frozen=True, tag_field="kind", tag="markov"):
             now_s = until_s + draw.expovariate(1.0 / self.down_s)
 
     def load(self, folder: Path, workers: int) -> Markov:  # noqa: ARG002
-        """Return itself."""
+        """Return the schedule itself."""
         return self
 
 
 class DayNight(Struct, frozen=True, tag_field="kind", tag="daynight"):
-    """Awake from one hour of the day to another, each worker earlier or later by some spread.
+    """Workers are awake between two hours of the day, each shifted by up to `spread_h` hours.
 
+    Examples
+    --------
     >>> [interval for interval, _ in zip(DayNight(22, 6).awake(0, random.Random(1)), range(2))]
     [(0.0, 21600.0), (79200.0, 108000.0)]
     """
@@ -111,12 +115,12 @@ class DayNight(Struct, frozen=True, tag_field="kind", tag="daynight"):
     from_h: Annotated[Hour, Meta(description="hour of the day from which workers are awake")]
     to_h: Annotated[Hour, Meta(description="hour of the day until which workers are awake")]
     spread_h: Annotated[
-        float, Meta(ge=0, le=12, description="hours by which a worker is earlier or later at most")
+        float, Meta(ge=0, le=12, description="maximum shift of a worker, in hours")
     ] = 0.0
     start_h: Annotated[Hour, Meta(description="hour of the day at which virtual time begins")] = 0.0
 
     def awake(self, worker: int, draw: random.Random) -> Iterator[Interval]:  # noqa: ARG002
-        """Yield one interval a day; virtual time begins at `start_h`."""
+        """Yield one interval per day; virtual time begins at `start_h`."""
         shift_s = draw.uniform(-self.spread_h, self.spread_h) * _HOUR_S
         first_s = (self.from_h - self.start_h) * _HOUR_S + shift_s
         length_s = ((self.to_h - self.from_h) % 24.0 or 24.0) * _HOUR_S
@@ -129,14 +133,14 @@ class DayNight(Struct, frozen=True, tag_field="kind", tag="daynight"):
             yield (max(first_s, 0.0), first_s + length_s)
 
     def load(self, folder: Path, workers: int) -> DayNight:  # noqa: ARG002
-        """Return itself."""
+        """Return the schedule itself."""
         return self
 
 
 class Trace(Struct, frozen=True, tag_field="kind", tag="trace"):
-    """Awake as a file says: a CSV of worker, from_s, to_s, with these names in the first row.
+    """Workers are awake as a CSV file says, with the header worker,from_s,to_s.
 
-    The first name in the file stands for the first worker of the fleet, and so on.
+    The first name in the file is the first worker of the fleet, and so on.
     """
 
     file: Annotated[
@@ -145,32 +149,34 @@ class Trace(Struct, frozen=True, tag_field="kind", tag="trace"):
     intervals: tuple[tuple[Interval, ...], ...] = ()
 
     def awake(self, worker: int, draw: random.Random) -> Iterator[Interval]:  # noqa: ARG002
-        """Yield what the file says of a worker."""
+        """Yield the intervals of a worker in the file."""
         yield from self.intervals[worker]
 
     def load(self, folder: Path, workers: int) -> Trace:
-        """Return it with the file read."""
+        """Return the schedule with the file read."""
         path = folder / self.file
         try:
             with path.open(encoding="utf-8", newline="") as lines:
                 found = _traced(csv.DictReader(lines), path)
         except OSError as error:
-            raise BadInput(f"trace {path} can not be read: {error.strerror}") from error
+            raise BadInput(f"trace {path} cannot be read: {error.strerror}") from error
         if len(found) < workers:
-            raise BadInput(f"trace {path} has {len(found)} workers; the fleet has {workers}")
+            raise BadInput(f"trace {path} has {len(found)} workers; the fleet needs {workers}")
         return Trace(self.file, tuple(_checked(name, found[name], path) for name in found))
 
 
 def _traced(rows: csv.DictReader[str], path: Path) -> dict[str, list[Interval]]:
     if rows.fieldnames is None or set(rows.fieldnames) != {"worker", "from_s", "to_s"}:
-        raise BadInput(f"trace {path}: the first row is {rows.fieldnames}, not worker,from_s,to_s")
+        raise BadInput(
+            f"trace {path}: the header is {rows.fieldnames}; it must be worker,from_s,to_s"
+        )
     found: dict[str, list[Interval]] = {}
     for row in rows:
         interval = _interval(row)
         if interval is None:
             raise BadInput(
                 f"trace {path}, line {rows.line_num}: from_s={row['from_s']!r} and "
-                f"to_s={row['to_s']!r}; give seconds from 0 on, from_s below to_s"
+                f"to_s={row['to_s']!r}; give seconds ≥ 0 with from_s < to_s"
             )
         found.setdefault(row["worker"], []).append(interval)
     return found

@@ -1,4 +1,4 @@
-"""A fleet's server and workers, made from its description."""
+"""Construction of a fleet's server and workers from its description."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEY = b"key of a simulated job"
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a fleet consists of; everything of a worker is found by its name."""
+    """The parts of a fleet; those of a worker are found by its name."""
 
     server: Server
     workers: dict[str, Worker]
@@ -31,12 +31,12 @@ class Parts:
 
 
 def make_drawer(fleet: Fleet) -> Callable[[str], random.Random]:
-    """Return what gives each purpose its own draws, the same for the same seed."""
+    """Return a function from a purpose to its own seeded random generator."""
     return lambda purpose: random.Random(f"{fleet.job.seed}/{purpose}")  # noqa: S311
 
 
 def build(fleet: Fleet, split: Split, ledger: Ledger) -> Parts:
-    """Return server and workers, with empty journals."""
+    """Return the server and the workers, with empty journals."""
     groups, draw = _name_workers(fleet), make_drawer(fleet)
     journals = {name: Journal(journal_id=f"{fleet.job.seed}/{name}") for name in groups}
     devices = {name: make_device(fleet, group, name, draw) for name, group in groups.items()}

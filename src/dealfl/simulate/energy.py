@@ -1,4 +1,4 @@
-"""What a fleet spent, modelled: by cause, and what was saved by which of three means."""
+"""The modelled energy of a fleet: by cause, and the savings by each of three means."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ __all__ = ["FleetEnergy", "Savings", "fleet_energy"]
 
 @dataclass(frozen=True, slots=True)
 class Savings:
-    """Joules saved, each by itself, in this order: the three add up.
+    """The energy saved by each of three means, in this order; the three add up.
 
-    Fewer wake-ups: against waking everybody who has something to train on in each round. Less
-    work: against training from scratch on all that is held, each time. DVFS: against the fastest
-    clock for the same work.
+    Parameters
+    ----------
+    fewer_wake_ups_j : float
+        Joules saved against waking every worker with waiting examples in each round.
+    less_work_j : float
+        Joules saved against training on all held examples from scratch each time.
+    dvfs_j : float
+        Joules saved against the fastest clock for the same work.
     """
 
     fewer_wake_ups_j: float
@@ -28,10 +33,37 @@ class Savings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetEnergy:
-    """What all devices of a fleet spent together; every figure is modelled.
+    """The modelled energy of all devices of a fleet.
 
-    `operating_j` is the part of computing that goes with the operations; the rest is what each
-    call takes, however little it does.
+    Parameters
+    ----------
+    by_cause_j : dict of str to float
+        Energy by cause, in joules.
+    compute_s : float
+        Time of computing in seconds.
+    compute_j : float
+        Energy of computing, in joules.
+    operating_j : float
+        Part of `compute_j` that is proportional to the operations; the rest is the overhead of
+        calls.
+    radio_j : float
+        Energy of the radio, in joules.
+    charge_uah : float
+        Charge drawn from the batteries, in µAh.
+    operations : int
+        Number of multiply-adds.
+    cycles : float
+        Number of CPU cycles.
+    wake_ups : int
+        Number of wake-ups.
+    wake_ups_of_everyone : int
+        Number of wake-ups if every worker with waiting examples were woken.
+    added_latency : float
+        Relative increase of computing time by slower clocks.
+    savings : Savings
+        Energy saved, by means.
+    source : str
+        Source of the values; always "modelled".
     """
 
     by_cause_j: dict[str, float]
@@ -50,17 +82,17 @@ class FleetEnergy:
 
     @property
     def whole_j(self) -> float:
-        """Computing and the radio together."""
+        """Energy of computing and radio, in joules."""
         return self.compute_j + self.radio_j
 
     @property
     def band_j(self) -> tuple[float, float]:
-        """The whole, if the phones are three times as fast or as slow as declared."""
+        """Energy range in joules if the phones are three times as fast or as slow as declared."""
         fast_j, slow_j = self.compute_j / SPEED_BAND, self.compute_j * SPEED_BAND
         return fast_j + self.radio_j, slow_j + self.radio_j
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
+        """Return plain values for JSON."""
         plain = dataclasses.asdict(self)
         saved = plain.pop("savings")
         plain["saved_j"] = {name.removesuffix("_j"): value for name, value in saved.items()}
@@ -68,10 +100,7 @@ class FleetEnergy:
 
 
 def fleet_energy(spendings: Iterable[Spent], wake_ups_of_everyone: int) -> FleetEnergy:
-    """Return what a fleet spent together.
-
-    A wake-up that was spared is taken to have cost the radio what one did that happened.
-    """
+    """Return the energy of a fleet; an avoided wake-up saves the mean radio energy of one."""
     spent = sum(spendings, Spent())
     whole = spent.whole
     spared = max(wake_ups_of_everyone - spent.wake_ups, 0)

@@ -1,4 +1,4 @@
-"""A fleet: the job, the devices, the data and everything that goes wrong, from a TOML file."""
+"""A fleet: the job, the devices, the data and the faults, read from a TOML file."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from dealfl.worker import MIN_BATTERY
 
 __all__ = ["SECTIONS", "Devices", "Faults", "Fleet", "fleet_of", "read_fleet"]
 
-_MOST_WORKERS = 100_000
-_BY_HAND = ("capacity_j", "operations_per_s", "joules_per_operation", "wake_j")
+_MAX_WORKERS = 100_000
+_EXPLICIT = ("capacity_j", "operations_per_s", "joules_per_operation", "wake_j")
 
 
 class Devices(Struct, frozen=True, kw_only=True):
-    """Devices of one kind: a phone with a profile, or figures given by hand."""
+    """Devices of one kind: a phone with a profile, or explicit values."""
 
     count: Annotated[Count, Meta(description="number of these devices")]
     phone: Annotated[
@@ -46,7 +46,9 @@ class Devices(Struct, frozen=True, kw_only=True):
     ] = ""
     device: Annotated[Text, Meta(description="name of the kind; by default the phone's")] = "phone"
     capacity_j: Annotated[Amount, Meta(description="energy of a full battery")] = 40_000.0
-    battery: Annotated[Share, Meta(description="charge of the battery at the start")] = 1.0
+    battery: Annotated[
+        Share, Meta(description="charge of the battery at the start, as a share")
+    ] = 1.0
     charging_share: Annotated[
         Share, Meta(description="share of these devices that are on a charger")
     ] = 0.0
@@ -58,22 +60,22 @@ class Devices(Struct, frozen=True, kw_only=True):
         Meta(description="charge below which a device declines to train"),
     ] = MIN_BATTERY
     operations_per_s: Annotated[
-        Positive, Meta(description="multiply-adds of the learner in a second")
+        Positive, Meta(description="multiply-adds of the learner per second")
     ] = 1e8
     joules_per_operation: Annotated[Amount, Meta(description="energy of a multiply-add")] = 1e-9
-    wake_j: Annotated[Amount, Meta(description="energy of waking up, radio included")] = 0.0
+    wake_j: Annotated[Amount, Meta(description="energy of a wake-up, including the radio")] = 0.0
     profile: Phone | None = None
 
 
 class Faults(Struct, frozen=True, kw_only=True):
-    """What goes wrong: workers that vanish or straggle in a round, and messages in transit."""
+    """Faults: workers that drop out or take longer, and messages that are lost or late."""
 
     dropout_share: Annotated[
-        Share, Meta(description="share of assigned workers that vanish until the deadline")
+        Share, Meta(description="share of assigned workers that drop out until the deadline")
     ] = 0.0
-    straggler_share: Annotated[Share, Meta(description="share of trainings that take longer")] = 0.0
+    straggler_share: Annotated[Share, Meta(description="share of trainings that are delayed")] = 0.0
     straggler_factor: Annotated[
-        float, Meta(ge=1, description="factor by which they take longer")
+        float, Meta(ge=1, description="factor by which a delayed training takes longer")
     ] = 10.0
     loss: Annotated[Share, Meta(description="share of messages that are lost")] = 0.0
     repetition: Annotated[Share, Meta(description="share of messages that arrive twice")] = 0.0
@@ -86,7 +88,29 @@ class Faults(Struct, frozen=True, kw_only=True):
 
 
 class Fleet(Struct, frozen=True, kw_only=True):
-    """Everything that a simulation needs to know."""
+    """The complete description of a simulation.
+
+    Parameters
+    ----------
+    job : Job
+        Section [job], with the terms of the server.
+    plan : Plan
+        Sections [source], [features] and [learner].
+    devices : tuple of Devices
+        Groups of devices, one per [[devices]].
+    data : Partition
+        Section [data]: how examples are divided among workers.
+    arrival : Arrival
+        Section [arrival]: when examples reach a worker.
+    availability : Availability
+        Section [availability]: when workers are awake.
+    faults : Faults
+        Section [faults].
+    selection : dict
+        Settings of the selector.
+    fingerprint : str
+        SHA-256 of the document.
+    """
 
     job: Job
     plan: Plan
@@ -100,16 +124,27 @@ class Fleet(Struct, frozen=True, kw_only=True):
 
     @property
     def workers(self) -> int:
-        """How many workers there are."""
+        """Number of workers."""
         return sum(group.count for group in self.devices)
 
     def with_scheme(self, scheme: str) -> Fleet:
-        """Return the same fleet under another scheme."""
+        """Return the same fleet with another scheme.
+
+        Parameters
+        ----------
+        scheme : str
+            Name of a scheme, such as "deal".
+
+        Returns
+        -------
+        Fleet
+            A copy.
+        """
         return replace(self, job=replace(self.job, scheme=scheme))
 
     @property
     def learner(self) -> str:
-        """The name of the learner."""
+        """Name of the learner."""
         return self.plan.learner
 
 
@@ -129,12 +164,46 @@ SECTIONS = (
 
 
 def read_fleet(path: str | Path) -> Fleet:
-    """Return the fleet that a TOML file describes."""
+    """Return the fleet that a TOML file describes.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    Fleet
+        The fleet.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read or a key is invalid; the message names line, key and remedy.
+    """
     return fleet_of(Document.read(path))
 
 
 def fleet_of(document: Document, data: Data | None = None) -> Fleet:
-    """Return the fleet that a document describes; BadInput names key, line and what would do."""
+    """Return the fleet that a document describes.
+
+    Parameters
+    ----------
+    document : Document
+        A parsed TOML file.
+    data : Data or None
+        Examples in memory that replace [source]; None reads the source.
+
+    Returns
+    -------
+    Fleet
+        The fleet.
+
+    Raises
+    ------
+    BadInput
+        If a key is invalid; the message names line, key and remedy.
+    """
     for name in document.tables:
         if name not in SECTIONS:
             raise document.error(name, f"no section [{name}]; {nearest(name, SECTIONS)}")
@@ -158,7 +227,7 @@ def fleet_of(document: Document, data: Data | None = None) -> Fleet:
 
 
 def _fingerprint(document: Document) -> str:
-    """Return what tells one job from another."""
+    """Return a hash that identifies the job."""
     text = json.dumps(document.tables, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -167,9 +236,9 @@ def _devices(document: Document) -> tuple[Devices, ...]:
     """Return all groups of devices, each with the profile of its phone."""
     groups = read_tables(document, Devices, "devices")
     total = sum(group.count for group in groups)
-    if total > _MOST_WORKERS:
+    if total > _MAX_WORKERS:
         raise document.error(
-            "devices.1.count", f"{total} workers are too many; at most {_MOST_WORKERS}"
+            "devices.1.count", f"{total} workers are too many; the maximum is {_MAX_WORKERS}"
         )
     return tuple(_with_profile(document, place, group) for place, group in enumerate(groups))
 
@@ -178,10 +247,11 @@ def _with_profile(document: Document, place: int, group: Devices) -> Devices:
     if not group.phone:
         return group
     name, given = f"devices.{place + 1}", document.tables["devices"][place]
-    for key in _BY_HAND:
+    for key in _EXPLICIT:
         if key in given:
             raise document.error(
-                f"{name}.{key}", f"{name}.{key} is known of a phone; give one or the other"
+                f"{name}.{key}",
+                f"{name}.{key} is part of the phone's profile; remove it or {name}.phone",
             )
     profile = _profile(document, f"{name}.phone", group.phone)
     battery = profile.battery
@@ -199,7 +269,7 @@ def _profile(document: Document, key: str, name: str) -> Phone:
     if Path(name).suffix != ".toml":
         known = ", ".join(f'"{phone}"' for phone in PHONES)
         raise document.error(
-            key, f"{key} is {name!r}; it takes one of {known}, or the path of a phone's TOML file"
+            key, f"{key} is {name!r}; it must be one of {known}, or the path of a phone's TOML file"
         )
     try:
         return load_phone(document.folder / name)
@@ -208,16 +278,17 @@ def _profile(document: Document, key: str, name: str) -> Phone:
 
 
 def _require_agreement(document: Document, fleet: Fleet) -> None:
-    """Refuse values that are fine alone and not together."""
+    """Refuse values that are valid alone but not together."""
     subject = fleet.plan.subject
     if fleet.data.wants_labels and subject.task is not Task.CLASSIFICATION:
         raise document.error(
-            "data.partition", f"data.partition is by label, but {subject.name} has no labels"
+            "data.partition",
+            f"data.partition is by label, but {subject.name} has no labels; choose another",
         )
     faults = fleet.faults
     if faults.min_delay_s > faults.max_delay_s:
         raise document.error(
             "faults.min_delay_s",
-            f"faults.min_delay_s is {faults.min_delay_s:g}; it takes a number up to "
-            f"max_delay_s, which is {faults.max_delay_s:g}",
+            f"faults.min_delay_s is {faults.min_delay_s:g}; it must be ≤ "
+            f"faults.max_delay_s, which is {faults.max_delay_s:g}",
         )

@@ -1,4 +1,4 @@
-"""A fleet that is running: real server, real workers, real learners; only the clock is virtual."""
+"""A running fleet: real server, workers and learners under a virtual clock."""
 
 from __future__ import annotations
 
@@ -20,13 +20,30 @@ from dealfl.worker import State
 
 __all__ = ["FleetRun"]
 
-_STALLED_S = 2 * 86_400.0  # budgets begin anew every 24 hours: after two days nothing will come
+_STALLED_S = 2 * 86_400.0  # energy budgets start again every 24 hours
 
 Report = Callable[[Progress], None]
 
 
 class FleetRun:
-    """One run, from its start or from where it was stopped, until it `ended`."""
+    """A run of a fleet, from its start or a saved state to its end.
+
+    Parameters
+    ----------
+    fleet : Fleet
+        The fleet.
+    ledger : Ledger
+        Store of the server.
+    progress : callable or None
+        Function that takes a `Progress`.
+    base : Statistics or None
+        Statistics of a model to start from.
+
+    Raises
+    ------
+    BadInput
+        If the data cannot be read or split.
+    """
 
     def __init__(
         self,
@@ -63,7 +80,7 @@ class FleetRun:
             self.simulation.follow(name, fleet.availability.awake(place, draw(f"awake/{name}")))
 
     def start(self) -> None:
-        """Give the server the model to start from, and every worker what it has at the start."""
+        """Give the server its base model, and every worker its initial examples."""
         if self.base is not None:
             with self.ledger.transaction():
                 self.ledger.put_total(self.base.to_bytes())
@@ -131,7 +148,7 @@ class FleetRun:
         self.report()
 
     def report(self) -> None:
-        """Report how far the run is, if somebody wants to know."""
+        """Call the progress function, if there is one."""
         if self._progress is None:
             return
         known = [one.quality for one in self.rounds if one.quality is not None]
@@ -168,9 +185,14 @@ class FleetRun:
         stopped: Callable[[], bool] = lambda: False,
         after_step: Callable[[], None] = lambda: None,
     ) -> None:
-        """Let virtual time pass until the run has `ended`, or until `stopped`.
+        """Advance virtual time until the run ends, or until `stopped` returns True.
 
-        A step is the longest time that a round may take; `after_step` may save the `state`.
+        Parameters
+        ----------
+        stopped : callable
+            Function without arguments that returns whether to stop.
+        after_step : callable
+            Function that is called after every time to live; it may save the `state`.
         """
         while not self.reason_to_end() and not stopped():
             self.advance(stopped)
@@ -178,7 +200,13 @@ class FleetRun:
             after_step()
 
     def advance(self, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Let as much virtual time pass as a round may take."""
+        """Advance virtual time by the time to live of a round.
+
+        Parameters
+        ----------
+        stopped : callable
+            Function without arguments that returns whether to stop.
+        """
         self.simulation.run(self.simulation.now_s + self.fleet.job.terms.ttl_s, stopped)
 
     def reason_to_end(self) -> str:
@@ -189,8 +217,8 @@ class FleetRun:
         if self._nothing_left():
             return "no examples left"
         if now_s - self._opened_at_s > _STALLED_S + job.terms.ttl_s:
-            return "nobody could be woken any more"
-        return "max_h is over" if now_s >= job.max_h * 3600.0 else ""
+            return "no worker could be woken"
+        return "max_h reached" if now_s >= job.max_h * 3600.0 else ""
 
     def _nothing_left(self) -> bool:
         if any(self.left.values()) or self.ledger.open_round() is not None:
@@ -198,7 +226,7 @@ class FleetRun:
         return not self.waiting()
 
     def waiting(self) -> int:
-        """Return how many examples wait to be learned."""
+        """Return the number of examples that wait to be learned."""
         return sum(journal.count(State.WAITING) for journal in self.parts.journals.values())
 
     def close(self) -> None:
@@ -210,7 +238,7 @@ class FleetRun:
     # -- resuming -------------------------------------------------------------------------------
 
     def state(self) -> RunState:
-        """Return where it stands, between two events."""
+        """Return the state between two events."""
         return RunState(
             fleet=self.fingerprint,
             simulation=self.simulation.fleet_state(),
@@ -225,11 +253,22 @@ class FleetRun:
         )
 
     def restore(self, state: RunState) -> None:
-        """Resume from where another run of the same fleet stood."""
+        """Resume from a state of the same fleet.
+
+        Parameters
+        ----------
+        state : RunState
+            Result of `state`.
+
+        Raises
+        ------
+        BadInput
+            If the job, the data or the base changed since.
+        """
         if state.fleet != self.fingerprint:
             raise BadInput(
-                "job, data or the model to go on from were changed since the run was interrupted; "
-                "undo the change, or begin anew"
+                "the job, its data or its base model changed since the run was interrupted; "
+                "undo the change, or start again with --restart"
             )
         self.ledger.replace_content(state.ledger)
         for name, journal in self.parts.journals.items():
@@ -245,7 +284,7 @@ class FleetRun:
 
 
 def _fingerprint(fleet: Fleet, split: Split, base: Statistics | None) -> str:
-    """Return what identifies a run: the job, its data, and the model it starts from."""
+    """Return a hash that identifies a run: the job, its data, and its base."""
     hashed = hashlib.sha256(fleet.fingerprint.encode())
     hashed.update(b"" if base is None else base.digest().encode())
     for stream in split.streams:

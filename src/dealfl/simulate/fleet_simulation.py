@@ -1,4 +1,4 @@
-"""A simulation in which workers sleep and drop out, and which reports rounds."""
+"""An event loop in which workers sleep and drop out, and which reports rounds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Notice = Callable[[], None]
 
 
 class FleetState(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a simulation of a fleet needs to resume."""
+    """The state of a fleet's event loop."""
 
     simulation: SimulationState
     reasons: dict[str, list[str]]
@@ -35,9 +35,9 @@ class FleetState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FleetSimulation(Simulation):
-    """Puts workers to sleep; those without a reason to be absent are awake.
+    """An event loop that puts workers to sleep; a worker without a reason to be absent is awake.
 
-    A worker that drops out of a round never sees its assignment, and is away until the deadline.
+    A worker that drops out of a round never sees its assignment, and is absent until the deadline.
     """
 
     def __init__(
@@ -56,13 +56,13 @@ class FleetSimulation(Simulation):
         self._opened, self._published_now = opened, published
         self._reasons: dict[str, set[str]] = {name: set() for name in self.workers}
         self._intervals: dict[str, Iterator[tuple[float, float]]] = {}
-        self._taken: dict[str, int] = {}  # how many intervals have begun or are about to
+        self._taken: dict[str, int] = {}  # number of intervals that were scheduled
         self.healed = False
         self.set_action(Returns, lambda event: self._return(event.name, event.reason))
         self.set_action(Leaves, self._leaves)
 
     def call(self, name: str, messages: Iterable[Message]) -> None:
-        """Hand messages over, unless the worker drops out at just this moment."""
+        """Hand messages over, unless the worker drops out at this moment."""
         given = list(messages)
         for message in given:
             if isinstance(message, Assignment) and self._drops_out(name, message.round):
@@ -72,7 +72,7 @@ class FleetSimulation(Simulation):
         super().call(name, given)
 
     def send(self, sender: str, step: Step) -> None:
-        """Put messages on their way, and report new rounds and versions."""
+        """Send messages, and report new rounds and versions."""
         super().send(sender, step)
         if sender == SERVER:
             if any(isinstance(message, Published) for message in step.messages):
@@ -87,7 +87,7 @@ class FleetSimulation(Simulation):
         return draw.random() < self._dropout_share
 
     def follow(self, name: str, intervals: Iterator[tuple[float, float]]) -> None:
-        """Keep a worker awake during these intervals only."""
+        """Keep a worker awake only during these intervals."""
         self._intervals[name], self._taken[name] = intervals, 0
         self._leave(name, "away")
         self._next_interval(name)
@@ -107,7 +107,7 @@ class FleetSimulation(Simulation):
             self.schedule(to_s, Leaves(name))
 
     def heal(self) -> None:
-        """Wake all workers for good, and lose no more messages."""
+        """Wake all workers permanently, and lose no more messages."""
         self.healed = True
         self.network.loss = 0.0
         for name in self.workers:
@@ -126,7 +126,7 @@ class FleetSimulation(Simulation):
             self.wake(name, self.now_s)
 
     def fleet_state(self) -> FleetState:
-        """Return where it stands, between two events."""
+        """Return the state between two events."""
         return FleetState(
             simulation=self.state(),
             reasons={name: sorted(reasons) for name, reasons in self._reasons.items()},
@@ -135,7 +135,7 @@ class FleetSimulation(Simulation):
         )
 
     def restore_fleet(self, state: FleetState) -> None:
-        """Resume from where another one stood; intervals are followed from their start."""
+        """Resume from a state; skip the intervals that have passed."""
         self.restore(state.simulation)
         self._reasons = {name: set(reasons) for name, reasons in state.reasons.items()}
         self.healed = state.healed

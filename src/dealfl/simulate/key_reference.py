@@ -1,4 +1,4 @@
-"""The key reference: every key of job, phone and laboratory files, from the sections themselves."""
+"""The key reference: all keys of job, phone and laboratory files, from the declared sections."""
 
 from __future__ import annotations
 
@@ -24,7 +24,13 @@ __all__ = ["describe_keys"]
 
 
 def describe_keys() -> str:
-    """Return the tables of all keys, in Markdown."""
+    """Return the tables of all keys.
+
+    Returns
+    -------
+    str
+        Markdown.
+    """
     return "\n".join(_tables())
 
 
@@ -47,7 +53,7 @@ def _tables() -> Iterator[str]:
 
 
 def _laboratory() -> Iterator[str]:
-    from dealfl.simulate.laboratory import SECTIONS  # takes long to import
+    from dealfl.simulate.laboratory import SECTIONS  # slow to import
 
     for name, sections in SECTIONS.items():
         for section in sections:

@@ -1,4 +1,4 @@
-"""What came out of a simulation."""
+"""The results of a simulation."""
 
 from __future__ import annotations
 
@@ -14,11 +14,36 @@ __all__ = ["Outcome", "Participant", "Progress", "Round"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """A closed round; `quality` is that of the model after it, where it was asked for.
+    """A closed round. Energies are modelled sums over all devices since the start.
 
-    `able` could have been selected. `operating_j` is the part of `compute_j` that goes with the
-    operations, the rest is what each call takes. Energy is that of all devices since the start,
-    modelled.
+    Parameters
+    ----------
+    number : int
+        Number of the round: 1, 2, 3, …
+    reason : str
+        Reason for closing: "majority", "time to live" or "declined".
+    duration_s : float
+        Virtual time from opening to closing, in seconds.
+    closed_at_s : float
+        Virtual time of closing, in seconds since the start.
+    quality : float or None
+        Quality of the model after the round; None if it was not evaluated.
+    able : int
+        Number of workers that could have been selected.
+    selected : int
+        Number of selected workers.
+    replied : int
+        Number of workers that sent an update.
+    learned : int
+        Number of examples learned since the last round.
+    evicted : int
+        Number of examples evicted since the last round.
+    compute_j : float
+        Energy of computing, in joules.
+    operating_j : float
+        Part of `compute_j` that is proportional to the operations, in joules.
+    radio_j : float
+        Energy of the radio, in joules.
     """
 
     number: int
@@ -38,7 +63,33 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Participant:
-    """What one worker did in all, and what that cost its device, modelled."""
+    """The total work of one worker, and its modelled cost.
+
+    Parameters
+    ----------
+    name : str
+        Name of the worker.
+    device : str
+        Kind of device.
+    selected : int
+        Number of rounds in which it was selected.
+    replied : int
+        Number of rounds in which it sent an update.
+    learned : int
+        Number of examples learned.
+    held : int
+        Number of examples held at the end.
+    compute_j : float
+        Energy of computing, in joules.
+    operating_j : float
+        Part of `compute_j` that is proportional to the operations, in joules.
+    radio_j : float
+        Energy of the radio, in joules.
+    by_cause_j : dict of str to float
+        Energy by cause, in joules.
+    battery : float
+        Charge of the battery at the end, as a share of its capacity.
+    """
 
     name: str
     device: str
@@ -55,7 +106,37 @@ class Participant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a simulation has come."""
+    """The progress of a simulation.
+
+    Parameters
+    ----------
+    rounds : int
+        Number of closed rounds.
+    of_rounds : int
+        Number of rounds after which the job ends.
+    virtual_s : float
+        Virtual time in seconds since the start.
+    quality : float or None
+        Last quality of the model; None before the first evaluation.
+    workers : int
+        Number of workers.
+    asleep : int
+        Number of workers that are asleep.
+    selected : int
+        Number of workers that train now.
+    learned : int
+        Number of examples learned.
+    evicted : int
+        Number of examples evicted.
+    compute_j : float
+        Energy of computing, in joules.
+    operating_j : float
+        Part of `compute_j` that is proportional to the operations, in joules.
+    radio_j : float
+        Energy of the radio, in joules.
+    last : Round or None
+        Last closed round.
+    """
 
     rounds: int
     of_rounds: int
@@ -74,7 +155,57 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A whole simulation; energy is modelled from the work done, time is virtual."""
+    """The results of a simulation. Energy is modelled from the work; time is virtual.
+
+    Parameters
+    ----------
+    job : str
+        Name of the job.
+    scheme : str
+        Name of the scheme.
+    learner : str
+        Name of the learner.
+    seed : int
+        Seed of the simulation.
+    workers : int
+        Number of workers.
+    rounds : tuple of Round
+        Closed rounds.
+    participants : tuple of Participant
+        Results by worker.
+    ended : str
+        Reason for the end, such as "all rounds" or "converged".
+    metric : str
+        Name of the quality, such as "accuracy".
+    quality : float or None
+        Quality of the final model on the test share; None if it cannot be computed.
+    learned : int
+        Number of examples learned.
+    evicted : int
+        Number of examples evicted.
+    quarantined : int
+        Number of records that cannot be learned.
+    first_quarantined : str
+        Reason for the first of them; empty if there is none.
+    not_learned : int
+        Number of examples that were not learned when the run ended.
+    updates : int
+        Number of updates in the model.
+    energy : FleetEnergy
+        Energy of all devices.
+    over_promised : OverPromise or None
+        Workers whose fairness guarantees cannot be met.
+    prediction_error : float or None
+        Median relative error of the server's last time predictions.
+    virtual_s : float
+        Virtual time of the last round's end, in seconds.
+    digest : str
+        Digest of the server's statistics.
+    central_digest : str
+        Digest of central training on the examples that the workers still hold.
+    notes : tuple of str
+        What was left out of the data, and why.
+    """
 
     job: str
     scheme: str
@@ -89,44 +220,44 @@ class Outcome:
     learned: int
     evicted: int
     quarantined: int
-    first_quarantined: str  # why
+    first_quarantined: str
     not_learned: int
     updates: int
     energy: FleetEnergy
-    over_promised: OverPromise | None  # workers whose promised share of rounds can not be kept
-    prediction_error: float | None  # median, of the times that the server expected last
+    over_promised: OverPromise | None
+    prediction_error: float | None
     virtual_s: float
     digest: str
     central_digest: str
-    notes: tuple[str, ...] = ()  # what was left out of the data, and why
+    notes: tuple[str, ...] = ()
 
     @property
     def operations(self) -> int:
-        """The operations of all workers."""
+        """Number of multiply-adds of all workers."""
         return self.energy.operations
 
     @property
     def energy_j(self) -> float:
-        """The energy of all devices, modelled: computing and the radio."""
+        """Modelled energy of all devices in joules: computing and radio."""
         return self.energy.whole_j
 
     @property
     def exact(self) -> bool:
-        """Whether the server's digest is that of central training on what workers still hold."""
+        """Whether the server's digest equals that of central training on the held examples."""
         return self.digest == self.central_digest
 
     @property
     def by_majority(self) -> int:
-        """How many rounds more than half of the assigned closed."""
+        """Number of rounds closed by a majority of replies."""
         return sum(one.reason == "majority" for one in self.rounds)
 
     @property
     def by_ttl(self) -> int:
-        """How many rounds the time to live closed."""
+        """Number of rounds closed by the time to live."""
         return sum(one.reason == "time to live" for one in self.rounds)
 
     def measures(self) -> dict[str, float]:
-        """Return the figures that are averaged over seeds."""
+        """Return the values that are averaged over seeds, by name."""
         figures = {
             "rounds": float(len(self.rounds)),
             "rounds by majority": float(self.by_majority),
@@ -144,7 +275,7 @@ class Outcome:
         return {name: figure for name, figure in figures.items() if figure is not None}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
+        """Return plain values for JSON."""
         extra = {
             "exact": self.exact,
             "by_majority": self.by_majority,

@@ -1,4 +1,4 @@
-"""The section [data]: how examples are partitioned among workers, and how many are kept to test."""
+"""The section [data]: how examples are partitioned among workers, and the size of the test set."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ __all__ = ["PARTITIONS", "ByOwner", "LabelSkewed", "Partition", "Uniform"]
 Indices = NDArray[np.int64]
 NumberOfRows = Annotated[Whole, Meta(description="examples drawn from the dataset; 0: all")]
 TestShare = Annotated[
-    float, Meta(gt=0, le=0.9, description="share kept to test with; no worker gets it")
+    float,
+    Meta(gt=0, le=0.9, description="share of the examples in the test set; no worker gets it"),
 ]
 
 
 class Partition(Protocol):
-    """Divides examples among workers."""
+    """A division of examples among workers."""
 
     wants_labels: ClassVar[bool]
 
     @property
     def rows(self) -> int:
-        """How many examples are drawn from the dataset; 0 takes all."""
+        """Number of examples drawn from the dataset; 0 for all."""
 
     @property
     def test_share(self) -> float:
-        """The share that no worker gets."""
+        """Share of the examples that no worker gets."""
 
     def parts(self, examples: Examples, chosen: Indices, workers: int, seed: int) -> list[Indices]:
-        """Return which of the chosen examples each worker gets."""
+        """Return the chosen examples of each worker."""
 
 
 class Uniform(Struct, frozen=True, kw_only=True, tag_field="partition", tag="uniform"):
-    """At random, to each worker the same number."""
+    """A random partition; every worker gets the same number."""
 
     rows: NumberOfRows = 0
     test_share: TestShare = 0.2
@@ -52,32 +53,32 @@ class Uniform(Struct, frozen=True, kw_only=True, tag_field="partition", tag="uni
         workers: int,
         seed: int,
     ) -> list[Indices]:
-        """Return equal parts."""
+        """Return parts of equal size."""
         return [chosen[part] for part in split_uniformly(len(chosen), workers, seed)]
 
 
 class ByOwner(Struct, frozen=True, kw_only=True, tag_field="partition", tag="by_owner"):
-    """All examples of an owner to one worker."""
+    """A partition by owner; one worker gets all examples of an owner."""
 
     rows: NumberOfRows = 0
     test_share: TestShare = 0.2
     wants_labels: ClassVar[bool] = False
 
     def parts(self, examples: Examples, chosen: Indices, workers: int, seed: int) -> list[Indices]:
-        """Return the owners' parts."""
+        """Return the parts of the owners."""
         if examples.owners is None:
             raise BadInput(
-                f'data.partition is "by_owner", but {examples.name} does not say who owns an '
-                'example; take "uniform" or "label_skewed"'
+                f'data.partition is "by_owner", but {examples.name} has no owners; '
+                'use "uniform" or "label_skewed"'
             )
         return [chosen[part] for part in split_by_owner(examples.owners[chosen], workers, seed)]
 
 
 class LabelSkewed(Struct, frozen=True, kw_only=True, tag_field="partition", tag="label_skewed"):
-    """To each worker mostly a few classes; the smaller the concentration, the fewer."""
+    """A partition in which each worker has mostly a few classes."""
 
     concentration: Annotated[
-        Positive, Meta(description="the smaller, the fewer classes a worker has")
+        Positive, Meta(description="the smaller, the fewer classes per worker")
     ]
     rows: NumberOfRows = 0
     test_share: TestShare = 0.2

@@ -1,4 +1,4 @@
-"""Running a fleet: start or resume it, pump it to its end, and compare with central training."""
+"""Running a fleet: start or resume it, run it to its end, and compare with central training."""
 
 from __future__ import annotations
 
@@ -17,15 +17,28 @@ from dealfl.worker import Record, State
 
 __all__ = ["finish", "run_fleet", "start_run"]
 
-_MOST_REPEATS = 200
+_MAX_REPEATS = 200
 
 
 def run_fleet(
     fleet: Fleet, ledger: str | Path = ":memory:", progress: Report | None = None
 ) -> Outcome:
-    """Run a fleet to its end; the same fleet and seed give the same outcome.
+    """Run a fleet to its end. The same fleet and seed give the same outcome.
 
-    `progress` is called when a round opens or closes, and after each time to live.
+    Parameters
+    ----------
+    fleet : Fleet
+        The fleet.
+    ledger : str or Path
+        File of the ledger. The default is a database in memory.
+    progress : callable or None
+        Function that takes a `Progress`. It is called when a round opens or closes, and after each
+        time to live.
+
+    Returns
+    -------
+    Outcome
+        The results.
     """
     with closing(start_run(fleet, ledger=ledger, progress=progress)) as run:
         run.pump()
@@ -40,7 +53,31 @@ def start_run(
     progress: Report | None = None,
     base: Statistics | None = None,
 ) -> FleetRun:
-    """Return a run at its start, or where the state was taken; `base` is a model to start from."""
+    """Return a run at its start, or at a saved state.
+
+    Parameters
+    ----------
+    fleet : Fleet
+        The fleet.
+    state : RunState or None
+        State to resume from; None starts a new run.
+    ledger : str or Path
+        File of the ledger. The default is a database in memory.
+    progress : callable or None
+        Function that takes a `Progress`.
+    base : Statistics or None
+        Statistics of a model to start from.
+
+    Returns
+    -------
+    FleetRun
+        The run; the caller closes it.
+
+    Raises
+    ------
+    BadInput
+        If the job, the data or the base changed since the state was saved.
+    """
     run = FleetRun(fleet, Ledger(ledger), progress, base)
     if state is None:
         run.start()
@@ -50,7 +87,18 @@ def start_run(
 
 
 def finish(run: FleetRun) -> Outcome:
-    """Open no more rounds, let everything arrive, and return the outcome."""
+    """End a run: open no more rounds, deliver all updates, and return the outcome.
+
+    Parameters
+    ----------
+    run : FleetRun
+        The run.
+
+    Returns
+    -------
+    Outcome
+        The results, with the digest of central training.
+    """
     ended = run.reason_to_end() or "stopped"
     virtual_s = run.rounds[-1].closed_at_s if run.rounds else run.simulation.now_s
     _settle(run)
@@ -84,7 +132,7 @@ def finish(run: FleetRun) -> Outcome:
 
 
 def _first_quarantined(run: FleetRun) -> str:
-    """Return why the first record or row of a file was put aside, if one was."""
+    """Return the reason for the first quarantined record or row; empty if there is none."""
     if run.split.quarantine.first:
         return str(run.split.quarantine.first[0])
     for name, journal in run.parts.journals.items():
@@ -94,15 +142,15 @@ def _first_quarantined(run: FleetRun) -> str:
 
 
 def _settle(run: FleetRun) -> None:
-    """Wait until every update has its receipt and was counted."""
+    """Wait until every update has its receipt and is counted."""
     run.parts.server.drain()
     run.simulation.heal()
-    for _ in range(_MOST_REPEATS):
+    for _ in range(_MAX_REPEATS):
         due_s = max(journal.next_send_s() or 0.0 for journal in run.parts.journals.values())
         run.simulation.run(max(due_s, run.simulation.now_s + run.fleet.job.terms.ttl_s))
         if _settled(run):
             return
-    raise AssertionError("an update is still under way although nothing is lost any more")
+    raise AssertionError("an update has no receipt although no message is lost")
 
 
 def _settled(run: FleetRun) -> bool:
@@ -137,7 +185,7 @@ def _participants(run: FleetRun) -> tuple[Participant, ...]:
 
 
 def _train_centrally(run: FleetRun) -> str:
-    """Train one learner on everything that all workers hold as learned, and on the base."""
+    """Return the digest of one learner trained on the base and all learned records."""
     records: list[Record] = []
     for journal in run.parts.journals.values():
         records += journal.records(State.LEARNED)

@@ -1,4 +1,4 @@
-"""What a simulated worker runs on: a device with a meter and a battery."""
+"""The device of a simulated worker: a meter and a battery."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ __all__ = ["DeviceState", "SimulatedDevice", "SpeedMeter", "make_device"]
 
 
 class Accounting(Meter, Protocol):
-    """A meter that adds up what was spent."""
+    """A meter that adds up the spent energy."""
 
     spent: Spent  # so far
 
 
 @dataclass(slots=True)
 class SpeedMeter:
-    """Models cost from the work done, and adds up what was spent.
+    """A model of the cost of work from constant speed and energy per operation.
 
+    Examples
+    --------
     >>> from dealfl.learners import Work
     >>> meter = SpeedMeter(operations_per_s=1e6, joules_per_operation=1e-6, wake_j=0.5)
     >>> meter.cost(Done(learned=Work(2_000_000, 0)))
@@ -40,10 +42,10 @@ class SpeedMeter:
     spent: Spent = field(default_factory=Spent, init=False)
 
     def start(self) -> None:
-        """Do nothing: a model needs no beginning."""
+        """Do nothing; a model needs no start."""
 
     def cost(self, done: Done) -> Cost:
-        """Return what work cost; forgetting costs as much as learning."""
+        """Return the cost of work; forgetting costs as much as learning."""
         operations = done.work.operations
         compute = self._compute(operations)
         radio = Energy(awake_j=self.wake_j if done.wakes else 0.0)
@@ -66,7 +68,7 @@ class SpeedMeter:
 
 
 class DeviceState(msgspec.Struct, frozen=True):
-    """What a device has spent, its battery, and where its draws stand."""
+    """The spent energy, the battery, and the state of the random generator."""
 
     spent: Spent
     battery: tuple[float, float, float]
@@ -74,11 +76,13 @@ class DeviceState(msgspec.Struct, frozen=True):
 
 
 class SimulatedDevice:
-    """A worker's device: a meter of what training costs, and a battery that falls with it.
+    """A worker's device: a meter of the cost of training, and a battery.
 
-    On a charger the battery rises, and training takes nothing from it. `delays` draws which
-    trainings take `straggler_factor` times as long, with no more energy.
+    On a charger, the battery charges and training does not drain it. `delays` draws which trainings
+    take `straggler_factor` times as long, with the same energy.
 
+    Examples
+    --------
     >>> device = SimulatedDevice(Device("phone", 100.0), SpeedMeter(1e6, 1e-6), idle_w=0.5)
     >>> device(now_s=20.0).battery
     0.9
@@ -102,7 +106,7 @@ class SimulatedDevice:
 
     @property
     def spent(self) -> Spent:
-        """What was spent so far."""
+        """Energy spent so far."""
         return self._meter.spent
 
     def start(self) -> None:
@@ -110,14 +114,14 @@ class SimulatedDevice:
         self._meter.start()
 
     def cost(self, done: Done) -> Cost:
-        """Return what work cost, late or not."""
+        """Return the cost of work, with a possible delay."""
         cost = self._meter.cost(done)
         late = self._delays.random() < self._faults.straggler_share
         elapsed_s = cost.elapsed_s * self._faults.straggler_factor
         return replace(cost, elapsed_s=elapsed_s) if late else cost
 
     def __call__(self, now_s: float) -> Device:
-        """Return the device with what is left in the battery."""
+        """Return the device with the current charge of its battery."""
         if self._device.capacity_j <= 0.0:
             return self._device
         passed_s = max(now_s - self._at_s, 0.0)
@@ -129,13 +133,13 @@ class SimulatedDevice:
         return replace(self._device, battery=self._level_j / self._device.capacity_j)
 
     def state(self) -> DeviceState:
-        """Return where it stands."""
+        """Return the state of the device."""
         version, numbers, spare = self._delays.getstate()
         battery = (self._level_j, self._at_s, self._known_j)
         return DeviceState(self.spent, battery, (version, numbers, spare))
 
     def restore(self, state: DeviceState) -> None:
-        """Continue from there."""
+        """Resume from a state."""
         self._meter.spent = state.spent
         self._level_j, self._at_s, self._known_j = state.battery
         self._delays.setstate(state.draws)
@@ -144,7 +148,7 @@ class SimulatedDevice:
 def make_device(
     fleet: Fleet, group: Devices, name: str, draw: Callable[[str], random.Random]
 ) -> SimulatedDevice:
-    """Return the device of the worker of that name."""
+    """Return the device of a worker."""
     meter: Accounting = SpeedMeter(group.operations_per_s, group.joules_per_operation, group.wake_j)
     if group.profile is not None:
         meter = PhoneMeter(PhoneSpending(group.profile, cycles_of(fleet.learner).of_worker))

@@ -1,6 +1,6 @@
-"""Server and workers pumped from one queue of events under a virtual clock.
+"""The event loop: server and workers under a virtual clock.
 
-Events are plain records, so that a simulation can be written down and resumed.
+Events are plain records, so that a simulation can be saved and resumed.
 """
 
 from __future__ import annotations
@@ -21,39 +21,47 @@ __all__ = ["SERVER", "Arrives", "Leaves", "Network", "Returns", "Simulation", "S
 
 SERVER = ""
 
-Draws = tuple[int, tuple[int, ...], float | None]  # where a random generator stands
+Draws = tuple[int, tuple[int, ...], float | None]  # state of a random generator
 
 
 class _Event(msgspec.Struct, frozen=True, tag=True):
-    """Something that happens to a worker, or to the server, whose name is empty."""
+    """An event of a worker, or of the server, whose name is empty."""
 
     name: str
 
 
 class Wake(_Event, frozen=True):
-    """It is called because it asked for it, unless that was replaced by an earlier moment."""
+    """A requested call, unless an earlier one replaced it."""
 
     moment_s: float
 
 
 class Deliver(_Event, frozen=True):
-    """A message reaches it."""
+    """A message arrives."""
 
     message: Message
 
 
 class Returns(_Event, frozen=True):
-    """A reason to be absent ends."""
+    """A reason for being absent ends.
+
+    Parameters
+    ----------
+    name : str
+        Name of the worker.
+    reason : str
+        The reason.
+    """
 
     reason: str
 
 
 class Leaves(_Event, frozen=True):
-    """It is absent until its next interval begins."""
+    """A worker is absent until its next interval begins."""
 
 
 class Arrives(_Event, frozen=True):
-    """New examples reach it."""
+    """New examples reach a worker."""
 
     count: int
 
@@ -63,8 +71,21 @@ Event = Wake | Deliver | Returns | Leaves | Arrives
 
 @dataclass(slots=True)
 class Network:
-    """A network that delays, loses and repeats messages, the same way for the same seed.
+    """A network that delays, loses and repeats messages; the same seed gives the same faults.
 
+    Parameters
+    ----------
+    loss : float
+        Share of messages that are lost.
+    repetition : float
+        Share of messages that arrive twice.
+    min_delay_s, max_delay_s : float
+        Range of the delay in seconds.
+    seed : int
+        Seed of the random faults.
+
+    Examples
+    --------
     >>> Network(seed=1).delays_s()
     [0.0]
     """
@@ -77,27 +98,33 @@ class Network:
     _random: random.Random = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Seed the draws."""
+        """Seed the random generator."""
         self._random = random.Random(self.seed)  # noqa: S311
 
     def delays_s(self) -> list[float]:
-        """Return the delays after which copies of one message arrive: none, one or several."""
+        """Return the delay of each copy of a message, in seconds; empty if it is lost."""
         copies = 1 + (self._random.random() < self.repetition)
         arriving = [copy for copy in range(copies) if self._random.random() >= self.loss]
         return [self._random.uniform(self.min_delay_s, self.max_delay_s) for _ in arriving]
 
     def state(self) -> Draws:
-        """Return where the draws stand."""
+        """Return the state of the random generator."""
         version, numbers, spare = self._random.getstate()
         return version, numbers, spare
 
     def restore(self, state: Draws) -> None:
-        """Continue the draws from there."""
+        """Resume from a state of the random generator.
+
+        Parameters
+        ----------
+        state : tuple
+            Result of `state`.
+        """
         self._random.setstate(state)
 
 
 class SimulationState(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a simulation needs to resume; server and workers have their own stores."""
+    """The state of a simulation; server and workers have their own stores."""
 
     now_s: float
     order: int
@@ -109,10 +136,19 @@ class SimulationState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Simulation:
-    """Delivers messages and wakes whoever asked for it, in the order of virtual time.
+    """An event loop that delivers messages and calls server and workers in virtual time.
 
-    Workers that are asleep receive nothing and do nothing. The published model is kept like a
-    retained message: it reaches a worker with its next assignment.
+    Sleeping workers receive nothing. The last published model is kept, and a worker receives it
+    with its next assignment.
+
+    Parameters
+    ----------
+    server : Server
+        The server.
+    workers : iterable of Worker
+        All workers.
+    network : Network or None
+        Network between them; None for one without faults.
     """
 
     def __init__(
@@ -134,16 +170,40 @@ class Simulation:
             self.wake(name, 0.0)
 
     def set_action(self, kind: type[Event], action: Callable[[Any], None]) -> None:
-        """Set what is done when such an event happens."""
+        """Set the function that handles a kind of event.
+
+        Parameters
+        ----------
+        kind : type
+            Class of the event.
+        action : callable
+            Function that takes the event.
+        """
         self._actions[kind] = action
 
     def schedule(self, moment_s: float, event: Event) -> None:
-        """Schedule an event at a moment of virtual time."""
+        """Schedule an event.
+
+        Parameters
+        ----------
+        moment_s : float
+            Virtual time in seconds; a past time means now.
+        event : Event
+            The event.
+        """
         self._order += 1
         heapq.heappush(self._queue, (max(moment_s, self.now_s), self._order, event))
 
     def run(self, until_s: float, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Let virtual time pass until a moment, or until `stopped` between two events."""
+        """Process events until a time, or until `stopped` returns True between two events.
+
+        Parameters
+        ----------
+        until_s : float
+            Virtual time in seconds.
+        stopped : callable
+            Function without arguments that returns whether to stop.
+        """
         while self._queue and self._queue[0][0] <= until_s:
             if stopped():
                 return
@@ -152,7 +212,15 @@ class Simulation:
         self.now_s = until_s
 
     def wake(self, name: str, moment_s: float) -> None:
-        """Call a worker (or the server, "") at a moment; an earlier call already due suffices."""
+        """Schedule a call of a worker or the server, unless an earlier call is scheduled.
+
+        Parameters
+        ----------
+        name : str
+            Name of the worker; empty for the server.
+        moment_s : float
+            Virtual time in seconds.
+        """
         if self._wake_at_s.get(name, float("inf")) <= moment_s:
             return
         self._wake_at_s[name] = moment_s
@@ -164,14 +232,30 @@ class Simulation:
             self.call(event.name, ())
 
     def call(self, name: str, messages: Iterable[Message]) -> None:
-        """Hand messages to the server or a worker, and send the reply."""
+        """Hand messages to the server or an awake worker, and send the replies.
+
+        Parameters
+        ----------
+        name : str
+            Name of the worker; empty for the server.
+        messages : iterable of Message
+            The messages; may be empty.
+        """
         if name == SERVER:
             self.send(SERVER, self.server.handle(messages, self.now_s))
         elif name in self.workers and name not in self.asleep:
             self.send(name, self.workers[name].handle(messages, self.now_s))
 
     def send(self, sender: str, step: Step) -> None:
-        """Put the messages of a step on their way."""
+        """Send the messages of a step over the network.
+
+        Parameters
+        ----------
+        sender : str
+            Name of the worker; empty for the server.
+        step : Step
+            Messages, and the time of the next call.
+        """
         for message in step.messages:
             if isinstance(message, Published):
                 self._published = message
@@ -194,7 +278,7 @@ class Simulation:
         self.call(event.name, messages)
 
     def state(self) -> SimulationState:
-        """Return where it stands, between two events."""
+        """Return the state between two events."""
         return SimulationState(
             now_s=self.now_s,
             order=self._order,
@@ -206,9 +290,15 @@ class Simulation:
         )
 
     def restore(self, state: SimulationState) -> None:
-        """Resume from where another simulation stood."""
+        """Resume from a state.
+
+        Parameters
+        ----------
+        state : SimulationState
+            Result of `state`.
+        """
         self.now_s, self._order = state.now_s, state.order
-        self._queue = list(state.queue)  # sorted is a heap
+        self._queue = list(state.queue)  # a sorted list is a heap
         self._wake_at_s = dict(state.wake_at_s)
         self.asleep = set(state.asleep)
         self._published = state.published

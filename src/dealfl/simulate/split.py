@@ -1,4 +1,4 @@
-"""A job's examples, split: the stream that each worker gets, and the test set."""
+"""The split of a job's examples: a stream for each worker, and a test set."""
 
 from __future__ import annotations
 
@@ -30,18 +30,47 @@ METRICS = {
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What a fleet learns: an empty learner, a stream for each worker, and a test."""
+    """The examples of a fleet: an empty learner, a stream for each worker, and a test set.
+
+    Parameters
+    ----------
+    make : callable
+        Function without arguments that returns an empty learner.
+    streams : list of list of (str, bytes)
+        Owner and body of each record by worker, in the order of arrival.
+    metric : str
+        Name of the quality, such as "accuracy".
+    test : tuple
+        Arguments of `score_federated` of the learner.
+    tested : int
+        Number of examples in the test set.
+    quarantine : Quarantine
+        Rows of the source that cannot be used.
+    notes : tuple of str
+        What was left out, and why.
+    """
 
     make: Callable[[], Learner]
     streams: list[Stream]
     metric: str
-    test: tuple[Any, ...]  # what `score_federated` of the learner takes
+    test: tuple[Any, ...]
     tested: int
     quarantine: Quarantine
-    notes: tuple[str, ...] = ()  # what was left out, and why
+    notes: tuple[str, ...] = ()
 
     def quality(self, model: Learner) -> float | None:
-        """Return how good a model is on the test share; None before anything was learned."""
+        """Return the quality of a model on the test set.
+
+        Parameters
+        ----------
+        model : Learner
+            A model of the job.
+
+        Returns
+        -------
+        float or None
+            None before anything was learned.
+        """
         try:
             return model.score_federated(*self.test)
         except NotLearned:
@@ -49,7 +78,25 @@ class Split:
 
 
 def split_examples(fleet: Fleet, seed: int) -> Split:
-    """Split the examples of a fleet, the same way for the same seed."""
+    """Split the examples of a fleet; the same seed gives the same split.
+
+    Parameters
+    ----------
+    fleet : Fleet
+        The fleet.
+    seed : int
+        Seed of the split.
+
+    Returns
+    -------
+    Split
+        Streams and test set.
+
+    Raises
+    ------
+    BadInput
+        If there are too few examples, or the data cannot be partitioned as requested.
+    """
     plan, task = fleet.plan, fleet.plan.subject.task
     reading, X = _load(plan)
     examples = reading.examples
@@ -58,8 +105,8 @@ def split_examples(fleet: Fleet, seed: int) -> Split:
     cut = max(1, round(fleet.data.test_share * len(order)))
     if cut >= len(order):
         raise BadInput(
-            f"{examples.name}: {len(order)} examples are too few to learn some and test with "
-            "others; take more rows"
+            f"{examples.name} has {len(order)} examples, too few for a training and a test set; "
+            "use more rows"
         )
     test, rest = order[:cut], order[cut:]
     parts = fleet.data.parts(examples, rest, fleet.workers, seed)
@@ -78,7 +125,7 @@ def _note_short(short: int, of: int) -> str:
     )
 
 
-@lru_cache(maxsize=2)  # a sweep takes the same data many times
+@lru_cache(maxsize=2)  # a sweep uses the same data many times
 def _load(plan: Plan) -> tuple[Reading, Any]:
     return plan.read()
 
@@ -104,7 +151,7 @@ def _dense(row: Any) -> NDArray[Any]:  # noqa: ANN401 - a row of an array or of 
 
 
 def _split_histories(reading: Reading, X: Any, parts: list[Indices], test: Indices) -> Sides:  # noqa: ANN401, ARG001
-    """Deal out interactions in the order of their times; test with each history's latest."""
+    """Divide interactions in the order of their times; test with each history's latest."""
     examples, named = reading.examples, reading.owner_names is not None
 
     def stream(part: Indices) -> Stream:

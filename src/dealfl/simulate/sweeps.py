@@ -1,4 +1,4 @@
-"""The same fleet over several seeds and settings: means, and how sure of them one can be."""
+"""A fleet over several seeds and settings: means and confidence intervals."""
 
 from __future__ import annotations
 
@@ -20,8 +20,19 @@ __all__ = ["Estimate", "Setting", "SweepProgress", "sweep"]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean, and the half width of its 95 % confidence interval (None for a single value).
+    """A mean with its 95 % confidence interval.
 
+    Parameters
+    ----------
+    mean : float
+        The mean.
+    half_width : float or None
+        Half the width of the interval; None for a single value.
+    count : int
+        Number of values.
+
+    Examples
+    --------
     >>> estimate = Estimate.of([1.0, 2.0, 3.0])
     >>> estimate.mean, round(estimate.half_width, 3)
     (2.0, 2.484)
@@ -33,9 +44,25 @@ class Estimate:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Estimate:
-        """Return the estimate from independent values, by Student's t distribution."""
+        """Return the estimate from independent values, by Student's t distribution.
+
+        Parameters
+        ----------
+        values : sequence of float
+            One value per seed.
+
+        Returns
+        -------
+        Estimate
+            Mean and interval.
+
+        Raises
+        ------
+        BadInput
+            If there are no values.
+        """
         if not values:
-            raise BadInput("no values: there is nothing to estimate from")
+            raise BadInput("an estimate needs at least one value")
         count = len(values)
         mean = math.fsum(values) / count
         if count == 1:
@@ -46,24 +73,32 @@ class Estimate:
 
     @property
     def low(self) -> float | None:
-        """The lower end of the interval."""
+        """Lower end of the interval; None for a single value."""
         return None if self.half_width is None else self.mean - self.half_width
 
     @property
     def high(self) -> float | None:
-        """The upper end of the interval."""
+        """Upper end of the interval; None for a single value."""
         return None if self.half_width is None else self.mean + self.half_width
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One combination of values, with an outcome for each seed."""
+    """One combination of values, with an outcome for each seed.
+
+    Parameters
+    ----------
+    values : mapping of str to object
+        Values by key, such as "job.forget_fraction".
+    outcomes : tuple of Outcome
+        One outcome per seed.
+    """
 
     values: Mapping[str, object]
     outcomes: tuple[Outcome, ...]
 
     def estimates(self) -> dict[str, Estimate]:
-        """Return every measure that all seeds have."""
+        """Return an estimate of every measure that all seeds have, by name."""
         measured = [outcome.measures() for outcome in self.outcomes]
         shared = [name for name in measured[0] if all(name in one for one in measured)]
         return {name: Estimate.of([one[name] for one in measured]) for name in shared}
@@ -71,7 +106,17 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class SweepProgress:
-    """Which of all simulations is running, and how far it is."""
+    """The progress of a sweep.
+
+    Parameters
+    ----------
+    simulation : int
+        Number of the current simulation, from 1.
+    of_simulations : int
+        Number of simulations.
+    inside : Progress
+        Progress of the current simulation.
+    """
 
     simulation: int
     of_simulations: int
@@ -88,12 +133,35 @@ def sweep(
     progress: Report | None = None,
     data: Data | None = None,
 ) -> list[Setting]:
-    """Simulate every combination of values with the fleet's seed and those that follow it.
+    """Simulate every combination of values, with several seeds each.
 
-    Every fleet is read before the first one runs, so that a bad value is told at once.
+    All fleets are read before the first one runs, so that an invalid value is reported at once.
+
+    Parameters
+    ----------
+    document : Document
+        A job file.
+    seeds : int
+        Number of seeds: that of the job and its successors.
+    vary : mapping of str to sequence, or None
+        Values to try by key; None for none.
+    progress : callable or None
+        Function that takes a `SweepProgress`.
+    data : Data or None
+        Examples in memory that replace [source].
+
+    Returns
+    -------
+    list of Setting
+        One setting per combination.
+
+    Raises
+    ------
+    BadInput
+        If a value is invalid, or there are no seeds or values.
     """
     if seeds < 1:
-        raise BadInput(f"seeds={seeds}: give a whole number from 1 on")
+        raise BadInput(f"seeds is {seeds}; it must be a whole number ≥ 1")
     combined = _combinations(vary or {})
     fleets = [_fleets(document, values, seeds, data) for values in combined]
     total = len(combined) * seeds
@@ -107,9 +175,9 @@ def sweep(
 def _combinations(vary: Mapping[str, Sequence[object]]) -> list[dict[str, object]]:
     for key, values in vary.items():
         if not values:
-            raise BadInput(f"{key} has no values to vary over")
+            raise BadInput(f"{key} has no values; give at least one")
         if key == "job.seed":
-            raise BadInput("job.seed can not be varied over: say how many seeds instead")
+            raise BadInput("job.seed cannot be varied; give a number of seeds instead")
     return [dict(zip(vary, values, strict=True)) for values in itertools.product(*vary.values())]
 
 

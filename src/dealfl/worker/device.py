@@ -148,7 +148,7 @@ class Cost:
     energy_j : float
         Energy, in joules.
     source : str
-        Source of the energy value: "modelled", the kind of a power meter, or "not known".
+        Source of the energy value: "modelled", the kind of a power meter, or "unknown".
     transfer_s : float
         Modelled duration of the transfer, in seconds; 0 if the transfer is real.
     """
@@ -246,7 +246,7 @@ class MeasuredMeter:
 
     A power meter may have no reading: its steps can be larger than the energy of one training,
     and a charger hides the energy drawn. The model then gives the energy. Without a model the
-    energy is 0 and its source is "not known".
+    energy is 0 and its source is "unknown".
 
     Parameters
     ----------
@@ -298,7 +298,7 @@ class MeasuredMeter:
             return Cost(elapsed_s, reading.energy_j, reading.source.kind.value)
         if modelled is not None:
             return Cost(elapsed_s, modelled.energy_j)
-        return Cost(elapsed_s, 0.0, "not known")
+        return Cost(elapsed_s, 0.0, "unknown")
 
     def _reading(self) -> Reading | None:
         if not self._metering or self._power is None:

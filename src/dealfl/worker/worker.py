@@ -275,7 +275,7 @@ class Worker:
             return [self._decline(message.round, unwilling)]
         new = self._journal.records(State.WAITING)
         if not new or not self._outbox.incarnation:
-            reason = "nothing waiting" if self._outbox.incarnation else "not welcomed yet"
+            reason = "no waiting examples" if self._outbox.incarnation else "not welcomed yet"
             return [self._decline(message.round, reason)]
         fraction = self._forget_fraction
         if message.forget_fraction is not None:

@@ -1,4 +1,4 @@
-"""A laboratory for selection: policies against the optimum, in worlds that are known."""
+"""A laboratory for selection: policies against the optimum in known environments."""
 
 from dealfl.simulate.laboratory.experiment import Course, Result, compute_bound, run_laboratory
 from dealfl.simulate.laboratory.optimum import Optimum, find_optima

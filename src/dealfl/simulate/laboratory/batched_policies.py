@@ -1,4 +1,4 @@
-"""The policies of the selectors, played for many seeds at once on the same arrays and formulas."""
+"""The policies of the selectors for many seeds at once, on the same arrays and formulas."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _CHOICE = 5
 
 
 class Player(Protocol):
-    """Chooses in every seed's round, and learns what the chosen earned."""
+    """A policy that chooses in every seed's round, and learns the rewards of the chosen workers."""
 
     def scores(self, round_number: int, means: Floats, awake: Masks) -> Floats:
-        """Return the worth of choosing each worker, a row a seed; below 0 it is not chosen."""
+        """Return the score of each worker, one row per seed; a score below 0 is never chosen."""
 
     def learn(self, round_number: int, chosen: Masks, rewards: Floats) -> None:
-        """Take in the rewards of the chosen."""
+        """Learn the rewards of the chosen workers."""
 
 
 class _Queued:
-    """A policy with fairness queues; arms of all seeds lie one after another."""
+    """A policy with fairness queues; the arms of all seeds are stored one after another."""
 
     def __init__(self, setting: Laboratory, policy: Policy, seeds: int) -> None:
         aged = policy.kind == "discounted"
@@ -60,7 +60,7 @@ class _Sampled(_Queued):
 
 
 class _Known(_Queued):
-    """Knows the mean rewards: what is lost then is lost to the queues alone."""
+    """A policy that knows the mean rewards; its regret is the cost of fairness alone."""
 
     def scores(self, round_number: int, means: Floats, awake: Masks) -> Floats:  # noqa: ARG002
         everywhere = np.tile(means, self._shape[0])
@@ -69,7 +69,7 @@ class _Known(_Queued):
 
 
 class _Useful(_Queued):
-    """Chooses by utility: whoever is chosen is worth 1, all others are worth less than nothing."""
+    """A policy that chooses by utility: chosen workers score 1, all others −1."""
 
     def __init__(self, setting: Laboratory, policy: Policy, seeds: int) -> None:
         super().__init__(setting, policy, seeds)
@@ -105,5 +105,5 @@ _PLAYERS: dict[str, type[_Queued] | type[_Uniform]] = {
 
 
 def make_player(setting: Laboratory, policy: Policy, seeds: int) -> Player:
-    """Return who plays a policy."""
+    """Return the player of a policy."""
     return _PLAYERS[policy.kind](setting, policy, seeds)

@@ -1,4 +1,4 @@
-"""What happens whoever chooses: who wakes, and what each would earn. All policies see the same."""
+"""The environment: who is awake, and what each worker would earn; the same for all policies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AWAKE, _REWARD, _RENEW = 1, 2, 3
 
 
 def awake_phases(setting: Laboratory) -> Floats:
-    """Return the chances to be awake, a row for each phase of equal length."""
+    """Return the probabilities of being awake, a row for each phase of equal length."""
     if isinstance(setting.availability, DayNight):
         swing = setting.availability.swing
         day, night = setting.awake * (1 + swing), setting.awake * (1 - swing)
@@ -36,10 +36,10 @@ def reward_phases(setting: Laboratory) -> Floats:
 
 
 class Environment:
-    """Rounds of a setting for several seeds at once: matrices of seed and worker.
+    """The rounds of a setting for several seeds at once, as matrices of seed and worker.
 
-    A number depends on the setting's seed, the round, the seed's place and the worker alone, so
-    more seeds or other policies change nothing for those that were there before.
+    A random number depends only on the setting's seed, the round, the place of the seed and the
+    worker, so that more seeds or other policies do not change it.
     """
 
     def __init__(self, setting: Laboratory, seeds: int) -> None:
@@ -50,7 +50,7 @@ class Environment:
         self._before: Masks | None = None
 
     def phase(self, round_number: int) -> int:
-        """Return which row of the mean rewards is true in a round."""
+        """Return the row of the mean rewards in a round."""
         drift = self._setting.drift
         if not isinstance(drift, Batteries):
             return 0
@@ -62,7 +62,7 @@ class Environment:
         return means
 
     def awake(self, round_number: int) -> Masks:
-        """Return who is awake; to be asked once a round, in order."""
+        """Return who is awake; must be called once per round, in order."""
         model, phase = self._setting.availability, 0
         if isinstance(model, DayNight):
             phase = 2 * ((round_number - 1) % model.period) // model.period

@@ -1,4 +1,4 @@
-"""Play all policies of a setting in the same world; measure what they lose and whom they pick."""
+"""Experiments: all policies of a setting in the same environment, their regret and fairness."""
 
 from __future__ import annotations
 
@@ -25,19 +25,44 @@ _POINTS = 60
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What one policy did: rows are seeds, columns the rounds that are reported, or workers."""
+    """The results of one policy. Rows are seeds, columns are reported rounds or workers.
+
+    Parameters
+    ----------
+    policy : Policy
+        The policy.
+    regret : array of float
+        Mean regret per round up to each reported round.
+    fractions : array of float
+        Share of the rounds in which each worker was chosen.
+    shortfall : array of float
+        Largest shortfall of a worker's share below its guarantee, per seed.
+    """
 
     policy: Policy
-    regret: Floats  # a round, in the mean of all rounds so far
+    regret: Floats
     fractions: Floats
-    shortfall: Floats  # of the worker furthest below its promise, a value a seed
+    shortfall: Floats
 
     def regret_at_end(self) -> Estimate:
-        """Return the pseudo-regret a round over the whole run."""
+        """Return the pseudo-regret per round over the whole run."""
         return Estimate.of(self.regret[:, -1].tolist())
 
     def within(self, setting: Laboratory, points: NDArray[np.int64]) -> bool | None:
-        """Return whether the regret is below what theory allows, where theory says anything."""
+        """Return whether the regret is below the theoretical bound.
+
+        Parameters
+        ----------
+        setting : Laboratory
+            The setting.
+        points : array of int
+            Reported rounds.
+
+        Returns
+        -------
+        bool or None
+            None if there is no bound for this policy and setting.
+        """
         stated = self.policy.kind in ("fair_ucb", "thompson") and math.isfinite(self.policy.eta)
         if not stated or not isinstance(setting.drift, Steady):
             return None
@@ -45,13 +70,27 @@ class Course:
         return bool((self.regret.mean(axis=0) <= allowed).all())
 
     def mean_shortfall(self) -> Estimate:
-        """Return how far the worst-served worker is below its promise."""
+        """Return the mean over seeds of the largest shortfall below a guarantee."""
         return Estimate.of(self.shortfall.tolist())
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A setting, its optimum, and the course of each policy."""
+    """The results of a setting.
+
+    Parameters
+    ----------
+    setting : Laboratory
+        The setting.
+    seeds : int
+        Number of seeds.
+    points : array of int
+        Reported rounds.
+    optimum : Optimum
+        The best possible policy.
+    courses : tuple of Course
+        Results by policy.
+    """
 
     setting: Laboratory
     seeds: int
@@ -61,11 +100,31 @@ class Result:
 
 
 def compute_bound(setting: Laboratory, eta: float, rounds: Floats) -> Floats:
-    """Return the regret a round that theory allows: what the queues cost, and the learning."""
-    workers, most = setting.workers, float(setting.weight.max())
+    """Return the theoretical bound of the regret per round: cost of the queues plus learning.
+
+    Parameters
+    ----------
+    setting : Laboratory
+        The setting.
+    eta : float
+        Weight of rewards against fairness.
+    rounds : array of float
+        Numbers of rounds.
+
+    Returns
+    -------
+    array of float
+        Bound after each number of rounds.
+
+    References
+    ----------
+    .. [1] F. Li, J. Liu, B. Ji, "Combinatorial Sleeping Bandits with Fairness Constraints",
+       IEEE INFOCOM 2019.
+    """
+    workers, heaviest = setting.workers, float(setting.weight.max())
     chosen = setting.plan.per_round
-    learning = 2 * math.sqrt(6) * most * np.sqrt(chosen * workers * rounds * np.log(rounds))
-    start = (1 + math.pi**2 / 3) * most * workers
+    learning = 2 * math.sqrt(6) * heaviest * np.sqrt(chosen * workers * rounds * np.log(rounds))
+    start = (1 + math.pi**2 / 3) * heaviest * workers
     allowed: Floats = workers / (2 * eta) + (learning + start) / rounds
     return allowed
 
@@ -75,7 +134,27 @@ def run_laboratory(
     seeds: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Result:
-    """Play every policy; `progress` is told the round and how many there are."""
+    """Run every policy of a setting.
+
+    Parameters
+    ----------
+    setting : Laboratory
+        The setting.
+    seeds : int or None
+        Number of seeds; None uses that of the setting.
+    progress : callable or None
+        Function that takes the round and the number of rounds.
+
+    Returns
+    -------
+    Result
+        The results of all policies.
+
+    Raises
+    ------
+    BadInput
+        If the fairness guarantees cannot be met.
+    """
     seeds = seeds or setting.plan.seeds
     best = find_optima(setting)
     games = [_Game(setting, policy, seeds) for policy in setting.policies]
@@ -103,14 +182,14 @@ def _mean_optimum(best: list[Optimum]) -> Optimum:
 
 
 def _points(rounds: int) -> NDArray[np.int64]:
-    """Return the rounds to report, ever further apart."""
+    """Return the rounds to report, at growing distances."""
     first = min(10, rounds)
     points: NDArray[np.int64] = np.unique(np.geomspace(first, rounds, _POINTS).round().astype(int))
     return points
 
 
 class _Game:
-    """One policy in all seeds, and the books on it."""
+    """One policy with all seeds, and its results."""
 
     def __init__(self, setting: Laboratory, policy: Policy, seeds: int) -> None:
         self._setting, self._policy = setting, policy
@@ -128,18 +207,18 @@ class _Game:
         self._picks += chosen
 
     def report(self, number: int, possible: float) -> None:
-        """Note the regret so far."""
+        """Record the regret so far."""
         self._curve.append((possible - self._gained) / number)
 
     def course(self) -> Course:
-        """Close the books."""
+        """Return the results."""
         fractions = self._picks / self._setting.plan.rounds
         shortfall = np.maximum(self._setting.fairness - fractions, 0.0).max(axis=1)
         return Course(self._policy, np.stack(self._curve, axis=1), fractions, shortfall)
 
 
 def _best_of_rows(scores: Floats, count: int) -> Masks:
-    """Return the best `count` of each row, of equal ones the first; negative ones never."""
+    """Return the best `count` of each row, the first of equal ones; never negative ones."""
     order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
     chosen = np.zeros(scores.shape, np.bool_)
     np.put_along_axis(chosen, order, True, axis=1)

@@ -1,4 +1,4 @@
-"""The best that anybody could do who knew everything and kept all promises: a linear program."""
+"""The optimum: the best policy that knows all parameters and meets all guarantees."""
 
 from __future__ import annotations
 
@@ -27,7 +27,17 @@ _SAMPLING = 4
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """The reward a round of the best policy, and how often it chooses each worker."""
+    """The best possible policy.
+
+    Parameters
+    ----------
+    reward : float
+        Its reward per round.
+    fractions : array of float
+        Share of the rounds in which it chooses each worker.
+    exact : bool
+        Whether all sets of awake workers were considered, or a sample of them.
+    """
 
     reward: float
     fractions: Floats
@@ -35,7 +45,23 @@ class Optimum:
 
 
 def find_optima(setting: Laboratory) -> list[Optimum]:
-    """Return the optimum of each phase of the mean rewards."""
+    """Return the optimum of each phase of the mean rewards.
+
+    Parameters
+    ----------
+    setting : Laboratory
+        The setting.
+
+    Returns
+    -------
+    list of Optimum
+        One optimum per phase.
+
+    Raises
+    ------
+    BadInput
+        If the fairness guarantees cannot be met.
+    """
     sets, chances, exact = _who_wakes(setting)
     count = setting.plan.per_round
     return [
@@ -47,10 +73,10 @@ def find_optima(setting: Laboratory) -> list[Optimum]:
 def solve_optimum(
     values: Floats, fairness: Floats, per_round: int, sets: Masks, chances: Floats, *, exact: bool
 ) -> Optimum:
-    """Solve for the chance that a worker is chosen, for each set of workers that may be awake.
+    """Solve for the probability of choosing each worker, for each set of awake workers.
 
-    Chances between 0 and 1 that add up to at most m are always a mixture of sets of m workers,
-    so that the program needs no variable for each such set.
+    Probabilities that add up to at most m are always a mixture of sets of m workers, so that the
+    program needs no variable for each such set.
     """
     row, worker = np.nonzero(sets)
     places = np.arange(len(row))
@@ -65,25 +91,25 @@ def solve_optimum(
         method="highs",
     )
     if not found.success:
-        raise BadInput(_told(fairness, sets, chances, per_round))
+        raise BadInput(_explain_infeasible(fairness, sets, chances, per_round))
     fractions: Floats = -(at_least @ found.x)
     return Optimum(-float(found.fun), fractions, exact)
 
 
-def _told(fairness: Floats, sets: Masks, chances: Floats, per_round: int) -> str:
+def _explain_infeasible(fairness: Floats, sets: Masks, chances: Floats, per_round: int) -> str:
     found = find_excess(fairness, chances @ sets, per_round)
-    advice = "promise less, choose more a round, or let them wake more often"
+    advice = "reduce workers.fairness, or increase setting.per_round or workers.awake"
     if found is None:
-        return f"workers.fairness can not be kept: too few wake at the same time; {advice}"
+        return f"workers.fairness cannot be met: too few workers are awake at once; {advice}"
     workers = ", ".join(str(place + 1) for place in found.places)
     return (
-        f"workers.fairness can not be kept: workers {workers} are promised {found.promised:.3f} "
-        f"picks a round and can get {found.possible:.3f}; {advice}"
+        f"workers.fairness cannot be met: workers {workers} have guarantees of "
+        f"{found.promised:.3f} selections per round and can get {found.possible:.3f}; {advice}"
     )
 
 
 def _who_wakes(setting: Laboratory) -> tuple[Masks, Floats, bool]:
-    """Return sets of workers that may be awake, their chances, and whether these are all."""
+    """Return sets of awake workers, their probabilities, and whether these are all sets."""
     phases, workers = awake_phases(setting), setting.workers
     if workers > _ALL_SETS_UP_TO:
         return *_sampled(setting, phases), False

@@ -1,7 +1,8 @@
-"""What wrong picks cost: a job chooses by predicted times once, and can not take it back.
+"""The cost of wrong choices: a job chooses once by predicted times and cannot change the choice.
 
-The paper says that wrong picks hurt the 95th percentile only. Here times are known, so it can be
-measured: for rounds that end with the majority of replies, and for rounds that wait for all.
+The paper states that wrong choices affect only the 95th percentile. Here the times are known, so
+this can be measured: for rounds that end with a majority of replies, and for rounds that wait for
+all.
 """
 
 from __future__ import annotations
@@ -29,9 +30,21 @@ _UNCHANGED = 0.02
 
 @dataclass(frozen=True, slots=True)
 class WrongChoices:
-    """Round times with wrong picks, relative to those of a job that predicts without error."""
+    """Round times with wrong choices, relative to those of a job without prediction errors.
 
-    prediction_error: float | None  # deviation of a predicted time's logarithm; None: learned
+    Parameters
+    ----------
+    prediction_error : float or None
+        Standard deviation of the logarithm of a predicted time; None if times are learned.
+    ends_with : str
+        Replies that end a round: "majority" or "all".
+    wrong_picks : float
+        Share of wrong choices.
+    mean, median, percentile_95 : float
+        Ratios of the round times.
+    """
+
+    prediction_error: float | None
     ends_with: str
     wrong_picks: float
     mean: float
@@ -40,7 +53,7 @@ class WrongChoices:
 
     @property
     def only_the_tail(self) -> bool:
-        """Whether the 95th percentile suffers, and mean and median do not."""
+        """Whether the 95th percentile is worse, and mean and median are not."""
         calm = self.mean <= 1 + _UNCHANGED and self.median <= 1 + _UNCHANGED
         return calm and self.percentile_95 > 1 + _UNCHANGED
 
@@ -51,12 +64,33 @@ def measure_wrong_choices(
     rounds: int = 100,
     seed: int = 0,
 ) -> list[WrongChoices]:
-    """Return what wrong picks cost: chosen once a job, for each error, and learned on the way.
+    """Measure the cost of wrong choices: one choice per job for each error, and learned choices.
 
-    What is learned is measured after as many rounds of learning.
+    Learned choices are measured after the same number of rounds of learning.
+
+    Parameters
+    ----------
+    errors : tuple of float
+        Standard deviations of the logarithm of a predicted time.
+    jobs : int
+        Number of jobs.
+    rounds : int
+        Number of rounds per job.
+    seed : int
+        Seed of all random numbers.
+
+    Returns
+    -------
+    list of WrongChoices
+        Two per error and two for learned choices, by what ends a round.
+
+    Raises
+    ------
+    BadInput
+        If `jobs` or `rounds` is below 1.
     """
     if jobs < 1 or rounds < 1:
-        raise BadInput(f"jobs={jobs}, rounds={rounds}: give whole numbers from 1 on")
+        raise BadInput(f"jobs is {jobs} and rounds is {rounds}; both must be whole numbers ≥ 1")
     typical = np.geomspace(_FASTEST_S, _SLOWEST_S, _WORKERS)
     best = np.tile(np.arange(_PER_ROUND), (jobs, 1))
     found = []
@@ -69,16 +103,27 @@ def measure_wrong_choices(
 
 
 def judge_wrong_choices(found: list[WrongChoices]) -> str:
-    """Return whether wrong picks hurt the 95th percentile only, in words."""
+    """Return whether wrong choices affect only the 95th percentile.
+
+    Parameters
+    ----------
+    found : list of WrongChoices
+        Result of `measure_wrong_choices`.
+
+    Returns
+    -------
+    str
+        A sentence.
+    """
     hurt = [one for one in found if one.percentile_95 > 1 + _UNCHANGED]
     if not hurt:
-        return "no measurable harm: the 95th percentile is within 2 % everywhere"
+        return "no measurable effect: the 95th percentile is within 2 % in all cases"
     tail = sum(one.only_the_tail for one in hurt)
     if tail == len(hurt):
-        return "confirmed: where the 95th percentile suffers, mean and median do not"
+        return "confirmed: where the 95th percentile is worse, mean and median are not"
     return (
-        f"not confirmed: of {len(hurt)} cases in which the 95th percentile suffers by more than "
-        f"2 %, mean or median suffer as well in {len(hurt) - tail}"
+        f"not confirmed: in {len(hurt) - tail} of {len(hurt)} cases with a 95th percentile more "
+        "than 2 % worse, mean or median are worse as well"
     )
 
 
@@ -89,7 +134,7 @@ def _lots(seed: int, number: int, purpose: int, jobs: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Times:
-    """How long each worker would take in a round; the first is the one after `skipped`."""
+    """The time of each worker in a round; the first round is the one after `skipped`."""
 
     typical: Floats
     jobs: int
@@ -107,22 +152,24 @@ class _Times:
 
 def _played(chosen: list[Places], times: _Times) -> dict[str, Floats]:
     """Return the times of all rounds, by what ends a round."""
-    majority, everybody = [], []
+    majority, complete = [], []
     for number, places in enumerate(chosen, 1):
         taken = np.sort(np.minimum(times.chosen(number, places), _TTL_S), axis=1)
         majority.append(taken[:, _PER_ROUND // 2])
-        everybody.append(taken[:, -1])
-    return {"majority": np.concatenate(majority), "all": np.concatenate(everybody)}
+        complete.append(taken[:, -1])
+    return {"majority": np.concatenate(majority), "all": np.concatenate(complete)}
 
 
 def _learned(times: _Times, rounds: int) -> list[Places]:
-    """Return the choices of a job that knows nothing at first and learns from arrival times."""
+    """Return the choices of a job that starts without knowledge and learns from arrival times."""
     arms = Arms(np.zeros(times.jobs * _WORKERS), eta=1.0, exploration=0.1)
     first = np.arange(times.jobs)[:, None] * _WORKERS
     chosen = []
     for number in range(1, rounds + 1):
         scores = arms.scores(number, np.ones(len(arms))).reshape(times.jobs, _WORKERS)
-        scores += 1e-9 * _lots(times.seed, number, _PREDICTIONS, times.jobs)  # no ties by place
+        scores += 1e-9 * _lots(
+            times.seed, number, _PREDICTIONS, times.jobs
+        )  # breaks ties at random
         places = np.argsort(-scores, axis=1)[:, :_PER_ROUND]
         flat = (first + places).ravel()
         arms.pick(number, flat)

@@ -1,4 +1,4 @@
-"""What the laboratory is told: workers, when they wake, what they earn, and who chooses."""
+"""The settings of the laboratory: workers, availability, rewards and policies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Period = Annotated[int, Meta(ge=2)]
 
 
 class Plan(Struct, frozen=True):
-    """The section `setting`: how many rounds, and of how many workers each."""
+    """The section `setting`: the number of rounds, and of workers in each."""
 
     per_round: Annotated[Count, Meta(description="workers woken in a round")]
     rounds: Annotated[Count, Meta(description="number of rounds")] = 20_000
@@ -47,7 +47,7 @@ class Plan(Struct, frozen=True):
 
 
 class Workers(Struct, frozen=True):
-    """The section `workers`: each key is a number for all workers, or a list with one for each."""
+    """The section `workers`: each key is one number for all workers, or a list."""
 
     reward: Annotated[Shares, Meta(description="mean reward")]
     awake: Annotated[PositiveShares, Meta(description="probability of being awake in a round")] = (
@@ -59,11 +59,11 @@ class Workers(Struct, frozen=True):
 
 
 class Independent(Struct, frozen=True, tag_field="model", tag="independent"):
-    """Every worker is awake in a round with its own probability, whatever was before."""
+    """Every worker is awake in a round with its own probability, independently."""
 
 
 class Markov(Struct, frozen=True, tag_field="model", tag="markov"):
-    """A worker tends to stay awake or asleep: only a share of the rounds draws again."""
+    """A worker tends to stay awake or asleep: only some rounds draw its state again."""
 
     persistence: Annotated[
         float, Meta(ge=0, le=0.999, description="share of rounds that do not draw again")
@@ -71,26 +71,28 @@ class Markov(Struct, frozen=True, tag_field="model", tag="markov"):
 
 
 class DayNight(Struct, frozen=True, tag_field="model", tag="day_night"):
-    """All workers are awake more often in one half of a period, and less in the other."""
+    """All workers are awake more often in one half of a period than in the other."""
 
     period: Annotated[Period, Meta(description="rounds of a day and a night")] = 200
-    swing: Annotated[Share, Meta(description="how far the probability rises and falls")] = 0.25
+    swing: Annotated[
+        Share, Meta(description="relative change of the probability by day and night")
+    ] = 0.25
 
 
 class Steady(Struct, frozen=True, tag_field="model", tag="none"):
-    """Mean rewards stay as they are."""
+    """Mean rewards do not change."""
 
 
 class Batteries(Struct, frozen=True, tag_field="model", tag="batteries"):
-    """A mean reward falls in steps to a share of itself, then the battery is full again."""
+    """Mean rewards fall in steps to a share of themselves; then the battery is full again."""
 
     period: Annotated[Period, Meta(description="rounds from full to full")] = 2_000
-    steps: Annotated[Period, Meta(description="steps in which a reward falls")] = 20
+    steps: Annotated[Period, Meta(description="number of steps in which a reward falls")] = 20
     empty: Annotated[Share, Meta(description="share of the reward just before charging")] = 0.1
 
 
 class Policy(Struct, frozen=True):
-    """One of `policies`: how workers are selected, and rewards weighed against guarantees."""
+    """One of `policies`: a policy of selection and its parameters."""
 
     kind: Annotated[
         Literal["fair_ucb", "thompson", "discounted", "oort", "uniform", "known"],
@@ -109,7 +111,7 @@ class Policy(Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """The policy's name with what makes it different from others of its kind."""
+        """Name of the policy, with the parameters that distinguish it."""
         if self.kind in ("uniform", "oort"):
             return self.kind
         extra = f", discount {self.discount:g}" if self.kind == "discounted" else ""
@@ -117,7 +119,27 @@ class Policy(Struct, frozen=True):
 
 
 class Laboratory(Struct, frozen=True, eq=False):
-    """Everything about one setting, with an array value for each worker."""
+    """A setting of the laboratory, with array values for all workers.
+
+    Parameters
+    ----------
+    plan : Plan
+        Numbers of rounds, seeds and selected workers.
+    reward : array of float
+        Mean reward of each worker.
+    awake : array of float
+        Probability that each worker is awake.
+    fairness : array of float
+        Guaranteed share of rounds of each worker.
+    weight : array of float
+        Weight of each worker's rewards.
+    policies : tuple of Policy
+        Policies to compare.
+    availability : Independent, Markov or DayNight
+        Model of availability.
+    drift : Steady or Batteries
+        Change of the mean rewards over time.
+    """
 
     plan: Plan
     reward: Floats
@@ -130,7 +152,7 @@ class Laboratory(Struct, frozen=True, eq=False):
 
     @property
     def workers(self) -> int:
-        """How many workers there are."""
+        """Number of workers."""
         return len(self.reward)
 
 
@@ -148,13 +170,35 @@ SECTIONS: dict[str, Sequence[type[Struct]]] = {
 
 
 def preset_names() -> list[str]:
-    """Return the names of the settings that come with the package."""
+    """Return the names of the settings that are part of the package.
+
+    Returns
+    -------
+    list of str
+        Names, sorted.
+    """
     folder = resources.files("dealfl.simulate.laboratory") / "presets"
     return sorted(file.name.removesuffix(".toml") for file in folder.iterdir())
 
 
 def read_laboratory(name: str) -> Document:
-    """Read a preset by its name, or else a file."""
+    """Read a preset or a file.
+
+    Parameters
+    ----------
+    name : str
+        Name of a preset, or path of a TOML file.
+
+    Returns
+    -------
+    Document
+        The document, for `laboratory_of`.
+
+    Raises
+    ------
+    BadInput
+        If there is no such preset, or the file cannot be read.
+    """
     if name not in preset_names():
         if not name.endswith(".toml"):
             known = ", ".join(preset_names())
@@ -165,7 +209,23 @@ def read_laboratory(name: str) -> Document:
 
 
 def laboratory_of(document: Document) -> Laboratory:
-    """Return the setting that a document describes."""
+    """Return the setting that a document describes.
+
+    Parameters
+    ----------
+    document : Document
+        A parsed TOML file.
+
+    Returns
+    -------
+    Laboratory
+        The setting.
+
+    Raises
+    ------
+    BadInput
+        If a key is invalid; the message names line, key and remedy.
+    """
     for key in document.tables:
         if key not in SECTIONS:
             raise document.error(key, f"no section {key!r}; {nearest(key, SECTIONS)}")
@@ -200,5 +260,5 @@ def _policies(document: Document) -> tuple[Policy, ...]:
         return (Policy("fair_ucb"),)
     read = read_tables(document, Policy, "policies")
     if len({one.label for one in read}) != len(read):
-        raise document.error("policies", "two [[policies]] are the same; give them other values")
+        raise document.error("policies", "two [[policies]] are equal; change one or remove it")
     return read

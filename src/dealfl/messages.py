@@ -106,7 +106,7 @@ class Welcome(Record, frozen=True, kw_only=True):
     job, worker : str
         Name of the job and of the worker.
     incarnation : int
-        Incarnation of the worker from now on.
+        New incarnation of the worker.
     journal_id : str
         Journal that the message is for. A worker with another journal ignores the incarnation.
     erased : tuple of bytes

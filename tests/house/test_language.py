@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from checks.__main__ import above
 from checks.docstrings import undocumented
 from checks.english import phrases_in, unplain
 
@@ -128,10 +127,3 @@ def test_of_a_module_only_strings_are_read(tmp_path: Path) -> None:
         f"{module}:3: 'can not'",
         f"{page}:2: 'anew'",
     ]
-
-
-def test_what_is_allowed_can_only_shrink(capsys: pytest.CaptureFixture[str]) -> None:
-    assert above(2, "ALLOWED", ["a", "b"]) == []
-    assert above(1, "ALLOWED", ["a", "b"]) == ["a", "b"]
-    assert above(3, "ALLOWED", ["a"]) == []
-    assert capsys.readouterr().out == "ALLOWED can be lowered to 1\n"

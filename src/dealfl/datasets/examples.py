@@ -65,6 +65,16 @@ class Examples:
         """Return time and item of each interaction of a history, the earliest first.
 
         Of several at the same time, the smallest item is first; a time that is not known is 0.
+
+        Parameters
+        ----------
+        row : int
+            Number of the history.
+
+        Returns
+        -------
+        list of (int, int)
+            Time and item of each interaction.
         """
         histories = self.histories
         places = range(histories.indptr[row], histories.indptr[row + 1])

@@ -22,7 +22,7 @@ function draw() {
   }
 }
 
-// Drawn anew for another width: a plot that is only resized leaves its legend where it was.
+// Redraw for another width: a plot that is only resized leaves its legend where it was.
 let waiting, width = innerWidth;
 addEventListener("resize", () => {
   if (innerWidth === width) return;

@@ -170,7 +170,7 @@ class FrequencyControl:
     def load(self, base: BaseLoad) -> Setting:
         """Change the base load.
 
-        If the current point is not efficient any more, the clock moves to the next faster
+        If the current point is no longer efficient, the clock moves to the next faster
         efficient point.
 
         Parameters

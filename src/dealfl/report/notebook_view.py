@@ -64,7 +64,15 @@ def _in_notebook() -> bool:
 
 
 class SilentView(PlainView):
-    """Shows nothing."""
+    """Shows nothing.
+
+    Parameters
+    ----------
+    stream : TextIO
+        Where other views print.
+    clock : callable, optional
+        Returns the time in seconds.
+    """
 
     def show(self, make: Callable[[], str]) -> None:
         """Show nothing."""

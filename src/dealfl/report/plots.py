@@ -23,6 +23,13 @@ _PLOTS = {
 def plot_names() -> tuple[str, ...]:
     """Return the names of all plots, in the order of the page.
 
+    Returns
+    -------
+    tuple of str
+        The names.
+
+    Examples
+    --------
     >>> plot_names()[:2]
     ('quality', 'examples')
     """

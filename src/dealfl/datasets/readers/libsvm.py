@@ -97,8 +97,20 @@ def read_pairs(words: Sequence[str], n_features: int) -> tuple[list[int], list[f
 
 
 def looks_like_libsvm(lines: Sequence[str]) -> bool:
-    """Return whether lines are LIBSVM's text, judged by the first of them.
+    """Return whether lines are in LIBSVM's format, judged by the first of them.
 
+    Parameters
+    ----------
+    lines : sequence of str
+        Lines of a file, from its start.
+
+    Returns
+    -------
+    bool
+        Whether they hold pairs `index:value`.
+
+    Examples
+    --------
     >>> looks_like_libsvm(["1 1:0.5 3:2", "-1"]), looks_like_libsvm(["1,0.5,2"])
     (True, False)
     """

@@ -1,7 +1,7 @@
 """The state of many arms in flat arrays: fairness queues and mean rewards.
 
 Only the choice itself touches all arms in a round. The queue of an arm that is not selected grows
-linearly, so it is stored with its round and computed when needed. Discounted estimates are stored
+linearly: it is stored with its round and computed when needed. Discounted estimates are stored
 in the same way.
 """
 

@@ -138,7 +138,7 @@ def test_settings_whose_responses_are_not_exact_are_refused() -> None:
 
 
 def test_more_cells_than_places_are_refused() -> None:
-    with pytest.raises(BadInput, match="pool is 4; at most 3: a cell must hold a place"):
+    with pytest.raises(BadInput, match="pool is 4; it must be at most 3, so that no cell is empty"):
         Patches(n_inputs=64, image=(1, 8, 8), pool=4)
 
 

@@ -105,4 +105,4 @@ def test_without_the_package_its_names_are_unknown() -> None:
     words = [sys.executable, "-m", "dealfl.cli", "simulate", str(EXAMPLE / "fleet.toml")]
     done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 2
-    assert "devices.1.phone is 'brick'; it takes one of" in done.stderr
+    assert "devices.1.phone is 'brick'; it must be one of" in done.stderr

@@ -208,7 +208,7 @@ def test_an_optimum_of_many_workers_is_estimated_and_says_so() -> None:
         ("workers.reward", 2, "it takes a number from 0 to 1, or a list of such"),
         ("policies.1.eta", 0, "it takes a number > 0, or inf"),
         ("availability.model", "sometimes", '"day_night", "independent", "markov"'),
-        ("workers.fairness", 0.9, "workers 1, 2, 3 are promised 2.700 picks a round and can get"),
+        ("workers.fairness", 0.9, "have guarantees of 2.700 selections per round and can get"),
     ],
 )
 def test_bad_input_is_refused_with_its_key_and_what_would_do(
@@ -245,6 +245,6 @@ def test_wrong_picks_hurt_more_than_the_tail() -> None:
     assert all(one.percentile_95 > one.mean > 1.05 and one.median > 1.05 for one in large)
     assert not any(one.only_the_tail for one in large)
     assert judge_wrong_choices(found).startswith("not confirmed")
-    assert judge_wrong_choices(none).startswith("no measurable harm")
+    assert judge_wrong_choices(none).startswith("no measurable effect")
     tail = dataclasses.replace(large[0], mean=1.0, median=1.0)
     assert judge_wrong_choices([tail]).startswith("confirmed")

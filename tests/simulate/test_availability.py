@@ -85,13 +85,13 @@ def test_a_trace_is_followed_exactly(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
-        ("worker,from,to\nann,0,1\n", "not worker,from_s,to_s"),
-        ("", "not worker,from_s,to_s"),
-        ("worker,from_s,to_s\nann,0,1\n", "has 1 workers; the fleet has 2"),
+        ("worker,from,to\nann,0,1\n", "it must be worker,from_s,to_s"),
+        ("", "it must be worker,from_s,to_s"),
+        ("worker,from_s,to_s\nann,0,1\n", "has 1 workers; the fleet needs 2"),
         ("worker,from_s,to_s\nann,zero,1\n", "line 2: from_s='zero'"),
         ("worker,from_s,to_s\nann,0,1\nann,3,3\n", "line 3: from_s='3' and to_s='3'"),
         ("worker,from_s,to_s\nann,0\n", "line 2"),
-        ("worker,from_s,to_s\nann,-1,3\n", "give seconds from 0 on"),
+        ("worker,from_s,to_s\nann,-1,3\n", "give seconds ≥ 0"),
         ("worker,from_s,to_s\nann,0,5\nann,4,6\nbob,0,1\n", "intervals of ann overlap at 4 s"),
     ],
 )

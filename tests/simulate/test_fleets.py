@@ -160,7 +160,7 @@ def test_quality_is_asked_for_as_often_as_the_job_says() -> None:
 
 
 def test_examples_without_owners_can_not_be_dealt_out_by_owner() -> None:
-    with pytest.raises(BadInput, match="digits does not say who owns an example"):
+    with pytest.raises(BadInput, match="digits has no owners"):
         run_fleet(fleet(sections={"data": {"partition": "by_owner"}}))
-    with pytest.raises(BadInput, match="too few to learn some and test with others"):
+    with pytest.raises(BadInput, match="too few for a training and a test set"):
         run_fleet(fleet({"data.rows": 1}))

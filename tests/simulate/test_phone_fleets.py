@@ -46,9 +46,9 @@ def test_a_phone_may_be_a_file_beside_the_fleet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
-        ('phone = "hono"', "line 5: devices.1.phone is 'hono'; it takes one of \"honor\""),
+        ('phone = "hono"', "line 5: devices.1.phone is 'hono'; it must be one of \"honor\""),
         ('phone = "none.toml"', "fleet.toml, line 5: devices.1.phone: "),
-        ('phone = "mi"\nwake_j = 1.0', "line 6: devices.1.wake_j is known of a phone; give one or"),
+        ('phone = "mi"\nwake_j = 1.0', "line 6: devices.1.wake_j is part of the phone's profile"),
         ("min_battery = 2", "line 5: devices.1.min_battery is 2; it takes a number from 0"),
     ],
 )  # fmt: skip

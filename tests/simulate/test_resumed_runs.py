@@ -89,7 +89,7 @@ def test_a_run_goes_on_from_the_model_it_began_with_or_not_at_all() -> None:
     model.merge(_some(split))
     run = stopped_after(start_run(fleet(), base=model.statistics), 20)
     for wrong in (None, first):
-        with pytest.raises(BadInput, match="the model to go on from"):
+        with pytest.raises(BadInput, match="its base model changed"):
             start_run(fleet(), run.state(), base=wrong)
     assert finished(start_run(fleet(), run.state(), base=model.statistics)).exact
 
@@ -106,9 +106,9 @@ def test_a_damaged_state_is_found_out(tmp_path: Path, place: int) -> None:
     damaged = bytearray(path.read_bytes())
     damaged[place] ^= 1
     path.write_bytes(bytes(damaged))
-    with pytest.raises(BadBytes, match="begin anew"):
+    with pytest.raises(BadBytes, match="start again with --restart"):
         read_state(path)
-    with pytest.raises(BadInput, match="begin anew"):
+    with pytest.raises(BadInput, match="start again with --restart"):
         read_state(tmp_path / "nothing")
 
 

@@ -95,7 +95,7 @@ def _warnings(main: Outcome) -> list[str]:
             f"{main.quarantined:,} examples are not valid and were skipped; "
             f"the first: {main.first_quarantined}."
         )
-    found += [f"Left out: {note}." for note in main.notes]
+    found += [f"Skipped: {note}." for note in main.notes]
     if main.over_promised is not None:
         found.append(f"Some fairness guarantees cannot be met: {main.over_promised}.")
     return found

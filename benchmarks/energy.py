@@ -31,10 +31,9 @@ from dealfl.power import (
     PhoneSpending,
     Training,
     at_point,
-    critical_point,
+    charge_per_cycle_c,
     efficient_frontier,
     governor,
-    saving,
     under_control,
     under_governor,
 )
@@ -71,8 +70,9 @@ WORK = {
 
 def optimum(phone: Phone, base: BaseLoad, expected: tuple[int, float]) -> dict[str, Any]:
     """Compare the cheapest operating point with the published one."""
-    point = critical_point(phone, base)
-    saved = 100 * saving(phone, point, base)
+    point = efficient_frontier(phone, base)[0]
+    costs_c = [charge_per_cycle_c(phone, one, base) for one in (point, phone.fastest)]
+    saved = 100 * (1 - costs_c[0] / costs_c[1])
     same = point.frequency_hz == expected[0] * 1000
     return {
         "phone": phone.name,

@@ -59,14 +59,11 @@ def test_the_public_names_of_learners() -> None:
 
 def test_the_public_names_of_power() -> None:
     assert sorted(dealfl.power.__all__) == [
-        "BaseLoad", "Clock", "Cluster", "CpufreqClock", "END",
-        "Energy", "EnergyModel", "Evidence", "FORGET", "FrequencyControl", "GOVERNORS", "Governor",
-        "LEARN", "NoClock", "OperatingPoint", "PHONES", "Phase", "Phone",
-        "PhoneSpending", "Profile", "Quality", "REFERENCE_HZ", "SPEED_BAND", "Setting",
-        "SimulatedClock", "Spent", "TimeEstimate",
-        "Training", "TrainingTime", "at_point", "charge_per_cycle_c", "cpufreq_clock",
-        "critical_point", "efficient_frontier", "governor", "load_phone", "phone",
-        "saving", "under_control", "under_governor",
+        "BaseLoad", "Calibration", "Energy", "EnergyModel", "FULL", "Fit", "FrequencyControl",
+        "GOVERNORS", "OperatingPoint", "PHONES", "Phase", "Phone", "PhoneSpending", "Profile",
+        "QUICK", "REFERENCE_HZ", "SPEED_BAND", "Spent", "TARGET_ERROR", "TimeEstimate", "Training",
+        "TrainingTime", "at_point", "calibrate", "charge_per_cycle_c", "clock_hz",
+        "efficient_frontier", "governor", "load_phone", "phone", "under_control", "under_governor",
     ]  # fmt: skip
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import dealfl.memory
+import dealfl.power
 from dealfl.cli import parser
 from dealfl.errors import BadInput
-from dealfl.power import TrainingTime, calibration
+from dealfl.power import TrainingTime
 from dealfl.power.calibration import Calibration, Fit, Point
 
 PYTHON = sys.executable
@@ -168,7 +169,7 @@ def errors(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
     for library in ("OMP", "OPENBLAS", "MKL"):
         monkeypatch.setenv(f"{library}_NUM_THREADS", "1")  # what the command sets is undone
-    monkeypatch.setattr(calibration, "calibrate", calibrate)
+    monkeypatch.setattr(dealfl.power, "calibrate", calibrate)
     monkeypatch.setattr(dealfl.memory, "keep_freed_memory", lambda: True)
     return found
 
@@ -204,9 +205,9 @@ def test_one_core_is_calibrated_whatever_the_environment_says() -> None:
         "from dealfl.cli import parser\n"
         "arguments = parser().parse_args(['devices', 'calibrate'])\n"
         "import sys; assert 'numpy' not in sys.modules\n"
-        "import dealfl.power.calibration as calibration\n"
+        "import dealfl.power\n"
         "def stop(*given, **named): raise SystemExit(int(os.environ['OPENBLAS_NUM_THREADS']))\n"
-        "calibration.calibrate = stop\n"
+        "dealfl.power.calibrate = stop\n"
         "arguments.run(arguments)\n"
     )
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "8"}

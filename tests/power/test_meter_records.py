@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from dealfl.errors import BadInput, DealError
-from dealfl.power.meters import Kind, ModelledMeter, MonsoonMeter, Reading, RecordedMeter, Source
+from dealfl.power.meters import Kind, Reading, Source
+from dealfl.power.meters.base import ModelledMeter
+from dealfl.power.meters.recordings import MonsoonMeter, RecordedMeter
 
 MAIN = "Time(ms),Main(mA),Main Voltage(V)\n"
 

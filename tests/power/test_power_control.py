@@ -6,26 +6,22 @@ from hypothesis import strategies as st
 
 from dealfl.errors import BadInput
 from dealfl.power import (
-    END,
-    FORGET,
     GOVERNORS,
-    LEARN,
     PHONES,
     BaseLoad,
     EnergyModel,
     FrequencyControl,
-    NoClock,
     Phase,
     Phone,
-    SimulatedClock,
     at_point,
-    critical_point,
     efficient_frontier,
     governor,
     phone,
     under_control,
     under_governor,
 )
+from dealfl.power.clocks import NoClock, SimulatedClock
+from dealfl.power.frequency import END, FORGET, LEARN
 
 MHZ = 10**6
 phones = st.sampled_from(list(PHONES.values()))
@@ -104,7 +100,7 @@ def test_a_new_base_load_moves_the_clock_to_the_next_faster_point_that_pays() ->
     mi = phone("mi")
     clock = SimulatedClock(point.frequency_hz for point in mi.points)
     control = FrequencyControl.for_phone(mi, clock)
-    while control.setting.point != critical_point(mi):
+    while control.setting.point != efficient_frontier(mi)[0]:
         control.signal(FORGET)
     assert control.load(BaseLoad.SCREEN).frequency_hz == 1_440_000_000
     assert clock.frequency_hz == 1_440_000_000

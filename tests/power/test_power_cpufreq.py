@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from dealfl.power import CpufreqClock, FrequencyControl, NoClock, cpufreq_clock, phone
-from dealfl.power.clocks import default_repair_path
+from dealfl.power import FrequencyControl, phone
+from dealfl.power.clocks import NoClock
+from dealfl.power.cpufreq import CpufreqClock, cpufreq_clock, default_repair_path
 
 LITTLE = (480000, 807000, 1306000, 1709000)
 BIG = (1402000, 1805000, 2016000, 2112000)
@@ -348,7 +349,7 @@ def test_a_handler_that_was_there_before_is_called_and_comes_back(
 _CHILD = """
 import sys, time
 from pathlib import Path
-from dealfl.power import cpufreq_clock
+from dealfl.power.cpufreq import cpufreq_clock
 with cpufreq_clock(Path(sys.argv[1]), Path(sys.argv[2])) as clock:
     clock.set_frequency(1_402_000_000)
     print("limited", flush=True)

@@ -5,17 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dealfl.errors import BadInput, UnknownName
-from dealfl.power import GOVERNORS, PHONES, Governor, governor
-from dealfl.power.governors import (
-    NEXUS_6,
-    Conservative,
-    Frequencies,
-    Interactive,
-    InteractiveTunables,
-    Ondemand,
-    Schedutil,
-)
-from dealfl.power.governors.interactive import Steps
+from dealfl.power import GOVERNORS, PHONES, governor
+from dealfl.power.clocks import Frequencies
+from dealfl.power.governors import Conservative, Governor, Ondemand, Schedutil
+from dealfl.power.interactive import NEXUS_6, Interactive, InteractiveTunables, Steps
 
 MHZ = 10**6
 TENTHS = Frequencies(range(100 * MHZ, 1001 * MHZ, 100 * MHZ))  # 100, 200 … 1000 MHz

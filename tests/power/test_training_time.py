@@ -33,7 +33,7 @@ def rounds(
 
 
 def error(estimate: TimeEstimate, truth: TrainingTime, probes: list[float] = PROBES) -> float:
-    errors = [abs(estimate.predicted_s(f) / truth.predicted_s(f) - 1) for f in probes]
+    errors = [abs(estimate.time.predicted_s(f) / truth.predicted_s(f) - 1) for f in probes]
     return float(np.median(errors))
 
 
@@ -165,7 +165,7 @@ def test_neither_slope_nor_overhead_becomes_negative() -> None:
             rising = rising.observed(operations, elapsed_s)
             assert rising.time.overhead_s >= 0.0
     assert falling.time.seconds_per_operation < 1e-12
-    assert falling.predicted_s(1e6) == pytest.approx(0.025, rel=0.2)
+    assert falling.time.predicted_s(1e6) == pytest.approx(0.025, rel=0.2)
     assert rising.time.overhead_s < 1e-6
 
 

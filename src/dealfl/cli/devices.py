@@ -108,15 +108,16 @@ def _detailed(phone: "Phone") -> dict[str, Any]:
 
 
 def _under(phone: "Phone", base: "BaseLoad") -> dict[str, Any]:
-    from dealfl.power import critical_point, efficient_frontier, saving
+    from dealfl.power import charge_per_cycle_c, efficient_frontier
 
     frontier = efficient_frontier(phone, base)
-    critical = critical_point(phone, base)
+    critical, *_ = frontier
+    costs_c = [charge_per_cycle_c(phone, point, base) for point in (critical, phone.fastest)]
     return {
         "base_load": base.value,
         "base_a": phone.base_a(base),
         "critical": _point(phone, critical, base),
-        "saving_against_fastest": saving(phone, critical, base),
+        "saving_against_fastest": 1.0 - costs_c[0] / costs_c[1],
         "frontier_hz": [point.frequency_hz for point in frontier],
         "points": [
             {**_point(phone, point, base), "efficient": point in frontier} for point in phone.points

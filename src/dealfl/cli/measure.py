@@ -10,7 +10,7 @@ from dealfl.cli.printing import add_json
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
-    from dealfl.power.calibration import Calibration, Fit
+    from dealfl.power import Calibration, Fit
     from dealfl.power.meters import MeasuredCommand
 
 __all__ = ["add_calibrate", "add_measure"]
@@ -109,7 +109,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
         os.environ[f"{library}_NUM_THREADS"] = "1"
     from dealfl.learners import LEARNERS, TimedLearner
     from dealfl.memory import keep_freed_memory
-    from dealfl.power.calibration import FULL, QUICK, calibrate, clock_hz
+    from dealfl.power import FULL, QUICK, calibrate, clock_hz
 
     as_json = arguments.json
     kept = False if arguments.as_is else keep_freed_memory()
@@ -130,7 +130,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
 
 
 def _table(calibration: "Calibration") -> str:
-    from dealfl.power.calibration import TARGET_ERROR
+    from dealfl.power import TARGET_ERROR
 
     clock = calibration.frequency_hz
     lines = [

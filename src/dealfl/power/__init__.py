@@ -1,76 +1,32 @@
-"""Energy models of phones, their clocks and governors, and control of the clock.
+"""Energy models of phones, their clocks and governors, training times and their calibration.
 
->>> from dealfl.power import EnergyModel, critical_point, phone
->>> honor = phone("honor")
->>> critical_point(honor).frequency_hz
+>>> from dealfl.power import efficient_frontier, phone
+>>> efficient_frontier(phone("honor"))[0].frequency_hz
 1402000000
 """
 
-from dealfl.power.clocks import Clock, CpufreqClock, NoClock, SimulatedClock, cpufreq_clock
-from dealfl.power.efficiency import (
-    charge_per_cycle_c,
-    critical_point,
-    efficient_frontier,
-    saving,
+from dealfl.power.calibration import (
+    FULL,
+    QUICK,
+    TARGET_ERROR,
+    Calibration,
+    Fit,
+    calibrate,
+    clock_hz,
 )
 from dealfl.power.energy import Energy, EnergyModel
-from dealfl.power.frequency import END, FORGET, LEARN, FrequencyControl, Setting
-from dealfl.power.governors import GOVERNORS, Governor, governor
-from dealfl.power.hardware import (
-    SPEED_BAND,
-    BaseLoad,
-    Cluster,
-    Evidence,
-    OperatingPoint,
-    Phone,
-    Quality,
-)
-from dealfl.power.profile_keys import Profile
-from dealfl.power.profiles import PHONES, load_phone, phone
+from dealfl.power.frequency import FrequencyControl, charge_per_cycle_c, efficient_frontier
+from dealfl.power.governors import GOVERNORS, governor
+from dealfl.power.hardware import SPEED_BAND, BaseLoad, OperatingPoint, Phone
+from dealfl.power.profiles import PHONES, Profile, load_phone, phone
 from dealfl.power.replay import Phase, at_point, under_control, under_governor
 from dealfl.power.spending import PhoneSpending, Spent, Training
-from dealfl.power.time_estimate import TimeEstimate
-from dealfl.power.training_time import REFERENCE_HZ, TrainingTime
+from dealfl.power.training_time import REFERENCE_HZ, TimeEstimate, TrainingTime
 
 __all__ = [
-    "END",
-    "FORGET",
-    "GOVERNORS",
-    "LEARN",
-    "PHONES",
-    "REFERENCE_HZ",
-    "SPEED_BAND",
-    "BaseLoad",
-    "Clock",
-    "Cluster",
-    "CpufreqClock",
-    "Energy",
-    "EnergyModel",
-    "Evidence",
-    "FrequencyControl",
-    "Governor",
-    "NoClock",
-    "OperatingPoint",
-    "Phase",
-    "Phone",
-    "PhoneSpending",
-    "Profile",
-    "Quality",
-    "Setting",
-    "SimulatedClock",
-    "Spent",
-    "TimeEstimate",
-    "Training",
-    "TrainingTime",
-    "at_point",
-    "charge_per_cycle_c",
-    "cpufreq_clock",
-    "critical_point",
-    "efficient_frontier",
-    "governor",
-    "load_phone",
-    "phone",
-    "saving",
-    "under_control",
-    "under_governor",
-]
+    "FULL", "GOVERNORS", "PHONES", "QUICK", "REFERENCE_HZ", "SPEED_BAND", "TARGET_ERROR",
+    "BaseLoad", "Calibration", "Energy", "EnergyModel", "Fit", "FrequencyControl",
+    "OperatingPoint", "Phase", "Phone", "PhoneSpending", "Profile", "Spent", "TimeEstimate",
+    "Training", "TrainingTime", "at_point", "calibrate", "charge_per_cycle_c", "clock_hz",
+    "efficient_frontier", "governor", "load_phone", "phone", "under_control", "under_governor",
+]  # fmt: skip

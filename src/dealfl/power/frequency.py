@@ -1,4 +1,4 @@
-"""Control of a clock by a worker's signals, along its efficient frequencies."""
+"""Efficient clock frequencies, and control of a clock along them by a worker's signals."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -6,28 +6,94 @@ from functools import cache
 
 from dealfl.errors import BadInput
 from dealfl.power.clocks import Clock, SimulatedClock
-from dealfl.power.efficiency import charge_per_cycle_c, efficient_frontier
 from dealfl.power.hardware import BaseLoad, OperatingPoint, Phone
 
-__all__ = ["END", "FORGET", "LEARN", "FrequencyControl", "Setting"]
+__all__ = [
+    "END", "FORGET", "LEARN", "FrequencyControl", "Setting", "charge_per_cycle_c",
+    "efficient_frontier",
+]  # fmt: skip
 
 LEARN, FORGET, END = 1, -1, 0
+
+
+def charge_per_cycle_c(
+    phone: Phone, point: OperatingPoint, base: BaseLoad = BaseLoad.AWAKE, busy_cores: int = 1
+) -> float:
+    """Return the charge that the whole device draws for one cycle of work.
+
+    Parameters
+    ----------
+    phone : Phone
+        Profile of the phone.
+    point : OperatingPoint
+        Frequency and current of the cores.
+    base : BaseLoad, default AWAKE
+        Other parts of the device that draw current.
+    busy_cores : int, default 1
+        Number of cores that share the work.
+
+    Returns
+    -------
+    float
+        Charge per cycle, in coulombs.
+
+    Examples
+    --------
+    >>> from dealfl.power import PHONES
+    >>> charge_c = charge_per_cycle_c(PHONES["honor"], PHONES["honor"].fastest)
+    >>> round(charge_c * 1e9 / 3.6e-3, 2)  # µAh for 10⁹ cycles
+    18.67
+    """
+    current_a = phone.base_a(base) + phone.current_a(point, busy_cores)
+    return current_a / (busy_cores * point.frequency_hz)
+
+
+def efficient_frontier(
+    phone: Phone,
+    base: BaseLoad = BaseLoad.AWAKE,
+    among: Iterable[OperatingPoint] | None = None,
+) -> tuple[OperatingPoint, ...]:
+    """Return the operating points for which no equally fast or faster point needs less charge.
+
+    Along the frontier the charge per cycle rises with the speed. Its first point needs the least
+    charge (the critical operating point), its last point is the fastest.
+
+    Parameters
+    ----------
+    phone : Phone
+        Profile of the phone.
+    base : BaseLoad, default AWAKE
+        Parts of the device that draw current beside the CPU.
+    among : iterable of OperatingPoint, optional
+        Points to choose from; by default all points of the phone.
+
+    Returns
+    -------
+    tuple of OperatingPoint
+        The frontier, slowest first.
+
+    Examples
+    --------
+    >>> from dealfl.power import PHONES
+    >>> [point.frequency_hz // 10**6 for point in efficient_frontier(PHONES["honor"])]
+    [1402, 1805, 2112]
+    """
+    cost = {
+        p: charge_per_cycle_c(phone, p, base) for p in (phone.points if among is None else among)
+    }
+    frontier: list[OperatingPoint] = []
+    for point in sorted(cost, key=lambda p: (-p.frequency_hz, cost[p])):
+        if not frontier or cost[point] < cost[frontier[-1]]:
+            frontier.append(point)
+    return tuple(reversed(frontier))
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """The current clock frequency, compared with the fastest clock for the same work.
 
-    Parameters
-    ----------
-    frequency_hz : int, optional
-        Frequency, in hertz; None if the clock cannot be set.
-    added_latency : float, default 0
-        Extra time, as a fraction of the time at the fastest clock.
-    charge_ratio : float, optional
-        Charge, as a fraction of the charge at the fastest clock; None without a profile.
-    point : OperatingPoint, optional
-        Operating point; None if the clock cannot be set or there is no profile.
+    Frequency and point are None if the clock cannot be set, the point and the ratio of charges
+    also without a profile.
     """
 
     frequency_hz: int | None = None

@@ -52,15 +52,7 @@ class BaseLoad(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The source of a value.
-
-    Parameters
-    ----------
-    quality : Quality
-        Quality of the evidence.
-    source : str
-        File, document or reason behind the value.
-    """
+    """The source of a value."""
 
     quality: Quality
     source: str
@@ -90,17 +82,7 @@ class OperatingPoint:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Cores that share one clock.
-
-    Parameters
-    ----------
-    name : str
-        Name of the cluster, such as "big".
-    points : tuple of OperatingPoint
-        Operating points, slowest first.
-    core_factors : tuple of float
-        Current of each busy core, relative to the first.
-    """
+    """Cores that share one clock."""
 
     name: str
     points: tuple[OperatingPoint, ...]
@@ -112,25 +94,7 @@ class Cluster:
         return len(self.core_factors)
 
     def current_a(self, point: OperatingPoint, busy_cores: int = 1) -> float:
-        """Return the battery current of busy cores at an operating point.
-
-        Parameters
-        ----------
-        point : OperatingPoint
-            Operating point of this cluster.
-        busy_cores : int, default 1
-            Number of fully busy cores.
-
-        Returns
-        -------
-        float
-            Battery current, in amperes.
-
-        Raises
-        ------
-        OutOfBounds
-            If the cluster does not have that number of cores.
-        """
+        """Return the battery current of busy cores at an operating point."""
         if not 1 <= busy_cores <= self.cores:
             limit = f"cluster {self.name!r} takes 1 to {self.cores}"
             raise OutOfBounds(f"busy_cores is {busy_cores}; {limit}")

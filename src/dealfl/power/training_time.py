@@ -1,14 +1,25 @@
-"""The law of training time: T = A·F/(c^α f^β) + B."""
+"""The law of training time, T = A·F/(c^α f^β) + B, and an estimate that tracks A and B."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 
 from dealfl.errors import BadInput
 
-__all__ = ["REFERENCE_HZ", "TrainingTime", "require_above_zero", "require_number"]
+__all__ = ["REFERENCE_HZ", "TimeEstimate", "TrainingTime", "require_above_zero", "require_number"]
 
 REFERENCE_HZ = 1e9  # A refers to this clock; also used if the clock is unknown
+
+Information = tuple[float, float, float]
+
+_FORGETTING = 0.98
+_REMEMBERED_AFTER_CHANGE = 4  # observations
+_CHANGE = 0.15  # persistent log error that 10 % noise reaches once in 10⁵ rounds
+_PERSISTENCE = 0.2
+_MIN_SHARE = 1e-3  # of the elapsed time: keeps the expected time above 0
+_MAX_ERROR = math.log(2)  # limits the effect of an outlier to that of twice the expected time
+_PRIOR_WEIGHT = 0.04  # of an observation: a profile may be wrong by half, times by a tenth
+_MIN_OVERHEAD_S = 1e-3  # uncertainty of an overhead of 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +113,157 @@ class TrainingTime:
         """
         scaled = self.scaled_operations(operations, cores, frequency_hz)
         return self.seconds_per_operation * scaled + self.overhead_s
+
+
+@dataclass(frozen=True, slots=True)
+class TimeEstimate:
+    """An estimate of one learner's training time on one device, improved by every observation.
+
+    The estimate uses recursive least squares on relative errors, because noise grows with the
+    time. Directional forgetting fades old information only in the direction of new observations,
+    so a constant F does not destroy what is known about the overhead. After a persistent error,
+    the old information counts as much as a few observations.
+
+    Parameters
+    ----------
+    time : TrainingTime
+        Current law.
+    information : tuple of float
+        Information matrix: of A, of A and B together, of B.
+    persistent_error : float, default 0
+        Smoothed error of the logarithm of the time.
+    observations : int, default 0
+        Number of observations.
+
+    Examples
+    --------
+    >>> estimate = TimeEstimate.prior(TrainingTime(2e-9, 0.0))
+    >>> for _ in range(30):
+    ...     estimate = estimate.observed(1e6, elapsed_s=0.004)
+    >>> round(estimate.time.predicted_s(1e6), 4)
+    0.004
+    """
+
+    time: TrainingTime
+    information: Information
+    persistent_error: float = 0.0
+    observations: int = 0
+
+    @classmethod
+    def prior(cls, time: TrainingTime, weight: float = _PRIOR_WEIGHT) -> "TimeEstimate":
+        """Return an estimate before any observation.
+
+        Parameters
+        ----------
+        time : TrainingTime
+            Law of a profile; A must be above 0.
+        weight : float, default 0.04
+            Number of observations that the profile counts for.
+
+        Returns
+        -------
+        TimeEstimate
+            Estimate without observations.
+
+        Raises
+        ------
+        BadInput
+            If the weight or A is not above 0.
+        """
+        require_above_zero("weight", weight)
+        require_above_zero("seconds_per_operation", time.seconds_per_operation)
+        overhead_s = max(time.overhead_s, _MIN_OVERHEAD_S)
+        of_slope = weight / time.seconds_per_operation**2
+        return cls(time, (of_slope, 0.0, weight / overhead_s**2))
+
+    def observed(
+        self,
+        operations: float,
+        elapsed_s: float,
+        cores: float = 1.0,
+        frequency_hz: float = REFERENCE_HZ,
+    ) -> "TimeEstimate":
+        """Return the estimate after one more observation.
+
+        Parameters
+        ----------
+        operations : float
+            Number of operations.
+        elapsed_s : float
+            Measured time, in seconds.
+        cores : float, default 1
+            Number of cores.
+        frequency_hz : float, default 1e9
+            Clock frequency, in hertz.
+
+        Returns
+        -------
+        TimeEstimate
+            New estimate.
+
+        Raises
+        ------
+        BadInput
+            If `elapsed_s`, `cores` or `frequency_hz` is not above 0, or `operations` is negative.
+        """
+        require_above_zero("elapsed_s", elapsed_s)
+        scaled = self.time.scaled_operations(operations, cores, frequency_hz)
+        expected_s = self.time.seconds_per_operation * scaled + self.time.overhead_s
+        expected_s = max(expected_s, _MIN_SHARE * elapsed_s)
+        error = math.log(elapsed_s / expected_s)
+        error = min(max(error, -_MAX_ERROR), _MAX_ERROR)
+        persistent = self.persistent_error + _PERSISTENCE * (error - self.persistent_error)
+        regressor = (scaled / expected_s, 1.0 / expected_s)
+        information = _updated(self.information, regressor, changed=abs(persistent) > _CHANGE)
+        return replace(
+            self,
+            time=_corrected(self.time, information, regressor, math.expm1(error)),
+            information=information,
+            persistent_error=persistent,
+            observations=self.observations + 1,
+        )
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the information matrix is valid; a damaged file can hold any values."""
+        aa, ab, bb = self.information
+        return aa > 0.0 and aa * bb > ab * ab and self.observations >= 0
+
+
+def _updated(
+    information: Information, regressor: tuple[float, float], *, changed: bool
+) -> Information:
+    """Fade the information in the direction of an observation, or all after a change; add it."""
+    aa, ab, bb = information
+    x, y = regressor
+    uncertainty = (bb * x * x - 2.0 * ab * x * y + aa * y * y) / (aa * bb - ab * ab)
+    if changed:
+        kept = min(1.0, _REMEMBERED_AFTER_CHANGE * uncertainty)
+        minimum = (1.0 - kept) * _PRIOR_WEIGHT  # at least the information of a new device
+        aa, ab, bb = kept * aa + minimum * x * x, kept * ab, kept * bb + minimum * y * y
+        added = 1.0
+    else:
+        added = 1.0 - (1.0 - _FORGETTING) / uncertainty
+    return aa + added * x * x, ab + added * x * y, bb + added * y * y
+
+
+def _corrected(
+    time: TrainingTime,
+    information: Information,
+    regressor: tuple[float, float],
+    relative_error: float,
+) -> TrainingTime:
+    aa, ab, bb = information
+    x, y = regressor
+    step = relative_error / (aa * bb - ab * ab)
+    slope = time.seconds_per_operation + step * (bb * x - ab * y)
+    overhead_s = time.overhead_s + step * (aa * y - ab * x)
+    # neither may be negative: use the best fit with the negative one at 0
+    if slope < 0.0:
+        slope, overhead_s = 0.0, overhead_s + slope * ab / bb
+    elif overhead_s < 0.0:
+        slope, overhead_s = slope + overhead_s * ab / aa, 0.0
+    return replace(time, seconds_per_operation=max(slope, 0.0), overhead_s=max(overhead_s, 0.0))
 
 
 def require_number(name: str, value: object, minimum: float) -> float:

@@ -94,7 +94,7 @@ def _improved(estimate: TimeEstimate, cycles: float, figure: float) -> TimeEstim
     try:
         if estimate.observations == 0:
             estimate = TimeEstimate.prior(_through(estimate.time, cycles, figure))
-        most = _MAX_FACTOR * estimate.predicted_s(cycles)
+        most = _MAX_FACTOR * estimate.time.predicted_s(cycles)
         return estimate.observed(cycles, min(figure, most) if most else figure)
     except (BadInput, ArithmeticError):
         return estimate  # values too far apart to compute with

@@ -1,28 +1,16 @@
-"""The protocol of meters, and two meters without hardware: a model, and a recording."""
+"""The protocol of meters and their readings, and a meter that reads a model."""
 
-import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol
 
-from dealfl.errors import BadInput, DealError
+from dealfl.errors import BadInput
 
-__all__ = [
-    "JOULES_PER_WATT_HOUR",
-    "Kind",
-    "Meter",
-    "ModelledMeter",
-    "Reading",
-    "RecordedMeter",
-    "Source",
-    "charge_at",
-    "energy_at",
-]
+__all__ = ["Kind", "Meter", "ModelledMeter", "Reading", "Source", "charge_at", "energy_at"]
 
 
-JOULES_PER_WATT_HOUR = 3600.0
+_JOULES_PER_WATT_HOUR = 3600.0
 _UAH_PER_AH = 1e6
 
 
@@ -113,7 +101,7 @@ def energy_at(charge_uah: float, voltage_v: float) -> float:
     >>> energy_at(charge_uah=1000.0, voltage_v=4.0)
     14.4
     """
-    return charge_uah / _UAH_PER_AH * voltage_v * JOULES_PER_WATT_HOUR
+    return charge_uah / _UAH_PER_AH * voltage_v * _JOULES_PER_WATT_HOUR
 
 
 def charge_at(energy_j: float, voltage_v: float) -> float:
@@ -122,25 +110,11 @@ def charge_at(energy_j: float, voltage_v: float) -> float:
     >>> charge_at(energy_j=14.4, voltage_v=4.0)
     1000.0
     """
-    return energy_j / JOULES_PER_WATT_HOUR / voltage_v * _UAH_PER_AH
+    return energy_j / _JOULES_PER_WATT_HOUR / voltage_v * _UAH_PER_AH
 
 
 class ModelledMeter:
     """A meter that reads a model.
-
-    Parameters
-    ----------
-    energy_j : callable
-        Returns the energy counted so far, in joules.
-    by : str
-        Name of the model.
-    voltage_v : float, optional
-        Voltage of the battery, in volts; without it readings have no charge.
-
-    Raises
-    ------
-    BadInput
-        If the voltage is not above 0.
 
     Examples
     --------
@@ -167,88 +141,7 @@ class ModelledMeter:
         self._started_j = self._counted_j()
 
     def read(self) -> Reading:
-        """Return the modelled energy since the start.
-
-        Returns
-        -------
-        Reading
-            Energy in joules, and charge in µAh if the voltage is known.
-        """
+        """Return the modelled energy since the start."""
         energy_j = self._counted_j() - self._started_j
         charge_uah = None if self._voltage_v is None else charge_at(energy_j, self._voltage_v)
         return Reading(energy_j, charge_uah, self._source)
-
-
-class RecordedMeter:
-    """A meter that replays readings in their original order.
-
-    Parameters
-    ----------
-    readings : iterable of Reading
-        Readings to return, one for each call of `read`.
-
-    Examples
-    --------
-    >>> meter = RecordedMeter([Reading(1.5, None, Source(Kind.MEASURED, "RAPL"))])
-    >>> meter.start()
-    >>> meter.read().energy_j
-    1.5
-    """
-
-    def __init__(self, readings: Iterable[Reading]) -> None:
-        self._readings = tuple(readings)
-        self._next = 0
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a file with one reading per line.
-
-        Parameters
-        ----------
-        path : str or Path
-            File of JSON objects in the form of `Reading.as_dict`.
-
-        Returns
-        -------
-        RecordedMeter
-            A meter that replays the file.
-
-        Raises
-        ------
-        BadInput
-            If a line is not a reading.
-        """
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-        return cls(_parse(line, f"{path} line {number}") for number, line in enumerate(lines, 1))
-
-    def start(self) -> None:
-        """Do nothing: the recording continues with its next reading."""
-
-    def read(self) -> Reading:
-        """Return the next reading of the recording.
-
-        Returns
-        -------
-        Reading
-            The next reading, with its original source.
-
-        Raises
-        ------
-        DealError
-            If the recording has no more readings.
-        """
-        if self._next == len(self._readings):
-            raise DealError(f"the recording ends after {len(self._readings)} readings")
-        self._next += 1
-        return self._readings[self._next - 1]
-
-
-def _parse(line: str, where: str) -> Reading:
-    try:
-        row = json.loads(line)
-        charge = row["charge_uah"]
-        charge_uah = None if charge is None else float(charge)
-        source = Source(Kind(row["source"]), str(row["by"]))
-        return Reading(float(row["energy_j"]), charge_uah, source)
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{where} is not a reading: {error!r}") from None

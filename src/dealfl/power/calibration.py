@@ -1,31 +1,140 @@
-"""Timing of learners on this machine; laws are fitted and tested on held-out sizes."""
+"""Calibration: learners timed on this machine, and laws that are tested on held-out sizes."""
 
+import json
+import os
+import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Protocol
 
 import numpy as np
 
-from dealfl.power.calibration.identification import TimedTraining, identify, relative_errors
-from dealfl.power.calibration.laws import Calibration, Fit, Point
-from dealfl.power.training_time import REFERENCE_HZ
+from dealfl.atomic_files import replace_file
+from dealfl.power.identification import TimedTraining, identify, relative_errors
+from dealfl.power.training_time import REFERENCE_HZ, TrainingTime
 
-__all__ = ["FULL", "QUICK", "Effort", "TimedLearner", "calibrate", "clock_hz", "fit_law"]
+__all__ = [
+    "FULL", "QUICK", "TARGET_ERROR", "Calibration", "Effort", "Fit", "Point", "TimedLearner",
+    "calibrate", "clock_hz", "fit_law",
+]  # fmt: skip
+
+TARGET_ERROR = 0.10  # median relative error on held-out sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The median time of one batch size, and the error of the fitted law."""
+
+    examples: int
+    operations: int
+    elapsed_s: float
+    relative_error: float
+    held_out: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The fitted law of one learner and action.
+
+    Parameters
+    ----------
+    learner : str
+        Name of the learner.
+    time : TrainingTime
+        Fitted law.
+    points : tuple of Point
+        Measured sizes.
+    action : {"learn", "forget", "train"}, default "learn"
+        What was timed; "train" is a worker's whole training.
+    """
+
+    learner: str
+    time: TrainingTime
+    points: tuple[Point, ...]
+    action: str = "learn"
+
+    @property
+    def median_error(self) -> float:
+        """The median relative error on held-out sizes."""
+        return median(self._held_out_errors())
+
+    @property
+    def worst_error(self) -> float:
+        """The largest relative error on held-out sizes."""
+        return max(self._held_out_errors())
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the law, its errors and its points, for JSON."""
+        return {
+            "time": asdict(self.time),
+            "median_error": self.median_error,
+            "worst_error": self.worst_error,
+            "points": [asdict(point) for point in self.points],
+        }
+
+    def _held_out_errors(self) -> list[float]:
+        return [abs(point.relative_error) for point in self.points if point.held_out]
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The laws of all learners on one machine, on one core.
+
+    Parameters
+    ----------
+    fits : tuple of Fit
+        Laws by learner and action.
+    frequency_hz : float or None
+        Clock frequency that the kernel reports, in hertz; None if unknown.
+    memory_kept : bool
+        Whether the allocator was set to keep freed memory.
+    """
+
+    fits: tuple[Fit, ...]
+    frequency_hz: float | None
+    memory_kept: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether the time to learn meets `TARGET_ERROR` for every learner.
+
+        Forgetting has no target: repairing an index is not affine in the operations. Its points
+        show the errors.
+        """
+        return all(fit.median_error <= TARGET_ERROR for fit in self.fits if fit.action == "learn")
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the calibration, for JSON."""
+        return {
+            "version": 1,
+            "source": "measured as processor time",
+            "machine": f"{platform.machine()} {platform.system()}, {os.cpu_count()} processors",
+            "frequency_hz": self.frequency_hz,
+            "memory_kept": self.memory_kept,
+            "learners": self._of("learn"),
+            "forgetting": self._of("forget"),
+            "training": self._of("train"),
+        }
+
+    def _of(self, action: str) -> dict[str, object]:
+        return {fit.learner: fit.as_dict() for fit in self.fits if fit.action == action}
+
+    def save(self, path: str | Path) -> None:
+        """Write the calibration as JSON, atomically.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write or replace.
+        """
+        replace_file(path, json.dumps(self.as_dict(), indent=2) + "\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """The effort of a calibration.
-
-    Parameters
-    ----------
-    sizes : int
-        Number of batch sizes; every other one is held out.
-    repeats : int
-        Number of measurements of each size.
-    """
+    """The effort of a calibration."""
 
     sizes: int
     repeats: int
@@ -58,20 +167,7 @@ class TimedLearner(Protocol):
         """The largest batch worth timing, in examples."""
 
     def call(self, action: str, sizes: Sequence[int]) -> Call:
-        """Return a function that performs an action and times it.
-
-        Parameters
-        ----------
-        action : str
-            One of `actions`.
-        sizes : sequence of int
-            Batch sizes, in examples.
-
-        Returns
-        -------
-        callable
-            Function from the index of a size to its operations and its time in seconds.
-        """
+        """Return a function that performs an action and times it."""
 
 
 def calibrate(
@@ -112,24 +208,7 @@ def calibrate(
 def fit_law(
     learner: TimedLearner, effort: Effort, action: str = "learn", frequency_hz: float | None = None
 ) -> Fit:
-    """Time one action of a learner; fit every other size and test the law on the rest.
-
-    Parameters
-    ----------
-    learner : TimedLearner
-        Learner to time.
-    effort : Effort
-        Number of sizes and repeats.
-    action : str, default "learn"
-        One of the learner's actions.
-    frequency_hz : float, optional
-        Clock frequency, in hertz; `REFERENCE_HZ` is assumed if unknown.
-
-    Returns
-    -------
-    Fit
-        The law and its errors.
-    """
+    """Time one action of a learner; fit every other size and test the law on the rest."""
     sizes = np.geomspace(learner.fewest, learner.most, effort.sizes).round().astype(int).tolist()
     call = learner.call(action, sizes)
     timed = [

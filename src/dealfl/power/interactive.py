@@ -1,10 +1,10 @@
-"""The governor `interactive` of Android kernels, and its settings on the Nexus 6."""
+"""Android's governor `interactive` (cpufreq_interactive.c), and its settings on the Nexus 6."""
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from dealfl.errors import BadInput
-from dealfl.power.governors.base import Frequencies
+from dealfl.power.clocks import Frequencies
 
 __all__ = ["NEXUS_6", "Interactive", "InteractiveTunables", "Steps"]
 
@@ -38,32 +38,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class InteractiveTunables:
-    """The settings of `Interactive`, as in sysfs.
-
-    Parameters
-    ----------
-    timer_rate_s : float, default 0.020
-        Seconds between two steps.
-    go_hispeed_load : float, default 0.99
-        Load at which the frequency jumps to `hispeed_hz`.
-    hispeed_hz : int, optional
-        Intermediate frequency, in hertz; by default the highest.
-    target_loads : Steps
-        Target load by frequency, as a fraction; by default 0.9.
-    above_hispeed_delay_s : Steps
-        Delay before a rise above `hispeed_hz`, by frequency, in seconds; by default 0.020.
-    min_sample_time_s : float, default 0.080
-        Minimum time at a frequency before it falls, in seconds.
-    max_freq_hysteresis_s : float, default 0
-        Minimum time at the highest frequency before it falls, in seconds.
-    boostpulse_s : float, default 0.080
-        Duration of a boost, in seconds.
-
-    Raises
-    ------
-    BadInput
-        If a target load is not above 0.
-    """
+    """The settings of `Interactive`, as in sysfs."""
 
     timer_rate_s: float = 0.020
     go_hispeed_load: float = 0.99
@@ -93,19 +68,7 @@ NEXUS_6 = InteractiveTunables(
 
 
 class Interactive:
-    """Jumps to an intermediate frequency when busy, and rises and falls from there with delays.
-
-    Parameters
-    ----------
-    frequencies : Frequencies
-        Available frequencies.
-    tunables : InteractiveTunables, optional
-        Settings; by default those of the kernel.
-
-    References
-    ----------
-    Android common kernel 3.10, drivers/cpufreq/cpufreq_interactive.c.
-    """
+    """Jumps to an intermediate frequency when busy, and rises and falls from there with delays."""
 
     def __init__(
         self, frequencies: Frequencies, tunables: InteractiveTunables | None = None
@@ -121,30 +84,11 @@ class Interactive:
         self._boosted_until_s = float("-inf")
 
     def boost(self, now_s: float) -> None:
-        """Hold at least the intermediate frequency for a while, as after a touch of the screen.
-
-        Parameters
-        ----------
-        now_s : float
-            Current time, in seconds.
-        """
+        """Hold at least the intermediate frequency for a while, as after a touch of the screen."""
         self._boosted_until_s = now_s + self._tunables.boostpulse_s
 
     def step(self, load: float, now_s: float) -> int:
-        """Choose the next frequency.
-
-        Parameters
-        ----------
-        load : float
-            Busy fraction since the last step, from 0 to 1.
-        now_s : float
-            Current time, in seconds.
-
-        Returns
-        -------
-        int
-            Frequency, in hertz.
-        """
+        """Choose the next frequency."""
         boosted = now_s < self._boosted_until_s
         wanted = self._wanted(load, boosted)
         if self._rises_too_early(wanted, load, now_s):
@@ -185,16 +129,6 @@ class Interactive:
 
         The target depends on the frequency, so the search narrows an interval between a frequency
         that is too low and one that is high enough.
-
-        Parameters
-        ----------
-        load : float
-            Busy fraction at the current frequency, from 0 to 1.
-
-        Returns
-        -------
-        int
-            Frequency, in hertz.
         """
         used_hz = load * self.frequency_hz
         too_low, enough = 0, None

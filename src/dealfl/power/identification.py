@@ -28,24 +28,7 @@ _MOSTLY_OVERHEAD = 0.2  # trainings below this share of working time are not use
 
 @dataclass(frozen=True, slots=True)
 class TimedTraining:
-    """One measured training.
-
-    Parameters
-    ----------
-    operations : float
-        Number of operations.
-    elapsed_s : float
-        Measured time, in seconds.
-    cores : float, default 1
-        Number of cores.
-    frequency_hz : float, default 1e9
-        Clock frequency, in hertz.
-
-    Raises
-    ------
-    BadInput
-        If `operations` is negative or another value is not above 0.
-    """
+    """One measured training."""
 
     operations: float
     elapsed_s: float
@@ -61,22 +44,6 @@ class TimedTraining:
 
 def identify(trainings: Sequence[TimedTraining]) -> TrainingTime:
     """Fit the law of training time: α, β log-linearly; A, B by robust relative least squares.
-
-    Parameters
-    ----------
-    trainings : sequence of TimedTraining
-        Measured trainings of at least two sizes. An exponent stays 1 if the cores, or the clock,
-        are the same in all of them.
-
-    Returns
-    -------
-    TrainingTime
-        The fitted law.
-
-    Raises
-    ------
-    BadInput
-        If fewer than two different sizes were timed.
 
     Examples
     --------
@@ -102,18 +69,6 @@ def identify(trainings: Sequence[TimedTraining]) -> TrainingTime:
 
 def relative_errors(time: TrainingTime, trainings: Sequence[TimedTraining]) -> list[float]:
     """Return predicted/measured − 1 for each training.
-
-    Parameters
-    ----------
-    time : TrainingTime
-        Law to test.
-    trainings : sequence of TimedTraining
-        Measured trainings.
-
-    Returns
-    -------
-    list of float
-        Relative errors, in the order of the trainings.
 
     Examples
     --------

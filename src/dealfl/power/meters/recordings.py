@@ -1,21 +1,66 @@
-"""Recordings of a Monsoon power monitor, as CSV files exported by its software."""
+"""Recordings as meters: readings in a JSON file, and CSV files of a Monsoon power monitor."""
 
 import csv
+import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
-from dealfl.errors import BadInput
+from dealfl.errors import BadInput, DealError
 from dealfl.power.meters.base import Kind, Reading, Source
 
-__all__ = ["MonsoonMeter"]
+__all__ = ["MonsoonMeter", "RecordedMeter"]
 
 _TIME = "Time(ms)"
 _VOLTAGE_OF = {"Main(mA)": "Main Voltage(V)", "USB(mA)": "USB Voltage(V)", "Aux(mA)": None}
 _COLUMNS = (_TIME, *_VOLTAGE_OF, "Main Voltage(V)", "USB Voltage(V)")
 _MA_MS_PER_UAH = 3600.0
 _J_PER_MW_MS = 1e-6
+
+
+class RecordedMeter:
+    """A meter that replays readings in their original order.
+
+    Examples
+    --------
+    >>> meter = RecordedMeter([Reading(1.5, None, Source(Kind.MEASURED, "RAPL"))])
+    >>> meter.start()
+    >>> meter.read().energy_j
+    1.5
+    """
+
+    def __init__(self, readings: Iterable[Reading]) -> None:
+        self._readings = tuple(readings)
+        self._next = 0
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file with one reading per line."""
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        return cls(_parse(line, f"{path} line {number}") for number, line in enumerate(lines, 1))
+
+    def start(self) -> None:
+        """Do nothing: the recording continues with its next reading."""
+
+    def read(self) -> Reading:
+        """Return the next reading of the recording."""
+        if self._next == len(self._readings):
+            raise DealError(f"the recording ends after {len(self._readings)} readings")
+        self._next += 1
+        return self._readings[self._next - 1]
+
+
+def _parse(line: str, where: str) -> Reading:
+    try:
+        row = json.loads(line)
+        charge = row["charge_uah"]
+        charge_uah = None if charge is None else float(charge)
+        source = Source(Kind(row["source"]), str(row["by"]))
+        return Reading(float(row["energy_j"]), charge_uah, source)
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{where} is not a reading: {error!r}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +73,7 @@ class _Sample:
 
 
 class MonsoonMeter:
-    """The charge and energy of a whole recording, over all enabled channels.
-
-    Parameters
-    ----------
-    path : str or Path
-        CSV file.
-    aux_voltage_v : float, optional
-        Voltage of the auxiliary channel, in volts; the monitor does not measure it. Required if
-        that channel was enabled.
-    """
+    """The charge and energy of a whole recording, over all enabled channels."""
 
     def __init__(self, path: str | Path, aux_voltage_v: float | None = None) -> None:
         self._path = Path(path)
@@ -48,18 +84,7 @@ class MonsoonMeter:
         """Do nothing: a recording has its own start."""
 
     def read(self) -> Reading:
-        """Return the total of the recording.
-
-        Returns
-        -------
-        Reading
-            Energy in joules and charge in µAh.
-
-        Raises
-        ------
-        BadInput
-            If the file cannot be read; the message names the line.
-        """
+        """Return the total of the recording."""
         charge_uah = energy_j = 0.0
         samples = self._samples()
         last = next(samples)

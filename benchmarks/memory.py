@@ -35,9 +35,7 @@ from dealfl.learners import PersonalizedPageRank, Tikhonov
 from dealfl.memory import (
     Arc,
     BudgetedThetaLru,
-    Frames,
     Lru,
-    PagedArray,
     Policy,
     ThetaLru,
     belady,
@@ -45,6 +43,8 @@ from dealfl.memory import (
     major_faults,
     paged,
 )
+from dealfl.memory.frames import Frames
+from dealfl.memory.paged_array import PagedArray
 from dealfl.schema import ArraySpec
 
 Int64s = NDArray[np.int64]

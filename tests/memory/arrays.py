@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dealfl.memory import Arc, BudgetedThetaLru, Frames, Lru, PagedArray, Policy, ThetaLru
+from dealfl.memory import Arc, BudgetedThetaLru, Lru, Policy, ThetaLru
+from dealfl.memory.frames import Frames
 from dealfl.memory.page_file import PAGE_BYTES, PAYLOAD_BYTES
+from dealfl.memory.paged_array import PagedArray
 
 POLICIES: dict[str, Callable[[int], Policy]] = {
     "LRU": Lru,

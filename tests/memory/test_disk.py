@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from dealfl.errors import BadBytes, BadInput
-from dealfl.memory import BudgetedThetaLru, Frames, Lru, Policy, major_faults
+from dealfl.memory import BudgetedThetaLru, Lru, Policy, major_faults
+from dealfl.memory.frames import Frames
 from tests.memory.arrays import (
     PAGE_BYTES,
     POLICIES,

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dealfl.errors import OutOfBounds
-from dealfl.memory import BudgetedThetaLru, Frames, Lru, Policy
+from dealfl.memory import BudgetedThetaLru, Lru, Policy
+from dealfl.memory.frames import Frames
 from tests.memory.arrays import (
     POLICIES,
     WIDE_PAGE,

@@ -5,29 +5,12 @@
 >>> storage = paged("folder", frames=1000, policy=partial(ThetaLru, theta=0.1))
 """
 
-from dealfl.memory.allocator import keep_freed_memory
-from dealfl.memory.arc import Arc
-from dealfl.memory.frames import Frames, Swaps, major_faults
-from dealfl.memory.paged_array import PagedArray
-from dealfl.memory.paged_cells import PagedCells, PagedStorage, paged
-from dealfl.memory.policies import Lru, Policy, Touch, belady, count_swaps
-from dealfl.memory.theta_lru import BudgetedThetaLru, ThetaLru
+from dealfl.memory.baselines import Arc, belady, count_swaps
+from dealfl.memory.frames import keep_freed_memory, major_faults
+from dealfl.memory.paged_cells import PagedStorage, paged
+from dealfl.memory.policies import BudgetedThetaLru, Lru, Policy, ThetaLru
 
 __all__ = [
-    "Arc",
-    "BudgetedThetaLru",
-    "Frames",
-    "Lru",
-    "PagedArray",
-    "PagedCells",
-    "PagedStorage",
-    "Policy",
-    "Swaps",
-    "ThetaLru",
-    "Touch",
-    "belady",
-    "count_swaps",
-    "keep_freed_memory",
-    "major_faults",
-    "paged",
-]
+    "Arc", "BudgetedThetaLru", "Lru", "PagedStorage", "Policy", "ThetaLru", "belady",
+    "count_swaps", "keep_freed_memory", "major_faults", "paged",
+]  # fmt: skip

@@ -1,7 +1,8 @@
-"""The page frames of a device, shared by all arrays of a learner, and a count of the swaps."""
+"""Page frames shared by all arrays of a learner, counts of swaps, and memory of this process."""
 
 from __future__ import annotations
 
+import ctypes
 import resource
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -9,29 +10,19 @@ from typing import Protocol
 
 from dealfl.memory.policies import Policy
 
-__all__ = ["Frames", "Paged", "Swaps", "major_faults"]
+__all__ = ["Frames", "Swaps", "keep_freed_memory", "major_faults"]
 
 
 @dataclass(slots=True)
 class Swaps:
-    """Counts of moved pages.
+    """Counts of moved pages."""
 
-    Parameters
-    ----------
-    ins : int, default 0
-        Pages loaded into a frame.
-    outs : int, default 0
-        Changed pages written back.
-    past : int, default 0
-        Pages read or written without a frame, because the policy deferred them.
-    """
-
-    ins: int = 0
-    outs: int = 0
-    past: int = 0
+    ins: int = 0  # loaded into a frame
+    outs: int = 0  # changed and written back
+    past: int = 0  # read or written without a frame, because the policy deferred them
 
 
-class Paged(Protocol):
+class _Paged(Protocol):
     """An owner of pages in the frames."""
 
     def evict(self, page: int) -> None:
@@ -42,17 +33,11 @@ class Paged(Protocol):
 
 
 class Frames:
-    """A fixed number of page frames for any number of arrays.
-
-    Parameters
-    ----------
-    policy : Policy
-        Policy that selects the page to evict.
-    """
+    """A fixed number of page frames for any number of arrays."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._owners: list[Paged] = []
+        self._owners: list[_Paged] = []
         self._firsts: list[int] = []
         self._pages = 0
         self.swaps = Swaps()
@@ -62,21 +47,8 @@ class Frames:
         """The number of frames."""
         return self._policy.frames
 
-    def attach(self, owner: Paged, pages: int) -> int:
-        """Register an owner of pages.
-
-        Parameters
-        ----------
-        owner : Paged
-            Receives `evict` and `settle`.
-        pages : int
-            Number of its pages.
-
-        Returns
-        -------
-        int
-            Number of the owner's first page in these frames.
-        """
+    def attach(self, owner: _Paged, pages: int) -> int:
+        """Register an owner of pages."""
         first = self._pages
         self._owners.append(owner)
         self._firsts.append(first)
@@ -84,18 +56,7 @@ class Frames:
         return first
 
     def touch(self, page: int) -> bool:
-        """Use a page; give it a frame if it has none.
-
-        Parameters
-        ----------
-        page : int
-            Number of the page in these frames.
-
-        Returns
-        -------
-        bool
-            Whether the page has a frame; False if the policy defers it to a later round.
-        """
+        """Use a page; give it a frame if it has none."""
         touch = self._policy.touch(page)
         if touch.victim is not None:
             place = bisect_right(self._firsts, touch.victim) - 1
@@ -118,3 +79,22 @@ def major_faults() -> int:
         Page faults that required a read from disk (`ru_majflt` of getrusage(2)).
     """
     return resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+
+
+def keep_freed_memory() -> bool:
+    """Make the allocator of this process keep freed memory.
+
+    By default glibc returns large blocks to the kernel and requests them again in every call. The
+    page faults can double the time of a batch, which disturbs measurements.
+
+    Returns
+    -------
+    bool
+        Whether the allocator supports it; only glibc does.
+    """
+    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return False  # another C library: musl, macOS, Windows
+    return bool(mallopt(trim_threshold, 1 << 30) and mallopt(mmap_threshold, 1 << 25))

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from dealfl.errors import BadBytes, BadInput
 
-__all__ = ["BATCH", "PAGE_BYTES", "PAYLOAD_BYTES", "PageFile", "PageJournal"]
+__all__ = ["PageFile", "PageJournal"]
 
 PAGE_BYTES = mmap.PAGESIZE
 PAYLOAD_BYTES = PAGE_BYTES - 8

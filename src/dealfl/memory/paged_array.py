@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.errors import BadInput, OutOfBounds
-from dealfl.memory.cells_by_page import DeferredChanges, group_by_page
 from dealfl.memory.frames import Frames
 from dealfl.memory.page_file import BATCH, PAGE_BYTES, PAYLOAD_BYTES, PageFile
 
@@ -34,26 +33,6 @@ class PagedArray:
     A deferred change waits in memory, and a page that cannot be written (disk full) stays there:
     reads are always correct, and `put` is never partial. After a crash each page has the content
     of one of its writes; a learner's arrays agree with each other only after `flush`.
-
-    Parameters
-    ----------
-    path : Path
-        File of the array.
-    size : int
-        Number of cells.
-    kind : {"<i4", "<u4", "<i8"}
-        Type of a cell.
-    frames : Frames
-        Frames that the array shares with others.
-    sync : callable, default os.fdatasync
-        Called with a file descriptor to make writes durable.
-
-    Raises
-    ------
-    BadInput
-        If the file cannot be created or opened, or belongs to another learner.
-    BadBytes
-        If the file is damaged.
     """
 
     def __init__(
@@ -78,7 +57,7 @@ class PagedArray:
         self._here: set[int] = set()
         self._dirty: dict[int, None] = {}  # in the order of their first change
         self._stuck: set[int] = set()  # evicted, but could not be written
-        self._waiting = DeferredChanges(self._kind)
+        self._waiting = _DeferredChanges(self._kind)
         self._trouble: OSError | None = None
 
     def __len__(self) -> int:
@@ -100,62 +79,26 @@ class PagedArray:
         return self._waiting.cells
 
     def at(self, indices: Int64s) -> Int64s:
-        """Return values.
-
-        Parameters
-        ----------
-        indices : ndarray of int64
-            Indices of cells.
-
-        Returns
-        -------
-        ndarray of int64
-            Values in the order of the indices.
-
-        Raises
-        ------
-        OutOfBounds
-            If an index is not a cell.
-
-        """
+        """Return values."""
         self._require_places(indices)
         if len(self._stuck) > self._frames.count:
             raise self._unwritten()
         values = np.empty(len(indices), dtype=np.int64)
-        for page, places, offsets in group_by_page(indices, self._a_page):
+        for page, places, offsets in _group_by_page(indices, self._a_page):
             values[places] = self._row(page)[offsets]
         return values
 
     def put(self, indices: Int64s, values: Int64s) -> None:
-        """Replace values.
-
-        Parameters
-        ----------
-        indices : ndarray of int64
-            Distinct indices of cells.
-        values : ndarray of int64
-            New values.
-
-        Raises
-        ------
-        OutOfBounds
-            If an index is not a cell or a value does not fit the type.
-        """
+        """Replace values."""
         self._require_places(indices)
         narrow = values.astype(self._kind)
         if not np.array_equal(narrow, values):
             raise OutOfBounds(f"a value does not fit {self._kind.name} in {self._file.path}")
-        for page, places, offsets in group_by_page(indices, self._a_page):
+        for page, places, offsets in _group_by_page(indices, self._a_page):
             self._write(page, offsets, narrow[places])
 
     def flush(self) -> None:
-        """Write all changes to the file; the journal is empty afterwards.
-
-        Raises
-        ------
-        BadInput
-            If the disk is full; no change is lost.
-        """
+        """Write all changes to the file; the journal is empty afterwards."""
         try:
             self._write_past(list(self._waiting))
             while self._dirty:
@@ -177,13 +120,7 @@ class PagedArray:
         self._file.close()
 
     def evict(self, page: int) -> None:
-        """Remove a page from its frame; keep it in memory if it cannot be written.
-
-        Parameters
-        ----------
-        page : int
-            Number of the page in this array.
-        """
+        """Remove a page from its frame; keep it in memory if it cannot be written."""
         try:
             if page in self._dirty:
                 self._write_back(page)
@@ -298,3 +235,48 @@ class PagedArray:
             f"{self._file.path}: {len(self._dirty) + len(self._waiting)} changed pages cannot be "
             f"written: {reason}; no change is lost: free disk space and flush again"
         )
+
+
+def _group_by_page(indices: Int64s, cells_a_page: int) -> Iterator[tuple[int, Int64s, Int64s]]:
+    """Yield each page once, ascending, with positions in `indices` and offsets in the page."""
+    pages, offsets = np.divmod(indices, cells_a_page)
+    order = np.argsort(pages, kind="stable")
+    ordered = pages[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    stops = np.append(starts, len(order))[1:]
+    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+        places = order[start:stop]
+        yield int(ordered[start]), places, offsets[places]
+
+
+class _DeferredChanges:
+    """Changes of cells that the policy deferred, in the order of their pages' first change."""
+
+    def __init__(self, kind: np.dtype) -> None:
+        self._kind = kind
+        self._values: dict[int, dict[int, int]] = {}  # page → offset → value
+        self.cells = 0
+
+    def __len__(self) -> int:
+        """Return the number of pages."""
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._values)
+
+    def add(self, page: int, offsets: Int64s, values: NDArray[np.integer]) -> None:
+        """Keep new values of cells; they replace earlier ones."""
+        waiting = self._values.setdefault(page, {})
+        self.cells -= len(waiting)
+        waiting.update(zip(offsets.tolist(), values.tolist(), strict=True))
+        self.cells += len(waiting)
+
+    def of(self, page: int) -> tuple[Int64s, NDArray[np.integer]]:
+        """Return offsets and values of a page, both empty if it has no changes."""
+        changes = self._values.get(page, {})
+        offsets = np.fromiter(changes, np.int64, len(changes))
+        return offsets, np.fromiter(changes.values(), self._kind, len(changes))
+
+    def drop(self, page: int) -> None:
+        """Remove the changes of a page."""
+        self.cells -= len(self._values.pop(page, {}))

@@ -14,8 +14,7 @@ from dealfl.errors import BadInput
 from dealfl.integers import Entries, Integers
 from dealfl.memory.frames import Frames, Swaps
 from dealfl.memory.paged_array import PagedArray
-from dealfl.memory.policies import Policy
-from dealfl.memory.theta_lru import ThetaLru
+from dealfl.memory.policies import Policy, ThetaLru
 from dealfl.schema import ArraySpec
 
 __all__ = ["PagedCells", "PagedStorage", "paged"]
@@ -26,65 +25,25 @@ _CHUNK = 1 << 16  # cells scanned at a time
 
 
 class PagedCells:
-    """The cells of one array: one plane of 32 or 64 bits, or two planes for 96 bits.
-
-    Parameters
-    ----------
-    size : int
-        Number of cells.
-    low : PagedArray
-        The only plane, or the low 32 bits.
-    high : PagedArray or None
-        The high 64 bits of wide cells.
-    """
+    """The cells of one array: one plane of 32 or 64 bits, or two planes for 96 bits."""
 
     def __init__(self, size: int, low: PagedArray, high: PagedArray | None) -> None:
         self._size = size
         self._low, self._high = low, high
 
     def at(self, indices: Int64s) -> Integers:
-        """Return values.
-
-        Parameters
-        ----------
-        indices : ndarray of int64
-            Indices of cells.
-
-        Returns
-        -------
-        Integers
-            Values in the order of the indices.
-        """
+        """Return values."""
         high = None if self._high is None else self._high.at(indices)
         return Integers(self._low.at(indices), high)
 
     def put(self, indices: Int64s, values: Integers) -> None:
-        """Replace values.
-
-        Parameters
-        ----------
-        indices : ndarray of int64
-            Distinct indices of cells.
-        values : Integers
-            New values.
-        """
+        """Replace values."""
         self._low.put(indices, values.low)
         if self._high is not None and values.high is not None:
             self._high.put(indices, values.high)
 
     def entries(self, start: int, stop: int) -> Entries:
-        """Return the non-zero cells of a range.
-
-        Parameters
-        ----------
-        start, stop : int
-            Range start ≤ index < stop.
-
-        Returns
-        -------
-        Entries
-            Indices and values, in order.
-        """
+        """Return the non-zero cells of a range."""
         stop = min(stop, self._size)
         firsts = range(start, stop, _CHUNK) if start < stop else [start]
         parts = [self._part(first, min(first + _CHUNK, stop)) for first in firsts]

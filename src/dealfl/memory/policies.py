@@ -1,4 +1,4 @@
-"""Page replacement: the protocol of policies, LRU, and Belady's optimum.
+"""Page replacement: the protocol of policies, LRU, and θ-LRU.
 
 A policy knows pages by number only. It selects the page to evict; the owner of the pages
 (`Frames`, or a simulation) reads and writes them.
@@ -6,24 +6,13 @@ A policy knows pages by number only. It selects the page to evict; the owner of 
 
 from __future__ import annotations
 
-import heapq
 from collections import OrderedDict
-from collections.abc import Sequence
+from decimal import Decimal
 from typing import NamedTuple, Protocol
 
 from dealfl.errors import BadInput
 
-__all__ = [
-    "DEFERRED",
-    "HIT",
-    "LOADED",
-    "Lru",
-    "Policy",
-    "Touch",
-    "belady",
-    "count_swaps",
-    "require_frames",
-]
+__all__ = ["BudgetedThetaLru", "Lru", "Policy", "ThetaLru", "Touch", "require_frames"]
 
 
 class Touch(NamedTuple):
@@ -52,9 +41,7 @@ DEFERRED = Touch(loads=False, deferred=True)
 class Policy(Protocol):
     """Page replacement for a fixed number of frames."""
 
-    @property
-    def frames(self) -> int:
-        """The number of frames."""
+    frames: int  # their number
 
     def touch(self, page: int) -> Touch:
         """Use a page; load it if it is absent.
@@ -71,12 +58,13 @@ class Policy(Protocol):
         """
 
     def new_round(self) -> None:
-        """Start a round of the job."""
+        """Start a round of the job; most policies ignore it."""
+        return
 
     def __contains__(self, page: int) -> bool: ...
 
 
-class Lru:
+class Lru(Policy):
     """Least recently used: evicts the page that was not used for the longest time.
 
     Parameters
@@ -101,27 +89,13 @@ class Lru:
         self._recent: OrderedDict[int, None] = OrderedDict()  # least recently used first
 
     def touch(self, page: int) -> Touch:
-        """Use a page; load it if it is absent.
-
-        Parameters
-        ----------
-        page : int
-            Number of the page.
-
-        Returns
-        -------
-        Touch
-            Whether the page was loaded, and the page that was evicted for it.
-        """
+        """Use a page; load it if it is absent."""
         if page in self._recent:
             self._recent.move_to_end(page)
             return HIT
         victim = self._recent.popitem(last=False)[0] if len(self) == self.frames else None
         self._recent[page] = None
         return LOADED if victim is None else Touch(loads=True, victim=victim)
-
-    def new_round(self) -> None:
-        """Do nothing: LRU does not depend on rounds."""
 
     def __contains__(self, page: int) -> bool:
         return page in self._recent
@@ -130,31 +104,137 @@ class Lru:
         return len(self._recent)
 
 
-def count_swaps(policy: Policy, rounds: list[list[int]]) -> list[int]:
-    """Return the number of loads in each round of a trace.
+class ThetaLru(Policy):
+    """LRU restricted by θ: evicts only from a fraction θ of the frames, least recently used first.
+
+    The other frames hold the most used pages. They are selected among the resident pages at the
+    start of each round, by counts that lose an eighth of their weight per round.
 
     Parameters
     ----------
-    policy : Policy
-        Policy in its initial state.
-    rounds : list of list of int
-        Numbers of the used pages, by round.
+    frames : int
+        Number of page frames, at least 1.
+    theta : float, default 0.3
+        Fraction of the frames, from 0 to 1; 0 means plain LRU.
 
-    Returns
-    -------
-    list of int
-        Loads, by round.
+    Raises
+    ------
+    BadInput
+        If `frames` is less than 1 or `theta` is not in [0, 1].
 
     Examples
     --------
-    >>> count_swaps(Lru(2), [[1, 2, 1], [3, 1]])
-    [2, 1]
+    >>> policy = ThetaLru(frames=3, theta=0.34)
+    >>> for page in (1, 1, 2, 2, 3):
+    ...     _ = policy.touch(page)
+    >>> policy.touch(4).victim, policy.touch(5).victim  # LRU would give up 1 and 2
+    (3, 4)
     """
-    swaps = []
-    for trace in rounds:
-        policy.new_round()
-        swaps.append(sum(policy.touch(page).loads for page in trace))
-    return swaps
+
+    _DECAY = 0.875  # a half-life of five rounds
+    _FORGOTTEN = 2.0**-6  # smaller counts are dropped: a single use counts for thirty rounds
+
+    def __init__(self, frames: int, theta: float = 0.3) -> None:
+        self.frames = require_frames(frames)
+        self._victim_frames = _theta_frames(frames, theta) or frames
+        self._recent: OrderedDict[int, None] = OrderedDict()
+        self._victims: OrderedDict[int, None] = OrderedDict()  # those that may be evicted
+        self._counts: dict[int, float] = {}
+
+    def touch(self, page: int) -> Touch:
+        """Use a page; load it if it is absent."""
+        self._counts[page] = self._counts.get(page, 0.0) + 1.0
+        if page in self._recent:
+            self._recent.move_to_end(page)
+            if page in self._victims:
+                self._victims.move_to_end(page)
+            return HIT
+        victim = self._give_up() if len(self._recent) == self.frames else None
+        self._recent[page] = self._victims[page] = None
+        return LOADED if victim is None else Touch(loads=True, victim=victim)
+
+    def _give_up(self) -> int:
+        if len(self._victims) > self._victim_frames:
+            self._choose()  # the frames are full for the first time
+        victim, _ = self._victims.popitem(last=False)
+        del self._recent[victim]
+        return victim
+
+    def _choose(self) -> None:
+        kept = self.frames - self._victim_frames
+        newest_first = reversed(self._recent)  # the sort is stable: ties go to the newest
+        ranked = sorted(newest_first, key=self._counts.__getitem__, reverse=True)
+        protected = set(ranked[:kept])
+        self._victims = OrderedDict.fromkeys(p for p in self._recent if p not in protected)
+
+    def new_round(self) -> None:
+        """Select the protected pages, then decay the counts."""
+        self._choose()
+        faded = {page: count * self._DECAY for page, count in self._counts.items()}
+        self._counts = {
+            page: count
+            for page, count in faded.items()
+            if count >= self._FORGOTTEN or page in self._recent
+        }
+
+    def __contains__(self, page: int) -> bool:
+        return page in self._recent
+
+    def __len__(self) -> int:
+        return len(self._recent)
+
+
+class BudgetedThetaLru(Lru):
+    """LRU that replaces at most θ·M pages per round and defers later loads.
+
+    The caller keeps deferred changes and touches the page again in a later round.
+
+    Parameters
+    ----------
+    frames : int
+        Number M of page frames, at least 1.
+    theta : float, default 0.3
+        Fraction of the frames, from 0 to 1; 0 means plain LRU.
+
+    Raises
+    ------
+    BadInput
+        If `frames` is less than 1 or `theta` is not in [0, 1].
+
+    Examples
+    --------
+    >>> policy = BudgetedThetaLru(frames=2, theta=0.5)
+    >>> [policy.touch(page).deferred for page in (1, 2, 3, 4, 3)]
+    [False, False, False, True, False]
+    """
+
+    def __init__(self, frames: int, theta: float = 0.3) -> None:
+        super().__init__(frames)
+        self.budget = _theta_frames(frames, theta)
+        self.replaced = 0  # pages, in this round
+
+    def touch(self, page: int) -> Touch:
+        """Use a page; load it if it is absent and the budget of the round allows it."""
+        replaces = page not in self._recent and len(self) == self.frames
+        if replaces and self.replaced == self.budget:
+            return DEFERRED
+        self.replaced += replaces
+        return super().touch(page)
+
+    def new_round(self) -> None:
+        """Reset the budget."""
+        self.replaced = 0
+
+
+def _theta_frames(frames: int, theta: float) -> int | None:
+    """Return max(1, ⌊θ·M⌋), exactly for a decimal θ; none if θ is 0.
+
+    >>> _theta_frames(100, 0.29), int(100 * 0.29)
+    (29, 28)
+    """
+    if not 0.0 <= theta <= 1.0:
+        raise BadInput(f"theta is {theta!r}; it must be a fraction from 0 to 1")
+    return max(1, int(Decimal(str(theta)) * frames)) if theta else None
 
 
 def require_frames(frames: int) -> int:
@@ -162,51 +242,3 @@ def require_frames(frames: int) -> int:
     if frames < 1:
         raise BadInput(f"frames is {frames}; it must be a whole number ≥ 1")
     return frames
-
-
-def belady(trace: Sequence[int], frames: int) -> list[bool]:
-    """Return the loads of Belady's optimal policy, which evicts the page used latest in future.
-
-    Parameters
-    ----------
-    trace : sequence of int
-        Numbers of the used pages, in order.
-    frames : int
-        Number of page frames, at least 1.
-
-    Returns
-    -------
-    list of bool
-        Whether each use loads its page.
-
-    References
-    ----------
-    L. A. Belady: A study of replacement algorithms for a virtual-storage computer.
-    IBM Systems Journal 5(2), 1966.
-
-    Examples
-    --------
-    >>> belady([1, 2, 3, 1, 2], frames=2)
-    [True, True, True, False, True]
-    """
-    require_frames(frames)
-    following = _next_uses(trace)
-    resident: set[int] = set()
-    latest: list[tuple[int, int]] = []  # heap of (-next use, page); past uses never come first
-    loads = []
-    for place, page in enumerate(trace):
-        loads.append(page not in resident)
-        if loads[-1] and len(resident) == frames:
-            resident.remove(heapq.heappop(latest)[1])
-        resident.add(page)
-        heapq.heappush(latest, (-following[place], page))
-    return loads
-
-
-def _next_uses(trace: Sequence[int]) -> list[int]:
-    never, seen = len(trace), dict[int, int]()
-    following = [never] * len(trace)
-    for place in range(len(trace) - 1, -1, -1):
-        following[place] = seen.get(trace[place], never)
-        seen[trace[place]] = place
-    return following

@@ -1,6 +1,7 @@
 """Phones that are taken out of the model of a run."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,14 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.errors import BadInput, UnknownName
-from dealfl.runs import RunFolder, open_model, read_status, read_workers, remove_worker
+from dealfl.runs import (
+    RunFolder,
+    export_model,
+    open_model,
+    read_status,
+    read_workers,
+    remove_worker,
+)
 from dealfl.server import Ledger
 from dealfl.statistics import Statistics
 from tests.federation.parts import announce, bayes, examples, joined, update
@@ -35,6 +43,27 @@ def test_a_removed_phone_s_part_is_gone(run: Path, capsys: Captured) -> None:
     states = {one.name: one for one in read_workers(RunFolder.at(run))}
     assert (states["w01"].state, states["w01"].flag) == ("removed", "removed")
     assert states["w01"].incarnation == removed["incarnation"] == 2
+
+
+def test_status_and_model_say_alike_that_the_published_version_is_older(
+    run: Path, capsys: Captured
+) -> None:
+    version = read_status(RunFolder.at(run)).version
+    assert main(["workers", "remove", "w01", str(run), "--yes"]) == 0
+    told = capsys.readouterr().out
+    assert f"still version {version}. Version {version + 1} will not contain them." in told
+    status, info = read_status(RunFolder.at(run)), open_model(run).info()
+    assert status.statistics_digest == info["digest"]
+    assert status.published_digest != info["digest"]
+    assert (info["version"], info["changed_since_version"]) == (version, True)
+    assert main(["status", str(run)]) == 0
+    shown = capsys.readouterr().out
+    assert f"version {version} after" in shown
+    assert f"; changed since to {info['digest'][:16]}…, not published yet" in shown
+    assert main(["model", "info", str(run)]) == 0
+    assert re.search(r"changed since version +yes", capsys.readouterr().out)
+    export_model(open_model(run), run / "model.deal")
+    assert open_model(run / "model.deal").info()["changed_since_version"] is True
 
 
 def test_a_removal_opens_no_round_and_keeps_the_selector(tmp_path: Path) -> None:

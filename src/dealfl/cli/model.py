@@ -79,11 +79,13 @@ def _info(arguments: argparse.Namespace) -> int:
 def _shown(value: Any) -> str:  # noqa: ANN401
     if value is None:
         return "unknown"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, dict):
         return ", ".join(f"{key}: {_shown(one)}" for key, one in value.items())
     if isinstance(value, list):
         return ", ".join(map(str, value[:_LISTED])) + (", …" if len(value) > _LISTED else "")
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _export(arguments: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dealfl.cli.printing import add_json, print_table
 
 if TYPE_CHECKING:
-    from dealfl.runs import RunStatus
+    from dealfl.runs import RunFolder, RunStart, RunStatus
 
 __all__ = ["add_parser"]
 
@@ -24,6 +24,7 @@ The command only reads the ledger. It can run while a server writes, and never b
 """
 
 _CLEAR = "\x1b[H\x1b[2J"
+_OLD_S = 10.0
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -49,18 +50,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def _run(arguments: argparse.Namespace) -> int:
     from dealfl.errors import BadInput
-    from dealfl.runs import RunFolder, read_status
+    from dealfl.runs import RunFolder
 
     if not 0.1 <= arguments.every <= 86_400:
         raise BadInput(f"--every is {arguments.every:g}; it must be from 0.1 to 86400 seconds")
-    run = RunFolder.at(arguments.run_folder)
+    run = RunFolder.at(arguments.run_folder, starting=True)
     try:
         while True:
-            status = read_status(run)
-            if arguments.json:
-                print(json.dumps(status.as_dict()), flush=True)
-            else:
-                _print(status, clear=arguments.watch and sys.stdout.isatty())
+            _show(run, arguments)
             if not arguments.watch:
                 return 0
             time.sleep(arguments.every)
@@ -70,12 +67,37 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0  # Ctrl-C is the normal end of --watch
 
 
-def _print(status: "RunStatus", clear: bool) -> None:
-    if clear:
+def _show(run: "RunFolder", arguments: argparse.Namespace) -> None:
+    from dealfl.runs import RunStatus, read_start, read_status
+
+    status = read_status(run) if run.ledger.is_file() else read_start(run)
+    if arguments.json:
+        print(json.dumps(status.as_dict()), flush=True)
+        return
+    if arguments.watch and sys.stdout.isatty():
         print(_CLEAR, end="")
     print(f"{status.job or 'run'} ({status.ledger})")
-    print_table([(f"  {name}", value) for name, value in _rows(status)])
+    rows = [("run", _run_row(status))] if status.state else []
+    rows += _rows(status) if isinstance(status, RunStatus) else []
+    print_table([(f"  {name}", value) for name, value in rows])
     sys.stdout.flush()
+
+
+def _run_row(status: "RunStatus | RunStart") -> str:
+    """Return which scheme runs, and how many of its rounds are closed."""
+    from dealfl.report import format_age
+
+    now = status.progress
+    if now is None:
+        return "finished" if status.state == "finished" else "starting: no round is saved yet"
+    which = f"{now.scheme} ({now.place} of {now.of})"
+    where = f"round {now.rounds} of {now.of_rounds}" if now.of_rounds else "reading the data"
+    if now.stopped:
+        return f"stopped in {which}, {where}; `dealfl run` with --resume continues it"
+    age_s = time.time() - now.updated_s
+    old = f", reported {format_age(age_s)} ago" if age_s > _OLD_S else ""
+    below = "; the rows below are of the job's own scheme" if now.place > 1 else ""
+    return f"{which}: {where}{old}{below}"
 
 
 def _rows(status: "RunStatus") -> list[tuple[str, str]]:
@@ -124,5 +146,6 @@ def _open_round(status: "RunStatus") -> str:
 def _model(status: "RunStatus") -> str:
     if not status.version:
         return "none published yet"
-    digest = status.published_digest[:16]
-    return f"version {status.version} after round {status.version_round}, {digest}…"
+    published, now = status.published_digest[:16], status.statistics_digest[:16]
+    shown = f"version {status.version} after round {status.version_round}, {published}…"
+    return shown if now == published else f"{shown}; changed since to {now}…, not published yet"

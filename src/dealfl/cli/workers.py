@@ -120,7 +120,7 @@ def _shown(value: object) -> str:
 
 
 def _remove(arguments: argparse.Namespace) -> int:
-    from dealfl.runs import RunFolder, remove_worker
+    from dealfl.runs import RunFolder, read_status, remove_worker
 
     run = RunFolder.at(arguments.run_folder)
     if not arguments.yes:
@@ -131,7 +131,9 @@ def _remove(arguments: argparse.Namespace) -> int:
         return 0
     print(f"Removed {removed.worker} and its {removed.updates} updates from the model.")
     print(f"  digest before  {removed.digest_before}\n  digest after   {removed.digest_after}")
-    print("The next published version will not contain them.")
+    version = read_status(run).version
+    still = f"The published model is still version {version}. " if version else ""
+    print(f"{still}Version {version + 1} will not contain them.")
     return 0
 
 

@@ -8,12 +8,13 @@ from dealfl.runs.metrics import serve_metrics
 from dealfl.runs.models import About, Model, open_model, read_statistics
 from dealfl.runs.no_folder import NoFolder
 from dealfl.runs.predicting import predict, recommend
+from dealfl.runs.progress import RunProgress, Watcher
 from dealfl.runs.removing import Removal, remove_worker
 from dealfl.runs.result import Comparison, Result
-from dealfl.runs.run import Interrupted, Run, Watcher, default_job
+from dealfl.runs.run import Interrupted, Run, default_job
 from dealfl.runs.scoring import Score, score
-from dealfl.runs.status import read_status, read_worker_rounds, read_workers
-from dealfl.runs.status_records import RunStatus, WorkerStatus
+from dealfl.runs.status import read_start, read_status, read_worker_rounds, read_workers
+from dealfl.runs.status_records import RunStart, RunStatus, WorkerStatus
 
 __all__ = [
     "LOG",
@@ -29,6 +30,8 @@ __all__ = [
     "Result",
     "Run",
     "RunFolder",
+    "RunProgress",
+    "RunStart",
     "RunStatus",
     "Score",
     "Watcher",
@@ -42,6 +45,7 @@ __all__ = [
     "model_arrays",
     "open_model",
     "predict",
+    "read_start",
     "read_statistics",
     "read_status",
     "read_worker_rounds",

@@ -10,6 +10,7 @@ import msgspec
 from dealfl.atomic_files import is_disk_failure, refused_write, replace_file
 from dealfl.errors import BadBytes, BadInput, DealError
 from dealfl.jobs import Document
+from dealfl.runs.progress import PROGRESS, RunProgress, read_progress, write_progress
 from dealfl.simulate import Outcome, RunState, read_state, write_state
 
 __all__ = ["JOB", "RunFolder"]
@@ -37,13 +38,15 @@ class RunFolder:
     ledger_name: str = LEDGER
 
     @classmethod
-    def at(cls, path: str | Path = "") -> RunFolder:
+    def at(cls, path: str | Path = "", *, starting: bool = False) -> RunFolder:
         """Find an existing run.
 
         Parameters
         ----------
         path : str or Path, default ""
             Run folder or ledger file; "" means the latest run in runs/.
+        starting : bool, default False
+            Whether to accept a run that has no ledger yet.
 
         Returns
         -------
@@ -55,8 +58,12 @@ class RunFolder:
         BadInput
             If there is no ledger.
         """
-        place = Path(path) if path else _find_latest(Path(RUNS))
+        place = Path(path) if path else _find_latest(Path(RUNS), starting)
         run = cls(place) if place.is_dir() else cls(place.parent, place.name)
+        if place.is_dir() and run.job is not None and not run.ledger.is_file():
+            if starting:
+                return run
+            raise BadInput(f"{place} has no {LEDGER} yet: its run is starting; try again soon")
         if not run.ledger.is_file():
             what = f"{place} has no {LEDGER}" if place.is_dir() else f"{place} does not exist"
             raise BadInput(f"{what}; give a run folder or a ledger file")
@@ -155,7 +162,8 @@ class RunFolder:
 
     def discard_state(self) -> None:
         """Delete the saved state and incomplete files."""
-        (self.path / _OUTCOMES).unlink(missing_ok=True)
+        for name in (_OUTCOMES, PROGRESS):
+            (self.path / name).unlink(missing_ok=True)
         for file in [*self._states(), *self.path.glob("*.part")]:
             file.unlink()
 
@@ -238,9 +246,30 @@ class RunFolder:
             (self.path / name).unlink(missing_ok=True)
         self.write(LEDGER, content)
 
+    def save_progress(self, progress: RunProgress) -> None:
+        """Write the progress of the run.
 
-def _find_latest(runs: Path) -> Path:
-    found = [ledger for ledger in runs.glob(f"*/{LEDGER}") if ledger.is_file()]
+        Parameters
+        ----------
+        progress : RunProgress
+            The progress.
+        """
+        write_progress(self.path, progress)
+
+    def progress(self) -> RunProgress | None:
+        """Read the progress of the run.
+
+        Returns
+        -------
+        RunProgress or None
+            The progress; None if no run is under way.
+        """
+        return read_progress(self.path)
+
+
+def _find_latest(runs: Path, starting: bool) -> Path:
+    names = (LEDGER, JOB) if starting else (LEDGER,)
+    found = [file for name in names for file in runs.glob(f"*/{name}") if file.is_file()]
     if not found:
         raise BadInput(f"{runs}/ has no run; give a run folder or a ledger file")
-    return max(found, key=lambda ledger: (ledger.stat().st_mtime, str(ledger))).parent
+    return max(found, key=lambda file: (file.stat().st_mtime, str(file))).parent

@@ -26,6 +26,7 @@ class About(msgspec.Struct, frozen=True):
 
     round: int | None = None
     version: int | None = None
+    published_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,17 @@ class Model:
             "digest": statistics.digest(),
             "round": self.about.round,
             "version": self.about.version,
+            "changed_since_version": self._changed(statistics.digest()),
             "job": None if self.document is None else self.document.name,
             "non_zeros": {name: len(statistics[name]) for name in statistics},
             "memory_bytes": statistics.nbytes,
             "stored_bytes": len(statistics.to_bytes()),
         }
+
+    def _changed(self, digest: str) -> bool | None:
+        """Return whether the statistics differ from the published ones; None if unknown."""
+        published = self.about.published_digest
+        return digest != published if published else None
 
 
 def open_model(path: str | Path, job: str | Path | None = None) -> Model:
@@ -149,7 +156,9 @@ def _read_total(run: RunFolder) -> tuple[Statistics, About]:
         raise BadInput(f"{run.ledger} has no model yet; wait until the first round is closed")
     statistics = Statistics.from_bytes(total, max_bytes=SavedLearner.MAX_BYTES)
     number = closed[-1].number if closed else None
-    return statistics, About(number, version.number if version else None)
+    if version is None:
+        return statistics, About(number)
+    return statistics, About(number, version.number, version.digest)
 
 
 def read_statistics(path: str | Path, learner: Learner) -> Statistics:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dealfl.runs.progress import RunProgress
 from dealfl.simulate import Outcome, RunState
 
 __all__ = ["NoFolder"]
@@ -62,5 +63,14 @@ class NoFolder:
         Parameters
         ----------
         content : bytes
+            Ignored.
+        """
+
+    def save_progress(self, progress: RunProgress) -> None:
+        """Write nothing.
+
+        Parameters
+        ----------
+        progress : RunProgress
             Ignored.
         """

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import closing
 from importlib import resources
 from pathlib import Path
-from typing import Protocol
 
 from dealfl.errors import DealError
 from dealfl.learners import Learner
@@ -16,10 +15,11 @@ from dealfl.runs.folder import RunFolder
 from dealfl.runs.logs import log
 from dealfl.runs.models import read_statistics
 from dealfl.runs.no_folder import NoFolder
+from dealfl.runs.progress import NotedProgress, Watcher
 from dealfl.runs.result import Result
-from dealfl.simulate import Fleet, FleetRun, Outcome, Progress, finish, start_run
+from dealfl.simulate import Fleet, FleetRun, Outcome, finish, start_run
 
-__all__ = ["Interrupted", "Run", "Watcher", "default_job"]
+__all__ = ["Interrupted", "Run", "default_job"]
 
 _SAVE_EVERY_S = 5.0
 _COMPARED = ("original", "newfl", "incremental", "deal")
@@ -38,39 +38,6 @@ def default_job() -> str:
 
 class Interrupted(DealError):
     """The run was stopped, and can be resumed."""
-
-
-class Watcher(Protocol):
-    """Receives the progress of a run, for display."""
-
-    def start_scheme(self, scheme: str, place: int, of: int) -> None:
-        """Start a scheme.
-
-        Parameters
-        ----------
-        scheme : str
-            Name of the scheme.
-        place, of : int
-            Position of the scheme, counted from 1, and number of schemes.
-        """
-
-    def show_progress(self, progress: Progress) -> None:
-        """Show the progress of the scheme.
-
-        Parameters
-        ----------
-        progress : Progress
-            Current progress.
-        """
-
-    def finish_scheme(self, outcome: Outcome) -> None:
-        """Show the outcome of the scheme.
-
-        Parameters
-        ----------
-        outcome : Outcome
-            Outcome of the scheme.
-        """
 
 
 class Run:
@@ -130,6 +97,14 @@ class Run:
         Interrupted
             If `stop` was called; the state is saved.
         """
+        noted = NotedProgress(watcher, self._folder.save_progress)
+        try:
+            return self._run_schemes(noted)
+        except BaseException:
+            noted.stop()
+            raise
+
+    def _run_schemes(self, watcher: Watcher) -> Result:
         done = self._folder.outcomes()
         for place, scheme in enumerate(self.schemes, 1):
             watcher.start_scheme(scheme, place, len(self.schemes))

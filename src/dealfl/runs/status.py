@@ -5,17 +5,20 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from dealfl.jobs import Job
+from dealfl.learners import SavedLearner, Statistics
 from dealfl.runs.folder import RunFolder
-from dealfl.runs.status_records import RunStatus, WorkerStatus
+from dealfl.runs.status_records import RunStart, RunStatus, WorkerStatus
 from dealfl.server import LedgerReader, Selection, Version, WorkerFigures, WorkerRow
 from dealfl.server.selection import OverPromise
 
 __all__ = [
+    "read_start",
     "read_status",
     "read_worker_rounds",
     "read_workers",
@@ -42,6 +45,24 @@ def read_status(run: RunFolder) -> RunStatus:
     """
     with LedgerReader.open(run.ledger) as ledger:
         return _Look(run, ledger).status()
+
+
+def read_start(run: RunFolder) -> RunStart:
+    """Read the status of a run that has not saved its ledger yet.
+
+    Parameters
+    ----------
+    run : RunFolder
+        The run.
+
+    Returns
+    -------
+    RunStart
+        The status.
+    """
+    document = run.document()
+    job = {} if document is None else document.tables.get("job", {})
+    return RunStart(ledger=str(run.ledger), job=str(job.get("name", "")), progress=run.progress())
 
 
 def read_workers(run: RunFolder) -> list[WorkerStatus]:
@@ -178,6 +199,9 @@ class _Look:
             version_round=version.round,
             published_digest=version.digest,
             round_digest=closed[-1].digest if closed else "",
+            statistics_digest=_statistics_digest(self._ledger.total()),
+            state=_state(self._run),
+            progress=self._run.progress(),
             erasures=len(erasures),
             erasures_pending=sum(not one.published for one in erasures),
             energy_j=replies.energy_j,
@@ -199,3 +223,17 @@ class _Look:
         return self._setting("energy_source") or (
             "modelled" if self._tables.get("devices") else _NOT_STATED
         )
+
+
+@lru_cache(maxsize=2)  # hash a large model once, not at every look
+def _statistics_digest(total: bytes | None) -> str:
+    if total is None:
+        return ""
+    return Statistics.from_bytes(total, max_bytes=SavedLearner.MAX_BYTES).digest()
+
+
+def _state(run: RunFolder) -> str:
+    progress = run.progress()
+    if progress is not None:
+        return "stopped" if progress.stopped else "running"
+    return "finished" if (run.path / "result.json").is_file() else ""

@@ -6,9 +6,10 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
+from dealfl.runs.progress import RunProgress
 from dealfl.server import OpenRound
 
-__all__ = ["RunStatus", "WorkerStatus"]
+__all__ = ["RunStart", "RunStatus", "WorkerStatus"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,36 @@ class WorkerStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunStart:
+    """The status of a run that has not saved its ledger yet.
+
+    Parameters
+    ----------
+    ledger, job : str
+        Future path of the ledger, and name of the job.
+    progress : RunProgress or None
+        The scheme that runs, and its rounds; None before the first scheme.
+    state : str, default "starting"
+        State of the run.
+    """
+
+    ledger: str
+    job: str
+    progress: RunProgress | None
+    state: str = "starting"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the status, for JSON.
+
+        Returns
+        -------
+        dict
+            JSON values by name.
+        """
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
     """The status of a run; times are in seconds of the server's clock, real or virtual.
 
@@ -104,6 +135,13 @@ class RunStatus:
         Last published version, and its round.
     published_digest, round_digest : str
         Digest of the last version, and of the model after the last closed round.
+    statistics_digest : str
+        Digest of the statistics in the ledger; differs from `published_digest` after a removal,
+        or while late updates are not published.
+    state : str
+        "running", "stopped", "finished", or "" if the ledger does not belong to a run.
+    progress : RunProgress or None
+        The scheme that runs, and its rounds; None if no run is under way.
     erasures, erasures_pending : int
         Requested erasures, and those not in a published version yet.
     energy_j : float
@@ -143,6 +181,9 @@ class RunStatus:
     version_round: int
     published_digest: str
     round_digest: str
+    statistics_digest: str
+    state: str
+    progress: RunProgress | None
     erasures: int
     erasures_pending: int
     energy_j: float

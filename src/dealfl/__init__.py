@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dealfl.api import Fleet, Result, compare, run, sweep
+    from dealfl.api import Fleet, Interrupted, Result, compare, run, sweep
     from dealfl.errors import (
         BadBytes,
         BadInput,
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BadBytes", "BadInput", "DatasetMissing", "DealError", "Fleet", "Impossible", "Incompatible",
-    "NaiveBayes", "Neighbors", "NotLearned", "OutOfBounds", "PersonalizedPageRank", "Result",
-    "Statistics", "Tikhonov", "TikhonovClassifier", "UnknownName", "__version__", "compare",
-    "load", "run", "sweep",
+    "Interrupted", "NaiveBayes", "Neighbors", "NotLearned", "OutOfBounds", "PersonalizedPageRank",
+    "Result", "Statistics", "Tikhonov", "TikhonovClassifier", "UnknownName", "__version__",
+    "compare", "load", "run", "sweep",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "dealfl.api": ("Fleet", "Result", "compare", "run", "sweep"),
+    "dealfl.api": ("Fleet", "Interrupted", "Result", "compare", "run", "sweep"),
     "dealfl.errors": (
         "BadBytes", "BadInput", "DatasetMissing", "DealError", "Impossible", "Incompatible",
         "NotLearned", "OutOfBounds", "UnknownName",

@@ -15,7 +15,9 @@ __all__ = ["is_disk_failure", "refused_write", "replace_file", "synchronize"]
 _DISK_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
-def replace_file(path: str | Path, content: bytes | str | Iterable[bytes]) -> Path:
+def replace_file(
+    path: str | Path, content: bytes | str | Iterable[bytes], mode: int = 0o666
+) -> Path:
     """Replace the content of a file atomically and durably.
 
     Parameters
@@ -24,6 +26,8 @@ def replace_file(path: str | Path, content: bytes | str | Iterable[bytes]) -> Pa
         File to create or replace.
     content : bytes, str or iterable of bytes
         New content; text is encoded as UTF-8.
+    mode : int, default 0o666
+        Permissions of the file, reduced by the umask.
 
     Returns
     -------
@@ -44,7 +48,7 @@ def replace_file(path: str | Path, content: bytes | str | Iterable[bytes]) -> Pa
         raise refused_write(target, error) from error
     try:
         with os.fdopen(handle, "wb") as file:
-            os.fchmod(file.fileno(), 0o666 & ~_umask())
+            os.fchmod(file.fileno(), mode & ~_umask())
             file.writelines(_parts(content))
             file.flush()
             os.fsync(file.fileno())

@@ -169,36 +169,52 @@ class Database:
                 raise failure from error
             return False
 
-    def backup(self, to: str | Path) -> None:
-        """Write a consistent copy while other connections use the file.
+    @classmethod
+    def back_up(cls, path: Path, to: Path) -> int:
+        """Write a consistent copy of a file while others use it, in the newest schema version.
 
         Parameters
         ----------
-        to : str or Path
+        path : Path
+            File to copy; it does not change.
+        to : Path
             File to create.
+
+        Returns
+        -------
+        int
+            Schema version of the copy.
 
         Raises
         ------
         BadInput
-            If the file exists or its path cannot be written.
+            If the new file exists, its path cannot be written, or the schema version is newer.
+        BadBytes
+            If the file is damaged.
         WriteFailed
             If the disk is full or fails.
         """
-        target = Path(to)
-        if target.exists():
-            raise BadInput(f"{target} exists; choose another name or remove it first")
-        part = target.with_name(target.name + ".part")
+        if to.exists():
+            raise BadInput(f"{to} exists; choose another name or remove it first")
+        part = to.with_name(to.name + ".part")
         part.unlink(missing_ok=True)
         try:
-            with closing(sqlite3.connect(part)) as copy:
-                self._db.backup(copy)
-                copy.execute("PRAGMA journal_mode = DELETE")
+            with closing(sqlite3.connect(part)) as copy, closing(open_read_only(path)) as source:
+                source.backup(copy)
+            # upgrade and check the copy; errors name the file that is copied
+            with closing(
+                cls(path, connect=lambda _, **how: sqlite3.connect(part, **how))
+            ) as database:
+                database._db.execute("PRAGMA journal_mode = DELETE")
+                version = database.version
             synchronize(part)
-            part.replace(target)
-            synchronize(target.parent)
+            part.replace(to)
+            synchronize(to.parent)
         except (OSError, sqlite3.Error) as error:
+            raise _refused_copy(to, error) from error
+        finally:
             part.unlink(missing_ok=True)
-            raise _refused_copy(target, error) from error
+        return version
 
     def content(self) -> bytes:
         """Return the whole database.

@@ -13,7 +13,11 @@ from scipy import sparse
 
 import dealfl
 from dealfl.cli import main
+from dealfl.learners import RowLearner
+from dealfl.runs import Run, Watcher
+from dealfl.simulate import Progress
 
+UNCHANGED = Run.run
 pd: Any = import_module("pandas")
 
 DRAW = np.random.default_rng(1)
@@ -117,6 +121,44 @@ def test_python_and_the_command_line_have_the_same_digest(
         assert found["outcomes"]["deal"]["digest"] == digest
 
 
+@pytest.mark.parametrize("kind", ["table", "sparse"])
+def test_a_run_in_a_folder_holds_its_data_so_that_commands_can_use_them_later(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = sparse.csr_array(X) if kind == "sparse" else X
+    fleet = dealfl.Fleet.from_arrays(rows, LABELS, "naive_bayes", workers=2).with_rounds(3)
+    whole = dealfl.run(fleet, verbose=False).digest
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr("dealfl.runs.Run.run", _stopped_run)
+        with pytest.raises(dealfl.Interrupted, match="resume=True"):
+            dealfl.run(fleet, out=out, verbose=False)
+    data = out / ("data.svm" if kind == "sparse" else "data.csv")
+    assert data.stat().st_mode & 0o777 == 0o600
+    words = ["run", str(out / "job.toml"), "--out", str(out), "--resume", "--no-compare", "--json"]
+    assert main(words) == 0
+    assert (
+        import_module("json").loads(capsys.readouterr().out)["outcomes"]["deal"]["digest"] == whole
+    )
+    assert main(["model", "score", str(out), str(data)]) == 0
+    with pytest.raises(dealfl.BadInput, match="holds a finished run"):
+        dealfl.run(fleet, out=out, verbose=False)
+    assert dealfl.run(fleet, out=out, verbose=False, restart=True).digest == whole
+
+
+def _stopped_run(run: Run, watcher: Watcher) -> Any:
+    """Run until the first round is closed, and stop as Ctrl-C does."""
+    show = watcher.show_progress
+
+    def show_and_stop(progress: Progress) -> None:
+        show(progress)
+        if progress.rounds:
+            run.stop()
+
+    watcher.show_progress = show_and_stop  # type: ignore[method-assign]
+    return UNCHANGED(run, watcher)
+
+
 def test_a_file_is_proposed_exactly_as_by_job_init(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +211,7 @@ def test_a_feature_map_can_be_removed_and_then_the_model_takes_raw_rows() -> Non
     mapped = dealfl.run(fleet, rounds=1, verbose=False)
     assert len(mapped.predict(X * 4)) == len(X)
     plain = dealfl.run(fleet.with_settings({"features": None}), rounds=1, verbose=False)
+    assert isinstance(plain.model, RowLearner)
     assert plain.model.predict(X * 4).tolist() == plain.predict(X * 4).tolist()
 
 
@@ -195,7 +238,8 @@ def test_frames_may_hold_texts_dates_missing_values_and_pyarrow_columns() -> Non
         for one in (frame, arrow)
     ]  # fmt: skip
     assert results[0].digest == results[1].digest
-    assert "city=Ulm" in results[0].model.feature_names
+    assert isinstance(results[0].model, RowLearner)
+    assert "city=Ulm" in (results[0].model.feature_names or [])
     assert results[0].predict(frame).tolist() == results[1].predict(arrow).tolist()
     assert 0 <= results[0].score(arrow, LABELS) <= 1
     with pytest.raises(dealfl.BadInput, match="row 1, column 'city': 'Rome' is none of"):
@@ -209,9 +253,11 @@ def test_names_of_columns_are_those_of_the_frame() -> None:
     result = dealfl.run(
         dealfl.Fleet.from_arrays(frame, NUMBERS, workers=2), rounds=1, verbose=False
     )
+    assert isinstance(result.model, RowLearner)
     with pytest.raises(dealfl.BadInput, match="another order"):
         result.model.predict(frame[["b", "a", "c"]])
     unnamed = dealfl.run(dealfl.Fleet.from_arrays(X, NUMBERS, workers=2), rounds=1, verbose=False)
+    assert isinstance(unnamed.model, RowLearner)
     assert unnamed.model.predict(frame).tolist() == result.model.predict(frame).tolist()
 
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 def test_the_public_names_of_the_front_door() -> None:
     assert sorted(dealfl.__all__) == [
         "BadBytes", "BadInput", "DatasetMissing", "DealError", "Fleet", "Impossible",
-        "Incompatible", "NaiveBayes", "Neighbors", "NotLearned", "OutOfBounds",
+        "Incompatible", "Interrupted", "NaiveBayes", "Neighbors", "NotLearned", "OutOfBounds",
         "PersonalizedPageRank", "Result", "Statistics", "Tikhonov", "TikhonovClassifier",
         "UnknownName", "__version__", "compare", "load", "run", "sweep",
     ]  # fmt: skip

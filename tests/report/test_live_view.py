@@ -2,14 +2,17 @@
 
 import io
 import re
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from dealfl.report import LiveView, PlainView, view_for
+from dealfl.report import LiveView, PlainView, choose_line, choose_view, view_for
 from dealfl.report.live import sparkline
+from dealfl.report.notebook_view import NotebookView, SilentView
 from dealfl.report.remaining import Remaining
-from dealfl.simulate import Progress
+from dealfl.simulate import Progress, SweepProgress
 
 
 class Terminal(io.StringIO):
@@ -92,6 +95,81 @@ def test_lines_come_every_five_seconds() -> None:
         "deal (1 of 4): round 2 of 30, quality 0.5000, 2.25 J; whole run 2 %",
         "deal (1 of 4): round 7 of 30, quality 0.5000, 2.25 J; whole run 6 %, about 113 s left",
     ]
+
+
+def test_a_terminal_without_rich_gets_one_line_that_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    stream = Terminal()
+    with choose_view(stream, "job") as view:
+        assert isinstance(view, PlainView)
+        view.start_scheme("deal", 1, 1)
+        view.show(lambda: "too early")
+    assert stream.getvalue() == ""
+    now_s = [0.0]
+    with PlainView(stream, clock=lambda: now_s[0]) as view:
+        view.start_scheme("deal", 1, 1)
+        for rounds in (1, 2):
+            now_s[0] += 1.0
+            view.show_progress(progress(rounds))
+    lines = stream.getvalue().split("\r")
+    assert lines[1].startswith("deal (1 of 1): round 1 of 30")
+    assert lines[2].startswith("deal (1 of 1): round 2 of 30")
+    assert lines[3].strip() == lines[4] == "", "the line is removed in the end"
+
+
+def test_nothing_is_shown_to_who_wants_nothing() -> None:
+    now_s = [0.0]
+    for stream in (Terminal(), io.StringIO()):
+        with SilentView(stream, clock=lambda: now_s[0]) as view:
+            view.start_scheme("deal", 1, 1)
+            now_s[0] += 100.0
+            view.show_progress(progress(3))
+        assert isinstance(choose_view(stream, "job", verbose=False), SilentView)
+        assert isinstance(choose_line(stream, verbose=False), SilentView)
+        assert stream.getvalue() == ""
+
+
+class Cell:
+    """The output of a notebook's cell: what it shows, one text after the other."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    def display(self, content: dict[str, str], raw: bool, display_id: bool) -> "Cell":
+        assert raw
+        assert display_id
+        self.update(content, raw)
+        return self
+
+    def update(self, content: dict[str, str], raw: bool) -> None:
+        assert raw
+        self.shown.append(content["text/plain"])
+
+
+def test_a_cell_shows_one_line_which_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell, stream, now_s = Cell(), io.StringIO(), [0.0]
+    shell = SimpleNamespace(kernel=object())
+    notebook = SimpleNamespace(get_ipython=lambda: shell, display=cell)
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    assert isinstance(choose_view(stream, "job"), NotebookView)
+    assert isinstance(choose_line(stream), NotebookView)
+    with NotebookView(stream, clock=lambda: now_s[0]) as view:
+        view.start_scheme("deal", 1, 2)
+        for rounds in (1, 2):
+            now_s[0] += 1.0
+            view.show_progress(progress(rounds))
+        now_s[0] += 1.0
+        view.show_sweep(SweepProgress(2, 6, progress(4)))
+    assert stream.getvalue() == "", "a cell has its own output"
+    first, second, sweep, removed = cell.shown
+    assert first.startswith("deal (1 of 2): round 1 of 30")
+    assert second.startswith("deal (1 of 2): round 2 of 30")
+    assert sweep.startswith("simulation 2 of 6, round 4 of 30")
+    assert removed == ""
+    shell.kernel = None  # IPython in a terminal is no notebook
+    assert not isinstance(choose_line(stream), NotebookView)
 
 
 def test_a_sparkline_of_nothing_or_of_one_value_is_no_error() -> None:

@@ -4,6 +4,7 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,24 @@ def test_one_file_is_copied_and_restored_by_name(run: Path, tmp_path: Path) -> N
     restore(tmp_path / "copy" / "ledger.db", tmp_path / "third.db")
     for name in ("other.db", "third.db"):
         assert open_model(tmp_path / name).info()["digest"] == open_model(run).info()["digest"]
+
+
+def test_a_backup_of_a_backup_leaves_the_first_one_as_it_was(run: Path, tmp_path: Path) -> None:
+    back_up(run, tmp_path / "first")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "first").iterdir()}
+    back_up(tmp_path / "first" / "ledger.db", tmp_path / "second")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "first").iterdir()} == before
+    for name in ("first", "second"):
+        restore(tmp_path / name, tmp_path / f"{name}.db")
+
+
+def test_a_newer_ledger_is_refused_by_its_name(run: Path, tmp_path: Path) -> None:
+    newest = len(Ledger.migrations)
+    with closing(sqlite3.connect(run / "ledger.db")) as db:
+        db.execute(f"PRAGMA user_version = {newest + 1}")
+    with pytest.raises(BadInput, match=rf"{run}/ledger.db has schema version {newest + 1}"):
+        back_up(run, tmp_path / "copy")
+    assert not list(tmp_path.glob("*copy*"))
 
 
 def test_nothing_is_replaced_without_force(run: Path, tmp_path: Path) -> None:
@@ -139,7 +158,7 @@ def test_a_failure_half_way_leaves_the_old_file(
             restore(tmp_path / "copy", run, force=True)
     assert open_model(run).info()["digest"] == before
     assert not [path for path in run.iterdir() if path.name.endswith(".part")]
-    monkeypatch.setattr("dealfl.database.Database.backup", fails)
+    monkeypatch.setattr("dealfl.database.Database.back_up", fails)
     with pytest.raises(OSError, match="no space left"):
         back_up(run, tmp_path / "second")
     assert not list(tmp_path.glob("*second*"))

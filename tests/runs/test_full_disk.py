@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from dealfl.cli import main
-from dealfl.database import Database
 from dealfl.errors import WriteFailed
 from dealfl.server import Ledger
 
@@ -110,7 +109,7 @@ def test_a_change_that_finds_the_disk_full_is_undone(tmp_path: Path) -> None:
     assert ledger.total() == b"before"
     ledger.close()
     with small_files(4096), pytest.raises(WriteFailed, match="cannot be written"):
-        Database.backup(Ledger(tmp_path / "ledger.db"), tmp_path / "copy.db")
+        Ledger.back_up(tmp_path / "ledger.db", tmp_path / "copy.db")
 
 
 def test_output_that_goes_to_a_full_disk_fails_with_1(digits_run: Path) -> None:

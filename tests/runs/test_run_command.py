@@ -93,11 +93,23 @@ def test_a_job_leaves_everything_in_one_folder(
     assert found["outcomes"]["deal"]["digest"][:12] in capsys.readouterr().out
 
 
-def test_a_second_run_replaces_the_first_and_is_the_same(job: Path) -> None:
-    assert main(["run", str(job), "--no-compare"]) == 0
-    first = result(Path("runs/tiny"))
-    assert main(["run", str(job), "--no-compare"]) == 0
-    assert result(Path("runs/tiny")) == first
+def test_a_second_run_is_the_same_and_never_overwrites_the_first(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", str(job), "--no-compare", "--set", "job.rounds=2"]
+    assert main(words) == 0
+    first = Path("runs/tiny/result.json")
+    written = first.stat().st_mtime_ns
+    assert main([*words, "--out", "runs/tiny"]) == 2
+    assert "runs/tiny holds a finished run; --restart" in capsys.readouterr().err
+    assert main(words) == 0
+    assert result(Path("runs/tiny-2")) == result(Path("runs/tiny"))
+    assert main([*words, "--restart"]) == 0
+    assert sorted(path.name for path in Path("runs").glob("tiny*")) == ["tiny", "tiny-2"]
+    assert first.stat().st_mtime_ns == written, "only the latest run is discarded"
+    Path("runs/tiny-2/state-deal").write_bytes(b"nonsense")
+    assert main(words) == 2
+    assert "runs/tiny-2 holds a run that was stopped" in capsys.readouterr().err
 
 
 def test_json_is_one_object(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,7 +193,7 @@ def test_without_plotly_there_is_a_summary_and_no_page(
     assert "dealfl[report]" in told.err
     assert "equals that of central training" in told.out
     assert not Path("runs/tiny/report.html").exists()
-    assert main(["run", str(job), "--no-compare"]) == 0, "nothing is left to go on from"
+    assert not RunFolder(Path("runs/tiny")).resumable, "nothing is left to go on from"
 
 
 def test_rounds_add_up_to_what_was_learned(job: Path) -> None:

@@ -74,15 +74,15 @@ def test_a_backup_is_a_sound_copy_of_the_moment(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j.db")
     with journal.transaction():
         journal.set_setting("colour", "green")
-    journal.backup(tmp_path / "copy.db")
+    Journal.back_up(tmp_path / "j.db", tmp_path / "copy.db")
     with journal.transaction():
         journal.set_setting("colour", "red")
     copy = Journal(tmp_path / "copy.db")
     assert copy.setting("colour", "") == "green"
     with pytest.raises(BadInput, match="exists; choose"):
-        journal.backup(tmp_path / "copy.db")
+        Journal.back_up(tmp_path / "j.db", tmp_path / "copy.db")
     with pytest.raises(BadInput, match="cannot be written"):
-        journal.backup(tmp_path / "nowhere" / "copy.db")
+        Journal.back_up(tmp_path / "j.db", tmp_path / "nowhere" / "copy.db")
     assert sorted(file.name for file in tmp_path.glob("*.part")) == []
 
 

@@ -56,6 +56,19 @@ def test_several_seeds_are_told_with_intervals(
     assert "±" in told
 
 
+def test_a_required_key_can_be_given_by_vary_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(TEXT.replace("concentration = 0.5\n", "").replace("rounds = 8", "rounds = 1"))
+    with pytest.raises(BadInput, match="the key 'concentration' is missing"):
+        run(str(path))
+    assert run(str(path), "--vary", "data.concentration=0.5,5") == 0
+    told = capsys.readouterr().out
+    assert "data.concentration = 0.5" in told
+    assert "data.concentration = 5" in told
+
+
 def test_a_program_reads_json(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--set", "faults.loss=0.0", "--set", "job.scheme=newfl", "--set", 'job.name="x = y"']
     assert run(file, "--seeds", "2", "--vary", "job.forget_fraction=0.1,0.5", "--json", *words) == 0

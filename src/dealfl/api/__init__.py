@@ -9,7 +9,9 @@ from dealfl.api.result import Result
 from dealfl.api.running import run
 from dealfl.api.sweeping import compare, sweep, sweep_settings
 from dealfl.api.tables import Records
+from dealfl.runs import Interrupted
 
 __all__ = [
-    "Fleet", "Records", "Result", "compare", "propose", "run", "sweep", "sweep_settings",
+    "Fleet", "Interrupted", "Records", "Result", "compare", "propose", "run", "sweep",
+    "sweep_settings",
 ]  # fmt: skip

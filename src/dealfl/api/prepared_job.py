@@ -12,7 +12,6 @@ from dealfl.api.values import changed_document, plain_value
 from dealfl.atomic_files import replace_file
 from dealfl.errors import BadInput
 from dealfl.jobs import Data, Document
-from dealfl.jobs.sources import MemoryRows, MemoryTable
 from dealfl.settings import toml_document
 from dealfl.simulate import Fleet as SimulatedFleet
 from dealfl.simulate import fleet_of
@@ -171,11 +170,20 @@ class PreparedJob:
         if not out.parent.is_dir():
             raise BadInput(f"{out}: there is no folder {out.parent}; make it first")
         file, text = self._document.tables.get("source", {}).get("file"), self.job_text()
-        if isinstance(self.data, MemoryTable):
-            replace_file(out.parent / str(file), self.data.csv_text())
-        elif isinstance(self.data, MemoryRows):
-            replace_file(out.parent / str(file), self.data.libsvm_text())
-        elif file is not None:
+        if self.data is None and file is not None:
             here = str((self._document.folder / file).resolve())
             text = toml_document(self._document.replaced("source.file", here).tables)
+        self.save_data(out.parent)
         return replace_file(out, text)
+
+    def save_data(self, folder: Path) -> None:
+        """Write data in memory to the file that the job names; only its owner may read it.
+
+        Parameters
+        ----------
+        folder
+            Folder of the job file.
+        """
+        if self.data is not None:
+            file = self._document.tables["source"]["file"]
+            replace_file(folder / file, self.data.text(), mode=0o600)

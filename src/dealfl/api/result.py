@@ -47,8 +47,7 @@ class Result:
     def __init__(
         self, fleet: Fleet, outcomes: RunResult, model: Learner, page: Path | None = None
     ) -> None:
-        self.fleet, self.page = fleet, page
-        self.model: Any = model  # a RowLearner or a HistoryLearner
+        self.fleet, self.model, self.page = fleet, model, page
         self._outcomes = outcomes
 
     # -- figures --------------------------------------------------------------------------------

@@ -47,7 +47,8 @@ def run(
         result.
     out
         Folder for ledger, result and report, as `dealfl run` leaves them; by default nothing is
-        written. A run with a folder can be stopped (Ctrl-C, or interrupt the kernel) and resumed.
+        written. Data in memory are copied into it, readable by their owner only. A run with a
+        folder can be stopped (Ctrl-C, or interrupt the kernel) and resumed.
     verbose
         Whether to show progress: in a terminal on the error output, in a notebook in the cell.
     compare
@@ -55,7 +56,7 @@ def run(
     resume
         Whether to continue a run that was stopped in `out`.
     restart
-        Whether to discard a run that was stopped in `out`.
+        Whether to discard the run in `out`.
     start_from
         A saved model or a run folder whose statistics the server starts with.
 
@@ -67,8 +68,7 @@ def run(
     Raises
     ------
     BadInput
-        If a value is wrong, or `out` holds a stopped run and neither `resume` nor `restart` is
-        given.
+        If a value is wrong, or `out` holds a run and neither `resume` nor `restart` is given.
     Interrupted
         If the run was stopped and can be resumed.
 
@@ -131,12 +131,14 @@ def _prepare(folder: RunFolder, fleet: Fleet, *, resume: bool, restart: bool) ->
         if not folder.resumable:
             raise BadInput(f"{folder.path} holds no run that was stopped; leave out --resume")
         return
-    if folder.resumable and not restart:
+    if (folder.resumable or folder.finished) and not restart:
+        stopped = "a run that was stopped; --resume (resume=True) continues it, "
         raise BadInput(
-            f"{folder.path} holds a run that was stopped; --resume (resume=True) continues it, "
+            f"{folder.path} holds {stopped if folder.resumable else 'a finished run; '}"
             "--restart (restart=True) discards it, --out FOLDER (out=) writes elsewhere"
         )
     folder.prepare(fleet.job_text())
+    fleet.save_data(folder.path)
 
 
 @contextmanager

@@ -47,14 +47,17 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("job", nargs="?", type=Path, help="job file (default: digits, 45 phones)")
     parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="run folder (default: runs/NAME)"
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        help="run folder (default: runs/NAME, then runs/NAME-2, …)",
     )
     parser.add_argument(
         "--set", action="append", default=[], dest="values", metavar="KEY=VALUE",
         help="set a key of the job; can be repeated",
     )  # fmt: skip
     parser.add_argument("--resume", action="store_true", help="continue a stopped run")
-    parser.add_argument("--restart", action="store_true", help="discard a stopped run; start over")
+    parser.add_argument("--restart", action="store_true", help="discard the last run; start over")
     parser.add_argument("--fresh", action=_Renamed, const="--restart")
     parser.add_argument("--from", type=Path, dest="start_from", metavar="MODEL",
                         help="start with an exported model or the model of a run")  # fmt: skip
@@ -68,11 +71,12 @@ def _run(arguments: argparse.Namespace) -> int:
     from dealfl.api import Fleet, run
     from dealfl.cli.simulate import read_values
     from dealfl.memory import keep_freed_memory
-    from dealfl.runs import Interrupted
+    from dealfl.runs import Interrupted, RunFolder
 
     keep_freed_memory()
     fleet = Fleet.from_job(arguments.job, read_values(arguments.values))
-    folder = arguments.out or Path("runs") / _folder_name(fleet.name)
+    latest = arguments.resume or arguments.restart
+    folder = arguments.out or RunFolder.for_job(_folder_name(fleet.name), latest=latest).path
     if find_spec("plotly") is None:
         print("dealfl: no report: plotly is missing; pip install 'dealfl[report]'", file=sys.stderr)
     try:

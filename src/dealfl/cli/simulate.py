@@ -79,11 +79,10 @@ def _run_fleet(arguments: argparse.Namespace) -> int:
         raise BadInput(
             "SETTING, --page and --wrong-choices are options of `dealfl simulate selection` only"
         )
-    fleet = Fleet.from_job(arguments.fleet, read_values(arguments.values))
-    vary = {}
-    for word in arguments.vary:
-        key, values = _pair("--vary", word)
-        vary[key] = [_value(value) for value in values.split(",")]
+    pairs = [_pair("--vary", word) for word in arguments.vary]
+    vary = {key: [_value(value) for value in values.split(",")] for key, values in pairs}
+    first = {key: values[0] for key, values in vary.items()}  # a required key can be among them
+    fleet = Fleet.from_job(arguments.fleet, {**read_values(arguments.values), **first})
     seeds = 1 if arguments.seeds is None else arguments.seeds
     settings = sweep_settings(fleet, vary, seeds)
     if arguments.json:

@@ -83,15 +83,14 @@ class NotebookView(PlainView):
 
     Parameters
     ----------
-    stream
+    stream : TextIO
         Not used; a cell has its own output.
+    clock : callable, optional
+        Returns the time in seconds.
     """
 
-    _handle: Any
-
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__(stream)
-        self._live, self._handle = True, None
+    _live = True
+    _handle: Any = None
 
     def _put(self, text: str) -> None:
         content = {"text/plain": text}

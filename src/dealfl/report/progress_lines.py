@@ -28,9 +28,11 @@ class ProgressLine:
         Returns the time in seconds.
     """
 
+    _live = False
+
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock = stream, clock
-        self._live = stream.isatty()
+        self._live = self._live or stream.isatty()
         self._next_s = clock() + (_CHANGED_EVERY_S if self._live else _LINE_AFTER_S)
         self._width = 0
 

@@ -116,9 +116,7 @@ def _find_kind(path: Path) -> str:
 
 def _copy(path: Path, folder: Path) -> Copied:
     kind = _find_kind(path)
-    with closing(_KINDS[kind](path)) as database:
-        database.backup(folder / path.name)
-        version = database.version
+    version = _KINDS[kind].back_up(path, folder / path.name)
     return Copied(path.name, kind, version, (folder / path.name).stat().st_size)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -13,13 +14,14 @@ from dealfl.jobs import Document
 from dealfl.runs.progress import PROGRESS, RunProgress, read_progress, write_progress
 from dealfl.simulate import Outcome, RunState, read_state, write_state
 
-__all__ = ["JOB", "RunFolder"]
+__all__ = ["JOB", "RESULT", "RunFolder"]
 
 LEDGER, JOB, RUNS = "ledger.db", "job.toml", "runs"
 
 _OUTCOMES, _STATE = "outcomes", "state"
 _LEDGER_LOGS = (f"{LEDGER}-wal", f"{LEDGER}-shm")  # left by a reader of the ledger
-_RESULTS = (LEDGER, *_LEDGER_LOGS, "result.json", "report.html", "log.jsonl")
+RESULT = "result.json"
+_WRITTEN = (LEDGER, *_LEDGER_LOGS, RESULT, "report.html", "log.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,30 @@ class RunFolder:
         if not run.ledger.is_file():
             what = f"{place} has no {LEDGER}" if place.is_dir() else f"{place} does not exist"
             raise BadInput(f"{what}; give a run folder or a ledger file")
+        return run
+
+    @classmethod
+    def for_job(cls, name: str, *, latest: bool = False) -> RunFolder:
+        """Return the folder in runs/ for the next run of a job; a finished run keeps its folder.
+
+        Parameters
+        ----------
+        name : str
+            Name of the job.
+        latest : bool, default False
+            Whether to return the latest folder of the job, even if its run is finished.
+
+        Returns
+        -------
+        RunFolder
+            runs/NAME, runs/NAME-2, …
+        """
+        run = cls(Path(RUNS) / name)
+        for number in count(2):
+            following = cls(Path(RUNS) / f"{name}-{number}")
+            if not run.finished or (latest and not following.path.exists()):
+                break
+            run = following
         return run
 
     @property
@@ -120,6 +146,12 @@ class RunFolder:
     # -- start and resume -----------------------------------------------------------------------
 
     @property
+    def finished(self) -> bool:
+        """Whether the folder has a result, or a ledger of another program, and no stopped run."""
+        held = (self.path / RESULT, self.path / LEDGER)
+        return not self.resumable and any(file.exists() for file in held)
+
+    @property
     def resumable(self) -> bool:
         """Whether the folder has a stopped run that can be resumed."""
         return (self.path / _OUTCOMES).exists() or bool(self._states())
@@ -139,7 +171,7 @@ class RunFolder:
         """
         try:
             self._make()
-            for name in _RESULTS:
+            for name in _WRITTEN:
                 (self.path / name).unlink(missing_ok=True)
             self.discard_state()
             self.write(JOB, job_text.encode())

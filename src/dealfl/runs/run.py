@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dealfl.errors import DealError
 from dealfl.learners import Learner
-from dealfl.runs.folder import RunFolder
+from dealfl.runs.folder import RESULT, RunFolder
 from dealfl.runs.logs import log
 from dealfl.runs.models import read_statistics
 from dealfl.runs.no_folder import NoFolder
@@ -133,7 +133,7 @@ class Run:
             The report, or result.json without a report.
         """
         assert isinstance(self._folder, RunFolder), "without a folder nothing can be written"
-        shown = self._folder.write("result.json", json.dumps(result.as_dict(), indent=2).encode())
+        shown = self._folder.write(RESULT, json.dumps(result.as_dict(), indent=2).encode())
         if write_page is not None:
             shown = self._folder.path / "report.html"
             write_page(result, shown)

@@ -12,7 +12,7 @@ import msgspec
 
 from dealfl.jobs import Job
 from dealfl.learners import SavedLearner, Statistics
-from dealfl.runs.folder import RunFolder
+from dealfl.runs.folder import RESULT, RunFolder
 from dealfl.runs.status_records import RunStart, RunStatus, WorkerStatus
 from dealfl.server import LedgerReader, Selection, Version, WorkerFigures, WorkerRow
 from dealfl.server.selection import OverPromise
@@ -236,4 +236,4 @@ def _state(run: RunFolder) -> str:
     progress = run.progress()
     if progress is not None:
         return "stopped" if progress.stopped else "running"
-    return "finished" if (run.path / "result.json").is_file() else ""
+    return "finished" if (run.path / RESULT).is_file() else ""

@@ -45,7 +45,7 @@ class MemoryTable:
     Examples
     --------
     >>> table = MemoryTable("houses.csv", {"rooms": [3.0, 4.0], "city": ["Ulm", None]})
-    >>> table.csv_text()
+    >>> table.text()
     'rooms,city\\n3.0,Ulm\\n4.0,\\n'
     """
 
@@ -82,7 +82,7 @@ class MemoryTable:
             columns = [column[first:stop] for column in self._columns.values()]
             yield _MemoryBlock(columns, list(range(first, stop)))
 
-    def csv_text(self) -> str:
+    def text(self) -> str:
         """Return the table as CSV; numbers are written so that they are read back exactly."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
@@ -124,7 +124,7 @@ class MemoryRows:
         """The labels as a file would hold them."""
         return [text for block in self.labels.read_blocks(1) for text in block.texts(0)]
 
-    def libsvm_text(self) -> str:
+    def text(self) -> str:
         """Return the rows as LIBSVM text; BadInput if a label has a space in it."""
         lines = []
         for row, label in enumerate(self.label_texts):

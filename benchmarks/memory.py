@@ -30,7 +30,8 @@ from reporting import Report, Row, main, progress
 from scipy import sparse
 
 from dealfl.cells import Cells, in_memory
-from dealfl.integers import Entries, Integers
+from dealfl.entries import Entries
+from dealfl.integers import Integers
 from dealfl.learners import PersonalizedPageRank, Tikhonov
 from dealfl.memory import (
     Arc,

@@ -13,25 +13,17 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.digests import BLOCK, array_digest, block_hashes, whole_digest
-from dealfl.integers import Entries, Integers
+from dealfl.entries import BLOCK, Entries, array_digest, block_hashes, whole_digest
+from dealfl.integers import Integers
 from dealfl.schema import ArraySpec, Schema
 from dealfl.statistics import Statistics
 
 __all__ = [
-    "DENSE_LIMIT",
-    "Cells",
-    "DenseCells",
-    "Proposal",
-    "SparseCells",
-    "State",
-    "Storage",
+    "DENSE_LIMIT", "Cells", "DenseCells", "Proposal", "SparseCells", "State", "Storage",
     "in_memory",
-]
-
+]  # fmt: skip
 
 Int64s = NDArray[np.int64]
-
 DENSE_LIMIT = 1 << 29  # cells; zeros that are never written use no memory
 
 
@@ -57,10 +49,8 @@ class Cells(Protocol):
 
         Parameters
         ----------
-        indices : ndarray of int64
-            Distinct indices of the cells to write.
-        values : Integers
-            One value per index.
+        indices, values
+            Distinct indices of the cells to write, and one value per index.
         """
 
     def entries(self, start: int, stop: int) -> Entries:
@@ -68,10 +58,8 @@ class Cells(Protocol):
 
         Parameters
         ----------
-        start : int
-            First index of the range.
-        stop : int
-            Index after the last one of the range.
+        start, stop : int
+            First index of the range, and the index after the last one.
 
         Returns
         -------
@@ -83,12 +71,12 @@ class Cells(Protocol):
 Storage = Callable[[ArraySpec], Cells]
 
 
-class DenseCells:
+class DenseCells(Cells):
     """Cells that are all held in memory, with 4, 8 or 16 bytes each.
 
     Parameters
     ----------
-    spec : ArraySpec
+    spec
         Size and width of the array.
     """
 
@@ -97,91 +85,39 @@ class DenseCells:
         self._high = np.zeros(spec.size, dtype=np.int64) if spec.wide else None
 
     def at(self, indices: Int64s) -> Integers:
-        """Return the values at some indices.
-
-        Parameters
-        ----------
-        indices : ndarray of int64
-            Indices of the cells to read.
-
-        Returns
-        -------
-        Integers
-            One value per index.
-        """
+        """Return the values at some indices."""
         high = None if self._high is None else self._high[indices]
         return Integers(self._low[indices].astype(np.int64, copy=False), high)
 
     def put(self, indices: Int64s, values: Integers) -> None:
-        """Replace the values at some indices.
-
-        Parameters
-        ----------
-        indices : ndarray of int64
-            Distinct indices of the cells to write.
-        values : Integers
-            One value per index.
-        """
+        """Replace the values at some indices."""
         self._low[indices] = values.low
         if self._high is not None and values.high is not None:
             self._high[indices] = values.high
 
     def entries(self, start: int, stop: int) -> Entries:
-        """Return the non-zero values of a range of indices.
-
-        Parameters
-        ----------
-        start : int
-            First index of the range.
-        stop : int
-            Index after the last one of the range.
-
-        Returns
-        -------
-        Entries
-            The non-zero values, by ascending index.
-        """
+        """Return the non-zero values of a range of indices."""
         high = None if self._high is None else self._high[start:stop]
         low = self._low[start:stop]
-        filled = low != 0 if high is None else (low != 0) | (high != 0)
-        where = np.flatnonzero(filled)
+        where = np.flatnonzero(low if high is None else low | high)
         values = Integers(low[where].astype(np.int64), None if high is None else high[where])
         return Entries(where + start, values)
 
 
-class SparseCells:
+class SparseCells(Cells):
     """Cells of which only the non-zero ones are held in memory, for very large arrays."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, dict[int, int]] = {}
 
     def at(self, indices: Int64s) -> Integers:
-        """Return the values at some indices.
-
-        Parameters
-        ----------
-        indices : ndarray of int64
-            Indices of the cells to read.
-
-        Returns
-        -------
-        Integers
-            One value per index.
-        """
+        """Return the values at some indices."""
         empty: dict[int, int] = {}
         blocks = self._blocks
         return Integers.of(blocks.get(i // BLOCK, empty).get(i, 0) for i in indices.tolist())
 
     def put(self, indices: Int64s, values: Integers) -> None:
-        """Replace the values at some indices; a zero frees its cell.
-
-        Parameters
-        ----------
-        indices : ndarray of int64
-            Distinct indices of the cells to write.
-        values : Integers
-            One value per index.
-        """
+        """Replace the values at some indices; a zero frees its cell."""
         for index, value in zip(indices.tolist(), values.low.tolist(), strict=True):
             block = self._blocks.setdefault(index // BLOCK, {})
             if value:
@@ -192,20 +128,7 @@ class SparseCells:
                     del self._blocks[index // BLOCK]
 
     def entries(self, start: int, stop: int) -> Entries:
-        """Return the non-zero values of a range of indices.
-
-        Parameters
-        ----------
-        start : int
-            First index of the range.
-        stop : int
-            Index after the last one of the range.
-
-        Returns
-        -------
-        Entries
-            The non-zero values, by ascending index.
-        """
+        """Return the non-zero values of a range of indices."""
         wanted = range(start // BLOCK, (stop + BLOCK - 1) // BLOCK)
         blocks = [block for block in self._blocks if block in wanted]
         if len(wanted) < len(self._blocks):
@@ -227,9 +150,7 @@ def in_memory(spec: ArraySpec) -> Cells:
     Cells
         Cells that are all zero.
     """
-    if spec.wide or spec.size <= DENSE_LIMIT:
-        return DenseCells(spec)
-    return SparseCells()
+    return DenseCells(spec) if spec.wide or spec.size <= DENSE_LIMIT else SparseCells()
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,10 +159,8 @@ class Proposal:
 
     Parameters
     ----------
-    indices : ndarray of int64
-        Indices of the touched cells.
-    values : Integers
-        Their values after the change.
+    indices, values
+        Indices of the touched cells, and their values after the change.
     """
 
     indices: Int64s
@@ -260,9 +179,6 @@ class State:
 
     Examples
     --------
-    >>> from dealfl.cells import State, in_memory
-    >>> from dealfl.integers import Entries
-    >>> from dealfl.schema import ArraySpec, Schema
     >>> state = State(Schema("counter", {}, (ArraySpec("counts", 9),)), in_memory)
     >>> state.commit(state.propose(Statistics(state.schema, {"counts": Entries.of({7: 1})})))
     >>> state.digest() == state.snapshot().digest()
@@ -276,7 +192,7 @@ class State:
         self._stale: dict[str, set[int]] = {name: set() for name in self._cells}
 
     def cells(self, name: str) -> Cells:
-        """Return the cells of one array.
+        """Return the live cells of one array, not a copy.
 
         Parameters
         ----------
@@ -286,12 +202,12 @@ class State:
         Returns
         -------
         Cells
-            The live cells, not a copy.
+            The cells.
         """
         return self._cells[name]
 
     def whole(self, name: str) -> Integers:
-        """Return every value of one array, zeros included.
+        """Return a copy of every value of one array, zeros included.
 
         Parameters
         ----------
@@ -301,7 +217,7 @@ class State:
         Returns
         -------
         Integers
-            A copy of the values.
+            The values.
         """
         size = next(spec.size for spec in self.schema.arrays if spec.name == name)
         return self._cells[name].at(np.arange(size, dtype=np.int64))
@@ -313,13 +229,13 @@ class State:
         ----------
         name : str
             Name of the array.
-        proposals : mapping of str to Proposal
+        proposals
             Result of `propose`.
 
         Returns
         -------
         Integers
-            The values after the change; the state itself does not change.
+            The values; the state itself does not change.
         """
         values, change = self.whole(name), proposals[name]
         values.low[change.indices] = change.values.low
@@ -333,19 +249,12 @@ class State:
         Parameters
         ----------
         delta : Statistics
-            Statistics to add.
+            Statistics to add; another schema or a sum that does not fit is an error.
 
         Returns
         -------
         dict of str to Proposal
             The changed cells of each array, for `commit`.
-
-        Raises
-        ------
-        Incompatible
-            The schema of `delta` is not the schema of this state.
-        OutOfBounds
-            A sum does not fit the width of its array.
         """
         self.schema.require_same(delta.schema)
         proposals = {}
@@ -366,27 +275,16 @@ class State:
         """
         for name, proposal in proposals.items():
             self._cells[name].put(proposal.indices, proposal.values)
-            self._stale[name].update(_blocks(proposal.indices))
+            blocks = proposal.indices // BLOCK
+            self._stale[name].update(blocks[np.diff(blocks, prepend=-1) != 0].tolist())
 
     def snapshot(self) -> Statistics:
-        """Return a copy of the current statistics.
-
-        Returns
-        -------
-        Statistics
-            Later changes of the state do not affect it.
-        """
+        """Return a copy of the current statistics."""
         arrays = {s.name: self._cells[s.name].entries(0, s.size) for s in self.schema.arrays}
         return Statistics(self.schema, arrays)
 
     def digest(self) -> str:
-        """Return the digest of the statistics; only changed blocks are hashed again.
-
-        Returns
-        -------
-        str
-            The same as ``snapshot().digest()``.
-        """
+        """Return the digest of the statistics; only changed blocks are hashed again."""
         digests = [(name, self._array_digest(name)) for name in self._cells]
         return whole_digest(self.schema.canonical(), digests)
 
@@ -399,12 +297,3 @@ class State:
             hashes.update(block_hashes(entries))
         stale.clear()
         return array_digest(hashes)
-
-
-def _blocks(indices: Int64s) -> list[int]:
-    """Return the distinct blocks of ascending indices."""
-    blocks = indices // BLOCK
-    if not len(blocks) or blocks[0] == blocks[-1]:
-        return [int(block) for block in blocks[:1]]
-    found: list[int] = blocks[1:][blocks[1:] != blocks[:-1]].tolist()
-    return [int(blocks[0]), *found]

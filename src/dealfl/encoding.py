@@ -18,8 +18,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dealfl.entries import Entries
 from dealfl.errors import BadBytes
-from dealfl.integers import WORD_BYTES, Entries, Integers
+from dealfl.integers import WORD_BYTES, Integers
 from dealfl.schema import ArraySpec, Schema
 
 __all__ = ["MAX_BYTES", "decode", "encode"]

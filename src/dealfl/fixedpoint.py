@@ -18,12 +18,17 @@ from dealfl.schema import Setting
 
 __all__ = ["FixedPoint", "bounds_from", "exponents_of", "require_finite"]
 
-
 Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+Places = NDArray[np.integer[Any]]
+Locate = Callable[[Int64s], tuple[int, int]]  # from a position in an array to its row and column
+
+_WHATS = ("feature", "target")
+_SMALLEST_BOUND = 2.0**-200  # below it, scales or their squares overflow
 
 
 def require_finite(values: Floats, first_row: int = 0) -> None:
-    """Check that every value of a block of rows is a finite number.
+    """Raise `BadInput` if a value of a block of rows is infinite or not a number.
 
     Parameters
     ----------
@@ -31,24 +36,19 @@ def require_finite(values: Floats, first_row: int = 0) -> None:
         Rows by columns.
     first_row : int, default 0
         Row number of the block in the whole input, for error messages.
-
-    Raises
-    ------
-    BadInput
-        A value is infinite or not a number; the message names the first one.
     """
     infinite = ~np.isfinite(values)
     if np.any(infinite):
         row, column = np.argwhere(infinite)[0]
-        raise not_finite(first_row + row, column, values[row, column], "feature")
+        raise _not_finite(first_row + row, column, values[row, column], "feature")
 
 
-def not_finite(row: int, column: int, value: float, what: str) -> BadInput:
+def _not_finite(row: int, column: int, value: float, what: str) -> BadInput:
     """Return the error for a value that is not a finite number."""
     return BadInput(f"row {row}, {what} {column} is {value}; it must be a finite number")
 
 
-def per_column(value: float | ArrayLike, columns: int, what: str) -> Floats:
+def _per_column(value: float | ArrayLike, columns: int, what: str) -> Floats:
     """Return one finite number per column, from a number or one per column."""
     try:
         given = np.asarray(value)
@@ -62,14 +62,6 @@ def per_column(value: float | ArrayLike, columns: int, what: str) -> Floats:
     if not np.all(np.isfinite(numbers)):
         raise BadInput(f"{what} is {value!r}; it must be finite")
     return np.broadcast_to(numbers, (columns,)).copy()
-
-
-Int64s = NDArray[np.int64]
-Places = NDArray[np.integer[Any]]
-Locate = Callable[[Int64s], tuple[int, int]]  # from a position in an array to its row and column
-
-_WHATS = ("feature", "target")
-_SMALLEST_BOUND = 2.0**-200  # below it, scales or their squares overflow
 
 
 def exponents_of(bounds: Floats) -> Int64s:
@@ -146,18 +138,12 @@ class FixedPoint:
         ----------
         columns : int
             Number of columns.
-        bound : float or array_like
-            Largest distance of a value from the offset, one number or one per column.
-        fraction_bits : int
-            Resolution: bits of a value that is equal to the next power of two of its bound.
-        offset : float or array_like, default 0.0
-            Value that becomes 0, one number or one per column.
-        signed : bool, default True
-            Whether values below the offset are allowed.
+        bound, offset : float or array_like
+            See `FixedPoint`; one number or one per column. The offset is 0 by default.
+        fraction_bits, signed, what
+            See `FixedPoint`.
         shared : bool, default False
             Use the exponent of the widest column for all columns.
-        what : str, default "feature"
-            Kind of the columns: "feature" or "target".
 
         Returns
         -------
@@ -169,8 +155,8 @@ class FixedPoint:
         BadInput
             A bound is not positive and finite, or the number of bounds or offsets is wrong.
         """
-        bounds = per_column(bound, columns, f"{what}_bound")
-        offsets = per_column(offset, columns, "offset")
+        bounds = _per_column(bound, columns, f"{what}_bound")
+        offsets = _per_column(offset, columns, "offset")
         usable = (bounds >= _SMALLEST_BOUND) & (bounds <= 1 / _SMALLEST_BOUND)
         if not np.all(usable):
             worst = float(bounds[~usable][0])
@@ -186,13 +172,7 @@ class FixedPoint:
         return np.ldexp(1.0, (self.fraction_bits - self.exponent).astype(np.int32))
 
     def settings(self) -> dict[str, Setting]:
-        """Return the settings that determine the integers: exponents, fraction bits and offsets.
-
-        Returns
-        -------
-        dict of str to Setting
-            Settings of a schema; the bounds themselves are not included.
-        """
+        """Return the settings that determine the integers: exponents, fraction bits and offsets."""
         shape: dict[str, Setting] = {
             f"{self.what}_exponent": _compact(self.exponent.tolist()),
             "fraction_bits": self.fraction_bits,
@@ -243,26 +223,17 @@ class FixedPoint:
 
         Parameters
         ----------
-        values : ndarray of float64
-            Stored values.
-        columns : ndarray of int
-            Column of each stored value.
+        values, columns
+            Stored values, and the column of each.
         row_starts : ndarray of int
             Position at which each row starts (`indptr`).
         clip : bool, default False
-            Move values outside the bounds to the nearest bound instead of raising an error.
+            See `quantise`.
 
         Returns
         -------
         ndarray of int64
-            One grid point per stored value.
-
-        Raises
-        ------
-        BadInput
-            A value is not finite.
-        OutOfBounds
-            A value is outside the bounds and `clip` is False.
+            One grid point per stored value; errors are those of `quantise`.
         """
 
         def locate(place: Int64s) -> tuple[int, int]:
@@ -283,7 +254,7 @@ class FixedPoint:
             infinite = ~np.isfinite(values)
             if np.any(infinite):
                 place = np.argwhere(infinite)[0]
-                raise not_finite(*locate(place), values[tuple(place)], self.what)
+                raise _not_finite(*locate(place), values[tuple(place)], self.what)
             if not clip:
                 place = np.argwhere(outside)[0]
                 raise self._out_of_bounds(*locate(place), float(values[tuple(place)]))

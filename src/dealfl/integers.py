@@ -1,4 +1,4 @@
-"""Vectors of exact signed integers, and their sparse canonical form.
+"""Vectors of exact signed integers.
 
 Counts fit 64 bits. Sums of products of 30-bit numbers do not. They are *wide*: stored as
 high·2^32 + low with 0 ≤ low < 2^32, so that numpy adds whole vectors at a time.
@@ -6,7 +6,7 @@ high·2^32 + low with 0 ≤ low < 2^32, so that numpy adds whole vectors at a ti
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from dealfl.errors import OutOfBounds
 
-__all__ = ["WORD_BYTES", "Entries", "Integers"]
-
+__all__ = ["WORD_BYTES", "Integers"]
 
 Int64s = NDArray[np.int64]
 
@@ -29,13 +28,6 @@ def joined(low: Int64s, high: Int64s) -> Int64s:
     if np.any(upper != upper.astype(np.int32)):
         raise OutOfBounds("a sum of statistics does not fit its width")
     return (upper << LOW_BITS) | (low & LOW_MASK)
-
-
-def checked_negative(values: Int64s) -> Int64s:
-    """Return the negatives, or raise `OutOfBounds` if one does not fit 64 bits."""
-    if np.any(values == np.iinfo(np.int64).min):
-        raise OutOfBounds("the negative of the smallest value does not fit its width")
-    return -values
 
 
 def checked_sum(first: Int64s, second: Int64s) -> Int64s:
@@ -64,7 +56,7 @@ class Integers:
 
     Examples
     --------
-    >>> (Integers.wide_of([2**70, -1]) + Integers.wide_of([1, 1])).tolist()
+    >>> (Integers.of([2**70, -1], wide=True) + Integers.of([1, 1], wide=True)).tolist()
     [1180591620717411303425, 0]
     """
 
@@ -72,38 +64,26 @@ class Integers:
     high: Int64s | None = None
 
     @classmethod
-    def of(cls, values: Iterable[int]) -> Integers:
-        """Create a vector of 64-bit integers.
+    def of(cls, values: Iterable[int], wide: bool = False) -> Integers:
+        """Create a vector from Python integers.
 
         Parameters
         ----------
         values : iterable of int
             The values.
+        wide : bool, default False
+            Whether the values are wide.
 
         Returns
         -------
         Integers
             The vector.
         """
-        return cls(np.array(list(values), dtype=np.int64))
-
-    @classmethod
-    def wide_of(cls, values: Iterable[int]) -> Integers:
-        """Create a vector of wide integers.
-
-        Parameters
-        ----------
-        values : iterable of int
-            The values.
-
-        Returns
-        -------
-        Integers
-            The vector.
-        """
-        parts = [divmod(int(value), 1 << 32) for value in values]
-        high = np.array([part[0] for part in parts], dtype=np.int64)
-        return cls(np.array([part[1] for part in parts], dtype=np.int64), high)
+        if not wide:
+            return cls(np.array(list(values), dtype=np.int64))
+        parts = np.array([divmod(int(value), 1 << 32) for value in values], dtype=np.int64)
+        high, low = parts.reshape(-1, 2).T
+        return cls(low, high)
 
     @classmethod
     def zeros(cls, count: int, wide: bool) -> Integers:
@@ -157,12 +137,7 @@ class Integers:
         return cls(np.ascontiguousarray(first))
 
     def words(self) -> NDArray[np.uint8]:
-        """Return the values as little-endian two's complement.
-
-        Returns
-        -------
-        ndarray of uint8
-            One row of `WORD_BYTES` bytes per value.
+        """Return the values as little-endian two's complement, one row of bytes per value.
 
         Examples
         --------
@@ -186,7 +161,9 @@ class Integers:
 
     def __neg__(self) -> Integers:
         if self.high is None:
-            return Integers(checked_negative(self.low))
+            if np.any(self.low == np.iinfo(np.int64).min):
+                raise OutOfBounds("the negative of the smallest value does not fit its width")
+            return Integers(-self.low)
         opposite = ~self.high  # -(h·2^32 + l) = ~h·2^32 + (2^32 - l)
         return _wide((1 << 32) - self.low, opposite & LOW_MASK, opposite >> LOW_BITS)
 
@@ -218,13 +195,7 @@ class Integers:
         return top < 0
 
     def nonzero(self) -> Int64s:
-        """Return the positions of the values that are not zero.
-
-        Returns
-        -------
-        ndarray of int64
-            Positions, in ascending order.
-        """
+        """Return the ascending positions of the values that are not zero."""
         if self.high is None:
             return np.flatnonzero(self.low)
         return np.flatnonzero(self.low | self.high)
@@ -268,25 +239,13 @@ class Integers:
         return np.array_equal(self.high, other.high)
 
     def to_float(self) -> NDArray[np.float64]:
-        """Return the values as floats.
-
-        Returns
-        -------
-        ndarray of float64
-            The nearest floats, for all values with a magnitude up to 2^84.
-        """
+        """Return the nearest floats, for all values with a magnitude up to 2^84."""
         if self.high is None:
             return self.low.astype(np.float64)
         return self.high.astype(np.float64) * float(1 << 32) + self.low.astype(np.float64)
 
     def tolist(self) -> list[int]:
-        """Return the values as Python integers.
-
-        Returns
-        -------
-        list of int
-            The values.
-        """
+        """Return the values as Python integers."""
         if self.high is None:
             return [int(value) for value in self.low]
         return [(int(h) << 32) + int(v) for h, v in zip(self.high, self.low, strict=True)]
@@ -320,184 +279,3 @@ class Integers:
 def _wide(low: Int64s, middle: Int64s, upper: Int64s) -> Integers:
     """Return upper·2^64 + middle·2^32 + low, where each can be longer than 32 bits."""
     return Integers(low & LOW_MASK, joined(middle + (low >> LOW_BITS), upper))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Entries:
-    """The non-zero values of an array of integers, by ascending index: its canonical form.
-
-    Parameters
-    ----------
-    indices : ndarray of int64
-        Ascending indices.
-    values : Integers
-        One non-zero value per index.
-
-    Examples
-    --------
-    >>> both = Entries.of({3: 5, 1: 2}) + Entries.of({3: -5})
-    >>> both.to_dict()
-    {1: 2}
-    """
-
-    indices: Int64s
-    values: Integers
-
-    @classmethod
-    def of(cls, pairs: dict[int, int], wide: bool = False) -> Entries:
-        """Create entries from a dict.
-
-        Parameters
-        ----------
-        pairs : dict of int to int
-            Values by index, in any order; zeros are left out.
-        wide : bool, default False
-            Whether the values are wide.
-
-        Returns
-        -------
-        Entries
-            The entries.
-        """
-        kept = sorted((index, value) for index, value in pairs.items() if value)
-        make = Integers.wide_of if wide else Integers.of
-        indices = np.array([index for index, _ in kept], dtype=np.int64)
-        return cls(indices, make(value for _, value in kept))
-
-    @classmethod
-    def of_dense(cls, values: Integers, first: int = 0) -> Entries:
-        """Return the non-zero values of a whole array or of a part of it.
-
-        Parameters
-        ----------
-        values : Integers
-            Consecutive values of the array.
-        first : int, default 0
-            Index of the first value.
-
-        Returns
-        -------
-        Entries
-            The entries.
-        """
-        where = values.nonzero()
-        if len(where) == len(values):
-            return cls(where + first, values)
-        return cls(where + first, values[where])
-
-    @classmethod
-    def summed(cls, indices: Int64s, values: Integers) -> Entries:
-        """Return the entries of indices in any order; values of equal indices are added.
-
-        Parameters
-        ----------
-        indices : ndarray of int64
-            Indices, in any order.
-        values : Integers
-            One value per index.
-
-        Returns
-        -------
-        Entries
-            The entries.
-
-        Raises
-        ------
-        OutOfBounds
-            A sum does not fit its width.
-        """
-        if not len(indices):
-            return cls(indices, values)
-        order = np.argsort(indices, kind="stable")
-        ordered = indices[order]
-        starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-        totals = values[order].sum_runs(starts)
-        kept = totals.nonzero()
-        return cls(ordered[starts][kept], totals[kept])
-
-    @classmethod
-    def joined(cls, parts: Sequence[Entries]) -> Entries:
-        """Return the sum of several entries.
-
-        Parameters
-        ----------
-        parts : sequence of Entries
-            At least one; all of the same width.
-
-        Returns
-        -------
-        Entries
-            The sum.
-
-        Raises
-        ------
-        OutOfBounds
-            A sum does not fit its width.
-        """
-        wide = parts[0].values.wide
-        indices = np.concatenate([part.indices for part in parts])
-        low = np.concatenate([part.values.low for part in parts])
-        high = [part.values.high for part in parts if part.values.high is not None]
-        return cls.summed(indices, Integers(low, np.concatenate(high) if wide else None))
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def __neg__(self) -> Entries:
-        return Entries(self.indices, -self.values)
-
-    def __add__(self, other: Entries) -> Entries:
-        if np.array_equal(self.indices, other.indices):
-            total = self.values + other.values
-            kept = total.nonzero()
-            return Entries(self.indices[kept], total[kept])
-        return Entries.joined([self, other])
-
-    @property
-    def nbytes(self) -> int:
-        """Size in memory, in bytes."""
-        return self.indices.nbytes + self.values.nbytes
-
-    def same(self, other: Entries) -> bool:
-        """Return whether two entries are equal.
-
-        Parameters
-        ----------
-        other : Entries
-            Entries to compare with.
-
-        Returns
-        -------
-        bool
-            True if indices and values are equal.
-        """
-        return np.array_equal(self.indices, other.indices) and self.values.same(other.values)
-
-    def to_dict(self) -> dict[int, int]:
-        """Return the entries as a dict.
-
-        Returns
-        -------
-        dict of int to int
-            Values by index.
-        """
-        return dict(zip(self.indices.tolist(), self.values.tolist(), strict=True))
-
-    def dense(self, size: int) -> Integers:
-        """Return all values of the array, zeros included.
-
-        Parameters
-        ----------
-        size : int
-            Number of values of the array.
-
-        Returns
-        -------
-        Integers
-            `size` values.
-        """
-        whole = Integers.zeros(size, self.values.wide)
-        whole.low[self.indices] = self.values.low
-        if whole.high is not None and self.values.high is not None:
-            whole.high[self.indices] = self.values.high
-        return whole

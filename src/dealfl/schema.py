@@ -74,23 +74,11 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     arrays: tuple[ArraySpec, ...]
 
     def canonical(self) -> bytes:
-        """Return the schema as canonical JSON.
-
-        Returns
-        -------
-        bytes
-            Equal schemas give equal bytes, independent of the order of their settings.
-        """
+        """Return canonical JSON: equal for equal schemas, in whatever order their settings are."""
         return msgspec.json.encode(self, order="deterministic")
 
     def digest(self) -> str:
-        """Return the hash by which a worker and the server compare their schemas.
-
-        Returns
-        -------
-        str
-            SHA-256 as 64 hexadecimal digits.
-        """
+        """Return the SHA-256 by which a worker and the server compare their schemas."""
         return hashlib.sha256(self.canonical()).hexdigest()
 
     def require_same(self, other: Schema) -> None:

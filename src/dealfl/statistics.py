@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dealfl import encoding
-from dealfl.digests import array_digest, block_hashes, whole_digest
-from dealfl.integers import Entries, Integers
+from dealfl.entries import Entries, array_digest, block_hashes, whole_digest
+from dealfl.integers import Integers
 from dealfl.schema import ArraySpec, Schema
 
 __all__ = ["ArraySpec", "Schema", "Statistics"]
@@ -86,13 +86,7 @@ class Statistics:
         return cls(*encoding.decode(data, max_bytes))
 
     def to_bytes(self) -> bytes:
-        """Return canonical bytes: equal statistics give equal bytes.
-
-        Returns
-        -------
-        bytes
-            Schema and non-zero values; see `dealfl.encoding` for the format.
-        """
+        """Return canonical bytes: equal statistics give equal bytes; see `dealfl.encoding`."""
         return encoding.encode(self.schema, self.arrays)
 
     def __getitem__(self, name: str) -> Entries:
@@ -138,12 +132,6 @@ class Statistics:
         return sum(entries.nbytes for entries in self.arrays.values())
 
     def digest(self) -> str:
-        """Return a SHA-256 that is equal if and only if schema and values are equal.
-
-        Returns
-        -------
-        str
-            64 hexadecimal digits.
-        """
+        """Return a SHA-256 that is equal if and only if schema and values are equal."""
         digests = [(name, array_digest(block_hashes(self.arrays[name]))) for name in self.arrays]
         return whole_digest(self.schema.canonical(), digests)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dealfl.integers import Entries
+from dealfl.entries import Entries
 from dealfl.learners import (
     LEARNERS,
     NaiveBayes,
@@ -134,10 +134,9 @@ def subjects() -> dict[str, Subject]:
     ranked = _after(pagerank(), HISTORIES)
     pairs = ranked.statistics["pairs"].indices
     all_subjects = [
-        Subject.of_rows(
+        Subject(
             tikhonov,
-            ROWS,
-            TARGETS,
+            (ROWS, TARGETS),
             [
                 *_BAD_ROWS,
                 lambda model: model.learn(ROWS, TARGETS * 100),
@@ -154,10 +153,9 @@ def subjects() -> dict[str, Subject]:
                 altered(one_row, "moments", {4: 1 << 58}),  # a product beyond Cauchy and Schwarz
             ],
         ),
-        Subject.of_rows(
+        Subject(
             classifier,
-            ROWS,
-            LABELS,
+            (ROWS, LABELS),
             [*_BAD_ROWS, *_BAD_LABELS],
             [
                 altered(classifier(), "moments", {0: -1}),
@@ -166,10 +164,9 @@ def subjects() -> dict[str, Subject]:
                 altered(classified, "moments", {19: 1, 14: 1}),  # an example in two classes
             ],
         ),
-        Subject.of_rows(
+        Subject(
             naive_bayes,
-            COUNTS,
-            LABELS[:7],
+            (COUNTS, LABELS[:7]),
             [
                 *_BAD_LABELS,
                 lambda model: model.learn(-COUNTS, LABELS[:7]),
@@ -187,10 +184,9 @@ def subjects() -> dict[str, Subject]:
                 altered(counted, "sums", {0: 10**14}),  # more than the bounds allow
             ],
         ),
-        Subject.of_rows(
+        Subject(
             neighbors,
-            ROWS,
-            LABELS,
+            (ROWS, LABELS),
             [
                 *_BAD_ROWS,
                 *_BAD_LABELS,
@@ -211,9 +207,9 @@ def subjects() -> dict[str, Subject]:
                 altered(voted, "votes", {0: -9}),
             ],
         ),
-        Subject.of_histories(
+        Subject(
             pagerank,
-            HISTORIES,
+            (HISTORIES,),
             [
                 lambda model: model.learn(HISTORIES * 2),
                 lambda model: model.learn(HISTORIES * -1),

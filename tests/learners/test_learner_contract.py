@@ -8,11 +8,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dealfl.learners import LEARNERS
-from dealfl.learners.checks import Operation, Subject, check_interleaving, check_learner
-from dealfl.learners.checks.contract import (
+from dealfl.learners.checks import (
+    Operation,
+    Subject,
     check_description,
     check_files,
     check_impossible,
+    check_interleaving,
+    check_learner,
     check_refusals,
 )
 from tests.learners.subjects import SUBJECTS

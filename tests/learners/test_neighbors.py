@@ -13,7 +13,7 @@ from dealfl.learners import Neighbors
 from dealfl.learners import forest as forest_module
 from dealfl.learners.forest import PrefixForest
 from dealfl.learners.held_examples import HeldExamples
-from dealfl.learners.signatures import Signatures, winners
+from dealfl.learners.votes import Signatures, winners
 from dealfl.seeded import seeded_sums
 
 RNG = np.random.default_rng(2)

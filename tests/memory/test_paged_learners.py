@@ -50,7 +50,6 @@ def storages(tmp_path: Path) -> Iterator[Storages]:
 def test_paged_cells_are_dense_cells(bits: int, data: st.DataObject, storages: Storages) -> None:
     spec = ArraySpec("a", 3000, bits)
     ours, theirs = storages(2)(spec), DenseCells(spec)
-    make = Integers.wide_of if bits == 96 else Integers.of
     limit = 2 ** (bits - 2)
     for _ in range(data.draw(st.integers(1, 4))):
         drawn = data.draw(
@@ -58,7 +57,7 @@ def test_paged_cells_are_dense_cells(bits: int, data: st.DataObject, storages: S
         )
         indices = np.array(list(drawn), dtype=np.int64)
         for cells in (ours, theirs):
-            cells.put(indices, make(drawn.values()))
+            cells.put(indices, Integers.of(drawn.values(), wide=bits == 96))
         assert ours.at(indices).same(theirs.at(indices))
         start, stop = sorted(data.draw(st.tuples(*[st.integers(0, 5000)] * 2)))
         assert ours.entries(start, stop).same(theirs.entries(start, stop))

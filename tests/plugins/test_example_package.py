@@ -37,7 +37,8 @@ def run(installed: Path, *words: str) -> str:
 def test_the_learner_keeps_the_contract(installed: Path) -> None:
     code = """
 import numpy as np
-from dealfl.integers import Entries, Integers
+from dealfl.entries import Entries
+from dealfl.integers import Integers
 from dealfl.learners import LEARNERS
 from dealfl.learners.checks import Subject, check_learner
 from dealfl.statistics import Statistics
@@ -48,8 +49,8 @@ X, y = draw.uniform(-4, 4, (12, 2)), draw.integers(0, 2, 12)
 schema = make().schema
 few = {"counts": Entries.of({0: -1}), "sums": Entries.of({})}
 check_learner(
-    Subject.of_rows(
-        make, X, y,
+    Subject(
+        make, (X, y),
         refused=[lambda m: m.learn([[9.0, 0.0]], [0]), lambda m: m.learn([[0.0, 0.0]], [2])],
         impossible=[Statistics(schema, few)],
     ),

@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from dealfl.integers import Entries, Integers
+from dealfl.entries import Entries
+from dealfl.integers import Integers
 from dealfl.statistics import ArraySpec, Schema, Statistics
 
 relaxed = settings(  # a busy machine is no failure
@@ -24,7 +25,7 @@ SIZES = (0, 1, 5, 300, 4096, 20_000, FAR)
 
 
 def integers(values: Iterable[int], wide: bool) -> Integers:
-    return Integers.wide_of(values) if wide else Integers.of(values)
+    return Integers.of(values, wide)
 
 
 def made(schema: Schema, arrays: Mapping[str, Mapping[int, int]]) -> Statistics:

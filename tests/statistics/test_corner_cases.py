@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from dealfl.encoding import MAX_HEADER_BYTES
+from dealfl.entries import Entries
 from dealfl.errors import BadBytes, BadInput, Incompatible, OutOfBounds
 from dealfl.fixedpoint import FixedPoint
-from dealfl.integers import Entries, Integers
+from dealfl.integers import Integers
 from dealfl.learners import NaiveBayes, SavedLearner
 from dealfl.statistics import ArraySpec, Schema, Statistics
 
@@ -149,17 +150,17 @@ def test_a_sum_of_32_bit_statistics_that_can_be_written_can_be_read() -> None:
 
 def test_wide_sums_beyond_96_bits_are_refused() -> None:
     with pytest.raises(OutOfBounds):
-        Integers.wide_of([2**95 - 1]) + Integers.wide_of([1])
+        Integers.of([2**95 - 1], wide=True) + Integers.of([1], wide=True)
 
 
 def test_sums_of_runs_beyond_96_bits_are_refused() -> None:
     with pytest.raises(OutOfBounds):
-        Integers.wide_of([2**95 - 1, 1]).sum_runs(np.array([0]))
+        Integers.of([2**95 - 1, 1], wide=True).sum_runs(np.array([0]))
 
 
 def test_a_narrow_and_a_wide_vector_add_exactly_or_not_at_all() -> None:
     try:
-        total = (Integers.of([1]) + Integers.wide_of([2**40])).tolist()
+        total = (Integers.of([1]) + Integers.of([2**40], wide=True)).tolist()
     except Exception:
         return
     assert total == [2**40 + 1]

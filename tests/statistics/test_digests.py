@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from dealfl import cells as cells_state
 from dealfl.cells import DenseCells, SparseCells, State, Storage, in_memory
-from dealfl.digests import BLOCK, block_hashes
-from dealfl.integers import Entries
+from dealfl.entries import BLOCK, Entries, block_hashes
 from dealfl.statistics import ArraySpec, Schema, Statistics
 from tests.statistics.samples import SCHEMA, any_statistics, as_dicts, made, relaxed
 

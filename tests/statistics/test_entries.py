@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dealfl.entries import Entries
 from dealfl.errors import OutOfBounds
-from dealfl.integers import Entries, Integers
+from dealfl.integers import Integers
 from tests.statistics.samples import integers, relaxed, values_of
 
 INT64_MAX = 2**63 - 1

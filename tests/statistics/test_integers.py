@@ -29,7 +29,7 @@ sums_and_differences = st.sampled_from([operator.add, operator.sub])
 def test_wide_sums_and_differences_are_those_of_python(
     pairs: list[tuple[int, int]], operate: Operator
 ) -> None:
-    left, right = Integers.wide_of(a for a, _ in pairs), Integers.wide_of(b for _, b in pairs)
+    left, right = (Integers.of([pair[side] for pair in pairs], wide=True) for side in (0, 1))
     result = operate(left, right)
     assert result.tolist() == [operate(a, b) for a, b in pairs]
     assert left.tolist() == [a for a, _ in pairs]
@@ -80,7 +80,7 @@ def test_a_sum_just_beyond_64_bits_is_refused_in_any_place(a: int, b: int) -> No
     ],
 )
 def test_wide_integers_carry_at_the_extremes(a: int, b: int) -> None:
-    left, right = Integers.wide_of([a]), Integers.wide_of([b])
+    left, right = Integers.of([a], wide=True), Integers.of([b], wide=True)
     assert (left + right).tolist() == [a + b]
     assert (left - right + right).tolist() == [a]
     assert (-left).tolist() == [-a]
@@ -90,8 +90,11 @@ def test_wide_integers_carry_at_the_extremes(a: int, b: int) -> None:
 @relaxed
 @given(values=wides)
 def test_wide_integers_are_kept_in_one_way_only(values: list[int]) -> None:
-    for made in (Integers.wide_of(values), -Integers.wide_of(-value for value in values)):
-        assert made.same(Integers.wide_of(values))
+    for made in (
+        Integers.of(values, wide=True),
+        -Integers.of([-value for value in values], wide=True),
+    ):
+        assert made.same(Integers.of(values, wide=True))
         assert ((made.low >= 0) & (made.low < 2**32)).all()
 
 
@@ -180,10 +183,10 @@ def test_words_of_the_extremes_are_read(value: int, wide: bool) -> None:
         (Integers.of([1, 2]), Integers.of([1, 2]), True),
         (Integers.of([1, 2]), Integers.of([2, 1]), False),
         (Integers.of([1]), Integers.of([1, 0]), False),
-        (Integers.of([1]), Integers.wide_of([1]), False),
-        (Integers.wide_of([2**40]), Integers.wide_of([2**40]), True),
-        (Integers.wide_of([2**40]), Integers.wide_of([2**41]), False),
-        (Integers.wide_of([1]), Integers.wide_of([2]), False),
+        (Integers.of([1]), Integers.of([1], wide=True), False),
+        (Integers.of([2**40], wide=True), Integers.of([2**40], wide=True), True),
+        (Integers.of([2**40], wide=True), Integers.of([2**41], wide=True), False),
+        (Integers.of([1], wide=True), Integers.of([2], wide=True), False),
         (Integers.of([]), Integers.of([]), True),
     ],
 )
@@ -195,7 +198,7 @@ def test_same_means_values_order_and_width(first: Integers, second: Integers, sa
 @relaxed
 @given(values=st.lists(st.integers(-(2**84), 2**84), max_size=8))
 def test_floats_are_the_nearest_ones(values: list[int]) -> None:
-    assert Integers.wide_of(values).to_float().tolist() == [float(value) for value in values]
+    assert Integers.of(values, wide=True).to_float().tolist() == [float(value) for value in values]
 
 
 @relaxed
@@ -207,7 +210,9 @@ def test_floats_of_narrow_integers_are_the_nearest_ones(values: list[int]) -> No
 @relaxed
 @given(values=wides)
 def test_floats_of_the_widest_are_off_by_a_rounding_at_most(values: list[int]) -> None:
-    for value, number in zip(values, Integers.wide_of(values).to_float().tolist(), strict=True):
+    for value, number in zip(
+        values, Integers.of(values, wide=True).to_float().tolist(), strict=True
+    ):
         assert abs(int(number) - value) <= abs(value) >> 52
 
 
@@ -234,7 +239,7 @@ def test_sums_of_runs_are_those_of_python(wide: bool, data: st.DataObject) -> No
 def test_a_run_whose_sum_is_beyond_64_bits_is_refused(values: list[int]) -> None:
     with pytest.raises(OutOfBounds, match="does not fit"):
         Integers.of([5, *values]).sum_runs(np.array([0, 1]))
-    assert Integers.wide_of(values).sum_runs(np.array([0])).tolist() == [sum(values)]
+    assert Integers.of(values, wide=True).sum_runs(np.array([0])).tolist() == [sum(values)]
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
 from dealfl.cells import Proposal, Storage
+from dealfl.entries import Entries
 from dealfl.errors import Impossible, NotLearned
 from dealfl.fixedpoint import FixedPoint
-from dealfl.integers import Entries, Integers
+from dealfl.integers import Integers
 from dealfl.learners import (
     Classifier,
     Cycles,

@@ -1,11 +1,17 @@
-"""Integer statistics that are added and subtracted: the state of every learner."""
+"""Integer statistics that are added, subtracted, saved and loaded: the state of every learner."""
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 from dealfl.cells import Proposal, State, Storage, in_memory
+from dealfl.errors import BadBytes, BadInput, Impossible, Incompatible, NotLearned
+from dealfl.fixedpoint import bounds_from
+from dealfl.learners.saved import SavedLearner
 from dealfl.schema import Schema
 from dealfl.statistics import Statistics
 from dealfl.work import Work
@@ -14,19 +20,57 @@ __all__ = ["Accumulator"]
 
 
 class Accumulator(ABC):
-    """Statistics of one schema, to which other statistics are added.
+    """Statistics of one schema, to which other statistics are added."""
 
-    Parameters
-    ----------
-    schema : Schema
-        Schema of the statistics.
-    storage : callable or None
-        Creates the cells of an array; by default in memory.
-    """
+    name: ClassVar[str]
 
     def __init__(self, schema: Schema, storage: Storage | None) -> None:
         self._state = State(schema, storage or in_memory)
         self._work = Work(0, 0)
+
+    @property
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """The constructor arguments of an equal, empty learner."""
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={value!r}" for name, value in self.settings.items())
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    @classmethod
+    def from_schema(cls, schema: Schema) -> Self:
+        """Create an empty learner whose statistics have a schema.
+
+        Parameters
+        ----------
+        schema : Schema
+            Schema of the statistics.
+
+        Returns
+        -------
+        Learner
+            Settings that do not shape statistics have defaults; a bound is the largest of its grid.
+
+        Raises
+        ------
+        BadInput
+            The schema does not determine all required settings.
+        Incompatible
+            The schema belongs to another learner or version.
+        """
+        known = inspect.signature(cls.__init__).parameters
+        given = bounds_from(schema.settings)
+        try:
+            made = cls(**{name: given[name] for name in given if name in known})
+        except TypeError as error:
+            raise BadInput(
+                f"a {cls.name} cannot be created from its statistics alone ({error}); "
+                "give its job file"
+            ) from None
+        made.schema.require_same(schema)
+        return made
+
+    # -- statistics -----------------------------------------------------------------------------
 
     @property
     def last_work(self) -> Work:
@@ -49,24 +93,12 @@ class Accumulator(ABC):
         return None
 
     def digest(self) -> str:
-        """Return the digest of the statistics.
-
-        Returns
-        -------
-        str
-            64 hexadecimal digits; equal if and only if schema and statistics are equal.
-        """
+        """Return the digest of the statistics: equal if and only if schema and values are."""
         return self._state.digest()
 
     @abstractmethod
     def check(self) -> None:
-        """Check that some set of examples can have these statistics.
-
-        Raises
-        ------
-        Impossible
-            No set of examples has these statistics.
-        """
+        """Raise `Impossible` if no set of examples has these statistics."""
 
     def merge(self, delta: Statistics) -> None:
         """Add the statistics that another worker learned or forgot.
@@ -74,14 +106,7 @@ class Accumulator(ABC):
         Parameters
         ----------
         delta : Statistics
-            Statistics to add.
-
-        Raises
-        ------
-        Incompatible
-            `delta` has another schema.
-        OutOfBounds
-            A sum does not fit the width of its array.
+            Statistics to add; another schema or a sum that does not fit is an error.
         """
         self._state.commit(self._state.propose(delta))
         self._forget_model()
@@ -92,14 +117,65 @@ class Accumulator(ABC):
         """Add `delta`, or raise `NotLearned` and change nothing."""
         proposals = self._state.propose(delta)
         if forgetting:
-            self._refuse_unlearned(proposals)
+            try:
+                self._refuse_unlearned(proposals)
+            except Impossible as error:
+                raise NotLearned(
+                    f"these examples were never learned: after this, {error}"
+                ) from None
         self._state.commit(proposals)
         return delta
 
     @abstractmethod
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
-        """Raise `NotLearned` if forgetting would leave impossible statistics."""
+        """Raise `NotLearned` or `Impossible` if forgetting would leave impossible statistics."""
 
     @abstractmethod
     def _forget_model(self) -> None:
         """Drop the model that was derived from the statistics."""
+
+    # -- files ----------------------------------------------------------------------------------
+
+    def save(self, path: str | Path, sections: Mapping[str, bytes] | None = None) -> None:
+        """Write the learner to one file; a crash leaves the old file or the new one.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write.
+        sections : mapping of str to bytes, optional
+            Additional sections of the file.
+        """
+        everything = {**self._sections(), **(sections or {})}
+        SavedLearner(self.name, self.settings, everything).write(Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Load a learner that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to read; one that is damaged or holds another kind of learner is an error.
+
+        Returns
+        -------
+        Learner
+            The learner.
+        """
+        saved = SavedLearner.read(Path(path))
+        if saved.learner != cls.name:
+            raise Incompatible(f"{path} holds learner {saved.learner}, not {cls.name}")
+        try:
+            learner = cls(**saved.settings)
+        except TypeError as error:
+            raise BadBytes(f"{path}: the settings do not fit {cls.name}: {error}") from None
+        learner._restore(saved)
+        learner._work = Work(0, 0)
+        return learner
+
+    def _sections(self) -> dict[str, bytes]:
+        return {"statistics": self.statistics.to_bytes()}
+
+    def _restore(self, saved: SavedLearner) -> None:
+        self.merge(saved.statistics)

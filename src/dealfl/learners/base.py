@@ -2,26 +2,24 @@
 
 A learner supplies the statistics of a batch, the rules that its statistics obey, the model derived
 from them, and a description: tasks, settings for data, cycles, and a workload to measure them.
-Adding, digests and merging are the same for all learners (`Accumulator`), and so are files
-(`Restorable`).
+Adding, digests, merging and files are the same for all learners (`Accumulator`).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.learners.limits import DataLimits
-from dealfl.learners.restorable import Restorable
-from dealfl.learners.workloads import Workload
+from dealfl.learners.accumulator import Accumulator
+from dealfl.learners.description import DataLimits, Workload
 from dealfl.statistics import Statistics
-from dealfl.work import LearnerCycles
+from dealfl.work import LearnerCycles, Work
 
-__all__ = ["Arrays", "Learner", "Record", "SparseVector"]
+__all__ = ["Arrays", "Learner", "Record", "SparseVector", "StoredRecord", "statistics_of"]
 
 Arrays = dict[str, NDArray[Any]]
 SparseVector = tuple[NDArray[np.int64], NDArray[np.float64]]
@@ -39,7 +37,14 @@ class Record(Protocol):
         """The encoded content."""
 
 
-class Learner(Restorable):
+class StoredRecord(NamedTuple):
+    """A record: the hash of its owner, and its encoded body."""
+
+    owner: bytes
+    body: bytes
+
+
+class Learner(Accumulator):
     """A model that learns and forgets by adding and subtracting integers.
 
     Parameters
@@ -69,7 +74,7 @@ class Learner(Restorable):
     feature_map: ClassVar[str | None] = None
     cycles: ClassVar[LearnerCycles | None] = None
     workload: ClassVar[Workload | None] = None
-    whole_owners: ClassVar[bool]  # whether all records of an owner are one example
+    whole_owners: ClassVar[bool]
 
     # -- an empty learner -----------------------------------------------------------------------
 
@@ -115,7 +120,7 @@ class Learner(Restorable):
         Parameters
         ----------
         *examples : object
-            Rows and targets, or histories.
+            Rows and targets, or histories; `NotLearned` if statistics show they were not learned.
         **more : object
             Options of the learner.
 
@@ -123,11 +128,6 @@ class Learner(Restorable):
         -------
         Statistics
             The (negative) statistics that were added.
-
-        Raises
-        ------
-        NotLearned
-            The examples were never learned, as far as the statistics show it; nothing was changed.
         """
 
     def learn_records(self, records: Sequence[Record]) -> Statistics:
@@ -168,15 +168,13 @@ class Learner(Restorable):
         """
 
     @abstractmethod
-    def score_federated(self, *test: Any, **more: Any) -> float:  # noqa: ANN401
+    def score_federated(self, *test: Any) -> float:  # noqa: ANN401
         """Return the quality of a model that has statistics only.
 
         Parameters
         ----------
         *test : object
             Test examples.
-        **more : object
-            Options of the learner.
 
         Returns
         -------
@@ -219,13 +217,7 @@ class Learner(Restorable):
         return _relative_change(self._derived(), other._derived())
 
     def derived_arrays(self) -> Arrays:
-        """Return the model as named arrays, for use in other programs.
-
-        Returns
-        -------
-        dict of str to ndarray
-            Arrays by name; they can be saved without pickle.
-        """
+        """Return the model as named arrays, which can be saved without pickle."""
         return {}
 
     @abstractmethod
@@ -240,3 +232,26 @@ def _relative_change(now: SparseVector, before: SparseVector) -> float:
         vector[np.searchsorted(places, indices)] = values
     size = float(np.max(np.linalg.norm(vectors, axis=1), initial=0.0))
     return float(np.linalg.norm(vectors[0] - vectors[1])) / size if size else 0.0
+
+
+def statistics_of(
+    make: Callable[[], Learner], records: Sequence[Record]
+) -> tuple[Statistics, Work]:
+    """Compute the statistics of records with an empty learner.
+
+    Parameters
+    ----------
+    make : callable
+        Creates an empty learner.
+    records : sequence of Record
+        Records, of whole owners where that matters.
+
+    Returns
+    -------
+    statistics : Statistics
+        Statistics of the records.
+    work : Work
+        Cost of computing them.
+    """
+    learner = make()
+    return learner.learn_records(records), learner.last_work

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dealfl.errors import BadBytes, BadInput, NotLearned
 from dealfl.learners.forest import PrefixForest
 from dealfl.learners.inputs import as_array, as_vector
-from dealfl.learners.signatures import Signatures
+from dealfl.learners.votes import Signatures
 from dealfl.settings import Count
 
 __all__ = ["CandidateCount", "HeldExamples", "NeighborCount"]

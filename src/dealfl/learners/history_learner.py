@@ -1,23 +1,92 @@
-"""Learners whose examples are histories: sets of items."""
+"""Learners whose examples are histories: how sets of items are stored and checked."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from operator import index
+from typing import Any, TypeGuard
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dealfl.learners.base import Learner, Record
-from dealfl.learners.records import Histories, StoredRecord
+from dealfl.errors import BadInput
+from dealfl.learners.base import Learner, Record, StoredRecord
+from dealfl.learners.inputs import as_array
 from dealfl.statistics import Statistics
 
-__all__ = ["HistoryLearner"]
-
+__all__ = ["Histories", "HistoryLearner", "as_histories", "require_items"]
 
 Ranked = tuple[NDArray[np.int64], NDArray[np.float64]]
+
+
+class Histories:
+    """Encoding of records that hold one item; all items of an owner are one history.
+
+    Examples
+    --------
+    >>> Histories.decode(Histories.encode(17))
+    17
+    """
+
+    @staticmethod
+    def encode(item: int) -> bytes:
+        """Return the body of a record.
+
+        Parameters
+        ----------
+        item : int
+            Item number.
+
+        Returns
+        -------
+        bytes
+            The body.
+        """
+        return msgspec.msgpack.encode(int(item))
+
+    @staticmethod
+    def decode(body: bytes) -> int:
+        """Return the content of a body.
+
+        Parameters
+        ----------
+        body : bytes
+            Result of `encode`.
+
+        Returns
+        -------
+        int
+            Item number.
+        """
+        return msgspec.msgpack.decode(body, type=int)
+
+    @staticmethod
+    def table(records: Sequence[Record], n_items: int) -> sparse.csr_array:
+        """Return the histories of all owners.
+
+        Parameters
+        ----------
+        records : sequence of Record
+            Records of items.
+        n_items : int
+            Number of items.
+
+        Returns
+        -------
+        csr_array
+            One row per owner, with 1 for each of its items.
+        """
+        histories: dict[bytes, set[int]] = {}
+        for record in records:
+            histories.setdefault(record.owner, set()).add(Histories.decode(record.body))
+        rows = [sorted(items) for _, items in sorted(histories.items())]
+        starts = np.cumsum([0, *map(len, rows)])
+        items = np.array([item for row in rows for item in row], dtype=np.int64)
+        ones = np.ones(len(items), dtype=np.int64)
+        return sparse.csr_array((ones, items, starts), shape=(len(rows), n_items))
 
 
 class HistoryLearner(Learner):
@@ -25,10 +94,8 @@ class HistoryLearner(Learner):
 
     Parameters
     ----------
-    schema : Schema
-        Schema of the statistics.
-    storage : callable or None
-        Creates the cells of an array; by default in memory.
+    schema, storage
+        See `Learner`.
     """
 
     whole_owners = True
@@ -131,13 +198,7 @@ class HistoryLearner(Learner):
         return self.score(histories)
 
     def score_records(self, records: Sequence[Record]) -> None:
-        """Return None: stored histories have no last item.
-
-        Parameters
-        ----------
-        records : sequence of Record
-            Records of a worker.
-        """
+        """Return None: stored histories have no last item."""
 
     def _examples_of(self, records: Sequence[Record]) -> tuple[Any, ...]:
         return (Histories.table(records, self.n_items),)
@@ -159,3 +220,72 @@ class HistoryLearner(Learner):
         owners, items = (places.tolist() for places in histories.nonzero())
         pairs = zip(owners, items, strict=True)
         return [StoredRecord(b"%d" % owner, Histories.encode(item)) for owner, item in pairs]
+
+
+def as_histories(histories: object, items: int) -> sparse.csr_array:
+    """Return histories as a CSR matrix of ones; raise `BadInput` if one is not a set of items."""
+    if _lists_items(histories, items):
+        return _from_lists(histories, items)
+    if not sparse.issparse(histories):
+        dense = as_array(histories, "histories")
+        if dense.ndim != 2 or dense.dtype.kind not in "biuf":
+            raise BadInput(
+                "histories must be lists of item numbers, or a table of 0 and 1 with one row each"
+            )
+        histories = dense
+    matrix: sparse.csr_array = sparse.csr_array(histories)  # type: ignore[arg-type]
+    if np.any(matrix.data == 0):
+        matrix = matrix.copy()
+        matrix.eliminate_zeros()
+    if matrix.ndim != 2 or matrix.shape[1] != items:
+        raise BadInput(f"histories have shape {matrix.shape}; the model has n_items={items}")
+    require_items(matrix.indices, items)
+    _require_sets(matrix)
+    return matrix
+
+
+def _lists_items(histories: object, items: int) -> TypeGuard[Sequence[Collection[int]]]:
+    """Return whether histories are lists of item numbers instead of rows of 0 and 1."""
+    if not isinstance(histories, list | tuple):
+        return False
+    if not all(isinstance(row, Collection) and not isinstance(row, str) for row in histories):
+        return False
+    if items <= 2 or not histories:
+        return True  # a row of two numbers could be either
+    return not all(len(row) == items and set(row) <= {0, 1} for row in histories)
+
+
+def _from_lists(histories: Sequence[Collection[int]], items: int) -> sparse.csr_array:
+    """Return lists of item numbers as a CSR matrix of ones."""
+    numbers = [np.fromiter(map(index, row), np.int64, len(row)) for row in histories]
+    found = np.concatenate([np.empty(0, np.int64), *numbers])
+    require_items(found, items)
+    starts = np.cumsum([0, *map(len, numbers)])
+    shape = (len(numbers), items)
+    matrix: sparse.csr_array = sparse.csr_array((np.ones(len(found)), found, starts), shape=shape)
+    _require_sets(matrix)
+    matrix.sort_indices()
+    return matrix
+
+
+def require_items(numbers: NDArray[np.integer], items: int) -> None:
+    """Raise `BadInput` if a number is not an item."""
+    wrong = np.flatnonzero((numbers < 0) | (numbers >= items))
+    if len(wrong):
+        raise BadInput(f"item {numbers[wrong[0]]} is out of range; items are 0 .. {items - 1}")
+
+
+def _require_sets(matrix: sparse.csr_array) -> None:
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    wrong = np.flatnonzero(matrix.data != 1)
+    if len(wrong):
+        place = wrong[0]
+        raise BadInput(
+            f"history {rows[place]} has {matrix.data[place]} for item {matrix.indices[place]}; "
+            "a history is a set: give 1 for each of its items"
+        )
+    order = np.lexsort((matrix.indices, rows))
+    items, owners = matrix.indices[order], rows[order]
+    twice = np.flatnonzero((items[1:] == items[:-1]) & (owners[1:] == owners[:-1]))
+    if len(twice):
+        raise BadInput(f"history {owners[twice[0]]} has item {items[twice[0]]} twice")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
@@ -9,35 +10,44 @@ from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dealfl.cells import Storage
-from dealfl.errors import BadInput, NotLearned
+from dealfl.cells import Proposal, Storage
+from dealfl.entries import Entries
+from dealfl.errors import BadInput, Impossible
 from dealfl.fixedpoint import FixedPoint, require_finite
+from dealfl.integers import Integers
 from dealfl.learners.base import Arrays, SparseVector
-from dealfl.learners.class_sums import BLOCK_VALUES, ClassSums
+from dealfl.learners.description import DataLimits, Workload
 from dealfl.learners.inputs import (
     Clip,
     FeatureBound,
     FractionBits,
     Labels,
+    Matrix,
     Offset,
     dense_blocks,
     require_integer,
-)
-from dealfl.learners.limits import DataLimits
-from dealfl.learners.workloads import LABELLED, Workload, labelled_rows
+)  # fmt: skip
+from dealfl.learners.row_learner import Classifier
+from dealfl.learners.workloads import LABELLED, labelled_rows
+from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.settings import Positive
+from dealfl.statistics import Statistics
 from dealfl.work import Cycles, LearnerCycles, Work
 
 __all__ = ["NaiveBayes"]
 
 Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
 
 _MAX_FEATURES = 1 << 24
 _MAX_BITS = 30
+_BLOCK_VALUES = 1 << 20
 
 
-class NaiveBayes(ClassSums):
+class NaiveBayes(Classifier):
     """Multinomial naive Bayes on non-negative features; x − offset must lie in [0, bound].
+
+    The statistics are the number of examples and the sum of each feature, by class.
 
     Parameters
     ----------
@@ -97,26 +107,17 @@ class NaiveBayes(ClassSums):
         bits = require_integer(fraction_bits, "fraction_bits", 1, _MAX_BITS)
         if not np.isfinite(smoothing) or smoothing <= 0:
             raise BadInput(f"smoothing is {smoothing!r}; it must be a finite number > 0")
-        labels = Labels(classes)
-        grid = FixedPoint.of(features, feature_bound, bits, offset=offset, signed=False)
-        super().__init__(labels, grid, clip=clip, storage=storage)
-        self._smoothing = float(smoothing)
+        self._labels, self._clip, self._smoothing = Labels(classes), clip, float(smoothing)
+        self._grid = FixedPoint.of(features, feature_bound, bits, offset=offset, signed=False)
+        shape: dict[str, Setting] = {"n_features": features, "classes": self._labels.tolist()}
+        count = len(self._labels)
+        arrays = ArraySpec("counts", count), ArraySpec("sums", count * features)
+        super().__init__(Schema(self.name, shape | self._grid.settings(), arrays), storage)
         self._model: tuple[Floats, Floats] | None = None
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
-        """Return the constructor arguments for data with these limits.
-
-        Parameters
-        ----------
-        data : DataLimits
-            Limits of the data.
-
-        Returns
-        -------
-        dict of str to object
-            Keyword arguments of the learner.
-        """
+        """Return the constructor arguments for data with these limits."""
         domain = data.domain_for(cls.name)
         return {
             "n_features": domain.n_features,
@@ -138,18 +139,93 @@ class NaiveBayes(ClassSums):
             "clip": self._clip,
         }
 
+    @property
+    def example_count(self) -> int:
+        """The number of learned examples."""
+        return int(self._state.whole("counts").low.sum())
+
+    # -- statistics -----------------------------------------------------------------------------
+
+    def learn(self, X: object, y: object) -> Statistics:
+        """Add examples."""
+        return self._change(X, y, +1)
+
+    def forget(self, X: object, y: object) -> Statistics:
+        """Remove examples; the result is the same as if they had never been learned."""
+        return self._change(X, y, -1)
+
+    def _change(self, X: object, y: object, sign: int) -> Statistics:
+        matrix = self._as_rows(X)
+        codes = self._labels.encode(y, matrix.shape[0])
+        counts = np.bincount(codes, minlength=len(self._labels))
+        arrays = {
+            "counts": Entries.of_dense(Integers(sign * counts)),
+            "sums": Entries.of_dense(Integers(sign * self._sums(matrix, codes).ravel())),
+        }
+        delta = self._apply(Statistics(self.schema, arrays), forgetting=sign < 0)
+        self._remember_names(X)
+        self._forget_model()
+        stored = matrix.nnz if sparse.issparse(matrix) else matrix.size
+        touched = sum(len(entries) for entries in arrays.values())
+        self._work = Work(stored + len(codes), 8 * stored + 2 * 8 * touched)
+        return delta
+
+    def _sums(self, X: Matrix, codes: Int64s) -> Int64s:
+        total = np.zeros((len(self._labels), self.n_features), dtype=np.int64)
+        if sparse.issparse(X) and not np.any(self._grid.offset):
+            stored = np.asarray(X.data, dtype=np.float64)
+            points = self._grid.quantise_stored(stored, X.indices, X.indptr, clip=self._clip)
+            rows = np.repeat(codes, np.diff(X.indptr))
+            np.add.at(total, (rows, X.indices), points)
+            return total
+        for first, block in dense_blocks(X, max(1, _BLOCK_VALUES // self.n_features)):
+            rows = self._grid.quantise(block, first, clip=self._clip)
+            block_codes = codes[first : first + len(rows)]
+            for code in np.unique(block_codes):
+                total[code] += rows[block_codes == code].sum(axis=0)
+        return total
+
+    def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
+        after = (self._state.after(name, proposals).low for name in ("counts", "sums"))
+        self._require_possible(*after)
+
+    def check(self) -> None:
+        """Raise `Impossible` if no set of examples has these statistics."""
+        self._require_possible(*self._tables())
+
+    def _tables(self) -> tuple[Int64s, Int64s]:
+        counts = self._state.whole("counts").low
+        return counts, self._state.whole("sums").low.reshape(len(counts), -1)
+
+    def _require_possible(self, counts: Int64s, sums: Int64s) -> None:
+        rows = sums.reshape(len(counts), -1)
+        for label, count, row in zip(self._labels.tolist(), counts, rows, strict=True):
+            if count < 0:
+                raise Impossible(f"class {label!r} has {count} examples")
+            most = self._grid.limits * count
+            wrong = np.flatnonzero((row < 0) | (row > most))
+            if len(wrong):
+                raise Impossible(
+                    f"feature {wrong[0]} of {count} examples of class {label!r} has the sum "
+                    f"{row[wrong[0]]} grid points, outside [0, {most[wrong[0]]}]"
+                )
+
+    # -- the model ------------------------------------------------------------------------------
+
     def _logarithms(self) -> tuple[Floats, Floats]:
         """Return the logarithms of the shares of classes, and of features in each class."""
         if self._model is None:
             counts, sums = self._tables()
-            if not np.any(counts > 0):
-                raise NotLearned("no example is learned, so no class can be predicted; learn first")
+            self._require_learned(counts)
             self.check()
             with np.errstate(divide="ignore"):
                 priors = np.log(counts / counts.sum())
             weights = sums / self._grid.scale + self._smoothing
             self._model = priors, np.log(weights) - np.log(weights.sum(axis=1, keepdims=True))
         return self._model
+
+    def _forget_model(self) -> None:
+        self._model = None
 
     @property
     def log_priors(self) -> Floats:
@@ -162,13 +238,7 @@ class NaiveBayes(ClassSums):
         return self._logarithms()[1].copy()
 
     def derived_arrays(self) -> Arrays:
-        """Return the model as named arrays.
-
-        Returns
-        -------
-        dict of str to ndarray
-            Arrays `classes`, `class_counts`, `log_priors` and `log_probabilities`.
-        """
+        """Return the arrays `classes`, `class_counts`, `log_priors` and `log_probabilities`."""
         return {
             **super().derived_arrays(),
             "class_counts": self._state.whole("counts").low,
@@ -176,70 +246,8 @@ class NaiveBayes(ClassSums):
             "log_probabilities": self.log_probabilities,
         }
 
-    def _joint(self, X: object) -> Floats:
-        matrix = self._as_rows(X)
-        priors, features = self._logarithms()
-        self._work = Work(
-            matrix.shape[0] * len(priors) * self.n_features, 8 * matrix.shape[0] * self.n_features
-        )
-        if sparse.issparse(matrix) and not np.any(self._grid.offset):
-            require_finite(np.asarray(matrix.data, dtype=np.float64)[None, :])
-            return np.asarray(matrix @ features.T + priors)
-        joint = np.empty((matrix.shape[0], len(priors)))
-        for first, block in dense_blocks(matrix, max(1, BLOCK_VALUES // self.n_features)):
-            require_finite(block, first)
-            joint[first : first + len(block)] = (block - self._grid.offset) @ features.T + priors
-        return joint
-
-    def predict(self, X: object) -> NDArray[Any]:
-        """Return the class of each row; a class without examples is never predicted.
-
-        Parameters
-        ----------
-        X : array_like, csr_array or DataFrame
-            One row of `n_features` numbers per example.
-
-        Returns
-        -------
-        ndarray
-            One class per row.
-
-        Raises
-        ------
-        NotLearned
-            No example is learned.
-        """
-        return self._labels.decode(np.argmax(self._joint(X), axis=1))
-
-    def predict_log_proba(self, X: object) -> Floats:
-        """Return the logarithm of the probability of each class for each row.
-
-        Parameters
-        ----------
-        X : array_like, csr_array or DataFrame
-            One row of `n_features` numbers per example.
-
-        Returns
-        -------
-        ndarray of float64
-            Rows by classes.
-
-        Raises
-        ------
-        NotLearned
-            No example is learned.
-        """
-        joint = self._joint(X)
-        top = joint.max(axis=1, keepdims=True)
-        shares: Floats = joint - top - np.log(np.exp(joint - top).sum(axis=1, keepdims=True))
-        return shares
-
-    def _forget_model(self) -> None:
-        self._model = None
-
     def _derived(self) -> SparseVector:
-        counts, _ = self._tables()
-        held = np.flatnonzero(counts > 0)
+        held = np.flatnonzero(self._tables()[0] > 0)
         if not len(held):
             return np.empty(0, dtype=np.int64), np.empty(0)
         priors, features = self._logarithms()
@@ -247,3 +255,39 @@ class NaiveBayes(ClassSums):
         table = np.column_stack([priors, features])[held]
         places = held[:, None] * width + np.arange(width)
         return places.ravel(), table.ravel()
+
+    def _joint(self, X: object) -> Floats:
+        matrix = self._as_rows(X)
+        priors, features = self._logarithms()
+        values = matrix.shape[0] * self.n_features
+        self._work = Work(values * len(priors), 8 * values)
+        if sparse.issparse(matrix) and not np.any(self._grid.offset):
+            require_finite(np.asarray(matrix.data, dtype=np.float64)[None, :])
+            return np.asarray(matrix @ features.T + priors)
+        joint = np.empty((matrix.shape[0], len(priors)))
+        for first, block in dense_blocks(matrix, max(1, _BLOCK_VALUES // self.n_features)):
+            require_finite(block, first)
+            joint[first : first + len(block)] = (block - self._grid.offset) @ features.T + priors
+        return joint
+
+    def predict(self, X: object) -> NDArray[Any]:
+        """Return the class of each row; a class without examples is never predicted."""
+        return self._labels.decode(np.argmax(self._joint(X), axis=1))
+
+    def predict_log_proba(self, X: object) -> Floats:
+        """Return the logarithm of the probability of each class for each row.
+
+        Parameters
+        ----------
+        X
+            See `predict`.
+
+        Returns
+        -------
+        ndarray of float64
+            Rows by classes.
+        """
+        joint = self._joint(X)
+        top = joint.max(axis=1, keepdims=True)
+        shares: Floats = joint - top - np.log(np.exp(joint - top).sum(axis=1, keepdims=True))
+        return shares

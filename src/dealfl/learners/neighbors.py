@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from dealfl.cells import Storage
 from dealfl.errors import NotLearned
 from dealfl.fixedpoint import FixedPoint
+from dealfl.learners.description import DataLimits, Workload
 from dealfl.learners.held_examples import CandidateCount, HeldExamples, NeighborCount
 from dealfl.learners.inputs import (
     Clip,
@@ -25,12 +26,17 @@ from dealfl.learners.inputs import (
     Offset,
     quantised,
     require_integer,
-)
-from dealfl.learners.limits import DataLimits
+)  # fmt: skip
 from dealfl.learners.saved import SavedLearner
-from dealfl.learners.signatures import PlaneSeed, SignatureBits, Signatures, TableCount, VoteBits
-from dealfl.learners.votes import BucketVotes
-from dealfl.learners.workloads import HIGHEST, LABELLED, Workload, labelled_rows
+from dealfl.learners.votes import (
+    BucketVotes,
+    PlaneSeed,
+    SignatureBits,
+    Signatures,
+    TableCount,
+    VoteBits,
+)  # fmt: skip
+from dealfl.learners.workloads import HIGHEST, LABELLED, labelled_rows
 from dealfl.statistics import Statistics
 from dealfl.work import Cycles, LearnerCycles, Work
 
@@ -129,18 +135,7 @@ class Neighbors(BucketVotes):
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
-        """Return the constructor arguments for data with these limits.
-
-        Parameters
-        ----------
-        data : DataLimits
-            Limits of the data.
-
-        Returns
-        -------
-        dict of str to object
-            Keyword arguments of the learner.
-        """
+        """Return the constructor arguments for data with these limits."""
         domain = data.domain_for(cls.name)
         return {
             "n_features": domain.n_features,
@@ -259,16 +254,6 @@ class Neighbors(BucketVotes):
         Examples tied at the k-th distance share the remaining places, so the result does not depend
         on their ids or on the order in which they were learned. Raises `NotLearned` without any
         example.
-
-        Parameters
-        ----------
-        X : array_like, csr_array or DataFrame
-            One row of `n_features` numbers per query.
-
-        Returns
-        -------
-        ndarray
-            One class per row.
         """
         found = [
             self._held.commonest(slots, squares, self._k)

@@ -11,10 +11,12 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from dealfl.cells import Proposal, Storage
-from dealfl.errors import BadInput, Impossible, NotLearned, unknown_name
+from dealfl.entries import Entries
+from dealfl.errors import BadInput, unknown_name
 from dealfl.fixedpoint import FixedPoint, require_finite
-from dealfl.integers import Entries, Integers
+from dealfl.integers import Integers
 from dealfl.learners.base import Arrays
+from dealfl.learners.description import DataLimits
 from dealfl.learners.factors import SOLVERS, Factor, factorise, follows
 from dealfl.learners.gram import (
     MAX_BITS,
@@ -23,9 +25,8 @@ from dealfl.learners.gram import (
     packed,
     require_products,
     triangle,
-)
+)  # fmt: skip
 from dealfl.learners.inputs import Matrix, dense_blocks, require_integer
-from dealfl.learners.limits import DataLimits
 from dealfl.learners.row_learner import RowLearner
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.settings import Amount, OneOf
@@ -127,47 +128,15 @@ class NormalEquations(RowLearner):
         """The constant that is added to every output."""
 
     def derived_arrays(self) -> Arrays:
-        """Return the model as named arrays.
-
-        Returns
-        -------
-        dict of str to ndarray
-            Arrays `weights` and `bias`.
-        """
+        """Return the arrays `weights` and `bias`."""
         return {"weights": self.weights, "bias": np.asarray(self.bias)}
 
     def learn(self, X: object, y: object) -> Statistics:
-        """Add examples; see `RowLearner.learn`.
-
-        Parameters
-        ----------
-        X : array_like, csr_array or DataFrame
-            One row of `n_features` numbers per example.
-        y : array_like
-            Target of each row.
-
-        Returns
-        -------
-        Statistics
-            The statistics that were added.
-        """
+        """Add examples."""
         return self._change(X, y, +1)
 
     def forget(self, X: object, y: object) -> Statistics:
-        """Remove examples; see `RowLearner.forget`.
-
-        Parameters
-        ----------
-        X : array_like, csr_array or DataFrame
-            One row of `n_features` numbers per example.
-        y : array_like
-            Target of each row.
-
-        Returns
-        -------
-        Statistics
-            The (negative) statistics that were added.
-        """
+        """Remove examples; the result is the same as if they had never been learned."""
         return self._change(X, y, -1)
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
@@ -202,10 +171,7 @@ class NormalEquations(RowLearner):
         return total, rows
 
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
-        try:
-            self._require_possible(self._state.after("moments", proposals), pairs=False)
-        except Impossible as error:
-            raise NotLearned(f"these examples were never learned: after this, {error}") from None
+        self._require_possible(self._state.after("moments", proposals), pairs=False)
 
     def check(self) -> None:
         """Raise `Impossible` if no set of examples has these statistics."""

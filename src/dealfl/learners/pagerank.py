@@ -6,6 +6,8 @@ ever occurred with one of them. Therefore only counts are kept; similarities are
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,17 +16,19 @@ from scipy import sparse
 
 from dealfl.errors import BadInput
 from dealfl.learners.base import Arrays, SparseVector
-from dealfl.learners.histories import as_histories, items_of, require_items
+from dealfl.learners.description import DataLimits, Workload
+from dealfl.learners.history_learner import Ranked, as_histories, require_items
 from dealfl.learners.inputs import as_array, require_integer
-from dealfl.learners.limits import DataLimits
-from dealfl.learners.pair_counts import MAX_ITEMS, PairCounts
-from dealfl.learners.ranking import Ranked, top_ratios, top_sums
-from dealfl.learners.workloads import N_ITEMS, Workload, histories
+from dealfl.learners.pair_counts import MAX_ITEMS, PairCounts, items_of
+from dealfl.learners.workloads import N_ITEMS, histories
 from dealfl.work import Cycles, LearnerCycles, Work
 
-__all__ = ["PersonalizedPageRank"]
+__all__ = ["PersonalizedPageRank", "top_ratios", "top_sums"]
 
+Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
+
+_EPSILON = 2.0**-52
 
 
 class PersonalizedPageRank(PairCounts):
@@ -63,18 +67,7 @@ class PersonalizedPageRank(PairCounts):
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
-        """Return the constructor arguments for data with these limits.
-
-        Parameters
-        ----------
-        data : DataLimits
-            Limits of the data.
-
-        Returns
-        -------
-        dict of str to object
-            Keyword arguments of the learner.
-        """
+        """Return the constructor arguments for data with these limits."""
         return {"n_items": data.n_items}
 
     @property
@@ -99,11 +92,6 @@ class PersonalizedPageRank(PairCounts):
             Item numbers, the most similar first.
         scores : ndarray of float64
             Jaccard similarities in (0, 1].
-
-        Raises
-        ------
-        BadInput
-            `item` or `k` is out of range.
         """
         number = require_integer(item, "item", 0, self._items - 1)
         wanted = require_integer(k, "k", 1, MAX_ITEMS)
@@ -117,27 +105,7 @@ class PersonalizedPageRank(PairCounts):
         return unions
 
     def recommend(self, history: object, k: int = 10) -> Ranked:
-        """Return the items with the largest sum of similarities to the items of a history.
-
-        Parameters
-        ----------
-        history : array_like or csr_array
-            Item numbers, or one row of 0 and 1.
-        k : int, default 10
-            Largest number of items.
-
-        Returns
-        -------
-        items : ndarray of int64
-            Item numbers that are not in the history, the best first.
-        scores : ndarray of float64
-            Sums of Jaccard similarities.
-
-        Raises
-        ------
-        BadInput
-            The history is not a set of items.
-        """
+        """Return the items with the largest sum of similarities to the items of a history."""
         seen = self._as_history(history)
         wanted = require_integer(k, "k", 1, MAX_ITEMS)
         self._work = Work(self._items * len(seen), 2 * 4 * self._items * len(seen))
@@ -174,13 +142,7 @@ class PersonalizedPageRank(PairCounts):
         return seen
 
     def derived_arrays(self) -> Arrays:
-        """Return the model as named arrays.
-
-        Returns
-        -------
-        dict of str to ndarray
-            `item_counts`, and items, count and similarity of each pair that occurs.
-        """
+        """Return `item_counts`, and items, count and similarity of each pair that occurs."""
         items, pairs = self._state.whole("items").low, self._state.snapshot()["pairs"]
         first, second = items_of(pairs.indices)
         return {
@@ -206,3 +168,76 @@ def _ratios(rows: list[tuple[Int64s, Int64s, Int64s]], item: int) -> list[tuple[
         if place < len(others) and others[place] == item:
             found.append((int(counts[place]), int(unions[place])))
     return found
+
+
+# Exact rankings: descending score, then ascending id, with scores compared as fractions. Most of
+# the work uses floats. Division rounds monotonically, so only scores whose floats are equal (or,
+# for sums, within the rounding error) need the exact comparison.
+
+
+def top_ratios(ids: Int64s, numerators: Int64s, denominators: Int64s, k: int) -> Ranked:
+    """Return the k ids with the largest numerator / denominator, and these ratios.
+
+    Examples
+    --------
+    >>> items, ratios = top_ratios(np.array([7, 3, 5]), np.array([1, 2, 1]), np.array([2, 4, 3]), 2)
+    >>> items.tolist()
+    [3, 7]
+    """
+    scores = numerators / denominators
+
+    def exact(place: int) -> Fraction:
+        return Fraction(int(numerators[place]), int(denominators[place]))
+
+    return _ranked(ids, scores, k, exact, slack=0.0)
+
+
+def top_sums(
+    ids: Int64s,
+    scores: Floats,
+    k: int,
+    terms: Callable[[int], Sequence[tuple[int, int]]],
+    most: int,
+) -> Ranked:
+    """Return the k ids with the largest sum of ratios; `terms(place)` lists at most `most` ratios.
+
+    `scores` are the sums in floats, added one by one.
+    """
+    known: dict[tuple[tuple[int, int], ...], Fraction] = {}
+
+    def exact(place: int) -> Fraction:
+        ratios = tuple(sorted(terms(place)))
+        if ratios not in known:
+            known[ratios] = sum((Fraction(*ratio) for ratio in ratios), Fraction())
+        return known[ratios]
+
+    return _ranked(ids, scores, k, exact, slack=(most + 2) * _EPSILON)
+
+
+def _ranked(
+    ids: Int64s, scores: Floats, k: int, exact: Callable[[int], Fraction], slack: float
+) -> Ranked:
+    places = _worth_ranking(scores, k, slack)
+    order = places[np.lexsort((ids[places], -scores[places]))]
+    for start, stop in _unclear_runs(scores[order], slack):
+        if start < k:
+            run = sorted(order[start:stop].tolist(), key=lambda p: (-exact(p), int(ids[p])))
+            order[start:stop] = run
+    return ids[order[:k]], scores[order[:k]]
+
+
+def _worth_ranking(scores: Floats, k: int, slack: float) -> Int64s:
+    """Return the positions whose score can be among the k largest."""
+    if len(scores) <= k:
+        return np.arange(len(scores))
+    kth = np.partition(scores, len(scores) - k)[len(scores) - k]
+    return np.flatnonzero(scores >= kth * (1.0 - 2.0 * slack))
+
+
+def _unclear_runs(descending: Floats, slack: float) -> list[tuple[int, int]]:
+    """Return the runs of adjacent scores whose floats do not determine their order."""
+    clear = descending[:-1] * (1.0 - slack) > descending[1:]
+    stops = np.append(np.flatnonzero(clear) + 1, len(descending))
+    starts = np.append(0, stops[:-1])
+    pairs = zip(starts.tolist(), stops.tolist(), strict=True)
+    return [(start, stop) for start, stop in pairs if stop - start > 1]

@@ -1,4 +1,8 @@
-"""Counts of items and of pairs of items in histories: the statistics of recommendations."""
+"""Counts of items and of pairs of items in histories: the statistics of recommendations.
+
+The pair (i, j), i > j, has the number i·(i−1)/2 + j, independent of the order in memory. If popular
+items come first in memory, pairs that occur together are close to each other.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from dealfl.cells import DENSE_LIMIT, Cells, Proposal, Storage, in_memory
-from dealfl.errors import Impossible, NotLearned
-from dealfl.integers import Entries, Integers
-from dealfl.learners.histories import (
-    ReorderedPairs,
-    as_histories,
-    as_order,
-    items_of,
-    pair_count,
-    pair_number,
-    pairs_of,
-)
-from dealfl.learners.history_learner import HistoryLearner
+from dealfl.entries import Entries
+from dealfl.errors import BadInput, Impossible, NotLearned
+from dealfl.integers import Integers
+from dealfl.learners.history_learner import HistoryLearner, as_histories
 from dealfl.learners.inputs import require_integer
 from dealfl.schema import ArraySpec, Schema
 from dealfl.statistics import Statistics
 from dealfl.work import Work
 
-__all__ = ["MAX_ITEMS", "PairCounts"]
+__all__ = ["MAX_ITEMS", "PairCounts", "items_of", "pair_number"]
 
 Int64s = NDArray[np.int64]
 
@@ -41,10 +37,10 @@ class PairCounts(HistoryLearner):
         self, n_items: int, item_order: ArrayLike | None = None, *, storage: Storage | None = None
     ) -> None:
         self._items = require_integer(n_items, "n_items", 1, MAX_ITEMS)
-        self._item_order = as_order(item_order, self._items)
+        self._item_order = _as_order(item_order, self._items)
         arrays = (
             ArraySpec("items", self._items, 32),
-            ArraySpec("pairs", pair_count(self._items), 32),
+            ArraySpec("pairs", _pair_count(self._items), 32),
         )
         schema = Schema(self.name, {"n_items": self._items}, arrays)
         super().__init__(schema, self._ordered(storage or in_memory))
@@ -61,7 +57,7 @@ class PairCounts(HistoryLearner):
                 return cells
             rank_of = np.empty(self._items, dtype=np.int64)
             rank_of[self._item_order] = np.arange(self._items)
-            return ReorderedPairs(cells, rank_of)
+            return _ReorderedPairs(cells, rank_of)
 
         return place
 
@@ -71,49 +67,17 @@ class PairCounts(HistoryLearner):
         return self._items
 
     def learn(self, histories: object) -> Statistics:
-        """Add histories.
-
-        Parameters
-        ----------
-        histories : csr_array, array_like or list of list of int
-            One row of 0 and 1, or one list of item numbers, per history.
-
-        Returns
-        -------
-        Statistics
-            The statistics that were added.
-
-        Raises
-        ------
-        BadInput
-            A history is not a set of items; nothing was changed.
-        """
+        """Add histories."""
         return self._change(histories, +1)
 
     def forget(self, histories: object) -> Statistics:
-        """Remove histories; the result is the same as if they had never been learned.
-
-        Parameters
-        ----------
-        histories : csr_array, array_like or list of list of int
-            One row of 0 and 1, or one list of item numbers, per history.
-
-        Returns
-        -------
-        Statistics
-            The (negative) statistics that were added.
-
-        Raises
-        ------
-        NotLearned
-            A history was never learned, as far as the statistics show it; nothing was changed.
-        """
+        """Remove histories; the result is the same as if they had never been learned."""
         return self._change(histories, -1)
 
     def _change(self, histories: object, sign: int) -> Statistics:
         matrix = as_histories(histories, self._items)
         items, histories_of = np.unique(matrix.indices, return_counts=True)
-        numbers, counts = pairs_of(matrix)
+        numbers, counts = _pairs_of(matrix)
         arrays = {
             "items": Entries(items.astype(np.int64), Integers(sign * histories_of)),
             "pairs": Entries(numbers, Integers(sign * counts)),
@@ -157,13 +121,7 @@ class PairCounts(HistoryLearner):
         return commonest
 
     def check(self) -> None:
-        """Check that some set of histories can have these statistics.
-
-        Raises
-        ------
-        Impossible
-            No set of histories has these statistics.
-        """
+        """Raise `Impossible` if no set of histories has these statistics."""
         items, pairs = self._state.whole("items").low, self._state.snapshot()["pairs"]
         if np.any(items < 0):
             worst = int(np.argmin(items))
@@ -180,7 +138,7 @@ class PairCounts(HistoryLearner):
 
     def _row(self, item: int) -> tuple[Int64s, Int64s]:
         """Return the items that occur with `item`, and the number of common histories of each."""
-        if pair_count(self._items) > DENSE_LIMIT:
+        if _pair_count(self._items) > DENSE_LIMIT:
             return self._sparse_row(item)
         others = np.concatenate([np.arange(item), np.arange(item + 1, self._items)])
         numbers = pair_number(np.full(len(others), item), others)
@@ -204,3 +162,83 @@ class PairCounts(HistoryLearner):
     def _forget_model(self) -> None:
         self._partners = None
         self._most[:] = _UNKNOWN
+
+
+def _as_order(item_order: ArrayLike | None, items: int) -> Int64s | None:
+    """Return an order of all items as an array, or raise `BadInput` if it is not complete."""
+    if item_order is None:
+        return None
+    order = np.asarray(item_order)
+    if order.shape != (items,) or not np.array_equal(np.sort(order), np.arange(items)):
+        raise BadInput(f"item_order must contain each of the {items} items once")
+    return order.astype(np.int64)
+
+
+def _pairs_of(histories: sparse.csr_array) -> tuple[Int64s, Int64s]:
+    """Return the ascending numbers of all pairs that occur, and the number of histories of each."""
+    if histories.shape[0] == 1:
+        items = np.sort(histories.indices).astype(np.int64)
+        second, first = np.triu_indices(len(items), 1)
+        numbers = np.sort(pair_number(items[first], items[second]))
+        return numbers, np.ones(len(numbers), dtype=np.int64)
+    ones = sparse.csr_array(
+        (np.ones(histories.nnz, dtype=np.int64), histories.indices, histories.indptr),
+        shape=histories.shape,
+    )
+    together = sparse.tril(ones.T @ ones, -1).tocoo()
+    numbers = pair_number(together.row.astype(np.int64), together.col.astype(np.int64))
+    order = np.argsort(numbers)
+    return numbers[order], together.data[order].astype(np.int64)
+
+
+def _pair_count(items: int) -> int:
+    """Return the number of pairs of `items` items."""
+    return items * (items - 1) // 2
+
+
+def pair_number(first: Int64s, second: Int64s) -> Int64s:
+    """Return the numbers of pairs of different items, in any order.
+
+    >>> pair_number(np.array([0, 3]), np.array([1, 2])).tolist()
+    [0, 5]
+    """
+    high = np.maximum(first, second)
+    numbers: Int64s = high * (high - 1) // 2 + np.minimum(first, second)
+    return numbers
+
+
+def items_of(numbers: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the larger and the smaller item of each pair.
+
+    >>> [item.tolist() for item in items_of(np.array([0, 5]))]
+    [[1, 3], [0, 2]]
+    """
+    high = ((1.0 + np.sqrt(1.0 + 8.0 * numbers)) / 2.0).astype(np.int64)
+    high -= high * (high - 1) // 2 > numbers  # the root can be off by one for large numbers
+    high += (high + 1) * high // 2 <= numbers
+    return high, numbers - high * (high - 1) // 2
+
+
+class _ReorderedPairs:
+    """Cells of pairs that are ordered by the rank of their items instead of by number."""
+
+    def __init__(self, cells: Cells, rank_of: Int64s) -> None:
+        self._cells = cells
+        self._rank_of = rank_of
+
+    def _places(self, numbers: Int64s) -> Int64s:
+        first, second = items_of(numbers)
+        return pair_number(self._rank_of[first], self._rank_of[second])
+
+    def at(self, indices: Int64s) -> Integers:
+        """Return the counts of some pairs."""
+        return self._cells.at(self._places(indices))
+
+    def put(self, indices: Int64s, values: Integers) -> None:
+        """Replace the counts of some pairs."""
+        self._cells.put(self._places(indices), values)
+
+    def entries(self, start: int, stop: int) -> Entries:
+        """Return the non-zeros with start ≤ number < stop."""
+        stop = min(stop, _pair_count(len(self._rank_of)))
+        return Entries.of_dense(self.at(np.arange(start, stop, dtype=np.int64)), start)

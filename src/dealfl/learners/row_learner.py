@@ -1,4 +1,4 @@
-"""Learners whose examples are rows of features with a target."""
+"""Learners whose examples are rows of features with a target, and how such rows are stored."""
 
 from __future__ import annotations
 
@@ -12,18 +12,76 @@ from numpy.typing import NDArray
 
 from dealfl.errors import BadBytes, BadInput, NotLearned
 from dealfl.fixedpoint import FixedPoint
-from dealfl.learners.base import Learner, Record
+from dealfl.learners.base import Arrays, Learner, Record, StoredRecord
 from dealfl.learners.frames import names_of, require_names
-from dealfl.learners.inputs import Matrix, as_matrix
-from dealfl.learners.records import Rows, StoredRecord
+from dealfl.learners.inputs import Labels, Matrix, as_matrix
 from dealfl.learners.saved import SavedLearner
 from dealfl.statistics import Statistics
 
-__all__ = ["RowLearner"]
+__all__ = ["Classifier", "RowLearner", "Rows"]
 
 _NAMES = "feature_names"  # a section of a saved learner
 
-Ranked = tuple[NDArray[np.int64], NDArray[np.float64]]
+
+class Rows:
+    """Encoding of records that hold a row of features and its target; each row is an example.
+
+    Examples
+    --------
+    >>> Rows.decode(Rows.encode([1.0, 2.5], "spam"))
+    ([1.0, 2.5], 'spam')
+    """
+
+    @staticmethod
+    def encode(features: Sequence[float] | NDArray[Any], target: object) -> bytes:
+        """Return the body of a record.
+
+        Parameters
+        ----------
+        features, target
+            Numbers, and a number or a string.
+
+        Returns
+        -------
+        bytes
+            The body.
+        """
+        plain = target.item() if isinstance(target, np.generic) else target
+        return msgspec.msgpack.encode(([float(value) for value in features], plain))
+
+    @staticmethod
+    def decode(body: bytes) -> tuple[list[float], Any]:
+        """Return the content of a body.
+
+        Parameters
+        ----------
+        body : bytes
+            Result of `encode`.
+
+        Returns
+        -------
+        tuple of (list of float, object)
+            Features and target of the row.
+        """
+        features, target = msgspec.msgpack.decode(body)
+        return features, target
+
+    @staticmethod
+    def table(records: Sequence[Record]) -> tuple[NDArray[np.float64], list[Any]]:
+        """Return the content of all records.
+
+        Parameters
+        ----------
+        records : sequence of Record
+            Records of rows.
+
+        Returns
+        -------
+        tuple of (ndarray of float64, list)
+            Features and targets, one row per record.
+        """
+        pairs = [Rows.decode(record.body) for record in records]
+        return np.array([features for features, _ in pairs]), [target for _, target in pairs]
 
 
 class RowLearner(Learner):
@@ -33,10 +91,8 @@ class RowLearner(Learner):
 
     Parameters
     ----------
-    schema : Schema
-        Schema of the statistics.
-    storage : callable or None
-        Creates the cells of an array; by default in memory.
+    schema, storage
+        See `Learner`.
     """
 
     whole_owners = False
@@ -56,17 +112,12 @@ class RowLearner(Learner):
     def name_features(self, names: Sequence[str]) -> None:
         """Name the features; a data frame with other column names is then an error.
 
-        Names do not affect the statistics or the digest; `save` keeps them.
+        Names do not affect the statistics; `save` keeps them.
 
         Parameters
         ----------
         names : sequence of str
             One name per feature, in their order.
-
-        Raises
-        ------
-        BadInput
-            The number of names is not the number of features.
         """
         if len(names) != self.n_features:
             raise BadInput(f"there are {len(names)} names for {self.n_features} features")
@@ -101,17 +152,12 @@ class RowLearner(Learner):
         X : array_like, csr_array or DataFrame
             One row of `n_features` numbers per example.
         y : array_like
-            Target of each row.
+            Target of each row; an unusable value is an error, and nothing changes.
 
         Returns
         -------
         Statistics
             The statistics that were added.
-
-        Raises
-        ------
-        BadInput
-            A value cannot be used; nothing was changed.
         """
 
     @abstractmethod
@@ -120,22 +166,13 @@ class RowLearner(Learner):
 
         Parameters
         ----------
-        X : array_like, csr_array or DataFrame
-            One row of `n_features` numbers per example.
-        y : array_like
-            Target of each row.
+        X, y
+            See `learn`; `NotLearned` if the statistics show that they were never learned.
 
         Returns
         -------
         Statistics
             The (negative) statistics that were added.
-
-        Raises
-        ------
-        BadInput
-            A value cannot be used; nothing was changed.
-        NotLearned
-            The examples were never learned, as far as the statistics show it; nothing was changed.
         """
 
     @abstractmethod
@@ -159,10 +196,8 @@ class RowLearner(Learner):
 
         Parameters
         ----------
-        X : array_like, csr_array or DataFrame
-            One row of `n_features` numbers per example.
-        y : array_like
-            Target of each row.
+        X, y
+            See `learn`.
 
         Returns
         -------
@@ -180,8 +215,8 @@ class RowLearner(Learner):
 
         Parameters
         ----------
-        X : array_like, csr_array or DataFrame
-            One row of `n_features` numbers per example.
+        X
+            See `predict`.
 
         Returns
         -------
@@ -195,10 +230,8 @@ class RowLearner(Learner):
 
         Parameters
         ----------
-        X : array_like, csr_array or DataFrame
-            One row of `n_features` numbers per example.
-        y : array_like
-            Target of each row.
+        X, y
+            See `score`.
 
         Returns
         -------
@@ -208,18 +241,7 @@ class RowLearner(Learner):
         return self.score(X, y)
 
     def score_records(self, records: Sequence[Record]) -> float | None:
-        """Return the score on records.
-
-        Parameters
-        ----------
-        records : sequence of Record
-            Records of a worker.
-
-        Returns
-        -------
-        float or None
-            None if there are no records or nothing is learned.
-        """
+        """Return the score on records; None without records or before anything is learned."""
         try:
             return self.score_federated(*Rows.table(records)) if records else None
         except NotLearned:
@@ -246,3 +268,32 @@ class RowLearner(Learner):
         """
         rows = zip(X, y, strict=True)  # type: ignore[call-overload]
         return [StoredRecord(b"", Rows.encode(*row)) for row in rows]
+
+
+class Classifier(RowLearner):
+    """A learner of rows whose targets are classes, a setting; subclasses set `_labels`.
+
+    Parameters
+    ----------
+    schema, storage
+        See `Learner`.
+    """
+
+    _labels: Labels
+
+    def score(self, X: object, y: object) -> float:
+        """Return the accuracy: the fraction of rows whose class is predicted; nan without rows."""
+        return self._labels.share_right(self.predict(X), y)
+
+    def score_federated(self, X: object, y: object) -> float:
+        """Return the accuracy of a model that has statistics only; nan without rows."""
+        return self._labels.share_right(self.predict_federated(X), y)
+
+    def derived_arrays(self) -> Arrays:
+        """Return the array `classes`."""
+        return {"classes": self._labels.values}
+
+    @staticmethod
+    def _require_learned(counts: NDArray[Any]) -> None:
+        if not np.any(counts > 0):
+            raise NotLearned("no example is learned, so no class can be predicted; learn first")

@@ -88,11 +88,6 @@ class SavedLearner(msgspec.Struct, frozen=True):
         ----------
         path : Path
             File to write.
-
-        Raises
-        ------
-        WriteFailed
-            The file cannot be written.
         """
         lengths = {name: len(section) for name, section in self.sections.items()}
         header = msgspec.json.encode(

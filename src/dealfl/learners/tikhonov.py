@@ -1,4 +1,4 @@
-"""Tikhonov (ridge) regression that forgets exactly."""
+"""Tikhonov (ridge) regression and classification that forget exactly."""
 
 from __future__ import annotations
 
@@ -6,21 +6,31 @@ from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dealfl.cells import Storage
-from dealfl.errors import BadInput
+from dealfl.errors import BadInput, Impossible
 from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Integers
-from dealfl.learners.inputs import Clip, FeatureBound, FractionBits, as_vector, require_integer
-from dealfl.learners.limits import DataLimits
+from dealfl.learners.base import Arrays
+from dealfl.learners.description import DataLimits, Workload
+from dealfl.learners.gram import packed
+from dealfl.learners.inputs import (
+    Clip,
+    FeatureBound,
+    FractionBits,
+    Labels,
+    as_vector,
+    require_integer,
+)  # fmt: skip
 from dealfl.learners.normal_equations import Intercept, NormalEquations, Penalty, Solver
-from dealfl.learners.workloads import NUMBERED, Workload, numbered_rows
+from dealfl.learners.row_learner import Classifier
+from dealfl.learners.workloads import LABELLED, NUMBERED, labelled_rows, numbered_rows
 from dealfl.schema import Setting
 from dealfl.settings import Positive
 from dealfl.work import Cycles, LearnerCycles
 
-__all__ = ["Tikhonov"]
+__all__ = ["Tikhonov", "TikhonovClassifier"]
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -98,18 +108,7 @@ class Tikhonov(NormalEquations):
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
-        """Return the constructor arguments for data with these limits.
-
-        Parameters
-        ----------
-        data : DataLimits
-            Limits of the data.
-
-        Returns
-        -------
-        dict of str to object
-            Keyword arguments of the learner.
-        """
+        """Return the constructor arguments for data with these limits."""
         more = {"target_bound": data.target_bound, "intercept": True}
         return {**super().settings_for(data), **more}
 
@@ -129,35 +128,11 @@ class Tikhonov(NormalEquations):
         return float(self._solved()[0, 0])
 
     def predict(self, X: object) -> Floats:
-        """Return the predicted target of each row.
-
-        Parameters
-        ----------
-        X : array_like, csr_array or DataFrame
-            One row of `n_features` numbers per example.
-
-        Returns
-        -------
-        ndarray of float64
-            One target per row.
-        """
+        """Return the predicted target of each row."""
         return self._outputs(X)[:, 0]
 
     def score(self, X: object, y: object) -> float:
-        """Return R², the explained fraction of the variance of the targets.
-
-        Parameters
-        ----------
-        X : array_like, csr_array or DataFrame
-            One row of `n_features` numbers per example.
-        y : array_like
-            Target of each row.
-
-        Returns
-        -------
-        float
-            1.0 is perfect.
-        """
+        """Return R², the explained fraction of the variance of the targets."""
         predicted = self.predict(X)
         targets = np.asarray(as_vector(y, len(predicted)), dtype=np.float64)
         residual = float(np.sum((targets - predicted) ** 2))
@@ -173,3 +148,130 @@ class Tikhonov(NormalEquations):
 
     def _target_products(self, moments: Integers) -> Floats:
         return self._cross(moments, 0)[:, None] / self._target_grid.scale
+
+
+class TikhonovClassifier(NormalEquations, Classifier):
+    """One-vs-rest ridge classification; all classes share one matrix of moments.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of features.
+    classes : array_like
+        Distinct numbers or strings.
+    penalty, feature_bound, fraction_bits, solver, clip, storage
+        See `Tikhonov`.
+    intercept : bool, default True
+        Whether to learn a constant in addition to the weights.
+
+    Examples
+    --------
+    >>> model = TikhonovClassifier(n_features=2, classes=["cat", "dog"])
+    >>> delta = model.learn([[1, 0], [0, 1], [0, 1]], ["cat", "dog", "dog"])
+    >>> model.predict([[1, 0], [0, 1]]).tolist()
+    ['cat', 'dog']
+    """
+
+    name = "tikhonov_classifier"
+    tasks = ("classification",)
+    cycles = LearnerCycles(Cycles(1.179, 672200), Cycles(1.154, 1262000), Cycles(4.411, 1250000))
+    workload = Workload(LABELLED, labelled_rows, 50, 10_000)
+
+    def __init__(
+        self,
+        n_features: int,
+        classes: ArrayLike,
+        penalty: Penalty = 1.0,
+        feature_bound: FeatureBound = 1.0,
+        fraction_bits: FractionBits = 30,
+        solver: Solver = "auto",
+        *,
+        intercept: Intercept = True,
+        clip: Clip = False,
+        storage: Storage | None = None,
+    ) -> None:
+        features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)
+        self._labels = Labels(classes)
+        grid = FixedPoint.of(features, feature_bound, fraction_bits)
+        shape: dict[str, Setting] = {"n_features": features, "classes": self._labels.tolist()}
+        super().__init__(
+            shape, grid, len(self._labels), penalty=penalty, solver=solver, intercept=intercept,
+            clip=clip, storage=storage,
+        )  # fmt: skip
+
+    @classmethod
+    def settings_for(cls, data: DataLimits) -> dict[str, Any]:
+        """Return the constructor arguments for data with these limits."""
+        return {**super().settings_for(data), "classes": data.classes}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The constructor arguments of an equal, empty learner."""
+        return {**super().settings, "classes": self._labels.tolist()}
+
+    @property
+    def weights(self) -> Floats:
+        """One row of weights per class, in the original units; a new array after every call."""
+        weights: Floats = self._solved()[1:].T.copy()
+        return weights
+
+    @property
+    def bias(self) -> Floats:
+        """The constant that is added to the output of each class."""
+        bias: Floats = self._solved()[0].copy()
+        return bias
+
+    def derived_arrays(self) -> Arrays:
+        """Return the arrays `classes`, `weights` and `bias`."""
+        return {**Classifier.derived_arrays(self), **super().derived_arrays()}
+
+    def predict(self, X: object) -> NDArray[Any]:
+        """Return the class of each row; a class without examples is never predicted."""
+        counts = self._class_counts(self._state.whole("moments"))
+        self._require_learned(counts)
+        outputs = np.where(counts > 0, self._outputs(X), -np.inf)
+        return self._labels.decode(np.argmax(outputs, axis=1))
+
+    def check(self) -> None:
+        """Raise `Impossible` if no set of examples has these statistics."""
+        super().check()
+        self._require_one_class_each(self._state.whole("moments"))
+
+    def _require_possible(self, moments: Integers, *, pairs: bool) -> None:
+        super()._require_possible(moments, pairs=pairs)
+        counts = self._class_counts(moments)
+        if np.any(counts < 0):
+            worst = int(np.argmin(counts))
+            label = self._labels.values[worst]
+            raise Impossible(f"class {label} has {int(counts[worst])} examples")
+
+    def _require_one_class_each(self, moments: Integers) -> None:
+        first = 1 + self.n_features
+        total = moments[self._row(0)]
+        for target in range(1, self._targets):
+            total = total + moments[self._row(target)]
+        sums = moments[np.array([packed(j, 0) for j in range(first)], dtype=np.int64)]
+        if not total.same(sums):
+            raise Impossible("the sums of the classes do not add up to the sums of the features")
+        for target in range(self._targets):
+            start = packed(first + target, first)
+            among = moments[start : start + target + 1].tolist()
+            if any(among[:-1]) or among[-1] != moments[self._row(target)][:1].tolist()[0]:
+                label = self._labels.values[target]
+                raise Impossible(f"an example of class {label} also belongs to another class")
+
+    def _row(self, target: int) -> slice:
+        start = packed(1 + self.n_features + target, 0)
+        return slice(start, start + 1 + self.n_features)
+
+    def _class_counts(self, moments: Integers) -> Floats:
+        return np.array([self._cross(moments, target)[0] for target in range(self._targets)])
+
+    def _target_columns(self, y: object, rows: int) -> Int64s:
+        return np.eye(len(self._labels), dtype=np.int64)[self._labels.encode(y, rows)]
+
+    def _target_products(self, moments: Integers) -> Floats:
+        among = np.stack([self._cross(moments, t) for t in range(self._targets)], axis=1)
+        everything = among.sum(axis=1, keepdims=True)
+        products: Floats = 2.0 * among - everything  # +1 for the class, -1 for the rest
+        return products

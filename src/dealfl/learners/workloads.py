@@ -1,16 +1,18 @@
-"""Workloads for calibration: settings of a learner, and seeded batches of any size."""
+"""Workloads for calibration: seeded batches of any size, and a learner whose calls are timed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+import time
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["Batch", "Workload", "histories", "labelled_rows", "numbered_rows"]
+from dealfl.learners.base import Learner
+from dealfl.learners.description import Batch, Workload
+
+__all__ = ["TimedLearner", "histories", "labelled_rows", "numbered_rows"]
 
 N_FEATURES = 64
 N_ITEMS = 1000
@@ -21,29 +23,8 @@ _MEDIAN_HISTORY = 30
 NUMBERED = {"n_features": N_FEATURES, "feature_bound": HIGHEST, "target_bound": HIGHEST}
 LABELLED = {"n_features": N_FEATURES, "feature_bound": HIGHEST, "classes": CLASSES}
 
-Batch = tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """Settings of a learner, and batches that span at least two decades of work.
-
-    Parameters
-    ----------
-    settings : mapping of str to object
-        Constructor arguments of the learner.
-    batch : callable
-        Returns the arguments of `learn` from a random generator and a number of examples.
-    fewest : int
-        Examples of the smallest batch.
-    most : int
-        Examples of the largest batch.
-    """
-
-    settings: Mapping[str, Any]
-    batch: Callable[[np.random.Generator, int], Batch]
-    fewest: int
-    most: int
+Call = Callable[[int], tuple[int, float]]  # from the index of a size to operations and seconds
+Clock = Callable[[], float]
 
 
 def _rows(generator: np.random.Generator, count: int) -> NDArray[np.float64]:
@@ -72,3 +53,94 @@ def histories(generator: np.random.Generator, count: int) -> Batch:
     table = sparse.csr_matrix((ones, np.concatenate(items), ends), shape=(count, N_ITEMS))
     table.sort_indices()
     return (table,)
+
+
+class TimedLearner:
+    """A learner whose learning, forgetting and training can be timed.
+
+    Learning is timed on a model that holds few examples, forgetting on one that holds the largest
+    batch, because forgetting searches the held examples. Training has no model in memory: it reads
+    records and computes the statistics to add or subtract.
+
+    Parameters
+    ----------
+    kind : type of Learner
+        Class of the learner.
+    workload : Workload
+        Settings and batches.
+    clock : callable, optional
+        Returns a time in seconds; by default the CPU time of this process.
+    """
+
+    actions = ("learn", "forget", "train")
+
+    def __init__(
+        self, kind: type[Learner], workload: Workload, clock: Clock = time.process_time
+    ) -> None:
+        self.name, self.fewest, self.most = kind.name, workload.fewest, workload.most
+        self._kind, self._workload, self._clock = kind, workload, clock
+
+    def call(self, action: str, sizes: Sequence[int]) -> Call:
+        """Return a function that performs an action and times it.
+
+        Parameters
+        ----------
+        action : {"learn", "forget", "train"}
+            Action to time.
+        sizes : sequence of int
+            Numbers of examples of the batches.
+
+        Returns
+        -------
+        callable
+            Takes the index of a size; returns the operations and the time in seconds.
+        """
+        calls = {"learn": self._learning, "forget": self._forgetting, "train": self._training}
+        return calls[action](sizes)
+
+    def made(self) -> Learner:
+        """Return an empty learner."""
+        return self._kind(**self._workload.settings)
+
+    def _batches(self, sizes: Sequence[int]) -> list[Batch]:
+        generator = np.random.default_rng(0)
+        return [self._workload.batch(generator, size) for size in sizes]
+
+    def _learning(self, sizes: Sequence[int]) -> Call:
+        batches = self._batches(sizes)
+
+        def learn(place: int) -> tuple[int, float]:
+            model = self.made()
+            model.learn(*batches[0])  # a worker's model is in memory before it trains
+            start = self._clock()
+            model.learn(*batches[place])
+            return model.last_work.operations, self._clock() - start
+
+        return learn
+
+    def _forgetting(self, sizes: Sequence[int]) -> Call:
+        (held,) = self._batches(sizes[-1:])
+        model = self.made()
+        model.learn(*held)
+
+        def forget(place: int) -> tuple[int, float]:
+            batch = tuple(part[: sizes[place]] for part in held)
+            start = self._clock()
+            model.forget(*batch)
+            elapsed_s = self._clock() - start
+            operations = model.last_work.operations
+            model.learn(*batch)
+            return operations, elapsed_s
+
+        return forget
+
+    def _training(self, sizes: Sequence[int]) -> Call:
+        batches = [self._kind.records_of(*batch) for batch in self._batches(sizes)]
+
+        def train(place: int) -> tuple[int, float]:
+            start = self._clock()
+            model = self.made()
+            model.learn_records(batches[place])
+            return model.last_work.operations, self._clock() - start
+
+        return train

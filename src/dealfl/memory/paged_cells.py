@@ -10,8 +10,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dealfl.entries import Entries
 from dealfl.errors import BadInput
-from dealfl.integers import Entries, Integers
+from dealfl.integers import Integers
 from dealfl.memory.frames import Frames, Swaps
 from dealfl.memory.paged_array import PagedArray
 from dealfl.memory.policies import Policy, ThetaLru

@@ -1,12 +1,19 @@
-"""The limits of data that are known before any example; learners derive settings from them."""
+"""What the description of a learner refers to: limits of data, and workloads.
+
+The limits of data are known before any example; learners derive settings from them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["DataLimits", "FeatureLimits"]
+import numpy as np
 
+__all__ = ["Batch", "DataLimits", "FeatureLimits", "Workload"]
+
+Batch = tuple[Any, ...]
 Bound = float | Sequence[float]  # one per feature, or one number if all are equal
 
 
@@ -78,3 +85,25 @@ class DataLimits(Protocol):
         FeatureLimits
             Limits after the feature map for this learner, if any.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Settings of a learner, and batches that span at least two decades of work.
+
+    Parameters
+    ----------
+    settings : mapping of str to object
+        Constructor arguments of the learner.
+    batch : callable
+        Returns the arguments of `learn` from a random generator and a number of examples.
+    fewest : int
+        Examples of the smallest batch.
+    most : int
+        Examples of the largest batch.
+    """
+
+    settings: Mapping[str, Any]
+    batch: Callable[[np.random.Generator, int], Batch]
+    fewest: int
+    most: int

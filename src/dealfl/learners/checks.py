@@ -1,4 +1,12 @@
-"""The checks of the contract of learners."""
+"""The contract of learners, as checks that any learner can run.
+
+The author of a learner describes it as a `Subject` (how to create one, a pool of examples, calls
+that must fail, impossible statistics) and calls `check_learner`:
+
+    check_learner(Subject(make, (X, y), ...), interleavings=1000)
+
+Each check raises `AssertionError` and says what was expected.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +14,106 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dealfl.errors import BadInput, Impossible, NotLearned
-from dealfl.learners.base import Learner
-from dealfl.learners.checks.subject import Operation, Subject, random_operations
-from dealfl.learners.records import statistics_of
+from dealfl.learners.base import Learner, statistics_of
 from dealfl.learners.row_learner import RowLearner
 from dealfl.statistics import Statistics
 
-__all__ = ["check_interleaving", "check_learner"]
+__all__ = ["Operation", "Subject", "check_interleaving", "check_learner", "random_operations"]
+
+Places = Sequence[int]
 
 _DRIFT = 1e-6  # tolerance of models, which are floats; statistics are compared bit for bit
 
 
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Learn or forget the examples at some positions of a pool; a position can occur twice."""
+
+    learns: bool
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A learner to check, with a pool of examples.
+
+    Parameters
+    ----------
+    make : callable
+        Creates an empty learner.
+    examples : tuple
+        Arguments of `learn` for the whole pool: rows and targets, or histories.
+    refused : sequence of callable, optional
+        Calls that raise `BadInput` or `NotLearned` on a learner that has learned the whole pool.
+    impossible : sequence of Statistics, optional
+        Statistics that no set of examples has.
+    """
+
+    make: Callable[[], Learner]
+    examples: tuple[Any, ...]
+    refused: Sequence[Callable[[Any], object]] = ()
+    impossible: Sequence[Statistics] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the learner."""
+        return self.make().name
+
+    @property
+    def pool(self) -> int:
+        """The number of examples."""
+        return int(self.examples[0].shape[0])
+
+    def at(self, places: Places) -> tuple[Any, ...]:
+        """Return the arguments of `learn` for the examples at some positions."""
+        return tuple(part[list(places)] for part in self.examples)
+
+    def learn(self, model: Learner, places: Places) -> Statistics:
+        """Learn the examples at some positions; return the statistics that were added."""
+        return model.learn(*self.at(places))
+
+    def forget(self, model: Learner, places: Places) -> Statistics:
+        """Forget the examples at some positions; return the statistics that were added."""
+        return model.forget(*self.at(places))
+
+    def learned(self, places: Places) -> Learner:
+        """Return a new learner that has learned some examples in one batch."""
+        model = self.make()
+        self.learn(model, places)
+        return model
+
+
+def random_operations(generator: random.Random, pool: int, steps: int = 12) -> list[Operation]:
+    """Return a random sequence with duplicates, re-adds, empty batches and complete removals."""
+    held: Counter[int] = Counter()
+    operations = []
+    for _ in range(steps):
+        size = generator.choice((0, 1, 1, 1, 2, 3, 5))
+        learns = not held or generator.random() < 0.55
+        if learns:
+            places = generator.choices(range(pool), k=size)
+            held.update(places)
+        else:
+            elements = sorted(held.elements())
+            everything = generator.random() < 0.1
+            places = (
+                elements if everything else generator.sample(elements, min(size, len(elements)))
+            )
+            held.subtract(places)
+            held = +held
+        operations.append(Operation(learns, tuple(places)))
+    return operations
+
+
 def check_learner(subject: Subject, interleavings: int = 100, seed: int = 0) -> None:
-    """Run every check.
+    """Run every check; one that fails raises `AssertionError` and says what was expected.
 
     Parameters
     ----------
@@ -34,11 +123,6 @@ def check_learner(subject: Subject, interleavings: int = 100, seed: int = 0) -> 
         Number of random sequences of learning and forgetting.
     seed : int, default 0
         Seed of the random sequences.
-
-    Raises
-    ------
-    AssertionError
-        A check fails; the message says what was expected.
     """
     check_refusals(subject)
     check_impossible(subject)
@@ -50,20 +134,7 @@ def check_learner(subject: Subject, interleavings: int = 100, seed: int = 0) -> 
 
 
 def check_interleaving(subject: Subject, operations: Sequence[Operation]) -> None:
-    """Check the invariants after a sequence of learning and forgetting.
-
-    Parameters
-    ----------
-    subject : Subject
-        Learner to check.
-    operations : sequence of Operation
-        The sequence.
-
-    Raises
-    ------
-    AssertionError
-        A check fails; the message says what was expected.
-    """
+    """Check the invariants after a sequence of learning and forgetting."""
     model, total = subject.make(), Statistics.zero(subject.make().schema)
     held: Counter[int] = Counter()
     for operation in operations:

@@ -1,0 +1,282 @@
+"""The canonical form of an array of integers, and its digest.
+
+The digests of two arrays are equal if and only if their non-zero values are. An array is divided
+into blocks of 4,096 indices. The hash of a block covers its non-zeros, as offset and 128-bit signed
+value. It does not depend on dense or sparse storage or on the width of the integers. An empty block
+has no hash. Only blocks that changed are hashed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dealfl.integers import WORD_BYTES, Integers
+
+__all__ = ["BLOCK", "Entries", "array_digest", "block_hashes", "whole_digest"]
+
+Int64s = NDArray[np.int64]
+
+BLOCK = 4096
+_RECORD_BYTES = 2 + WORD_BYTES
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entries:
+    """The non-zero values of an array of integers, by ascending index: its canonical form.
+
+    Parameters
+    ----------
+    indices : ndarray of int64
+        Ascending indices.
+    values : Integers
+        One non-zero value per index.
+
+    Examples
+    --------
+    >>> both = Entries.of({3: 5, 1: 2}) + Entries.of({3: -5})
+    >>> both.to_dict()
+    {1: 2}
+    """
+
+    indices: Int64s
+    values: Integers
+
+    @classmethod
+    def of(cls, pairs: dict[int, int], wide: bool = False) -> Entries:
+        """Create entries from a dict.
+
+        Parameters
+        ----------
+        pairs : dict of int to int
+            Values by index, in any order; zeros are left out.
+        wide : bool, default False
+            Whether the values are wide.
+
+        Returns
+        -------
+        Entries
+            The entries.
+        """
+        kept = sorted((index, value) for index, value in pairs.items() if value)
+        indices = np.array([index for index, _ in kept], dtype=np.int64)
+        return cls(indices, Integers.of((value for _, value in kept), wide))
+
+    @classmethod
+    def of_dense(cls, values: Integers, first: int = 0) -> Entries:
+        """Return the non-zero values of a whole array or of a part of it.
+
+        Parameters
+        ----------
+        values : Integers
+            Consecutive values of the array.
+        first : int, default 0
+            Index of the first value.
+
+        Returns
+        -------
+        Entries
+            The entries.
+        """
+        where = values.nonzero()
+        if len(where) == len(values):
+            return cls(where + first, values)
+        return cls(where + first, values[where])
+
+    @classmethod
+    def summed(cls, indices: Int64s, values: Integers) -> Entries:
+        """Return the entries of indices in any order; values of equal indices are added.
+
+        Parameters
+        ----------
+        indices : ndarray of int64
+            Indices, in any order.
+        values : Integers
+            One value per index.
+
+        Returns
+        -------
+        Entries
+            The entries.
+
+        Raises
+        ------
+        OutOfBounds
+            A sum does not fit its width.
+        """
+        if not len(indices):
+            return cls(indices, values)
+        order = np.argsort(indices, kind="stable")
+        ordered = indices[order]
+        starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+        totals = values[order].sum_runs(starts)
+        kept = totals.nonzero()
+        return cls(ordered[starts][kept], totals[kept])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Entries]) -> Entries:
+        """Return the sum of several entries.
+
+        Parameters
+        ----------
+        parts : sequence of Entries
+            At least one; all of the same width.
+
+        Returns
+        -------
+        Entries
+            The sum.
+
+        Raises
+        ------
+        OutOfBounds
+            A sum does not fit its width.
+        """
+        wide = parts[0].values.wide
+        indices = np.concatenate([part.indices for part in parts])
+        low = np.concatenate([part.values.low for part in parts])
+        high = [part.values.high for part in parts if part.values.high is not None]
+        return cls.summed(indices, Integers(low, np.concatenate(high) if wide else None))
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __neg__(self) -> Entries:
+        return Entries(self.indices, -self.values)
+
+    def __add__(self, other: Entries) -> Entries:
+        if np.array_equal(self.indices, other.indices):
+            total = self.values + other.values
+            kept = total.nonzero()
+            return Entries(self.indices[kept], total[kept])
+        return Entries.joined([self, other])
+
+    @property
+    def nbytes(self) -> int:
+        """Size in memory, in bytes."""
+        return self.indices.nbytes + self.values.nbytes
+
+    def same(self, other: Entries) -> bool:
+        """Return whether two entries are equal.
+
+        Parameters
+        ----------
+        other : Entries
+            Entries to compare with.
+
+        Returns
+        -------
+        bool
+            True if indices and values are equal.
+        """
+        return np.array_equal(self.indices, other.indices) and self.values.same(other.values)
+
+    def to_dict(self) -> dict[int, int]:
+        """Return the values by index, as a dict."""
+        return dict(zip(self.indices.tolist(), self.values.tolist(), strict=True))
+
+    def dense(self, size: int) -> Integers:
+        """Return all values of the array, zeros included.
+
+        Parameters
+        ----------
+        size : int
+            Number of values of the array.
+
+        Returns
+        -------
+        Integers
+            `size` values.
+        """
+        whole = Integers.zeros(size, self.values.wide)
+        whole.low[self.indices] = self.values.low
+        if whole.high is not None and self.values.high is not None:
+            whole.high[self.indices] = self.values.high
+        return whole
+
+
+def block_hashes(entries: Entries) -> dict[int, bytes]:
+    """Return the hash of each block that holds an entry.
+
+    Parameters
+    ----------
+    entries : Entries
+        The non-zero values of an array.
+
+    Returns
+    -------
+    dict of int to bytes
+        SHA-256 by block number.
+
+    Examples
+    --------
+    >>> sorted(block_hashes(Entries.of({1: 7, 5000: 8})))
+    [0, 1]
+    """
+    if not len(entries):
+        return {}
+    blocks = entries.indices // BLOCK
+    starts = np.flatnonzero(np.concatenate(([True], blocks[1:] != blocks[:-1])))
+    stops = np.append(starts[1:], len(blocks))
+    records = memoryview(_records(entries).tobytes())
+    return {
+        int(blocks[start]): hashlib.sha256(
+            records[start * _RECORD_BYTES : stop * _RECORD_BYTES]
+        ).digest()
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
+    }
+
+
+def _records(entries: Entries) -> NDArray[np.uint8]:
+    records = np.empty((len(entries), _RECORD_BYTES), dtype=np.uint8)
+    offsets = (entries.indices % BLOCK).astype("<u2")
+    records[:, :2] = offsets.view(np.uint8).reshape(-1, 2)
+    records[:, 2:] = entries.values.words()
+    return records
+
+
+def array_digest(hashes: Mapping[int, bytes]) -> bytes:
+    """Return the digest of an array from the hashes of its blocks.
+
+    Parameters
+    ----------
+    hashes : mapping of int to bytes
+        Result of `block_hashes`.
+
+    Returns
+    -------
+    bytes
+        SHA-256 of the block numbers and hashes, in ascending order.
+    """
+    whole = hashlib.sha256()
+    for block in sorted(hashes):
+        whole.update(block.to_bytes(8, "little"))
+        whole.update(hashes[block])
+    return whole.digest()
+
+
+def whole_digest(settings: bytes, arrays: Iterable[tuple[str, bytes]]) -> str:
+    """Return the digest of statistics from their schema and the digests of their arrays.
+
+    Parameters
+    ----------
+    settings : bytes
+        Canonical bytes of the schema.
+    arrays : iterable of (str, bytes)
+        Name and digest of each array, in any order.
+
+    Returns
+    -------
+    str
+        SHA-256 as 64 hexadecimal digits.
+    """
+    whole = hashlib.sha256(b"dealfl statistics 1\0")
+    whole.update(hashlib.sha256(settings).digest())
+    for name, digest in sorted(arrays):
+        whole.update(hashlib.sha256(name.encode()).digest())
+        whole.update(digest)
+    return whole.hexdigest()

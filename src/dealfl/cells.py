@@ -99,7 +99,7 @@ class DenseCells(Cells):
         """Return the non-zero values of a range of indices."""
         high = None if self._high is None else self._high[start:stop]
         low = self._low[start:stop]
-        where = np.flatnonzero(low if high is None else low | high)
+        where = np.flatnonzero((low != 0) if high is None else (low != 0) | (high != 0))
         values = Integers(low[where].astype(np.int64), None if high is None else high[where])
         return Entries(where + start, values)
 

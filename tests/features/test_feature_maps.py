@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 import dealfl.features
 from dealfl.errors import BadInput, OutOfBounds
-from dealfl.features import FeatureMap, feature_map, rows
+from dealfl.features import FeatureMap, base, feature_map
 from dealfl.features.relu import dealt_signs
 
 N_INPUTS = 48
@@ -67,7 +67,7 @@ def test_features_of_a_row_depend_on_no_other_row(
 ) -> None:
     fitted = made(name)
     together = fitted.transform(examples())
-    with mock.patch.object(rows, "BLOCK_BYTES", block_bytes):
+    with mock.patch.object(base, "BLOCK_BYTES", block_bytes):
         apart = fitted.transform(examples()[np.array(chosen, dtype=int)])
     np.testing.assert_array_equal(apart, together[np.array(chosen, dtype=int)])
 
@@ -165,7 +165,7 @@ def test_memory_stays_bounded_for_many_rows(name: str) -> None:
     features = fitted.transform(many)
     peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak_bytes - features.nbytes < 2 * rows.BLOCK_BYTES
+    assert peak_bytes - features.nbytes < 2 * base.BLOCK_BYTES
 
 
 @every_map
@@ -177,7 +177,7 @@ def test_a_value_that_is_not_finite_is_refused_by_its_place(
     broken = examples().astype(float)
     broken[4, 3] = value
     with (
-        mock.patch.object(rows, "BLOCK_BYTES", 1),
+        mock.patch.object(base, "BLOCK_BYTES", 1),
         pytest.raises(BadInput, match=rf"X\[4, 3\] is {value}"),
     ):
         made(name).transform(form(broken))
@@ -208,7 +208,7 @@ def test_a_value_beyond_its_bound_is_refused_by_its_place(name: str) -> None:
     broken = examples()
     broken[4, 5] = 17
     with (
-        mock.patch.object(rows, "BLOCK_BYTES", 1),
+        mock.patch.object(base, "BLOCK_BYTES", 1),
         pytest.raises(OutOfBounds, match=r"X\[4, 5\] is 17\.0, outside \S+ \.\. 16\.0; declare"),
     ):
         made(name).transform(broken)

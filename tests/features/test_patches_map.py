@@ -9,8 +9,13 @@ from numpy.typing import NDArray
 import dealfl.features.patches
 from dealfl.errors import BadInput, OutOfBounds
 from dealfl.features import Patches
-from dealfl.features.filters import cosine_basis, frequency_gain, mixed_filters, steady_round
-from dealfl.features.patches import Grid
+from dealfl.features.patches import (
+    Grid,
+    cosine_basis,
+    frequency_gain,
+    mixed_filters,
+    steady_round,
+)
 
 
 def by_hand(patches: Patches, image: NDArray[Any]) -> list[int]:

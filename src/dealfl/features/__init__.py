@@ -8,23 +8,14 @@ from pathlib import Path
 
 from dealfl.errors import BadInput
 from dealfl.features.base import FeatureMap
-from dealfl.features.bins import Bins
-from dealfl.features.identity import Identity
+from dealfl.features.columns import Bins, Identity, Thermometer
 from dealfl.features.patches import Patches
 from dealfl.features.relu import Relu
-from dealfl.features.thermometer import Thermometer
 from dealfl.settings import Document, read_variant
 
 __all__ = [
-    "MAPS",
-    "Bins",
-    "FeatureMap",
-    "Identity",
-    "Patches",
-    "Relu",
-    "Thermometer",
-    "feature_map",
-]
+    "MAPS", "Bins", "FeatureMap", "Identity", "Patches", "Relu", "Thermometer", "feature_map",
+]  # fmt: skip
 
 MAPS: tuple[type[FeatureMap], ...] = (Bins, Identity, Patches, Relu, Thermometer)
 

@@ -1,4 +1,7 @@
-"""Image patches: seeded filters on all positions of an image, rectified and pooled."""
+"""Image patches: seeded filters on all positions of an image, rectified and pooled.
+
+The filters are int8 and random mixtures of cosine patches.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,24 @@ from msgspec.structs import force_setattr
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from dealfl.features.base import FeatureMap, Matrix, Seed
-from dealfl.features.filters import LENGTH, mixed_filters
-from dealfl.features.rows import EXACT_32, blocks, refuse_fractions, refuse_outside, table_of
+from dealfl.errors import BadInput
+from dealfl.features.base import (
+    EXACT_32,
+    FeatureMap,
+    Matrix,
+    Seed,
+    blocks,
+    refuse_fractions,
+    refuse_outside,
+    table_of,
+)
+from dealfl.seeded import seeded_sums
 from dealfl.settings import Count
 
 __all__ = ["Grid", "Patches"]
 
+LENGTH = 256  # the Euclidean norm of a filter: a response is in 1/256 grey levels
+PEAK = 4096
 WHITE = 255
 LARGEST = 2**16 - 1
 FILTERS_AT_ONCE = 128
@@ -35,30 +49,6 @@ class Patches(FeatureMap, frozen=True, dict=True, tag="patches"):
     over each cell of a `pool` x `pool` grid, shifted right by `shift` bits and capped at 65,535.
     The features of a filter are adjacent: a map with more filters starts with the features of a
     smaller map of the same seed.
-
-    Parameters
-    ----------
-    n_inputs : int
-        Number of columns of the raw examples; the product of `image`.
-    image : tuple of int, default (3, 32, 32)
-        Channels, height and width of an image.
-    filters : int, default 64
-        Number of filters.
-    seed : int, default 0
-        Seed of the filters.
-    size : int, default 6
-        Side of a patch, in pixels.
-    stride : int, default 1
-        Distance between two patches, in pixels.
-    threshold : float, default 4.0
-        Grey levels that a response must exceed.
-    gain : float, default 0.5
-        Exponent of the weight of high frequencies; 0 gives white filters.
-    pool : int, default 2
-        Cells of the pooling grid along each side.
-    shift : int, optional
-        Bits by which pooled sums are shifted right; by default they become about means, in 1/256
-        grey levels.
 
     References
     ----------
@@ -95,7 +85,7 @@ class Patches(FeatureMap, frozen=True, dict=True, tag="patches"):
         super().__post_init__()
         self._refuse_what_does_not_fit()
         if self._reach.max() >= EXACT_32:
-            raise self.bad("size", "responses reach 2^24: use smaller patches")
+            raise self._bad("size", "responses reach 2^24: use smaller patches")
         if self.shift is None:
             force_setattr(self, "shift", int(self._grid.sizes.min()).bit_length() - 1)
 
@@ -117,25 +107,7 @@ class Patches(FeatureMap, frozen=True, dict=True, tag="patches"):
         return np.zeros(self.n_inputs), np.full(self.n_inputs, float(WHITE))
 
     def transform(self, X: Matrix) -> NDArray[np.uint16]:
-        """Return the features: filter by filter, positive before negative, cell by cell.
-
-        Parameters
-        ----------
-        X : ndarray or csr_array
-            Images, one row each: integers in 0 .. 255.
-
-        Returns
-        -------
-        ndarray of uint16
-            Dense features.
-
-        Raises
-        ------
-        BadInput
-            `X` has another shape, or a pixel is not an integer.
-        OutOfBounds
-            A pixel is outside 0 .. 255.
-        """
+        """Return the features: filter by filter, positive before negative, cell by cell."""
         rows = table_of(X, self.n_inputs)
         out = np.empty((rows.shape[0], self.filters, 2 * self.pool**2), dtype=np.uint16)
         for place, block in blocks(rows, bytes_per_row=self._bytes_per_image):
@@ -150,12 +122,12 @@ class Patches(FeatureMap, frozen=True, dict=True, tag="patches"):
     def _refuse_what_does_not_fit(self) -> None:
         if len(self.image) != 3 or math.prod(self.image) != self.n_inputs:
             remedy = f"give channels, height and width of {self.n_inputs} values in all"
-            raise self.bad("image", remedy)
+            raise self._bad("image", remedy)
         if self.size > min(self.image[1:]):
-            raise self.bad("size", f"a patch must fit an image of {list(self.image)}")
+            raise self._bad("size", f"a patch must fit an image of {list(self.image)}")
         places = min(self._grid.height, self._grid.width)
         if self.pool > places:
-            raise self.bad("pool", f"it must be at most {places}, so that no cell is empty")
+            raise self._bad("pool", f"it must be at most {places}, so that no cell is empty")
 
     def _patches(self, block: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return one row per position: its patch, channel by channel."""
@@ -214,8 +186,6 @@ class Patches(FeatureMap, frozen=True, dict=True, tag="patches"):
 class Grid:
     """`cells` x `cells` cells over `height` x `width` positions, of nearly equal size.
 
-    Examples
-    --------
     >>> Grid(height=3, width=4, cells=2).sizes.tolist()
     [2, 2, 4, 4]
     """
@@ -251,3 +221,68 @@ class Grid:
     def _parts(self, length: int) -> list[slice]:
         edges = [part * length // self.cells for part in range(self.cells + 1)]
         return [slice(start, stop) for start, stop in pairwise(edges)]
+
+
+def mixed_filters(
+    seed: int, count: int, channels: int, size: int, gain: float
+) -> NDArray[np.int64]:
+    """Return `count` filters of `channels` x `size` x `size` integers in −127 .. 127.
+
+    The norm of a filter is 256, or less where a value would exceed 127. The weight of a cosine
+    patch is proportional to its frequency to the power of `gain`: photographs have little energy at
+    high frequencies, and a gain of 1/2 compensates half of that. A gain of 0 gives white Gaussian
+    filters.
+
+    >>> mixed_filters(seed=0, count=1, channels=1, size=2, gain=0.5)[0, 0].tolist()
+    [[0, -5], [-122, 127]]
+    """
+    drawn = seeded_sums(seed, "patches/mixture", (count, channels, size, size))
+    cosines = cosine_basis(size)
+    mixtures = cosines.T @ (drawn * frequency_gain(size, gain)) @ cosines
+    flat = mixtures.reshape(count, -1)
+    peak = np.maximum(np.abs(flat).max(axis=1, keepdims=True), 1)
+    flat = flat * PEAK // peak  # small enough for an exact sum of squares in any order
+    norm = np.sqrt((flat * flat).sum(axis=1, keepdims=True))
+    unit = np.maximum(norm / LENGTH, PEAK / 127)
+    whole: NDArray[np.int64] = np.rint(flat / unit).astype(np.int64)
+    return whole.reshape(mixtures.shape)
+
+
+def cosine_basis(size: int) -> NDArray[np.int64]:
+    """Return the discrete cosine transform of `size` points in 64ths, one frequency per row.
+
+    >>> cosine_basis(2).tolist()
+    [[45, 45], [45, -45]]
+    """
+    frequency, place = np.mgrid[:size, :size]
+    cosines = np.cos(np.pi * frequency * (2 * place + 1) / (2 * size))
+    cosines[0] *= np.sqrt(0.5)
+    return steady_round(64 * cosines)
+
+
+def frequency_gain(size: int, gain: float) -> NDArray[np.int64]:
+    """Return frequency^gain in 16ths for each pair of vertical and horizontal frequencies.
+
+    >>> frequency_gain(2, gain=0.5).tolist()
+    [[0, 16], [16, 19]]
+    """
+    vertical, horizontal = np.mgrid[:size, :size]
+    squared = (vertical**2 + horizontal**2).astype(np.float64)
+    return steady_round(16 * squared ** (gain / 2))
+
+
+def steady_round(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Round values whose last bits can differ between machines, such as cosines and powers.
+
+    >>> steady_round(np.array([0.4999999999]))
+    Traceback (most recent call last):
+    dealfl.errors.BadInput: 0.4999999999 is too close to a half to be rounded ...
+    """
+    near = np.abs(values - np.floor(values) - 0.5) < 1e-9
+    if near.any():
+        value = values[near][0]
+        raise BadInput(
+            f"{value} is too close to a half to be rounded in the same way on every machine; "
+            "change size or gain slightly"
+        )
+    return np.rint(values).astype(np.int64)

@@ -7,8 +7,18 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from dealfl.features.base import FeatureMap, High, Low, Matrix, Seed
-from dealfl.features.rows import EXACT, EXACT_32, blocks, refuse_outside, table_of
+from dealfl.features.base import (
+    EXACT,
+    EXACT_32,
+    FeatureMap,
+    High,
+    Low,
+    Matrix,
+    Seed,
+    blocks,
+    refuse_outside,
+    table_of,
+)
 from dealfl.seeded import seeded_bytes
 from dealfl.settings import Count
 
@@ -22,27 +32,6 @@ class Relu(FeatureMap, frozen=True, dict=True, tag="relu"):
     range is an error. Each w has `connections` entries of alternating +1 and −1, or one per input
     if there are fewer inputs. b is drawn from −bias .. bias. The defaults suit the dataset digits.
     A wider map starts with the features of a narrower one of the same seed.
-
-    Parameters
-    ----------
-    n_inputs : int
-        Number of columns of the raw examples.
-    width : int, default 256
-        Number of features.
-    seed : int, default 0
-        Seed of the weights and biases.
-    low : float or tuple of float, default 0.0
-        Lower end of the range, one number or one per column.
-    high : float or tuple of float, default 16.0
-        Upper end of the range, one number or one per column.
-    steps : int, default 16
-        Steps of the grid that a range is rounded to.
-    connections : int, default 16
-        Number of inputs of a feature.
-    bias : int, default 16
-        Largest magnitude of the constant that is added to a feature.
-    clip : int, default 255
-        Largest value of a feature.
 
     Examples
     --------
@@ -65,9 +54,9 @@ class Relu(FeatureMap, frozen=True, dict=True, tag="relu"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.range_of(self.n_inputs)
+        self._range_of(self.n_inputs)
         if self._reach >= EXACT:
-            raise self.bad("steps", "connections · steps + bias must be below 2^53")
+            raise self._bad("steps", "connections · steps + bias must be below 2^53")
 
     @property
     def n_features(self) -> int:
@@ -82,30 +71,12 @@ class Relu(FeatureMap, frozen=True, dict=True, tag="relu"):
     @property
     def input_range(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """From `low` to `high`."""
-        return self.range_of(self.n_inputs)
+        return self._range_of(self.n_inputs)
 
     def transform(self, X: Matrix) -> NDArray[Any]:
-        """Return the features in the smallest unsigned type that holds the largest one.
-
-        Parameters
-        ----------
-        X : ndarray or csr_array
-            Raw examples, one row each.
-
-        Returns
-        -------
-        ndarray
-            Dense features.
-
-        Raises
-        ------
-        BadInput
-            `X` has another shape, or a value is not finite.
-        OutOfBounds
-            A value is outside low .. high.
-        """
+        """Return the features in the smallest unsigned type that holds the largest one."""
         rows = table_of(X, self.n_inputs)
-        low, high = self.range_of(self.n_inputs)
+        low, high = self._range_of(self.n_inputs)
         out = np.empty((rows.shape[0], self.width), dtype=np.min_scalar_type(self._largest))
         for place, block in blocks(rows, bytes_per_row=16 * (self.n_inputs + self.width)):
             refuse_outside(block, place.start, low, high, "declare a wider low and high")
@@ -148,8 +119,6 @@ def dealt_signs(seed: int, width: int, n_inputs: int, connected: int) -> NDArray
     The columns are dealt like cards: no column is used again before all are used, except for a
     remainder that is too small for a feature. Balanced signs work better on digits than free ones.
 
-    Examples
-    --------
     >>> dealt_signs(seed=0, width=2, n_inputs=4, connected=2).tolist()
     [[0, 0, 1, -1], [-1, 1, 0, 0]]
     """

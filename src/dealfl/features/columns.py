@@ -1,4 +1,4 @@
-"""Fixed bins: one feature per part of a column's declared range."""
+"""Maps of single columns: unchanged, as one-hot bins, or as a thermometer code."""
 
 import math
 from functools import cached_property
@@ -8,12 +8,61 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from dealfl.features.base import FeatureMap, High, Low, Matrix
-from dealfl.features.rows import Bound, blocks, refuse_outside, table_of
+from dealfl.features.base import (
+    Bound,
+    FeatureMap,
+    High,
+    Low,
+    Matrix,
+    blocks,
+    refuse_outside,
+    table_of,
+)
 
-__all__ = ["Bins"]
+__all__ = ["Bins", "Identity", "Thermometer"]
 
 Columns = Annotated[tuple[Annotated[int, Meta(ge=0)], ...], Meta(min_length=1)]
+
+
+class Identity(FeatureMap, frozen=True, dict=True, tag="identity"):
+    """The raw columns, unchanged, within a declared bound.
+
+    The learner puts the values on its own grid. A value outside the bound is an error; it is not
+    clipped. A dense array is returned without a copy; a CSR matrix becomes dense.
+
+    Examples
+    --------
+    >>> Identity(n_inputs=2, bound=16.0).transform(np.array([[3, -16]]))
+    array([[  3, -16]])
+    """
+
+    bound: Annotated[
+        Bound, Meta(description="largest magnitude of a column, one number or one per column")
+    ]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.feature_bound.all():
+            raise self._bad("bound", "a bound must be above 0")
+
+    @property
+    def n_features(self) -> int:
+        """The number of inputs."""
+        return self.n_inputs
+
+    @property
+    def feature_bound(self) -> NDArray[np.float64]:
+        """The declared bound of each column."""
+        return self._spread("bound", self.n_inputs)
+
+    def transform(self, X: Matrix) -> NDArray[Any]:
+        """Return the checked rows as a dense array."""
+        rows = table_of(X, self.n_inputs)
+        bound = self.feature_bound
+        for place, block in blocks(rows, bytes_per_row=16 * self.n_inputs):
+            refuse_outside(block, place.start, -bound, bound, "declare a wider bound")
+        dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
+        return dense.astype(np.uint8) if dense.dtype == np.bool_ else dense
 
 
 class Bins(FeatureMap, frozen=True, dict=True, tag="bins"):
@@ -21,21 +70,6 @@ class Bins(FeatureMap, frozen=True, dict=True, tag="bins"):
 
     Columns that are not binned pass through. Features stay in the order of the columns. The output
     is dense. Integers have the smallest type that holds `bound`; floats keep their type.
-
-    Parameters
-    ----------
-    n_inputs : int
-        Number of columns of the raw examples.
-    low : float or tuple of float
-        Lower end of the range of the binned columns, one number or one per binned column.
-    high : float or tuple of float
-        Upper end of the range of the binned columns, one number or one per binned column.
-    bins : int, default 16
-        Number of bins of a column.
-    columns : tuple of int, optional
-        Indices, from 0, of the columns to bin; by default all.
-    bound : float or tuple of float, default 1.0
-        Largest magnitude of the columns that pass through, one number or one per such column.
 
     Examples
     --------
@@ -58,9 +92,9 @@ class Bins(FeatureMap, frozen=True, dict=True, tag="bins"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(set(self._binned)) < len(self._binned) or max(self._binned) >= self.n_inputs:
-            raise self.bad("columns", f"give distinct indices below {self.n_inputs}")
+            raise self._bad("columns", f"give distinct indices below {self.n_inputs}")
         if not self.feature_bound.all():
-            raise self.bad("bound", "a bound must be above 0")
+            raise self._bad("bound", "a bound must be above 0")
         _ = self._inner_edges
 
     @property
@@ -76,25 +110,7 @@ class Bins(FeatureMap, frozen=True, dict=True, tag="bins"):
         return bound
 
     def transform(self, X: Matrix) -> NDArray[Any]:
-        """Return the one-hot bins and the columns that pass through.
-
-        Parameters
-        ----------
-        X : ndarray or csr_array
-            Raw examples, one row each.
-
-        Returns
-        -------
-        ndarray
-            Dense features.
-
-        Raises
-        ------
-        BadInput
-            `X` has another shape, or a value is not finite.
-        OutOfBounds
-            A value that passes through is outside its bound.
-        """
+        """Return the one-hot bins and the columns that pass through."""
         rows = table_of(X, self.n_inputs)
         out = np.zeros((rows.shape[0], self.n_features), dtype=self._dtype(rows.dtype))
         for place, block in blocks(rows, bytes_per_row=16 * self.n_inputs):
@@ -127,7 +143,7 @@ class Bins(FeatureMap, frozen=True, dict=True, tag="bins"):
     @cached_property
     def _limits(self) -> NDArray[np.float64]:
         limits = np.full(self.n_inputs, np.inf)  # the end bins are open
-        limits[self._passed] = self.spread("bound", len(self._passed))
+        limits[self._passed] = self._spread("bound", len(self._passed))
         return limits
 
     @cached_property
@@ -142,4 +158,49 @@ class Bins(FeatureMap, frozen=True, dict=True, tag="bins"):
 
     @cached_property
     def _inner_edges(self) -> NDArray[np.float64]:
-        return self.edges_of(len(self._binned), "bins")[:, :-1]
+        return self._edges_of(len(self._binned), "bins")[:, :-1]
+
+
+class Thermometer(FeatureMap, frozen=True, dict=True, tag="thermometer"):
+    """Bits per column that say which levels of the range a value reaches.
+
+    Bit k of 1 .. levels is set if the value is at least low + k (high − low) / levels. So `low`
+    sets no bit and `high` sets all. Values outside the range count as the nearest end.
+
+    Examples
+    --------
+    >>> Thermometer(n_inputs=1, low=0.0, high=16.0, levels=4).transform(np.array([[9], [16]]))
+    array([[1, 1, 0, 0],
+           [1, 1, 1, 1]], dtype=uint8)
+    """
+
+    low: Low
+    high: High
+    levels: Annotated[int, Meta(ge=1, le=4096, description="number of bits of a column")] = 8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self._edges
+
+    @property
+    def n_features(self) -> int:
+        """One per level of each column."""
+        return self.n_inputs * self.levels
+
+    @property
+    def feature_bound(self) -> NDArray[np.float64]:
+        """1, because the features are bits."""
+        return np.ones(self.n_features)
+
+    def transform(self, X: Matrix) -> NDArray[np.uint8]:
+        """Return the bits, column by column."""
+        rows = table_of(X, self.n_inputs)
+        out = np.empty((rows.shape[0], self.n_features), dtype=np.uint8)
+        for place, block in blocks(rows, bytes_per_row=self.n_features):
+            reached = block[:, :, None] >= self._edges
+            out[place] = reached.reshape(len(block), self.n_features)
+        return out
+
+    @cached_property
+    def _edges(self) -> NDArray[np.float64]:
+        return self._edges_of(self.n_inputs, "levels")

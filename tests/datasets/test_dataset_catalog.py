@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import numpy as np
@@ -169,14 +169,18 @@ def test_settings_follow_from_the_limits_of_a_domain() -> None:
 
 
 def test_without_typical_values_the_centre_is_half_way() -> None:
-    domain = Domain.of((0, 10), (0, 4)) + Domain.of((0, 8)).around(2)
-    assert domain.centre == (5.0, 2.0, 2.0)
-    assert domain.radius == (5.0, 2.0, 6.0)
+    domain = Domain.of((0, 10), (0, 4))
+    assert (domain.centre, domain.radius) == ((5.0, 2.0), (5.0, 2.0))
+    domain = replace(domain, typical=(2.0, 2.0))
+    assert (domain.centre, domain.radius) == (2.0, (8.0, 2.0))
+    covtype = CATALOG["covtype"].domain_for("")
+    assert covtype.typical[:2] == (2959.0, 156.0)
+    assert set(covtype.typical[10:]) == {0.5}
 
 
 def test_a_typical_value_outside_the_limits_is_refused() -> None:
     with pytest.raises(BadInput, match=r"feature 0: typical is 9.0, outside \[0.0, 8.0\]"):
-        Domain.of((0, 8)).around(9)
+        Domain((0.0,), (8.0,), typical=(9.0,))
 
 
 def test_a_domain_without_room_is_refused() -> None:

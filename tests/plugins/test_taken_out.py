@@ -16,8 +16,8 @@ from dealfl.learners import LEARNERS
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "dealfl"
-# a dataset may say which settings suit it better; the front door offers what learners export
-CHOOSING = ("datasets/catalog/", "__init__.py")
+# the front door offers what learners export
+CHOOSING = ("__init__.py",)
 FLEET = """
 [job]
 name = "taken out"

@@ -15,23 +15,7 @@ from dealfl.datasets.partition import split_by_label, split_by_owner, split_unif
 from dealfl.datasets.readers import Content, Table
 
 __all__ = [
-    "CATALOG",
-    "Content",
-    "DataFile",
-    "Dataset",
-    "Domain",
-    "Examples",
-    "Finding",
-    "Places",
-    "State",
-    "Table",
-    "Task",
-    "check",
-    "fetch",
-    "find_dataset",
-    "load",
-    "split_by_label",
-    "split_by_owner",
-    "split_uniformly",
-    "yearpredictionmsd_like",
+    "CATALOG", "Content", "DataFile", "Dataset", "Domain", "Examples", "Finding", "Places", "State",
+    "Table", "Task", "check", "fetch", "find_dataset", "load", "split_by_label", "split_by_owner",
+    "split_uniformly", "yearpredictionmsd_like",
 ]  # fmt: skip

@@ -175,7 +175,12 @@ class Dataset:
     def __post_init__(self) -> None:
         """Make the tables read-only."""
         for name in ("feature_maps", "tuning"):
-            tables = {key: MappingProxyType(dict(t)) for key, t in getattr(self, name).items()}
+            tables = {
+                learner: MappingProxyType(
+                    {key: tuple(v) if isinstance(v, list) else v for key, v in table.items()}
+                )
+                for learner, table in getattr(self, name).items()
+            }
             object.__setattr__(self, name, MappingProxyType(tables))
 
     def feature_map(self, learner: str) -> Settings | None:

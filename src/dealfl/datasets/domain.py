@@ -1,10 +1,10 @@
 """The limits of each feature, known before any example is seen."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dealfl.errors import BadInput
 
-__all__ = ["Bound", "Domain"]
+__all__ = ["Domain"]
 
 Bound = float | tuple[float, ...]
 
@@ -38,7 +38,8 @@ class Domain:
         for feature, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
             if not low < high:
                 raise BadInput(f"feature {feature}: low is {low}; it must be below high, {high}")
-        for feature, (low, value, high) in enumerate(self._known()):
+        known = zip(self.low, self._centres(), self.high, strict=True)
+        for feature, (low, value, high) in enumerate(known):
             if not low <= value <= high:
                 raise BadInput(f"feature {feature}: typical is {value}, outside [{low}, {high}]")
 
@@ -79,41 +80,6 @@ class Domain:
         """
         return cls((float(low),) * n_features, (float(high),) * n_features)
 
-    @classmethod
-    def symmetric(cls, bounds: tuple[float, ...]) -> "Domain":
-        """Create a domain in which feature i lies between -bounds[i] and bounds[i].
-
-        Parameters
-        ----------
-        bounds : tuple of float
-            Largest magnitude of each feature.
-
-        Returns
-        -------
-        Domain
-            The domain.
-        """
-        return cls(tuple(-float(bound) for bound in bounds), tuple(map(float, bounds)))
-
-    def around(self, *typical: float) -> "Domain":
-        """Return the same domain with typical values.
-
-        Parameters
-        ----------
-        *typical : float
-            Typical value of each feature.
-
-        Returns
-        -------
-        Domain
-            The domain.
-        """
-        return replace(self, typical=tuple(map(float, typical)))
-
-    def __add__(self, other: "Domain") -> "Domain":
-        typical = (*self._centres(), *other._centres()) if self.typical or other.typical else ()
-        return Domain(self.low + other.low, self.high + other.high, typical)
-
     @property
     def n_features(self) -> int:
         """The number of features."""
@@ -147,10 +113,6 @@ class Domain:
 
     def _centres(self) -> tuple[float, ...]:
         return self.typical or tuple((low + high) / 2 for low, high in self._limits())
-
-    def _known(self) -> tuple[tuple[float, float, float], ...]:
-        typical = self._centres()
-        return tuple(zip(self.low, typical, self.high, strict=True))
 
     def _limits(self) -> tuple[tuple[float, float], ...]:
         return tuple(zip(self.low, self.high, strict=True))

@@ -165,7 +165,7 @@ def _has_no_constructor(kind: type) -> bool:
 def _described(one: object) -> set[str]:
     """Return the parameters that an annotation describes."""
     is_plain_class = isinstance(one, type) and not hasattr(one, "__struct_fields__")
-    called = vars(one).get("__init__", one) if is_plain_class else one
+    called = one.__init__ if is_plain_class else one  # type: ignore[misc]
     try:
         hints = get_type_hints(called, include_extras=True)
     except (NameError, TypeError):  # a name that only type checkers import

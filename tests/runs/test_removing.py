@@ -103,9 +103,9 @@ def test_a_removal_leaves_an_open_round_to_the_server(tmp_path: Path) -> None:
 
 def selector_state(folder: Path) -> bytes:
     ledger = Ledger(folder / "ledger.db")
-    state = ledger.setting("selector")
+    state = ledger.list_parts("selector")
     ledger.close()
-    return state
+    return b"".join(state.values())
 
 
 def test_a_removal_has_to_be_meant(

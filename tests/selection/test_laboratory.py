@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from dealfl.errors import BadInput
 from dealfl.server.selection import Candidate, FairUpperConfidence
-from dealfl.server.selection.saved_state import COLUMNS, Saved, pack, pack_names
+from dealfl.server.selection.saved_state import COLUMNS, Saved, pack
 from dealfl.settings import Document
 from dealfl.simulate.laboratory import (
     Course,
@@ -132,7 +132,7 @@ def test_the_players_are_the_selectors() -> None:
         name: np.full(6, {"mean": 1, "allowed": 1, "since": 1}.get(name, 0), kind)
         for name, (kind, _) in COLUMNS.items()
     }
-    selector.restore(pack(Saved(0, 0, 0, names, new), pack_names(names)))
+    selector.restore(pack(Saved(0, 0, 0, names, new), {0}))
     world, picks = Environment(one, 1), np.zeros(6)
     for number in range(1, 81):
         awake, rewards = world.awake(number)[0], world.rewards(number)[0]

@@ -3,8 +3,10 @@
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.server.selection import Bandit, Candidate, make_selector
+from dealfl.server.selection import Candidate, make_selector
+from dealfl.server.selection.bandit import Bandit
 from dealfl.server.selection.saved_state import unpack
+from tests.selection.stored import save
 
 PRICED = ("fair_ucb", "thompson", "discounted")
 
@@ -44,13 +46,14 @@ def test_a_round_for_which_nobody_is_worth_it_does_not_take_place(name: str) -> 
     one.select(1, [Candidate("a", 100.0), Candidate("b", 100.0)], 1)
     few = [Candidate(worker, 1.0) for worker in "abc"]
     owed = one.arms.queues(2)[:2].tolist()
+    parts: dict[str, bytes] = {}
     for _ in range(30):
         assert one.select(2, few, 2) == []
-        again = made(name, price=0.3, fairness=0.1, eta=1.0)
-        again.restore(one.state())
-        one = again
+        parts = save(one, parts)
+        one = made(name, price=0.3, fairness=0.1, eta=1.0)
+        one.restore(parts)
     assert one.arms.queues(2)[:2].tolist() == owed, "what does not take place is not owed"
-    assert unpack(one.state()).columns["awake"].tolist() == [1, 1, 0]
+    assert unpack(parts).columns["awake"].tolist() == [1, 1, 0]
     assert one.select(2, [Candidate("c", 100.0)], 2) == ["c"]
     with pytest.raises(BadInput, match="rounds must increase"):
         one.select(2, few, 2)

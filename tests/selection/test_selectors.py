@@ -10,7 +10,6 @@ import pytest
 from dealfl.errors import BadInput, UnknownName
 from dealfl.server.selection import (
     SELECTORS,
-    Bandit,
     Candidate,
     Discounted,
     FairUpperConfidence,
@@ -20,6 +19,8 @@ from dealfl.server.selection import (
     draw_rewards,
     make_selector,
 )
+from dealfl.server.selection.bandit import Bandit
+from tests.selection.stored import save
 
 NAMES = [f"worker {number}" for number in range(8)]
 BANDITS: list[type[Bandit]] = [FairUpperConfidence, ThompsonSampling, Discounted, OortLike]
@@ -67,32 +68,31 @@ def test_a_restart_at_any_round_continues_the_same_sequence(name: str) -> None:
     for stop in (1, 7, 120, 255):
         first, second = make_selector(name), make_selector(name)
         begun = play(first, range(1, stop), silent="worker 2")
-        second.restore(first.state())
-        assert second.state() == first.state()
+        second.restore(save(first))
+        assert not second.changes()
         assert begun + play(second, range(stop, 260), silent="worker 2") == whole
 
 
 @pytest.mark.parametrize("name", sorted(SELECTORS))
 def test_a_restart_between_a_choice_and_its_rewards_loses_nothing(name: str) -> None:
-    whole, broken = make_selector(name), make_selector(name)
+    whole, broken, parts = make_selector(name), make_selector(name), dict[str, bytes]()
     for number in range(1, 120):
         expected = whole.select(number, candidates(awake(number)), 3)
         assert broken.select(number, candidates(awake(number)), 3) == expected
         for one in expected:
-            again = make_selector(name)
-            again.restore(broken.state())
-            broken = again
+            parts, broken = save(broken, parts), make_selector(name)
+            broken.restore(parts)
             for each in (whole, broken):
                 each.record_reward(number, one, 0.5)
-    assert whole.state() == broken.state()
+    assert save(whole) == save(broken, parts)
 
 
 @pytest.mark.parametrize("make", BANDITS)
 def test_an_empty_state_is_a_fresh_start_also_after_rounds(make: type[Bandit]) -> None:
     one = make()
     first = play(one, range(1, 50))
-    one.restore(b"")
-    assert one.state() == make().state()
+    one.restore({})
+    assert save(one) == save(make())
     assert play(one, range(1, 50)) == first
 
 
@@ -100,24 +100,23 @@ def test_an_empty_state_is_a_fresh_start_also_after_rounds(make: type[Bandit]) -
 def test_a_failed_transaction_is_undone_by_its_state(make: type[Bandit]) -> None:
     one = make()
     play(one, range(1, 30))
-    before = one.state()
+    before = save(one)
     chosen = one.select(30, candidates(NAMES), 2)
     one.record_reward(30, chosen[0], 1.0)
-    assert one.state() != before
+    assert save(one, before) != before
     one.restore(before)
-    assert one.state() == before
+    assert not one.changes()
     assert one.select(30, candidates(NAMES), 2) == chosen
 
 
-def test_a_state_is_made_once_until_something_changes() -> None:
+def test_nothing_is_saved_until_something_changes() -> None:
     one = FairUpperConfidence()
     one.select(1, candidates(NAMES), 2)
-    assert one.state() is one.state()
-    before = one.state()
+    assert one.changes()
     one.record_reward(1, "a stranger", 0.5)
     one.record_reward(0, "worker 0", 0.5)
     assert one.select(2, [], 3) == []
-    assert one.state() is before
+    assert not one.changes()
 
 
 def mean_and_tries(one: Bandit, name: str) -> tuple[float, float]:
@@ -212,7 +211,7 @@ def test_a_removed_worker_leaves_nothing_behind_and_the_others_as_they_were() ->
     play(one, range(1, 40))
     before = {name: mean_and_tries(one, name) for name in NAMES if name != "worker 3"}
     one.remove("worker 3")
-    assert b"worker 3" not in one.state()
+    assert not any(b"worker 3" in part for part in save(one).values())
     assert {name: mean_and_tries(one, name) for name in one.names} == before
 
 
@@ -282,7 +281,7 @@ def test_a_restart_continues_also_where_promises_were_cut() -> None:
         first = FairUpperConfidence(fairness=promises)
         second = FairUpperConfidence(fairness=promises)
         begun = play(first, range(1, stop))
-        second.restore(first.state())
+        second.restore(save(first))
         assert begun + play(second, range(stop, 330)) == whole
     assert second.over_promised() is not None
 

@@ -11,15 +11,9 @@ import pytest
 from dealfl.learners import TikhonovClassifier
 from dealfl.messages import Update
 from dealfl.power import PHONES, PhoneSpending, Training
-from dealfl.server import (
-    Ledger,
-    Predictions,
-    Server,
-    Terms,
-    WorkerRow,
-    find_candidates,
-    note_decline,
-)
+from dealfl.server import Ledger, Server, Terms, WorkerRow
+from dealfl.server.predictions import Predictions
+from dealfl.server.roster import Roster, note_decline
 from tests.federation.parts import announce, server, update
 
 LEARNER = TikhonovClassifier
@@ -138,10 +132,11 @@ def test_what_will_be_evicted_is_part_of_the_work() -> None:
 def test_a_report_that_can_not_be_is_not_learned_from(absurd: dict[str, float]) -> None:
     known = Predictions(LEARNER)
     known.observe(worker(), said())
-    before, state = known.predict(worker()), known.state()
+    before = known.predict(worker())
+    known.changes()
     known.observe(worker(), said(**absurd))
     assert known.predict(worker()) == before
-    assert known.state() is state
+    assert not known.changes()
 
 
 def test_one_liar_among_ten_moves_a_law_by_little() -> None:
@@ -190,31 +185,51 @@ def test_kinds_without_end_do_not_fill_the_memory() -> None:
     for number in range(1000):
         known.observe(worker(f"made up {number}"), said())
     known.observe(worker("x" * 10_000), said())
-    assert len(known.state()) < 300_000
+    assert sum(map(len, known.changes().values())) < 300_000
     assert known.predict(worker("made up 999")) is not None
     for number in range(1000):
         known.predict(worker(f"asked for {number}"))
     assert len(known._outlooks) < 1000
 
 
-def test_a_restart_goes_on_and_a_damaged_state_begins_anew() -> None:
+def test_a_restart_continues_and_a_damaged_state_begins_from_nothing() -> None:
     known = Predictions(LEARNER)
     for _ in range(5):
         known.observe(worker("mi", held=50), said(evicted=3))
     again = Predictions(LEARNER)
-    again.restore(known.state())
+    good = known.changes()
+    again.restore(good)
     assert again.predict(worker("mi", held=50)) == known.predict(worker("mi", held=50))
     again.observe(worker("mi"), said())
     known.observe(worker("mi"), said())
-    assert again.state() == known.state()
-    good = known.state()
-    changes = {b'"version":1': b'"version":2', b'"time"': b'"tim"', b"tikhonov": b"kikhonov"}
-    damaged = [good.replace(old, new) for old, new in changes.items()]
-    for bad in (b"{", b"[]", b"null", good[:-9], *damaged):
-        again.restore(bad)
+    assert again.changes() == known.changes()
+    header, device = good["header"], good["device mi"]
+    damaged = [
+        *({"header": bad} for bad in (b"", b"{", b"null", header[:-1], b"[3" + header[2:])),
+        {"header": header.replace(b"tikhonov", b"kikhonov")},
+        *({"device mi": bad} for bad in (b"[]", device[:-9], device.replace(b'"time"', b'"tim"'))),
+    ]
+    for bad in damaged:
+        again.restore(good | bad)
         assert again.predict(worker("box")) is None
         fresh, row = Predictions(LEARNER), worker("mi", waiting=0)
         assert again.predict(row) == fresh.predict(row)
+        assert again.changes()["device mi"] == b"", "what cannot be read is deleted"
+
+
+def test_a_report_changes_the_part_of_its_device_and_the_oldest_device_is_dropped() -> None:
+    known, stored = Predictions(LEARNER), dict[str, bytes]()
+    for number in range(300):
+        known.observe(worker(f"kind {number}"), said())
+        changed = known.changes()
+        assert len(changed) == (2 if number < 256 else 3), "the device, all, and one dropped"
+        stored = {name: part for name, part in (stored | changed).items() if part}
+        assert sum(map(len, changed.values())) < 2_000
+    again = Predictions(LEARNER)
+    again.restore(dict(sorted(stored.items(), reverse=True)))
+    for one in (known, again):
+        one.observe(worker("new"), said())
+    assert again.changes() == known.changes(), "both drop the device that was seen first"
 
 
 def test_the_error_of_what_was_expected_is_kept() -> None:
@@ -288,10 +303,10 @@ def row_of(**other: Any) -> WorkerRow:
 def test_candidates_carry_what_is_expected_of_them() -> None:
     known = Predictions(LEARNER)
     known.observe(worker(), said())
-    (one,) = find_candidates({"w": row_of()}, Terms(), 1.0, known)
+    (one,) = Roster({"w": row_of()}).find_candidates(Terms(), 1.0, known)
     assert one.elapsed_s == pytest.approx(0.5, rel=0.01)
     assert one.energy_j == pytest.approx(0.2, rel=0.01)
-    (unknown,) = find_candidates({"w": row_of()}, Terms(), 1.0)
+    (unknown,) = Roster({"w": row_of()}).find_candidates(Terms(), 1.0)
     assert (unknown.elapsed_s, unknown.energy_j) == (None, None)
 
 
@@ -300,19 +315,19 @@ def test_who_can_not_afford_what_is_expected_is_not_asked() -> None:
     for _ in range(5):
         known.observe(worker(), said())
     terms = Terms(battery_budget=0.02)  # 2 J
-    assert find_candidates({"w": row_of(spent_j=1.7)}, terms, 1.0, known)
-    assert not find_candidates({"w": row_of(spent_j=1.9)}, terms, 1.0, known)
-    assert find_candidates({"w": row_of(spent_j=1.9, charging=True)}, terms, 1.0, known)
-    assert not find_candidates({"w": row_of(spent_j=1.7, waiting=100)}, terms, 1.0, known)
+    assert Roster({"w": row_of(spent_j=1.7)}).find_candidates(terms, 1.0, known)
+    assert not Roster({"w": row_of(spent_j=1.9)}).find_candidates(terms, 1.0, known)
+    assert Roster({"w": row_of(spent_j=1.9, charging=True)}).find_candidates(terms, 1.0, known)
+    assert not Roster({"w": row_of(spent_j=1.7, waiting=100)}).find_candidates(terms, 1.0, known)
     dear = row_of(spent_j=1.7, last_energy_j=5.0)
-    assert find_candidates({"w": dear}, terms, 1.0, known), "what it took last says less"
-    assert not find_candidates({"w": replace(dear, device="unheard of")}, terms, 1.0, known)
+    assert Roster({"w": dear}).find_candidates(terms, 1.0, known), "what it took last says less"
+    assert not Roster({"w": replace(dear, device="unheard of")}).find_candidates(terms, 1.0, known)
 
 
 def test_who_declined_is_not_asked_until_it_announces_itself() -> None:
     row = note_decline(row_of(training=True))
     assert not row.training
-    assert find_candidates({"w": row}, Terms(), 1.0) == []
+    assert Roster({"w": row}).find_candidates(Terms(), 1.0) == []
 
 
 def test_a_silent_worker_is_charged_what_is_expected() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -149,25 +149,26 @@ def test_a_prompt_reply_after_the_majority_counts_in_full() -> None:
 
 
 def test_who_is_removed_is_gone_for_the_selector() -> None:
-    one, chosen = fair_server()
+    ledger, chosen = Ledger(), FairUpperConfidence()
+    one = Server("job", bayes, ledger, TERMS, chosen)
     one.handle([announce(name, 0) for name in "ab"], 0.0)
     one.remove("a", 1.0)
     assert chosen.names == ["b"]
     again = FairUpperConfidence()
-    again.restore(one.reader.setting("selector"))
+    again.restore(ledger.list_parts("selector"))
     assert again.names == ["b"], "also after a restart"
 
 
 class Counting(Ledger):
-    """Counts how often each setting is written."""
+    """Counts how often the state of each part of the server is written."""
 
     def __init__(self) -> None:
         self.written: list[str] = []
         super().__init__()
 
-    def set_setting(self, name: str, value: bytes) -> None:
-        self.written.append(name)
-        super().set_setting(name, value)
+    def put_parts(self, owner: str, parts: Mapping[str, bytes]) -> None:
+        self.written += [owner] if parts else []
+        super().put_parts(owner, parts)
 
 
 def test_the_selector_is_written_only_when_it_has_changed() -> None:

@@ -25,9 +25,8 @@ from dealfl.server import (
     Terms,
     WorkerRow,
     compute_reward,
-    find_candidates,
-    note_spending,
 )
+from dealfl.server.roster import Roster, note_spending
 from dealfl.server.selection import Candidate, Everyone, Uniform
 from tests.federation.parts import announce, bayes, examples, joined, kinds, server, update
 
@@ -240,7 +239,7 @@ def test_a_clock_that_jumps_back_makes_no_round_longer_than_its_time_to_live() -
 def able(now_s: float = 0.0, **known: Any) -> bool:
     plain = WorkerRow("w", waiting=5, capacity_j=1000.0)
     changed = {name: known.get(name, getattr(plain, name)) for name in plain.__slots__}
-    return bool(find_candidates({"w": WorkerRow(**changed)}, Terms(), now_s))
+    return bool(Roster({"w": WorkerRow(**changed)}).find_candidates(Terms(), now_s))
 
 
 def test_only_who_is_awake_idle_fitting_and_has_something_waiting_can_be_woken() -> None:
@@ -266,8 +265,8 @@ def test_a_worker_spends_its_budget_of_charge_and_gets_a_new_one_the_next_day() 
 
 
 def test_a_worker_is_worth_what_waits_up_to_a_cap() -> None:
-    rows = {str(n): WorkerRow(str(n), waiting=n) for n in (3, 100, 5000)}
-    weights = {c.name: c.weight for c in find_candidates(rows, Terms(), 0.0)}
+    rows = Roster({str(n): WorkerRow(str(n), waiting=n) for n in (3, 100, 5000)})
+    weights = {c.name: c.weight for c in rows.find_candidates(Terms(), 0.0)}
     assert weights == {"3": 3, "100": 100, "5000": 100}
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from dealfl.server.selection import Candidate
+from dealfl.server.selection import Candidate, Selector
 
 __all__ = ["InTurn"]
 
 
-class InTurn:
+class InTurn(Selector):
     """Selects the workers that waited longest; equal ones by name.
 
     >>> turn = InTurn()
@@ -19,25 +19,26 @@ class InTurn:
 
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
+        self._stale: set[str] = set()
 
     def select(self, round_number: int, candidates: Sequence[Candidate], count: int) -> list[str]:
         """Return the workers that were selected least recently."""
         names = sorted((self._last.get(one.name, 0), one.name) for one in candidates)[:count]
         self._last.update({name: round_number for _, name in names})
+        self._stale.update(name for _, name in names)
         return [name for _, name in names]
-
-    def record_reward(self, round_number: int, worker: str, reward: float) -> None:
-        """Ignore the reward."""
 
     def remove(self, worker: str) -> None:
         """Drop a worker."""
         self._last.pop(worker, None)
+        self._stale.add(worker)
 
-    def state(self) -> bytes:
-        """Return the last round of each worker."""
-        return "\n".join(f"{last} {name}" for name, last in sorted(self._last.items())).encode()
+    def changes(self) -> Mapping[str, bytes]:
+        """Return the last round of each worker that was selected or dropped since the last call."""
+        stale, self._stale = self._stale, set()
+        return {name: str(self._last.get(name, "")).encode() for name in stale}
 
-    def restore(self, state: bytes) -> None:
+    def restore(self, parts: Mapping[str, bytes]) -> None:
         """Resume from a saved state."""
-        pairs = (line.split(" ", 1) for line in state.decode().splitlines())
-        self._last = {name: int(last) for last, name in pairs}
+        self._last = {name: int(last) for name, last in parts.items()}
+        self._stale = set()

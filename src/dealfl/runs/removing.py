@@ -45,34 +45,12 @@ class Removal:
     incarnation: int
 
 
-class _Unchanged:
-    """A selector that selects no worker and keeps the unread state of another selector."""
+class _Unchanged(Selector):
+    """A selector that selects no worker and leaves the stored state as it is."""
 
-    def __init__(self) -> None:
-        self._state = b""
-
-    def select(
-        self,
-        round_number: int,  # noqa: ARG002
-        candidates: Sequence[Candidate],  # noqa: ARG002
-        count: int,  # noqa: ARG002
-    ) -> list[str]:
+    def select(self, round_number: int, candidates: Sequence[Candidate], count: int) -> list[str]:  # noqa: ARG002
         """Return no worker."""
         return []
-
-    def record_reward(self, round_number: int, worker: str, reward: float) -> None:
-        """Do nothing."""
-
-    def remove(self, worker: str) -> None:
-        """Do nothing: the state cannot be read without the job."""
-
-    def state(self) -> bytes:
-        """Return the restored state."""
-        return self._state
-
-    def restore(self, state: bytes) -> None:
-        """Keep the state."""
-        self._state = state
 
 
 def _selector(document: Document | None) -> Selector:

@@ -9,27 +9,16 @@ from dealfl.server.ledger_records import (
     Version,
     WorkerFigures,
 )
-from dealfl.server.predictions import Prediction, Predictions
 from dealfl.server.rewards import RewardWeights, compute_reward, compute_reward_parts
-from dealfl.server.roster import (
-    MAX_WEIGHT,
-    compute_weight,
-    find_candidates,
-    note_decline,
-    note_spending,
-)
 from dealfl.server.server import Server
 from dealfl.server.tables import RoundRow, WorkerRow
 from dealfl.server.terms import Terms
 
 __all__ = [
-    "MAX_WEIGHT",
     "ClosedRound",
     "Ledger",
     "LedgerReader",
     "OpenRound",
-    "Prediction",
-    "Predictions",
     "RewardWeights",
     "RoundRow",
     "Selection",
@@ -40,8 +29,4 @@ __all__ = [
     "WorkerRow",
     "compute_reward",
     "compute_reward_parts",
-    "compute_weight",
-    "find_candidates",
-    "note_decline",
-    "note_spending",
 ]

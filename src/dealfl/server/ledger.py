@@ -7,7 +7,7 @@ deleted; the key of a counted update and the hash of its delta remain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -149,3 +149,34 @@ class Ledger(UpdateStore, RoundStore):
             The value.
         """
         self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
+
+    def list_parts(self, owner: str) -> dict[str, bytes]:
+        """Return the stored state of a part of the server.
+
+        Parameters
+        ----------
+        owner : str
+            Name of the part of the server, such as "selector".
+
+        Returns
+        -------
+        dict of str to bytes
+            Parts of its state by name.
+        """
+        query = "SELECT name, value FROM parts WHERE owner = ?"
+        return dict(self._db.execute(query, (owner,)).fetchall())
+
+    def put_parts(self, owner: str, parts: Mapping[str, bytes]) -> None:
+        """Store what changed in the state of a part of the server.
+
+        Parameters
+        ----------
+        owner : str
+            Name of the part of the server.
+        parts : mapping of str to bytes
+            Changed parts of its state by name; empty bytes delete a part.
+        """
+        gone = [(owner, name) for name, value in parts.items() if not value]
+        kept = [(owner, name, value) for name, value in parts.items() if value]
+        self._db.executemany("DELETE FROM parts WHERE owner = ? AND name = ?", gone)
+        self._db.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", kept)

@@ -8,7 +8,7 @@ from dealfl.erasure import list_suppressed
 from dealfl.messages import PROTOCOL, Announce, Erase, Message, Welcome
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger
-from dealfl.server.roster import note_announcement
+from dealfl.server.roster import Roster, note_announcement
 from dealfl.server.tables import WorkerRow
 
 __all__ = ["Membership"]
@@ -17,7 +17,7 @@ __all__ = ["Membership"]
 class Membership:
     """The workers by name, in memory and in the ledger; every change is written through."""
 
-    rows: dict[str, WorkerRow]
+    rows: Roster
 
     def __init__(self, job: str, ledger: Ledger, aggregation: Aggregation) -> None:
         self._job, self._ledger, self._aggregation = job, ledger, aggregation
@@ -25,7 +25,7 @@ class Membership:
 
     def load(self) -> None:
         """Reload the workers from the ledger."""
-        self.rows = self._ledger.workers()
+        self.rows = Roster(self._ledger.workers())
 
     def put(self, row: WorkerRow) -> WorkerRow:
         """Store a worker's row."""

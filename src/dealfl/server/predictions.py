@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from dealfl.learners import Cycles, Learner, LearnerCycles
 from dealfl.messages import Update
@@ -28,7 +31,8 @@ from dealfl.server.tables import WorkerRow
 
 __all__ = ["Prediction", "Predictions"]
 
-_VERSION = 1
+_VERSION = 2
+_HEADER, _DEVICE = "header", "device "
 _MAX_DEVICES = 256  # kinds; the least recently seen is dropped first
 _MAX_NAME = 200
 _BOUNDS = {
@@ -44,35 +48,27 @@ _LITTLE = 0.01  # share of the held examples by which evictions may grow at once
 _ERRORS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The state that survives a restart, as JSON."""
+class _Header(msgspec.Struct, array_like=True):
+    """The part of the state that does not belong to one kind of device."""
 
     version: int
     learner: str
-    operations_per_example: float
-    evicted_share: float
-    evictions: int
-    devices: dict[str, DeviceLaws]
+    operations_per_example: Annotated[float, Meta(ge=0)] = 0.0
+    evicted_share: Annotated[float, Meta(ge=0)] = 0.0
+    evictions: Annotated[int, Meta(ge=0)] = 0  # trainings with something to evict
+    reports: Annotated[int, Meta(ge=0)] = 0  # that changed the predictions
 
-    @property
-    def is_sound(self) -> bool:
-        figures = (self.operations_per_example, self.evicted_share, self.evictions)
-        devices = self.devices.values()
-        return all(figure >= 0 for figure in figures) and all(laws.is_sound for laws in devices)
+
+class _Device(msgspec.Struct, array_like=True):
+    """The part of one kind of device; the one with the smallest `seen` is dropped first."""
+
+    seen: int
+    laws: DeviceLaws
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The expected cost of a training, including the wake-up.
-
-    Parameters
-    ----------
-    elapsed_s : float
-        Time until the reply in seconds.
-    energy_j : float
-        Energy in joules; 0 if it is unknown.
-    """
+    """The expected cost of a training, including the wake-up."""
 
     elapsed_s: float
     energy_j: float
@@ -101,11 +97,6 @@ class _Outlook:
 class Predictions:
     """Predictions of training costs, learned from the reports of workers.
 
-    Parameters
-    ----------
-    learner : type of Learner
-        Class of the job's learner; its measured cycles are the prior.
-
     Examples
     --------
     >>> from dealfl.learners import NaiveBayes
@@ -130,26 +121,13 @@ class Predictions:
         self._outlooks: dict[str, _Outlook | None] = {}
         self._expected: dict[str, Prediction] = {}
         self._errors: deque[float] = deque(maxlen=_ERRORS)
-        self._operations_per_example = 0.0
-        self._evicted_share = 0.0
-        self._evictions = 0  # number of trainings with something to evict
-        self._state: bytes | None = None
+        self._all = _Header(_VERSION, self._learner)
+        self._stale: dict[str, int] = {}  # devices whose part changed, and in which report
 
     # -- predictions ----------------------------------------------------------------------------
 
     def predict(self, row: WorkerRow) -> Prediction | None:
-        """Return the expected cost of a worker's next training.
-
-        Parameters
-        ----------
-        row : WorkerRow
-            The worker, with its device and its numbers of examples.
-
-        Returns
-        -------
-        Prediction or None
-            None if no device of this kind has reported and no profile exists.
-        """
+        """Return the expected cost of a worker's next training."""
         outlook = self._outlook(row.device)
         return outlook.predict(row.waiting, row.held) if outlook else None
 
@@ -162,18 +140,7 @@ class Predictions:
         return self._outlooks[device]
 
     def predict_energy_j(self, row: WorkerRow) -> float:
-        """Return the energy that a worker without a reply may have spent.
-
-        Parameters
-        ----------
-        row : WorkerRow
-            The worker.
-
-        Returns
-        -------
-        float
-            Energy in joules: the prediction, or else that of its last training.
-        """
+        """Return the energy that a worker without a reply may have spent."""
         prediction = self.predict(row)
         return prediction.energy_j if prediction and prediction.energy_j else row.last_energy_j
 
@@ -182,8 +149,8 @@ class Predictions:
         if laws is None:
             return None
         return _Outlook(
-            laws.operations_per_example or self._operations_per_example,
-            self._evicted_share,
+            laws.operations_per_example or self._all.operations_per_example,
+            self._all.evicted_share,
             self._cycles,
             current_law(laws.time),
             current_law(laws.energy) if laws.energy else None,
@@ -192,49 +159,43 @@ class Predictions:
     # -- reports --------------------------------------------------------------------------------
 
     def expect(self, row: WorkerRow) -> None:
-        """Store the prediction for a worker that trains now, to compare it with the report.
-
-        Parameters
-        ----------
-        row : WorkerRow
-            The worker.
-        """
+        """Store the prediction for a worker that trains now, to compare it with the report."""
         prediction = self.predict(row)
         if prediction is not None:
             self._expected[row.name] = prediction
 
     def observe(self, row: WorkerRow, update: Update) -> None:
-        """Learn from a worker's report; an implausible report is ignored.
-
-        Parameters
-        ----------
-        row : WorkerRow
-            The worker as it was before the training.
-        update : Update
-            Its update, with work, time and energy.
-        """
+        """Learn from a worker's report; an implausible report is ignored."""
         expected = self._expected.pop(row.name, None)
         if not _plausible(update) or len(row.device) > _MAX_NAME:
             return
         if expected is not None:
             self._errors.append(abs(expected.elapsed_s / update.elapsed_s - 1.0))
         per_example = update.operations / (update.learned + update.evicted)
-        self._operations_per_example = running_mean(self._operations_per_example, per_example)
+        known = self._all
+        known.operations_per_example = running_mean(known.operations_per_example, per_example)
         if row.held > 0:
             share = min(update.evicted / row.held, 1.0)
-            self._evictions += 1
-            weight = max(1.0 / self._evictions, _NEW_SHARE)
-            self._evicted_share = running_mean(self._evicted_share, share, weight, at_least=_LITTLE)
+            known.evictions += 1
+            weight = max(1.0 / known.evictions, _NEW_SHARE)
+            known.evicted_share = running_mean(known.evicted_share, share, weight, at_least=_LITTLE)
         work = _cycles(self._cycles, per_example, update.learned, update.evicted)
         laws = self._laws.pop(row.device, None) or laws_from_profile(row.device, self._measured)
         laws = laws or laws_from_report(work, update.elapsed_s)
         laws = improve(laws, work, update.elapsed_s, update.energy_j)
         rate = running_mean(laws.operations_per_example, per_example)
         self._laws[row.device] = replace(laws, operations_per_example=rate)
-        while len(self._laws) > _MAX_DEVICES:
-            del self._laws[next(iter(self._laws))]
+        known.reports += 1
+        dropped = list(self._laws)[:-_MAX_DEVICES]
+        self._stale |= dict.fromkeys([*dropped, row.device], known.reports)
+        for device in dropped:
+            del self._laws[device]
         self._outlooks.clear()
-        self._state = None
+
+    @property
+    def reports(self) -> int:
+        """Number of reports that changed the predictions."""
+        return self._all.reports
 
     @property
     def median_error(self) -> float | None:
@@ -243,43 +204,35 @@ class Predictions:
 
     # -- restarts -------------------------------------------------------------------------------
 
-    def state(self) -> bytes:
-        """Return the state that must survive a restart.
+    def changes(self) -> dict[str, bytes]:
+        """Return the parts of the state that changed since the last call or `restore`."""
+        if not self._stale:
+            return {}
+        parts = {_HEADER: msgspec.json.encode(self._all)}
+        for device, seen in self._stale.items():
+            laws = self._laws.get(device)
+            parts[_DEVICE + device] = msgspec.json.encode(_Device(seen, laws)) if laws else b""
+        self._stale = {}
+        return parts
 
-        Returns
-        -------
-        bytes
-            JSON; the same object until something changes.
-        """
-        if self._state is None:
-            known = _Known(
-                _VERSION,
-                self._learner,
-                self._operations_per_example,
-                self._evicted_share,
-                self._evictions,
-                self._laws,
-            )
-            self._state = msgspec.json.encode(known)
-        return self._state
-
-    def restore(self, state: bytes) -> None:
-        """Resume from a state. An empty, damaged or incompatible state starts from nothing.
-
-        Parameters
-        ----------
-        state : bytes
-            Result of `state`.
-        """
+    def restore(self, parts: Mapping[str, bytes]) -> None:
+        """Resume from a state. An empty, damaged or incompatible state starts from nothing."""
         self._clear()
+        names = [name for name in parts if name.startswith(_DEVICE)]
         try:
-            known = msgspec.json.decode(state, type=_Known)
+            known = msgspec.json.decode(parts.get(_HEADER, b""), type=_Header)
+            devices = [msgspec.json.decode(parts[name], type=_Device) for name in names]
         except msgspec.DecodeError:
-            return
-        if known.version == _VERSION and known.learner == self._learner and known.is_sound:
-            self._laws, self._operations_per_example = known.devices, known.operations_per_example
-            self._evicted_share, self._evictions = known.evicted_share, known.evictions
-            self._state = state
+            sound = False
+        else:
+            same = (known.version, known.learner) == (_VERSION, self._learner)
+            sound = same and all(one.laws.is_sound for one in devices)
+        if sound:
+            pairs = sorted(zip(names, devices, strict=True), key=lambda pair: pair[1].seen)
+            self._laws = {name.removeprefix(_DEVICE): one.laws for name, one in pairs}
+            self._all = known
+        else:  # the parts are to be deleted
+            self._stale = {name.removeprefix(_DEVICE): 0 for name in names}
 
 
 def _plausible(update: Update) -> bool:

@@ -12,6 +12,8 @@ On a battery, a joule counts more the emptier the battery is; on a charger it co
 
 from __future__ import annotations
 
+import heapq
+import math
 from dataclasses import replace
 
 from dealfl.messages import Announce
@@ -22,9 +24,9 @@ from dealfl.server.terms import Terms
 
 __all__ = [
     "MAX_WEIGHT",
+    "Roster",
     "compute_weight",
     "correct_spending",
-    "find_candidates",
     "note_announcement",
     "note_decline",
     "note_reply",
@@ -34,6 +36,8 @@ __all__ = [
 MAX_WEIGHT = 100.0  # examples; more do not increase the weight
 _MIN_BATTERY = 0.1
 _DAY_S = 86_400.0
+_EARLY_S = 1e-3  # sums of times are rounded
+_SPARE = 1000
 
 
 def note_announcement(row: WorkerRow, message: Announce, fits: bool, now_s: float) -> WorkerRow:
@@ -62,22 +66,7 @@ def note_reply(row: WorkerRow, learned: int, now_s: float) -> WorkerRow:
 
 
 def note_spending(row: WorkerRow, energy_j: float, now_s: float) -> WorkerRow:
-    """Return a worker's row after it spent energy.
-
-    Parameters
-    ----------
-    row : WorkerRow
-        The worker.
-    energy_j : float
-        Energy in joules; a negative value counts as 0.
-    now_s : float
-        Current time in seconds of the server's clock.
-
-    Returns
-    -------
-    WorkerRow
-        The row with the energy added. The budget starts again every 24 hours.
-    """
+    """Return a worker's row after it spent energy."""
     if not 0 <= now_s - row.spent_since_s < _DAY_S:
         row = replace(row, spent_j=0.0, spent_since_s=now_s)
     used_j = max(energy_j, 0.0)  # training returns no charge
@@ -90,75 +79,87 @@ def correct_spending(row: WorkerRow, assumed_j: float, energy_j: float, now_s: f
 
 
 def note_decline(row: WorkerRow) -> WorkerRow:
-    """Return a worker's row after it declined.
-
-    Parameters
-    ----------
-    row : WorkerRow
-        The worker.
-
-    Returns
-    -------
-    WorkerRow
-        The row of a worker that must announce itself before it is selected again.
-    """
+    """Return a worker's row after it declined."""
     return replace(row, training=False, waiting=0)
 
 
-def find_candidates(
-    workers: dict[str, WorkerRow],
-    terms: Terms,
-    now_s: float,
-    predictions: Predictions | None = None,
-) -> list[Candidate]:
-    """Return all workers that can be selected now.
+class Roster(dict[str, WorkerRow]):
+    """All known workers by name, indexed by when each can be selected.
 
-    Parameters
-    ----------
-    workers : dict of str to WorkerRow
-        All known workers.
-    terms : Terms
-        Limits on waiting examples, presence and energy.
-    now_s : float
-        Current time in seconds of the server's clock.
-    predictions : Predictions or None
-        Source of expected times and energies; None for no expectation.
-
-    Returns
-    -------
-    list of Candidate
-        Candidates sorted by name, with weight, expected time and energy.
+    Finding candidates costs what is found, not a scan of all workers. A worker that cannot be
+    selected is looked at again when its row changes, when enough time has passed, or, if only its
+    budget is too small, after new reports. New terms and a clock that jumps back start a new index.
     """
-    found = []
-    for name, row in sorted(workers.items()):
-        if not (_able(row, terms, now_s) and _awake(row, terms, now_s)):
-            continue
-        expected = predictions.predict(row) if predictions else None
-        elapsed_s = expected.elapsed_s if expected else None
-        energy_j = expected.energy_j if expected and expected.energy_j else None
-        if _affords(row, terms, now_s, row.last_energy_j if energy_j is None else energy_j):
-            weight = compute_weight(row, energy_j, terms.rewards.half_example_j)
-            overdue = _overdue(row, terms, now_s)
-            found.append(Candidate(name, weight, elapsed_s, energy_j, overdue))
-    return found
+
+    _now_s = -math.inf
+    _terms: Terms | None = None
+    _reports = -1
+
+    def __setitem__(self, name: str, row: WorkerRow) -> None:
+        super().__setitem__(name, row)
+        if self._terms is not None:
+            self._poor.discard(name)
+            (self._due.add if _selectable(row) else self._due.discard)(name)
+
+    def find_candidates(
+        self, terms: Terms, now_s: float, predictions: Predictions | None = None
+    ) -> list[Candidate]:
+        """Return all workers that can be selected now, sorted by name."""
+        self._refresh(terms, now_s, predictions)
+        found = []
+        for name in sorted(self._due):
+            row = self[name]
+            if not _awake(row, terms, now_s):
+                self._due.remove(name)  # until its next announcement
+            elif not _able(row, terms, now_s):
+                self._look_again(name, row.waiting_since_s + terms.max_wait_s)
+            else:
+                candidate = _candidate(row, terms, now_s, predictions)
+                if candidate is None:
+                    self._poor.add(name)
+                    self._look_again(name, row.spent_since_s + _DAY_S)
+                else:
+                    found.append(candidate)
+        return found
+
+    def _look_again(self, name: str, time_s: float) -> None:
+        self._due.remove(name)
+        heapq.heappush(self._later, (time_s - _EARLY_S, name))
+
+    def _refresh(self, terms: Terms, now_s: float, predictions: Predictions | None) -> None:
+        """Bring the index up to date with the time, the terms and the predictions."""
+        outdated = self._terms != terms or now_s < self._now_s
+        if outdated or len(self._later) > 2 * len(self) + _SPARE:
+            self._due = {name for name, row in self.items() if _selectable(row)}
+            self._later: list[tuple[float, str]] = []
+            self._poor: set[str] = set()
+        self._terms, self._now_s = terms, now_s
+        reports = predictions.reports if predictions else 0
+        if reports != self._reports:
+            self._reports = reports
+            self._due |= self._poor
+            self._poor.clear()
+        while self._later and self._later[0][0] <= now_s:
+            _, name = heapq.heappop(self._later)
+            if name in self and _selectable(self[name]):
+                self._due.add(name)
+
+
+def _candidate(
+    row: WorkerRow, terms: Terms, now_s: float, predictions: Predictions | None
+) -> Candidate | None:
+    """Return a worker that is awake and has examples; None if its budget is too small."""
+    expected = predictions.predict(row) if predictions else None
+    energy_j = expected.energy_j if expected and expected.energy_j else None
+    if not _affords(row, terms, now_s, row.last_energy_j if energy_j is None else energy_j):
+        return None
+    weight = compute_weight(row, energy_j, terms.rewards.half_example_j)
+    elapsed_s = expected.elapsed_s if expected else None
+    return Candidate(row.name, weight, elapsed_s, energy_j, _overdue(row, terms, now_s))
 
 
 def compute_weight(row: WorkerRow, energy_j: float | None, half_example_j: float) -> float:
     """Return the weight of a worker in the selection.
-
-    Parameters
-    ----------
-    row : WorkerRow
-        A worker with waiting examples.
-    energy_j : float or None
-        Expected energy of its training in joules; None if unknown.
-    half_example_j : float
-        Energy per example at which an example counts half; 0 ignores energy.
-
-    Returns
-    -------
-    float
-        A weight in (0, 100].
 
     Examples
     --------
@@ -175,9 +176,12 @@ def compute_weight(row: WorkerRow, energy_j: float | None, half_example_j: float
     return examples / (1.0 + example_j / half_example_j)
 
 
+def _selectable(row: WorkerRow) -> bool:
+    """Return whether a worker can be selected at some time without a change of its row."""
+    return row.fits and row.waiting >= 1 and not row.training and row.heard_s is not None
+
+
 def _able(row: WorkerRow, terms: Terms, now_s: float) -> bool:
-    if not row.fits or row.waiting < 1:
-        return False
     return row.waiting >= terms.min_waiting or _overdue(row, terms, now_s)
 
 
@@ -187,8 +191,7 @@ def _overdue(row: WorkerRow, terms: Terms, now_s: float) -> bool:
 
 def _awake(row: WorkerRow, terms: Terms, now_s: float) -> bool:
     # after the clock jumped back, `heard_s` may be in the future: the worker is awake
-    heard = row.heard_s is not None and now_s - row.heard_s <= terms.presence_timeout_s
-    return heard and not row.training
+    return row.heard_s is not None and now_s - row.heard_s <= terms.presence_timeout_s
 
 
 def _affords(row: WorkerRow, terms: Terms, now_s: float, energy_j: float) -> bool:

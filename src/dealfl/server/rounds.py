@@ -15,7 +15,6 @@ from dealfl.server.publication import Publication
 from dealfl.server.rewards import compute_reward
 from dealfl.server.roster import (
     correct_spending,
-    find_candidates,
     note_decline,
     note_reply,
     note_spending,
@@ -51,16 +50,13 @@ class Rounds:
 
     def load(self) -> None:
         """Reload state from the ledger."""
-        self._saved = self._ledger.setting("selector")
-        self._selector.restore(self._saved)
-        self.predictions.restore(self._ledger.setting("predictions"))
+        self._selector.restore(self._ledger.list_parts("selector"))
+        self.predictions.restore(self._ledger.list_parts("predictions"))
 
     def save(self) -> None:
-        """Store the selector's state if it changed; it is large for many workers."""
-        state = self._selector.state()
-        if state is not self._saved:
-            self._ledger.set_setting("selector", state)
-            self._saved = state
+        """Store what changed in the selector and the predictions."""
+        self._ledger.put_parts("selector", self._selector.changes())
+        self._ledger.put_parts("predictions", self.predictions.changes())
 
     @property
     def finished(self) -> bool:
@@ -98,7 +94,6 @@ class Rounds:
         if not self._ledger.put_reply(message.round, row.name, now_s):
             return
         self.predictions.observe(row, message)
-        self._ledger.set_setting("predictions", self.predictions.state())
         assumed_j = self._ledger.find_assumed_j(message.round, row.name, row.spent_since_s)
         row = correct_spending(row, assumed_j, message.energy_j, now_s)
         self._members.put(note_reply(row, message.learned, now_s))
@@ -162,7 +157,7 @@ class Rounds:
             next_s = now_s + self.terms.round_every_s
             self._ledger.set_setting("next_opening_s", repr(next_s).encode())
         number, rows = self._ledger.last_round() + 1, self._members.rows
-        eligible = find_candidates(rows, self.terms, now_s, self.predictions)
+        eligible = rows.find_candidates(self.terms, now_s, self.predictions)
         enough = len(eligible) >= self.terms.min_workers
         chosen = self._selector.select(number, eligible, self.terms.selected) if enough else []
         if not chosen:

@@ -44,6 +44,8 @@ CREATE TABLE answers (
   incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL,
   PRIMARY KEY (request, worker)) WITHOUT ROWID;
 CREATE TABLE settings (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE parts (owner TEXT NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL,
+  PRIMARY KEY (owner, name));
 """
 
 MIGRATIONS: tuple[str, ...] = (_FIRST,)

@@ -6,9 +6,8 @@ from typing import Any
 from dealfl.errors import BadInput, unknown_name
 from dealfl.plugins import Registry
 from dealfl.server.selection.arms import Arms
-from dealfl.server.selection.bandit import Bandit
 from dealfl.server.selection.base import Candidate, OverPromise, Promising, Selector
-from dealfl.server.selection.baselines import Everyone, Uniform
+from dealfl.server.selection.baselines import Everyone, OortLike, Uniform, Utilities
 from dealfl.server.selection.fair_policies import (
     Discounted,
     FairUpperConfidence,
@@ -16,28 +15,13 @@ from dealfl.server.selection.fair_policies import (
     draw_rewards,
 )
 from dealfl.server.selection.feasibility import find_excess
-from dealfl.server.selection.oort import OortLike, Utilities
 from dealfl.settings import keys_of, nearest
 
 __all__ = [
-    "SELECTORS",
-    "Arms",
-    "Bandit",
-    "Candidate",
-    "Discounted",
-    "Everyone",
-    "FairUpperConfidence",
-    "OortLike",
-    "OverPromise",
-    "Promising",
-    "Selector",
-    "ThompsonSampling",
-    "Uniform",
-    "Utilities",
-    "draw_rewards",
-    "find_excess",
-    "make_selector",
-]
+    "SELECTORS", "Arms", "Candidate", "Discounted", "Everyone", "FairUpperConfidence", "OortLike",
+    "OverPromise", "Promising", "Selector", "ThompsonSampling", "Uniform", "Utilities",
+    "draw_rewards", "find_excess", "make_selector",
+]  # fmt: skip
 
 
 def _admit(name: str, found: Any) -> Callable[..., Selector]:  # noqa: ANN401, ARG001

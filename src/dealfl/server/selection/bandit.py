@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,20 @@ from numpy.typing import NDArray
 
 from dealfl.errors import BadInput
 from dealfl.server.selection.arms import AWAITED, MISSED, Arms
-from dealfl.server.selection.base import Candidate, OverPromise
+from dealfl.server.selection.base import (
+    Candidate,
+    Eta,
+    Fairness,
+    Guarantee,
+    OverPromise,
+    Price,
+    Seed,
+    Selector,
+    WeightCap,
+)
 from dealfl.server.selection.feasibility import allowed_shares, estimate_availability, find_excess
 from dealfl.server.selection.kernels import Floats, Places
-from dealfl.server.selection.saved_state import COLUMNS, Saved, pack, pack_names, unpack
-from dealfl.server.selection.settings import Eta, Fairness, Guarantee, Price, Seed, WeightCap
+from dealfl.server.selection.saved_state import BLOCK, COLUMNS, HEADER, Saved, pack, unpack
 from dealfl.settings import Share, check
 
 __all__ = ["Bandit"]
@@ -24,23 +33,10 @@ _REVIEW_EVERY = 100
 _NOBODY: Places = np.empty(0, np.int64)
 
 
-class Bandit:
+class Bandit(Selector):
     """Base class of selectors with a fairness queue for each worker.
 
     A subclass decides how to choose (`_choose`).
-
-    Parameters
-    ----------
-    seed : int
-        Seed of random draws.
-    fairness : float or mapping of str to float
-        Minimum share of the rounds, for all workers or by name ("*" for the others).
-    eta : float
-        Weight of rewards against fairness; infinity ignores fairness.
-    weight_cap : float
-        Weights are divided by this value and capped at 1.
-    price : float
-        Minimum share of the best possible score, unless a worker's examples are overdue.
     """
 
     names: list[str]  # of all known workers, in the order in which they became known
@@ -54,8 +50,8 @@ class Bandit:
     _awake: NDArray[np.int32]
     _served: NDArray[np.int32]
     _allowed: Floats
-    _state: bytes | None
-    _packed_names: bytes | None
+    _stale: set[int]  # numbers of the blocks that changed since they were saved
+    _header: bytes  # as it was saved
 
     def __init__(
         self,
@@ -72,32 +68,12 @@ class Bandit:
         self._fairness = Fairness.of(given["fairness"])
         self._weight_cap, self._price = given["weight_cap"], given["price"]
         self._arm_settings: dict[str, Any] = {"eta": given["eta"]}
-        self.restore(b"")
+        self.restore({})
 
     # -- the protocol ---------------------------------------------------------------------------
 
     def select(self, round_number: int, candidates: Sequence[Candidate], count: int) -> list[str]:
-        """Return the best candidates, in the order in which they became known.
-
-        Parameters
-        ----------
-        round_number : int
-            Number of the round, larger than that of the last round.
-        candidates : sequence of Candidate
-            Workers that can be woken, each once.
-        count : int
-            Maximum number of workers to return.
-
-        Returns
-        -------
-        list of str
-            Names of the selected workers.
-
-        Raises
-        ------
-        BadInput
-            If the round is not new, a candidate appears twice, or a weight is not a number ≥ 0.
-        """
+        """Return the best candidates, in the order in which they became known."""
         if round_number < self._round or (round_number == self._round and self._took_place()):
             raise BadInput(
                 f"round {round_number} is not after round {self._round}; rounds must increase"
@@ -108,7 +84,7 @@ class Bandit:
         eligible = np.zeros(len(self.arms), np.bool_)
         weight = np.zeros(len(self.arms))
         eligible[places], weight[places] = True, weights
-        self._state = None
+        self._touch(self._awaited)
         self.arms.miss(self._awaited)
         self._awaited = _NOBODY
         self._awake[places] += 1
@@ -123,83 +99,54 @@ class Bandit:
         if not len(chosen):
             self._awake[places] -= 1  # the round does not take place
             return []
+        self._touch(places)
         self.arms.pick(round_number, chosen)
         self._served[chosen] += 1
         self._awaited = chosen
         return [self.names[place] for place in chosen.tolist()]
 
     def record_reward(self, round_number: int, worker: str, reward: Share) -> None:
-        """Record a reward. An unexpected or repeated reward changes nothing.
-
-        Parameters
-        ----------
-        round_number : int
-            Round in which the worker was selected.
-        worker : str
-            Name of the worker.
-        reward : float
-            Reward in [0, 1].
-        """
+        """Record a reward. An unexpected or repeated reward changes nothing."""
         reward = check(Bandit.record_reward, {"reward": reward})["reward"]
         place = self._places.get(worker)
         if place is None or self.arms.picked[place] != round_number:
             return
+        places = np.array([place])
         if self.arms.flag[place] == AWAITED:
-            self.arms.learn(np.array([place]), np.array([reward]))
+            self.arms.learn(places, np.array([reward]))
             self._awaited = self._awaited[self._awaited != place]
-            self._state = None
+            self._touch(places)
         elif self.arms.flag[place] == MISSED:
             self.arms.correct(place, reward)
-            self._state = None
+            self._touch(places)
 
     def remove(self, worker: str) -> None:
-        """Forget a worker. The others keep their order.
-
-        Parameters
-        ----------
-        worker : str
-            Name of the worker.
-        """
+        """Forget a worker. The others keep their order."""
         if worker not in self._places:
             return
-        keep = np.arange(len(self.names)) != self._places[worker]
-        columns = {name: column[keep] for name, column in self._saved().columns.items()}
-        names = [name for name in self.names if name != worker]
+        place, last = self._places[worker], len(self.names) - 1
+        columns = {name: np.delete(one, place) for name, one in self._saved().columns.items()}
+        names = self.names[:place] + self.names[place + 1 :]
         self._load(Saved(self._round, self._reviewed, self._per_round, names, columns))
+        self._touch(np.arange(place, last + 1))  # the last block may be empty now
 
-    def state(self) -> bytes:
-        """Return the state that must survive a restart.
+    def changes(self) -> Mapping[str, bytes]:
+        """Return the parts of the state that changed since the last call or `restore`."""
+        parts, self._stale = pack(self._saved(), self._stale), set()
+        if parts[HEADER] == self._header:
+            del parts[HEADER]
+        else:
+            self._header = parts[HEADER]
+        return parts
 
-        Returns
-        -------
-        bytes
-            The state; the same object until something changes.
-        """
-        if self._state is None:
-            if self._packed_names is None:
-                self._packed_names = pack_names(self.names)
-            self._state = pack(self._saved(), self._packed_names)
-        return self._state
+    def restore(self, parts: Mapping[str, bytes]) -> None:
+        """Resume from a stored state."""
+        empty = {name: np.empty(0, kind) for name, (kind, _) in COLUMNS.items()}
+        self._load(unpack(parts) if parts else Saved(0, 0, 0, [], empty))
+        self._stale, self._header = set(), parts.get(HEADER, b"")
 
-    def restore(self, state: bytes) -> None:
-        """Resume from a state.
-
-        Parameters
-        ----------
-        state : bytes
-            Result of `state`. Empty bytes reset the selector.
-
-        Raises
-        ------
-        BadBytes
-            If the bytes are no valid state.
-        """
-        if not state:
-            empty = {name: np.empty(0, kind) for name, (kind, _) in COLUMNS.items()}
-            self._load(Saved(0, 0, 0, [], empty))
-            return
-        self._load(unpack(state))
-        self._state = state
+    def _touch(self, places: Places) -> None:
+        self._stale |= set(np.unique(places // BLOCK).tolist())
 
     # -- guarantees -----------------------------------------------------------------------------
 
@@ -208,11 +155,6 @@ class Bandit:
 
         Availability is estimated optimistically from the rounds so far, as if workers woke
         independently, so that a reported excess is certain.
-
-        Returns
-        -------
-        OverPromise or None
-            The set with the largest excess; None if all guarantees can be met.
         """
         promised = self._promised()
         # early, report only guarantees that fail even for workers that never sleep
@@ -242,6 +184,7 @@ class Bandit:
         self._allowed = allowed
         self.arms.rate = np.minimum(promised, allowed)
         self._reviewed = round_number
+        self._touch(np.arange(len(promised)))
 
     # -- inside ---------------------------------------------------------------------------------
 
@@ -274,12 +217,13 @@ class Bandit:
             name: np.concatenate([column, np.full(count, fresh.get(name, 0), column.dtype)])
             for name, column in self._saved().columns.items()
         }
-        names = [*self.names, *names]
-        self._load(Saved(self._round, self._reviewed, self._per_round, names, columns))
+        known = [*self.names, *names]
+        self._load(Saved(self._round, self._reviewed, self._per_round, known, columns))
+        self._touch(np.arange(len(known) - count, len(known)))
 
     def _saved(self) -> Saved:
         arms = self.arms
-        columns: dict[str, NDArray[np.generic]] = {
+        columns: dict[str, NDArray[Any]] = {
             "deficit": arms.deficit, "count": arms.count, "mean": arms.mean,
             "allowed": self._allowed, "since": arms.since, "picked": arms.picked,
             "first": self._first, "awake": self._awake, "served": self._served, "flag": arms.flag,
@@ -287,7 +231,7 @@ class Bandit:
         return Saved(self._round, self._reviewed, self._per_round, self.names, columns)
 
     def _load(self, saved: Saved) -> None:
-        columns: dict[str, Any] = dict(saved.columns)
+        columns = saved.columns
         self.names, self._per_round = list(saved.names), saved.per_round
         self._round, self._reviewed = saved.round_number, saved.reviewed
         self._places = {name: place for place, name in enumerate(self.names)}
@@ -297,4 +241,3 @@ class Bandit:
         self.arms = Arms(rates, **self._arm_settings)
         self.arms.put(columns)
         self._awaited = np.flatnonzero(self.arms.flag == AWAITED)
-        self._state = self._packed_names = None

@@ -1,13 +1,19 @@
-"""The protocol of selectors."""
+"""The protocol of selectors, and the keys that several of them share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Annotated, Protocol, runtime_checkable
 
-__all__ = ["Candidate", "OverPromise", "Promising", "Selector"]
+from msgspec import Meta
 
+from dealfl.settings import Positive, Share, Whole
+
+__all__ = [
+    "Candidate", "Eta", "Fairness", "Guarantee", "OverPromise", "Price", "Promising", "Seed",
+    "Selector", "WeightCap",
+]  # fmt: skip
 
 _NAMED = 5  # workers named in a message
 
@@ -87,6 +93,8 @@ class Selector(Protocol):
     A worker is known from the first round in which it is a candidate. It counts as asleep in later
     rounds without it, and its fairness queue grows until `remove`. A selected worker without a
     reward before the next `select` gets the reward 0; a later reward replaces this 0.
+
+    A policy that learns nothing inherits all methods but `select`.
     """
 
     def select(self, round_number: int, candidates: Sequence[Candidate], count: int) -> list[str]:
@@ -109,7 +117,7 @@ class Selector(Protocol):
             Names of different candidates.
         """
 
-    def record_reward(self, round_number: int, worker: str, reward: float) -> None:
+    def record_reward(self, round_number: int, worker: str, reward: float) -> None:  # noqa: ARG002
         """Record the reward of a selected worker.
 
         Parameters
@@ -121,8 +129,9 @@ class Selector(Protocol):
         reward : float
             Reward in [0, 1].
         """
+        return
 
-    def remove(self, worker: str) -> None:
+    def remove(self, worker: str) -> None:  # noqa: ARG002
         """Forget a worker. If it returns, it is a new worker.
 
         Parameters
@@ -130,21 +139,80 @@ class Selector(Protocol):
         worker : str
             Name of the worker.
         """
+        return
 
-    def state(self) -> bytes:
-        """Return the state that must survive a restart.
+    def changes(self) -> Mapping[str, bytes]:
+        """Return the parts of the state that changed since the last call or `restore`.
+
+        The server stores them before it sends the messages of a call. A state in several parts
+        makes this cheap for many workers.
 
         Returns
         -------
-        bytes
-            The state; the same object until something changes.
+        mapping of str to bytes
+            Parts by name; empty bytes delete a part.
         """
+        return {}
 
-    def restore(self, state: bytes) -> None:
-        """Resume from a state.
+    def restore(self, parts: Mapping[str, bytes]) -> None:  # noqa: ARG002
+        """Resume from a stored state.
 
         Parameters
         ----------
-        state : bytes
-            Result of `state`. Empty bytes reset the selector.
+        parts : mapping of str to bytes
+            The last content of each part. An empty mapping resets the selector.
         """
+        return
+
+
+# -- keys ----------------------------------------------------------------------------------------
+
+Seed = Annotated[Whole, Meta(description="seed of the selector; by default the job's seed")]
+Guarantee = Annotated[
+    Share | Mapping[str, Share],
+    Meta(
+        description="minimum share of the rounds for each worker: one number, or a table by name "
+        'with "*" for the others'
+    ),
+]
+Eta = Annotated[
+    float, Meta(gt=0, extra={"inf": True}, description="weight of rewards against fairness")
+]
+WeightCap = Annotated[
+    Positive, Meta(description="number of waiting examples above which more do not count")
+]
+Price = Annotated[
+    Share,
+    Meta(
+        description="workers below this share of the best score are not woken, unless fairness or "
+        "overdue examples require it"
+    ),
+]
+
+_OTHERS = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Fairness:
+    """The minimum share of the rounds for each worker, by name and for all others.
+
+    Examples
+    --------
+    >>> Fairness.of({"phone": 0.25, "*": 0.01}).rate("tablet")
+    0.01
+    """
+
+    named: Mapping[str, float]
+    others: float
+
+    @classmethod
+    def of(cls, value: float | Mapping[str, float]) -> Fairness:
+        """Return the guarantee for a valid value of the key `fairness`."""
+        if not isinstance(value, Mapping):
+            return cls({}, value)
+        named = dict(value)
+        return cls(named, named.pop(_OTHERS, 0.0))
+
+    def rate(self, name: str) -> float:
+        """Return a worker's share."""
+        return self.named.get(name, self.others)

@@ -4,12 +4,11 @@ from typing import Annotated
 
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from dealfl.seeded import round_keys
 from dealfl.server.selection.bandit import Bandit
-from dealfl.server.selection.kernels import Floats, Places, best_of
-from dealfl.server.selection.settings import Eta, Guarantee, Price, Seed, WeightCap
+from dealfl.server.selection.base import Eta, Guarantee, Price, Seed, WeightCap
+from dealfl.server.selection.kernels import Floats, Masks, Places, best_of
 from dealfl.settings import Amount, check
 
 __all__ = ["Discounted", "FairUpperConfidence", "ThompsonSampling", "draw_rewards"]
@@ -22,23 +21,9 @@ class FairUpperConfidence(Bandit):
     round, also while it sleeps, and shrinks by 1 when it is woken. Workers with a score below `eta
     · price` are not woken.
 
-    Parameters
-    ----------
-    seed : int
-        Seed of random draws.
-    fairness : float or mapping of str to float
-        Minimum share of the rounds, for all workers or by name ("*" for the others).
-    eta : float
-        Weight of rewards against fairness; infinity ignores fairness.
-    weight_cap : float
-        Weights are divided by this value and capped at 1.
-    price : float
-        Share of the best possible score below which workers are not woken.
-
     References
     ----------
-    .. [1] F. Li, J. Liu, B. Ji, "Combinatorial Sleeping Bandits with Fairness Constraints",
-       IEEE INFOCOM 2019.
+    .. [1] F. Li et al., "Combinatorial Sleeping Bandits with Fairness Constraints".
 
     Examples
     --------
@@ -59,28 +44,6 @@ class Discounted(Bandit):
 
     A worker that was bad long ago, for example with an empty battery, is tried again. The bonus is
     `sqrt(exploration · 3 ln n / 2 tries)` with discounted tries and n discounted rounds.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of random draws.
-    fairness : float or mapping of str to float
-        Minimum share of the rounds, for all workers or by name ("*" for the others).
-    eta : float
-        Weight of rewards against fairness; infinity ignores fairness.
-    weight_cap : float
-        Weights are divided by this value and capped at 1.
-    price : float
-        Share of the best possible score below which workers are not woken.
-    discount : float
-        Factor by which a trial counts less after each round, in [0.5, 0.999999].
-    exploration : float
-        Factor of the bonus for rarely tried workers.
-
-    References
-    ----------
-    .. [1] A. Garivier, E. Moulines, "On Upper-Confidence Bound Policies for Switching Bandit
-       Problems", ALT 2011.
 
     Examples
     --------
@@ -108,7 +71,7 @@ class Discounted(Bandit):
         super().__init__(seed=seed, fairness=fairness, eta=eta, weight_cap=weight_cap, price=price)
         given = {"discount": discount, "exploration": exploration}
         self._arm_settings |= check(Discounted, given)
-        self.restore(b"")
+        self.restore({})
 
 
 def draw_rewards(seed: int, round_number: int, mean: Floats, count: Floats) -> Floats:
@@ -139,24 +102,6 @@ def draw_rewards(seed: int, round_number: int, mean: Floats, count: Floats) -> F
 class ThompsonSampling(Bandit):
     """Wakes the best by queue and a reward drawn from the posterior of each worker.
 
-    Parameters
-    ----------
-    seed : int
-        Seed of random draws.
-    fairness : float or mapping of str to float
-        Minimum share of the rounds, for all workers or by name ("*" for the others).
-    eta : float
-        Weight of rewards against fairness; infinity ignores fairness.
-    weight_cap : float
-        Weights are divided by this value and capped at 1.
-    price : float
-        Share of the best possible score below which workers are not woken.
-
-    References
-    ----------
-    .. [1] W. R. Thompson, "On the Likelihood that One Unknown Probability Exceeds Another in View
-       of the Evidence of Two Samples", Biometrika 25 (1933).
-
     Examples
     --------
     >>> from dealfl.server.selection.base import Candidate
@@ -164,9 +109,7 @@ class ThompsonSampling(Bandit):
     ['a', 'c']
     """
 
-    def _choose(
-        self, round_number: int, eligible: NDArray[np.bool_], weight: Floats, count: int
-    ) -> Places:
+    def _choose(self, round_number: int, eligible: Masks, weight: Floats, count: int) -> Places:
         sample = draw_rewards(self._seed, round_number, self.arms.mean, self.arms.count)
         scores = self.arms.sampled_scores(round_number, weight, sample)
         return best_of(np.where(eligible, scores, -1.0), count)

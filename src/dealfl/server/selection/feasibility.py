@@ -24,6 +24,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 _STEPS = 50
+_NEVER = 1e-30  # a probability
 _SLACK = 0.98  # of the possible share; a queue at the limit would still grow
 _STANDARD_ERRORS = 2.0  # added to an estimated availability
 
@@ -49,7 +50,10 @@ def capacities(awake: Floats, count: int) -> Floats:
     below[:1] = 1.0
     gained = np.zeros(len(awake))
     for place, chance in enumerate(awake.tolist()):
-        gained[place] = chance * below.sum()
+        missing = below.sum()
+        if missing < _NEVER:
+            break  # the others gain nothing
+        gained[place] = chance * missing
         moved = below * chance
         below -= moved
         below[1:] += moved[:-1]

@@ -1,20 +1,25 @@
-"""The state of a selector as bytes: a header, the names of the workers, and arrays."""
+"""The state of a selector as parts of a few kilobytes: a header, and blocks of workers.
+
+A reward touches one block, so that saving it costs the same for any number of workers.
+"""
 
 from __future__ import annotations
 
-import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from dealfl.errors import BadBytes
 
-__all__ = ["COLUMNS", "Saved", "pack", "pack_names", "unpack"]
+__all__ = ["BLOCK", "COLUMNS", "HEADER", "Saved", "pack", "unpack"]
 
-_HEADER = struct.Struct("<4sBxxxIQiii")
-_MAGIC, _VERSION = b"DSEL", 1
+BLOCK = 64  # workers in a part: at most 8 KB with names of 64 bytes
+HEADER, _VERSION = "header", 2
 _LAST_ROUND = 2**31 - 2
 
 COLUMNS: dict[str, tuple[str, float]] = {  # name: type and maximum; the minimum is 0
@@ -30,7 +35,21 @@ COLUMNS: dict[str, tuple[str, float]] = {  # name: type and maximum; the minimum
     "flag": ("|u1", 3),
 }
 _ROUNDS = ("picked", "first", "awake", "served")
-_WIDTH = sum(np.dtype(kind).itemsize for kind, _ in COLUMNS.values())
+
+_Number = Annotated[int, Meta(ge=0, le=_LAST_ROUND)]
+
+
+class _Header(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    version: int
+    workers: _Number
+    round_number: _Number
+    reviewed: _Number
+    per_round: _Number
+
+
+class _Block(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    names: list[str]
+    columns: list[bytes]  # in the order of COLUMNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,71 +60,77 @@ class Saved:
     reviewed: int
     per_round: int
     names: list[str]
-    columns: dict[str, NDArray[np.generic]]
+    columns: dict[str, NDArray[Any]]
 
 
-def pack_names(names: list[str]) -> bytes:
-    """Return the names as bytes. They change rarely, so a selector caches them."""
-    return msgspec.msgpack.encode(names)
+def pack(saved: Saved, blocks: set[int]) -> dict[str, bytes]:
+    """Return the header and some blocks by name; a block without workers is empty."""
+    header = _Header(
+        _VERSION, len(saved.names), saved.round_number, saved.reviewed, saved.per_round
+    )
+    return {HEADER: msgspec.msgpack.encode(header)} | {
+        str(block): _packed(saved, slice(block * BLOCK, (block + 1) * BLOCK))
+        for block in sorted(blocks)
+    }
 
 
-def pack(saved: Saved, names: bytes) -> bytes:
-    """Return the bytes of a state; equal states have equal bytes."""
-    header = _HEADER.pack(
-        _MAGIC, _VERSION, len(saved.names), len(names), saved.round_number, saved.reviewed,
-        saved.per_round,
-    )  # fmt: skip
-    arrays = [
-        np.ascontiguousarray(saved.columns[name], dtype=kind).tobytes()
+def _packed(saved: Saved, part: slice) -> bytes:
+    names = saved.names[part]
+    columns = [
+        np.ascontiguousarray(saved.columns[name][part], dtype=kind).tobytes()
         for name, (kind, _) in COLUMNS.items()
     ]
-    return b"".join([header, names, *arrays])
+    return msgspec.msgpack.encode(_Block(names, columns)) if names else b""
 
 
-def unpack(data: bytes) -> Saved:
-    """Return the state in bytes that `pack` wrote; refuse all other bytes."""
-    if len(data) < _HEADER.size:
-        raise BadBytes(f"selector state has {len(data)} bytes; it must have ≥ {_HEADER.size}")
-    magic, version, workers, length, number, reviewed, per_round = _HEADER.unpack_from(data)
-    if magic != _MAGIC or version != _VERSION:
-        raise BadBytes(f"bytes are no selector state of version {_VERSION}")
-    expected = _HEADER.size + length + workers * _WIDTH
-    if len(data) != expected:
-        raise BadBytes(f"selector state has {len(data)} bytes; its header requires {expected}")
-    if min(number, reviewed, per_round) < 0 or number > _LAST_ROUND:
-        raise BadBytes("selector state has an invalid header")
-    names = _names(data[_HEADER.size : _HEADER.size + length], workers)
-    columns = _columns(data, _HEADER.size + length, workers)
-    saved = Saved(number, reviewed, per_round, names, columns)
+def unpack(parts: Mapping[str, bytes]) -> Saved:
+    """Return the state in parts that `pack` wrote; refuse all others."""
+    header = _decoded(parts, HEADER, _Header)
+    if header.version != _VERSION:
+        raise BadBytes(
+            f"selector state has version {header.version}; this dealfl supports {_VERSION}"
+        )
+    expected = [HEADER, *map(str, range(-(-header.workers // BLOCK)))]
+    if set(parts) != set(expected):
+        raise BadBytes(
+            f"selector state has {len(parts)} parts; its {header.workers} workers require "
+            f"{len(expected)}"
+        )
+    blocks = [_decoded(parts, name, _Block) for name in expected[1:]]
+    names = [name for block in blocks for name in block.names]
+    if len(names) != header.workers or len(set(names)) != header.workers:
+        raise BadBytes(f"selector state does not contain {header.workers} different names")
+    columns = _columns(blocks)
+    saved = Saved(header.round_number, header.reviewed, header.per_round, names, columns)
     _check_rounds(saved)
     return saved
 
 
-def _names(data: bytes, workers: int) -> list[str]:
+def _decoded(parts: Mapping[str, bytes], name: str, kind: type[Any]) -> Any:  # noqa: ANN401
     try:
-        names = msgspec.msgpack.decode(data, type=list[str])
+        return msgspec.msgpack.decode(parts.get(name, b""), type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadBytes(f"names in the selector state cannot be decoded: {error}") from error
-    if len(names) != workers or len(set(names)) != workers:
-        raise BadBytes(f"selector state does not contain {workers} different names")
-    return names
+        raise BadBytes(f"part {name} of the selector state is damaged: {error}") from error
 
 
-def _columns(data: bytes, start: int, workers: int) -> dict[str, NDArray[np.generic]]:
+def _columns(blocks: list[_Block]) -> dict[str, NDArray[Any]]:
+    sizes = [np.dtype(kind).itemsize for kind, _ in COLUMNS.values()]
+    for number, block in enumerate(blocks):
+        if [len(column) for column in block.columns] != [size * len(block.names) for size in sizes]:
+            raise BadBytes(f"part {number} of the selector state does not fit its names")
     columns = {}
-    for name, (kind, most) in COLUMNS.items():
-        column = np.frombuffer(data, dtype=kind, count=workers, offset=start)
+    for place, (name, (kind, most)) in enumerate(COLUMNS.items()):
+        column = np.frombuffer(b"".join(block.columns[place] for block in blocks), dtype=kind)
         if not ((column >= 0) & (column <= most)).all():  # also refuses NaN
             raise BadBytes(f"selector state has a value of {name} outside [0, {most:g}]")
         columns[name] = column.astype(column.dtype.newbyteorder("="))
-        start += column.nbytes
     return columns
 
 
 def _check_rounds(saved: Saved) -> None:
     latest = saved.round_number
     for name, most in (("since", latest + 1), *((name, latest) for name in _ROUNDS)):
-        if (saved.columns[name] > most).any():  # type: ignore[operator]
+        if (saved.columns[name] > most).any():
             raise BadBytes(f"selector state has a value of {name} after its last round, {latest}")
-    if (saved.columns["served"] > saved.columns["awake"]).any():  # type: ignore[operator]
+    if (saved.columns["served"] > saved.columns["awake"]).any():
         raise BadBytes("selector state has a worker with more selections than waking rounds")

@@ -1,0 +1,97 @@
+"""The indexed roster finds the workers that a scan of all of them finds."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from dealfl.learners import NaiveBayes
+from dealfl.messages import Update
+from dealfl.server import Terms, WorkerRow
+from dealfl.server.predictions import Predictions
+from dealfl.server.roster import Roster
+
+TERMS = (
+    Terms(presence_timeout_s=50.0, max_wait_s=100.0, min_waiting=5),
+    Terms(presence_timeout_s=500.0, max_wait_s=1e4, min_waiting=3, battery_budget=0.5),
+)
+DEVICES = ("honor", "mi", "box")
+
+
+def changed(draw: random.Random, row: WorkerRow, now_s: float) -> WorkerRow:
+    """Return a row after some event."""
+    return replace(
+        row,
+        waiting=draw.choice((0, 1, 4, 5, 50)),
+        held=draw.choice((0, 100)),
+        device=draw.choice(DEVICES),
+        charging=draw.random() < 0.2,
+        training=draw.random() < 0.2,
+        fits=draw.random() < 0.9,
+        heard_s=None if draw.random() < 0.1 else now_s - draw.choice((0, 30, 49, 400)),
+        waiting_since_s=now_s - draw.choice((0.0, 60.0, 99.9, 100.0)),
+        spent_j=draw.choice((0.0, 0.5, 1.0, 3.0)),
+        spent_since_s=now_s - draw.choice((0.0, 86_390.0)),
+        last_energy_j=draw.choice((0.0, 0.7)),
+        capacity_j=draw.choice((0.0, 60.0)),
+    )
+
+
+def report(energy_j: float) -> Update:
+    return Update(
+        job="j", worker="w", incarnation=1, sequence=1, round=1, delta=b"", learned=10,
+        operations=640, elapsed_s=0.1, energy_j=energy_j,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_found_is_what_a_scan_finds(seed: int) -> None:
+    draw, now_s, terms = random.Random(seed), 1e6, TERMS[0]
+    known, roster = Predictions(NaiveBayes), Roster()
+    for number in range(40):
+        roster[str(number)] = WorkerRow(str(number))
+    sizes = set()
+    for _ in range(600):
+        now_s += draw.choice((0.0, 0.1, 1.0, 10.0, 60.0))
+        now_s -= 300.0 if draw.random() < 0.02 else 0.0
+        terms = draw.choice(TERMS) if draw.random() < 0.02 else terms
+        for name in draw.sample(list(roster), draw.choice((0, 1, 3))):
+            roster[name] = changed(draw, roster[name], now_s)
+        if draw.random() < 0.1:
+            known.observe(WorkerRow("w", device=draw.choice(DEVICES)), report(draw.random()))
+        found = roster.find_candidates(terms, now_s, known)
+        assert found == Roster(roster).find_candidates(terms, now_s, known)
+        sizes.add(len(found))
+    assert len(sizes) > 5
+
+
+def test_workers_that_cannot_be_selected_are_not_looked_at_again() -> None:
+    looked: list[str] = []
+
+    class Watched(Roster):
+        def __getitem__(self, name: str) -> WorkerRow:
+            looked.append(name)
+            return super().__getitem__(name)
+
+    reasons = (
+        {"waiting": 0}, {"training": True}, {"heard_s": -1e9}, {"fits": False}, {"waiting": 2},
+        {"capacity_j": 1.0, "spent_j": 1.0},
+    )  # fmt: skip
+    plain = WorkerRow("w", waiting=9)
+    roster = Watched({str(n): replace(plain, name=str(n), **r) for n, r in enumerate(reasons)})  # type: ignore[arg-type]
+    assert roster.find_candidates(TERMS[0], 1.0) == []
+    looked.clear()
+    assert roster.find_candidates(TERMS[0], 2.0) == []
+    assert looked == []
+    roster["0"] = replace(plain, name="0")
+    assert [one.name for one in roster.find_candidates(TERMS[0], 3.0)] == ["0"]
+    assert looked == ["0"]
+
+
+def test_an_index_that_grows_is_made_again() -> None:
+    roster, sizes = Roster({"w": WorkerRow("w", waiting=1)}), []
+    for moment in range(5_000):
+        roster["w"] = replace(roster["w"], heard_s=float(moment), waiting_since_s=float(moment))
+        assert roster.find_candidates(TERMS[1], float(moment)) == []
+        sizes.append(len(roster._later))
+    assert max(sizes) < 1_100

@@ -172,10 +172,8 @@ class State:
 
     Parameters
     ----------
-    schema : Schema
-        Schema of the statistics.
-    storage : callable
-        Creates the cells of an array from its `ArraySpec`, for example `in_memory`.
+    schema, storage
+        Schema of the statistics, and a function that creates the cells of an array.
 
     Examples
     --------
@@ -190,6 +188,7 @@ class State:
         self._cells = {spec.name: storage(spec) for spec in schema.arrays}
         self._hashes: dict[str, dict[int, bytes]] = {name: {} for name in self._cells}
         self._stale: dict[str, set[int]] = {name: set() for name in self._cells}
+        self._digests: dict[str, bytes] = {}  # of arrays that have not changed since
 
     def cells(self, name: str) -> Cells:
         """Return the live cells of one array, not a copy.
@@ -290,10 +289,11 @@ class State:
 
     def _array_digest(self, name: str) -> bytes:
         hashes, stale = self._hashes[name], self._stale[name]
-        for block in sorted(stale):
-            start = block * BLOCK
-            entries = self._cells[name].entries(start, start + BLOCK)
-            hashes.pop(block, None)
-            hashes.update(block_hashes(entries))
-        stale.clear()
-        return array_digest(hashes)
+        if stale or name not in self._digests:
+            for block in sorted(stale):
+                start = block * BLOCK
+                hashes.pop(block, None)
+                hashes.update(block_hashes(self._cells[name].entries(start, start + BLOCK)))
+            stale.clear()
+            self._digests[name] = array_digest(hashes)
+        return self._digests[name]

@@ -1,5 +1,6 @@
 """Small statistics of every width, and ways to draw them."""
 
+import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -87,3 +88,18 @@ def any_schema(draw: Any) -> Schema:
 def any_statistics() -> st.SearchStrategy[Statistics]:
     """Draw statistics of any schema, zeros and the extremes of every width among them."""
     return any_schema().flatmap(lambda schema: statistics_of(schema, room=0))
+
+
+def written(header: str | bytes, *arrays: bytes, length: int | None = None) -> bytes:
+    """Return bytes with any header and arrays, as a careless or hostile writer may make them."""
+    text = header.encode() if isinstance(header, str) else header
+    prefix = struct.pack("<8sHI", b"DEALSTAT", 1, len(text) if length is None else length)
+    return b"".join([prefix, text, *arrays])
+
+
+def array(count: int, layout: int, gap_width: int, width: int, body: bytes = b"") -> bytes:
+    return struct.pack("<QBBB", count, layout, gap_width, width) + body
+
+
+def header_of(*specs: tuple[str, int, int]) -> str:
+    return Schema("c", {}, tuple(ArraySpec(*spec) for spec in specs)).canonical().decode()

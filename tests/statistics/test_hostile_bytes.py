@@ -1,6 +1,5 @@
 """No bytes do more harm than `BadBytes`: no other error, no memory, no second way to say it."""
 
-import struct
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from dealfl.encoding import MAX_ARRAYS, MAX_HEADER_BYTES
 from dealfl.errors import BadBytes, BadInput
 from dealfl.statistics import ArraySpec, Schema, Statistics
-from tests.statistics.samples import FAR, made, relaxed
+from tests.statistics.samples import FAR, array, header_of, made, relaxed, written
 
 SAMPLE = made(
     Schema("c", {"b": 1.5}, (ArraySpec("d", 4, 32), ArraySpec("s", 70_000), ArraySpec("w", 9, 96))),
@@ -23,22 +22,7 @@ HEADER = SAMPLE.schema.canonical()
 NO_ARRAYS = '{"learner":"c","settings":{},"arrays":[]}'
 
 
-def written(header: str | bytes, *arrays: bytes, length: int | None = None) -> bytes:
-    """Return bytes with any header and arrays, as a careless or hostile writer may make them."""
-    text = header.encode() if isinstance(header, str) else header
-    prefix = struct.pack("<8sHI", b"DEALSTAT", 1, len(text) if length is None else length)
-    return b"".join([prefix, text, *arrays])
-
-
-def array(count: int, layout: int, gap_width: int, width: int, body: bytes = b"") -> bytes:
-    return struct.pack("<QBBB", count, layout, gap_width, width) + body
-
-
 HEADS = [array(4, 1, 1, 2), array(2, 0, 3, 1), array(2, 0, 1, 12)]  # of the arrays of the sample
-
-
-def header_of(*specs: tuple[str, int, int]) -> str:
-    return Schema("c", {}, tuple(ArraySpec(*spec) for spec in specs)).canonical().decode()
 
 
 @contextmanager
@@ -306,39 +290,4 @@ def test_indices_beyond_the_array_are_refused(size: int, gaps: list[int]) -> Non
     body = b"".join(gap.to_bytes(8, "little") for gap in gaps) + b"\1" * len(gaps)
     data = written(header_of(("a", size, 64)), array(len(gaps), 0, 8, 1, body))
     with pytest.raises(BadBytes, match=r"an index outside its \d+ integers|values in"):
-        Statistics.from_bytes(data)
-
-
-CANONICAL = written(header_of(("a", 8, 64)), array(1, 0, 1, 1, b"\3\5"))
-ONLY_SPARSE = header_of(("a", 8, 64))
-
-
-SECOND_WAYS = {
-    "dense where sparse is smaller": written(ONLY_SPARSE, array(1, 1, 1, 1, b"\0\0\0\5\0\0\0\0")),
-    "sparse where dense is smaller": written(
-        header_of(("a", 2, 64)), array(2, 0, 1, 1, b"\0\0\5\6")
-    ),
-    "values too wide": written(ONLY_SPARSE, array(1, 0, 1, 2, b"\3\5\0")),
-    "negative values too wide": written(ONLY_SPARSE, array(1, 0, 1, 2, b"\3\xff\xff")),
-    "gaps too wide": written(ONLY_SPARSE, array(1, 0, 2, 1, b"\3\0\5")),
-    "gaps of nothing too wide": written(ONLY_SPARSE, array(0, 0, 2, 1)),
-    "values of nothing too wide": written(ONLY_SPARSE, array(0, 0, 1, 2)),
-    "zeros stored densely": written(ONLY_SPARSE, array(0, 1, 1, 1, bytes(8))),
-    "a wrong count": written(header_of(("a", 2, 64)), array(1, 1, 1, 1, b"\5\6")),
-    "a gap width of no use": written(header_of(("a", 2, 64)), array(2, 1, 2, 1, b"\5\6")),
-    "a header with spaces": written(ONLY_SPARSE.replace(":", ": "), array(0, 0, 1, 1)),
-    "a header in another order": written('{"arrays":[],"learner":"c","settings":{}}'),
-    "settings in another order": written('{"learner":"c","settings":{"b":1,"a":2},"arrays":[]}'),
-    "a setting given twice": written('{"learner":"c","settings":{"a":1,"a":1},"arrays":[]}'),
-    "a name given twice": written('{"learner":"x","learner":"c","settings":{},"arrays":[]}'),
-    "an escape of no use": written('{"learner":"\\u0063","settings":{},"arrays":[]}'),
-    "a number in another way": written('{"learner":"c","settings":{"a":1.50},"arrays":[]}'),
-    "a default left out": written(ONLY_SPARSE.replace(',"bits":64', ""), array(0, 0, 1, 1)),
-}
-
-
-@pytest.mark.parametrize("data", SECOND_WAYS.values(), ids=SECOND_WAYS)
-def test_there_is_no_second_way_to_write_statistics(data: bytes) -> None:
-    assert read_or_refused(CANONICAL)
-    with pytest.raises(BadBytes, match="not in canonical form"):
         Statistics.from_bytes(data)

@@ -6,7 +6,16 @@ from hypothesis import strategies as st
 
 from dealfl.errors import BadBytes
 from dealfl.statistics import ArraySpec, Schema, Statistics
-from tests.statistics.samples import FAR, any_statistics, as_dicts, made, relaxed
+from tests.statistics.samples import (
+    FAR,
+    any_statistics,
+    array,
+    as_dicts,
+    header_of,
+    made,
+    relaxed,
+    written,
+)
 
 PREFIX = 8 + 2 + 4
 ARRAY_HEAD = 8 + 1 + 1 + 1
@@ -144,3 +153,38 @@ def test_max_bytes_counts_all_arrays_together() -> None:
     assert Statistics.from_bytes(data, max_bytes=statistics.nbytes) == statistics
     with pytest.raises(BadBytes, match="raise max_bytes to allow more"):
         Statistics.from_bytes(data, max_bytes=statistics.nbytes - 1)
+
+
+CANONICAL = written(header_of(("a", 8, 64)), array(1, 0, 1, 1, b"\3\5"))
+ONLY_SPARSE = header_of(("a", 8, 64))
+
+
+SECOND_WAYS = {
+    "dense where sparse is smaller": written(ONLY_SPARSE, array(1, 1, 1, 1, b"\0\0\0\5\0\0\0\0")),
+    "sparse where dense is smaller": written(
+        header_of(("a", 2, 64)), array(2, 0, 1, 1, b"\0\0\5\6")
+    ),
+    "values too wide": written(ONLY_SPARSE, array(1, 0, 1, 2, b"\3\5\0")),
+    "negative values too wide": written(ONLY_SPARSE, array(1, 0, 1, 2, b"\3\xff\xff")),
+    "gaps too wide": written(ONLY_SPARSE, array(1, 0, 2, 1, b"\3\0\5")),
+    "gaps of nothing too wide": written(ONLY_SPARSE, array(0, 0, 2, 1)),
+    "values of nothing too wide": written(ONLY_SPARSE, array(0, 0, 1, 2)),
+    "zeros stored densely": written(ONLY_SPARSE, array(0, 1, 1, 1, bytes(8))),
+    "a wrong count": written(header_of(("a", 2, 64)), array(1, 1, 1, 1, b"\5\6")),
+    "a gap width of no use": written(header_of(("a", 2, 64)), array(2, 1, 2, 1, b"\5\6")),
+    "a header with spaces": written(ONLY_SPARSE.replace(":", ": "), array(0, 0, 1, 1)),
+    "a header in another order": written('{"arrays":[],"learner":"c","settings":{}}'),
+    "settings in another order": written('{"learner":"c","settings":{"b":1,"a":2},"arrays":[]}'),
+    "a setting given twice": written('{"learner":"c","settings":{"a":1,"a":1},"arrays":[]}'),
+    "a name given twice": written('{"learner":"x","learner":"c","settings":{},"arrays":[]}'),
+    "an escape of no use": written('{"learner":"\\u0063","settings":{},"arrays":[]}'),
+    "a number in another way": written('{"learner":"c","settings":{"a":1.50},"arrays":[]}'),
+    "a default left out": written(ONLY_SPARSE.replace(',"bits":64', ""), array(0, 0, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("data", SECOND_WAYS.values(), ids=SECOND_WAYS)
+def test_there_is_no_second_way_to_write_statistics(data: bytes) -> None:
+    assert Statistics.from_bytes(CANONICAL).to_bytes() == CANONICAL
+    with pytest.raises(BadBytes, match="not in canonical form"):
+        Statistics.from_bytes(data)

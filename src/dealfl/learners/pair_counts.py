@@ -7,6 +7,7 @@ items come first in memory, pairs that occur together are close to each other.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,6 +48,11 @@ class PairCounts(HistoryLearner):
         # An upper bound of the count of each item's most common pair, for a cheap check.
         self._most = np.zeros(self._items, dtype=np.int32)
         self._partners: sparse.csr_array | None = None
+
+    @cached_property
+    def _first(self) -> Int64s:
+        """The number of each item's pair with item 0."""
+        return pair_number(np.arange(self._items), np.zeros(self._items, dtype=np.int64))
 
     def _ordered(self, storage: Storage) -> Storage:
         """Return storage with pairs in the order of `item_order`; it is a memory layout."""
@@ -140,11 +146,11 @@ class PairCounts(HistoryLearner):
         """Return the items that occur with `item`, and the number of common histories of each."""
         if _pair_count(self._items) > DENSE_LIMIT:
             return self._sparse_row(item)
-        others = np.concatenate([np.arange(item), np.arange(item + 1, self._items)])
-        numbers = pair_number(np.full(len(others), item), others)
+        own = item * (item - 1) // 2
+        numbers = np.concatenate([np.arange(own, own + item), self._first[item + 1 :] + item])
         counts = self._state.cells("pairs").at(numbers).low
         met = np.flatnonzero(counts)
-        return others[met], counts[met]
+        return met + (met >= item), counts[met]
 
     def _sparse_row(self, item: int) -> tuple[Int64s, Int64s]:
         """Return the same from a table of all pairs, which is built on first use."""

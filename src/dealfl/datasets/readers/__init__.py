@@ -11,8 +11,7 @@ from dealfl.datasets.readers.content import (
     unpacked_name,
 )
 from dealfl.datasets.readers.delimited import Block, DelimitedText
-from dealfl.datasets.readers.foreign import require_rows
-from dealfl.datasets.readers.layout import Encoding, Layout, read_number
+from dealfl.datasets.readers.layout import Encoding, Layout, read_number, require_rows
 from dealfl.datasets.readers.libsvm import (
     SparseRows,
     looks_like_libsvm,

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from dealfl.datasets.readers.content import Content, open_text
-from dealfl.datasets.readers.foreign import require_rows
-from dealfl.datasets.readers.layout import Layout
+from dealfl.datasets.readers.layout import Layout, require_rows
 from dealfl.errors import BadInput
 
 __all__ = ["BLOCK_CHARACTERS", "Block", "DelimitedText"]

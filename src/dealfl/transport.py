@@ -1,167 +1,231 @@
-"""Transport of messages as bytes, by publish and subscribe.
+"""Messages as bytes: packets, compression, and pieces of packets that are too long for a broker.
 
-A transport may lose, repeat and reorder messages; only a receipt proves that a message arrived. The
-bytes are a version and a msgpack record. Received bytes are not trusted: the size is checked first,
-and unknown tags, fields and types are refused. Pickle is never used.
+A network may lose, repeat and reorder packets; only a receipt proves that a message arrived. Bytes
+from the network are not trusted: sizes are checked before memory is allocated, and unknown tags,
+fields and types are refused. Pickle is never used.
+
+    "DEAL"  protocol, 1 byte  kind, 1 byte  body
+
+The body is a msgpack list of messages, the same list compressed by zlib after its length, or a
+piece: hash of the whole packet, index, number of pieces, length of the packet, bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+import hashlib
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 
 from dealfl.errors import BadBytes
 from dealfl.messages import PROTOCOL, Message
 
-__all__ = ["MAX_BYTES", "LocalTransport", "Transport", "decode", "encode"]
+__all__ = ["INLINE_BYTES", "MAX_BYTES", "MAX_MESSAGES", "Assembly", "decode", "encode", "split"]
 
 MAX_BYTES = 1 << 26
+MAX_MESSAGES = 4096
+INLINE_BYTES = 96 * 1024  # some managed brokers accept 128 KB
 
 _MAGIC = b"DEAL"
-_HEAD = len(_MAGIC) + 1
-_DECODER = msgspec.msgpack.Decoder(Message)
+_PLAIN, _COMPRESSED, _PIECE = 0, 1, 2
+_HEAD = len(_MAGIC) + 2
+_LENGTH = struct.Struct("<I")
+_PIECE_HEAD = struct.Struct("<32sIII")
+_MIN_PIECE = 512  # bytes; the number of pieces is bounded
+_WORTH = 256  # bytes; shorter packets are not compressed
+_DECODER = msgspec.msgpack.Decoder(Annotated[list[Message], msgspec.Meta(max_length=MAX_MESSAGES)])
 _ENCODER = msgspec.msgpack.Encoder()
 
-Receiver = Callable[[bytes], None]
 
-
-def encode(message: Message) -> bytes:
-    """Return the bytes of a message.
+def encode(messages: Sequence[Message]) -> bytes:
+    """Return the bytes of some messages, compressed where that makes them shorter.
 
     Parameters
     ----------
-    message : Message
-        Any message.
+    messages : sequence of Message
+        Up to 4096 messages, in order.
 
     Returns
     -------
     bytes
-        Magic bytes, the version of the protocol, and a msgpack map.
+        One packet.
 
     Examples
     --------
     >>> from dealfl.messages import ErasedReceipt
-    >>> receipt = ErasedReceipt(job="digits", worker="phone 7", request="r1")
-    >>> decode(encode(receipt)) == receipt
+    >>> receipt = ErasedReceipt(job="digits", worker="w7", request="r1")
+    >>> decode(encode([receipt])) == (receipt,)
     True
     """
-    return _MAGIC + bytes([PROTOCOL]) + _ENCODER.encode(message)
+    body = _ENCODER.encode(messages)
+    if len(body) >= _WORTH:
+        short = _LENGTH.pack(len(body)) + zlib.compress(body, 1)
+        if len(short) < len(body):
+            return _head(_COMPRESSED) + short
+    return _head(_PLAIN) + body
 
 
-def decode(data: bytes, max_bytes: int = MAX_BYTES) -> Message:
-    """Return the message in bytes that `encode` wrote.
+def decode(packet: bytes, max_bytes: int = MAX_BYTES) -> tuple[Message, ...]:
+    """Return the messages in a packet that `encode` wrote.
 
     Parameters
     ----------
-    data : bytes
+    packet : bytes
         Bytes from the network.
     max_bytes : int
-        Largest size to read, in bytes.
+        Largest size to read, also after decompression, in bytes.
 
     Returns
     -------
-    Message
-        The message, with every field checked.
+    tuple of Message
+        The messages, with every field checked.
 
     Raises
     ------
     BadBytes
-        If the bytes are too long, have another protocol, or contain no valid message.
+        If the packet is too long, has another protocol, is a piece, or contains no valid messages.
     """
-    if len(data) > max_bytes:
-        raise BadBytes(f"message has {len(data)} bytes; the limit is {max_bytes}")
-    if not data.startswith(_MAGIC) or len(data) < _HEAD:
-        raise BadBytes(f"not a dealfl message: it starts with {bytes(data[:8])!r}")
-    if data[_HEAD - 1] != PROTOCOL:
-        raise BadBytes(
-            f"message has protocol version {data[_HEAD - 1]}; this dealfl supports {PROTOCOL}"
-        )
+    kind, body = _open(packet, max_bytes)
+    if kind == _COMPRESSED:
+        body = memoryview(_decompress(body, max_bytes))
+    elif kind != _PLAIN:
+        raise BadBytes(f"packet has the kind {kind}; expected 0 or 1")
     try:
-        message: Message = _DECODER.decode(memoryview(data)[_HEAD:])
+        return tuple(_DECODER.decode(body))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadBytes(f"message cannot be decoded: {error}") from None
-    return message
+        raise BadBytes(f"packet cannot be decoded: {error}") from None
 
 
-class Transport(Protocol):
-    """A carrier of bytes from publishers to subscribers."""
+def split(packet: bytes, inline_bytes: int = INLINE_BYTES) -> list[bytes]:
+    """Return a packet as it is, or in pieces if it is too long to be sent at once.
 
-    def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
-        """Send a payload to all subscribers of a topic.
+    Parameters
+    ----------
+    packet : bytes
+        Result of `encode`.
+    inline_bytes : int
+        Largest size of a packet that is not split, and of a piece, in bytes.
 
-        Parameters
-        ----------
-        topic : str
-            Name of the topic.
-        payload : bytes
-            Bytes to deliver.
-        retain : bool
-            Whether the payload also reaches later subscribers, until another replaces it.
-        """
-
-    def subscribe(self, topic: str, receiver: Receiver) -> None:
-        """Call a receiver with every payload of a topic.
-
-        Parameters
-        ----------
-        topic : str
-            Name of the topic.
-        receiver : callable
-            Function that takes the payload.
-        """
+    Returns
+    -------
+    list of bytes
+        The packet, or its pieces in order.
+    """
+    if len(packet) <= inline_bytes:
+        return [packet]
+    size = max(inline_bytes - _HEAD - _PIECE_HEAD.size, _MIN_PIECE)
+    count, key = -(-len(packet) // size), hashlib.sha256(packet).digest()
+    return [
+        _head(_PIECE)
+        + _PIECE_HEAD.pack(key, place, count, len(packet))
+        + packet[place * size : (place + 1) * size]
+        for place in range(count)
+    ]
 
 
-class LocalTransport:
-    """A transport within a process.
+class Assembly:
+    """The pieces of one packet from one sender; pieces of another packet replace them.
 
-    It calls the subscribers of a topic at once, in the order of their subscription.
+    Parameters
+    ----------
+    max_bytes : int
+        Largest packet to assemble, in bytes.
 
     Examples
     --------
-    >>> transport, heard = LocalTransport(), []
-    >>> transport.publish("model", b"version 1", retain=True)
-    >>> transport.subscribe("model", heard.append)
-    >>> transport.publish("model", b"version 2")
-    >>> heard
-    [b'version 1', b'version 2']
+    >>> packet, assembly = bytes(1_000), Assembly()
+    >>> [assembly.add(piece) == packet for piece in split(b"DEAL" + packet, 600)]
+    [False, False]
     """
 
-    def __init__(self) -> None:
-        self._receivers: dict[str, list[Receiver]] = {}
-        self._retained: dict[str, bytes] = {}
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._key = b""
+        self._whole = bytearray()
+        self._missing: set[int] = set()
 
-    def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
-        """Send a payload to all subscribers of a topic.
-
-        Parameters
-        ----------
-        topic : str
-            Name of the topic.
-        payload : bytes
-            Bytes to deliver.
-        retain : bool
-            Whether the payload also reaches later subscribers. An empty payload removes the
-            retained one.
-        """
-        if retain and payload:
-            self._retained[topic] = payload
-        elif retain:
-            self._retained.pop(topic, None)
-        for receiver in list(self._receivers.get(topic, ())):
-            receiver(payload)
-
-    def subscribe(self, topic: str, receiver: Receiver) -> None:
-        """Call a receiver with the retained payload of a topic, then with every new one.
+    def add(self, data: bytes) -> bytes | None:
+        """Take a packet or a piece from the network.
 
         Parameters
         ----------
-        topic : str
-            Name of the topic.
-        receiver : callable
-            Function that takes the payload.
+        data : bytes
+            A packet, or a piece of one, in any order; a piece may be repeated.
+
+        Returns
+        -------
+        bytes or None
+            The whole packet; None while pieces are missing.
+
+        Raises
+        ------
+        BadBytes
+            If the piece is not valid or the packet is too long.
         """
-        self._receivers.setdefault(topic, []).append(receiver)
-        if topic in self._retained:
-            receiver(self._retained[topic])
+        kind, body = _open(data, self._max_bytes)
+        if kind != _PIECE:
+            return data
+        if len(body) < _PIECE_HEAD.size:
+            raise BadBytes(f"piece of a packet has {len(body)} bytes, too few for its head")
+        key, place, count, length = _PIECE_HEAD.unpack_from(body)
+        piece = body[_PIECE_HEAD.size :]
+        self._check(place, count, length, len(piece))
+        if key != self._key:
+            self._key, self._whole = key, bytearray(length)
+            self._missing = set(range(count))
+        start = place * len(piece) if place < count - 1 else length - len(piece)
+        if len(self._whole) != length or start + len(piece) > length:
+            raise BadBytes("pieces of one packet contradict each other")
+        self._whole[start : start + len(piece)] = piece
+        self._missing.discard(place)
+        return None if self._missing else self._finish()
+
+    def _check(self, place: int, count: int, length: int, piece: int) -> None:
+        if length > self._max_bytes:
+            raise BadBytes(f"packet has {length} bytes; the limit is {self._max_bytes}")
+        fits = 0 < piece <= length and (place == count - 1 or (count - 1) * piece < length)
+        if not place < count <= length // _MIN_PIECE + 1 or not fits:
+            raise BadBytes(f"piece {place + 1} of {count} has {piece} of {length} bytes")
+
+    def _finish(self) -> bytes:
+        packet, key = bytes(self._whole), self._key
+        self._key, self._whole = b"", bytearray()
+        if hashlib.sha256(packet).digest() != key:
+            raise BadBytes("the pieces of a packet do not have the hash that they state")
+        return packet
+
+
+def _head(kind: int) -> bytes:
+    return _MAGIC + bytes([PROTOCOL, kind])
+
+
+def _open(packet: bytes, max_bytes: int) -> tuple[int, memoryview]:
+    """Return the kind and the body of a packet."""
+    if len(packet) > max_bytes:
+        raise BadBytes(f"packet has {len(packet)} bytes; the limit is {max_bytes}")
+    if not packet.startswith(_MAGIC) or len(packet) < _HEAD:
+        raise BadBytes(f"not a dealfl packet: it starts with {bytes(packet[:8])!r}")
+    if packet[_HEAD - 2] != PROTOCOL:
+        raise BadBytes(
+            f"packet has protocol version {packet[_HEAD - 2]}; this dealfl supports {PROTOCOL}"
+        )
+    return packet[_HEAD - 1], memoryview(packet)[_HEAD:]
+
+
+def _decompress(body: memoryview, max_bytes: int) -> bytes:
+    if len(body) < _LENGTH.size:
+        raise BadBytes("packet is too short for the length of its content")
+    length = _LENGTH.unpack_from(body)[0]
+    if length > max_bytes:
+        raise BadBytes(f"packet has {length} bytes uncompressed; the limit is {max_bytes}")
+    unpack = zlib.decompressobj()
+    try:
+        content = unpack.decompress(body[_LENGTH.size :], length + 1)
+    except zlib.error as error:
+        raise BadBytes(f"packet cannot be decompressed: {error}") from None
+    if len(content) != length or not unpack.eof or unpack.unused_data:
+        raise BadBytes(f"packet does not contain the {length} bytes that it states")
+    return content

@@ -1,0 +1,1 @@
+"""The real network: server and workers as processes that exchange messages over MQTT."""

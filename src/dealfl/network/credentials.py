@@ -1,0 +1,66 @@
+"""The file that a process needs to reach the broker: address, name, secret, key of the job.
+
+`dealfl broker enrol` writes one for each device. It contains secrets: its mode is 0600.
+"""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct, structs
+
+from dealfl.atomic_files import replace_file
+from dealfl.errors import BadInput
+from dealfl.settings import Count, Document, Text, read_section, toml_document
+
+__all__ = ["Credentials", "read_credentials", "write_credentials"]
+
+class Credentials(Struct, frozen=True, kw_only=True):
+    """The section [broker]: how one user reaches the broker of a job."""
+
+    host: Annotated[Text, Meta(description="host name or address of the broker")]
+    port: Annotated[Count, Meta(description="port of the broker")]
+    user: Annotated[Text, Meta(description="name of the worker, gateway, server or operator")]
+    password: Annotated[Text, Meta(description="password, if the broker uses passwords")] = ""
+    authority: Annotated[
+        Text, Meta(description="certificate of the broker's authority, as PEM text")
+    ] = ""
+    certificate: Annotated[Text, Meta(description="certificate of the user, as PEM text")] = ""
+    key: Annotated[Text, Meta(description="private key of the user, as PEM text")] = ""
+    owners_key: Annotated[
+        Text, Meta(description="key for the hashes of owners, in hexadecimal digits")
+    ] = ""
+    workers: Annotated[
+        tuple[str, ...], Meta(description="workers that a gateway carries; empty for a device")
+    ] = ()
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """Return the TLS settings; None for a broker without TLS."""
+        if not self.authority:
+            return None
+        context = ssl.create_default_context(cadata=self.authority)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        if self.certificate:
+            with tempfile.NamedTemporaryFile("w", suffix=".pem") as pair:  # mode 0600
+                pair.write(self.certificate + self.key)
+                pair.flush()
+                context.load_cert_chain(pair.name)
+        return context
+
+
+def read_credentials(path: Path) -> Credentials:
+    """Return the credentials in a file."""
+    if not path.is_file():
+        raise BadInput(f"{path}: no such file; `dealfl broker enrol NAME` writes it")
+    if path.stat().st_mode & 0o077:
+        raise BadInput(f"{path} can be read by others; run: chmod 600 {path}")
+    return read_section(Document.read(path), Credentials, "broker")
+
+
+def write_credentials(path: Path, credentials: Credentials) -> None:
+    """Write credentials to a file that only its owner can read."""
+    given = {key: value for key, value in structs.asdict(credentials).items() if value}
+    replace_file(path, toml_document({"broker": given}), 0o600)

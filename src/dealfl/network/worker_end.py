@@ -1,0 +1,156 @@
+"""The workers' end of the network: one connection for one worker, or for all of a gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from dealfl.errors import BadBytes
+from dealfl.messages import Message, Published
+from dealfl.network.connection import Connection, Delivery, Will
+from dealfl.network.credentials import Credentials
+from dealfl.network.pump import Handle, Pump
+from dealfl.network.state import ServerState
+from dealfl.network.topics import Topics
+from dealfl.transport import Assembly, decode, encode, split
+
+__all__ = ["WorkerEnd"]
+
+_LOG = logging.getLogger("dealfl.network")
+_LEFT_AFTER_S = 3  # a radio that flaps is not asleep
+
+
+class WorkerEnd:
+    """Carries messages between workers and the server.
+
+    The epoch of the server is found in its retained state. When it changes, the workers subscribe
+    again.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        credentials: Credentials,
+        handles: dict[str, Handle],
+        *,
+        reconnected: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.connection = Connection(credentials, self, will=self._will)
+        self._gateway, self._topics = credentials.user, Topics(job, "")
+        self._state: ServerState | None = None
+        self._pumps = {name: Pump(one, partial(self._send, name)) for name, one in handles.items()}
+        self._assemblies: dict[str, Assembly] = {}
+        self._reconnected = reconnected
+        self._fetched: asyncio.Future[Published] | None = None
+        self.online = asyncio.Event()
+
+    async def run(self, stopped: asyncio.Event) -> None:
+        """Work until stopped."""
+        carrying = asyncio.ensure_future(self.connection.run(stopped))
+        pumps = [asyncio.ensure_future(one.run(stopped)) for one in self._pumps.values()]
+        waits = asyncio.ensure_future(stopped.wait())
+        try:
+            done, _ = await asyncio.wait({*pumps, waits}, return_when=asyncio.FIRST_COMPLETED)
+            for one in done - {waits}:
+                one.result()  # raises what ended it
+        finally:
+            stopped.set()
+            for one in pumps:
+                one.cancel()
+            await asyncio.gather(carrying, *pumps, return_exceptions=True)
+
+    def wake(self, worker: str) -> None:
+        """Call a worker soon, e.g. because it has new records."""
+        self._pumps[worker].wake()
+
+    async def fetch_model(self, timeout_s: float) -> Published:
+        """Return the published version that the broker retains."""
+        self._fetched = asyncio.get_running_loop().create_future()
+        self._assemblies.pop(self._topics.model, None)
+        self.connection.subscribe([f"{self._topics.model}/#"])
+        try:
+            return await asyncio.wait_for(self._fetched, timeout_s)
+        finally:
+            self._fetched = None
+            self.connection.unsubscribe([f"{self._topics.model}/#"])
+
+    # -- the connection's listener --------------------------------------------------------------
+
+    def connected(self) -> None:
+        """Look for the server; announce the workers again."""
+        self.connection.subscribe([self._topics.state])
+        if self._state is not None:
+            self._join()
+
+    def received(self, delivery: Delivery) -> None:
+        """Take a packet from the broker."""
+        try:
+            self._receive(delivery)
+        except BadBytes as error:
+            _LOG.warning("%s: packet dropped: %s", delivery.topic, error)
+            self.connection.acknowledge([delivery])
+
+    def _receive(self, delivery: Delivery) -> None:
+        topic, topics = delivery.topic, self._topics
+        acknowledge = partial(self.connection.acknowledge, [delivery])
+        if topic == topics.state:
+            self._meet(ServerState.decode(delivery.payload))
+            return acknowledge()
+        messages = self._messages(delivery)
+        if topic.startswith(topics.model):
+            self._deliver_model(messages)
+        elif topic == topics.all:
+            for pump in self._pumps.values():
+                pump.put(messages)
+        else:
+            worker = topic.rpartition("/")[2]
+            if messages and worker in self._pumps:
+                return self._pumps[worker].put(messages, acknowledge)
+        return acknowledge()
+
+    def _messages(self, delivery: Delivery) -> Sequence[Message]:
+        limit = self._state.max_bytes if self._state else 0
+        key = self._topics.model if delivery.topic.startswith(self._topics.model) else delivery.topic
+        packet = self._assemblies.setdefault(key, Assembly(limit)).add(delivery.payload)
+        return () if packet is None else decode(packet, limit)
+
+    def _deliver_model(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            waiting = self._fetched
+            if isinstance(message, Published) and waiting is not None and not waiting.done():
+                waiting.set_result(message)
+
+    def _meet(self, state: ServerState) -> None:
+        known = self._state
+        self._state = state
+        if known is None or known.epoch != state.epoch:
+            if known is not None:
+                self.connection.unsubscribe(self._subscriptions())
+            self._topics = Topics(self._topics.job, state.epoch)
+            self._join()
+        elif state.online and not known.online:
+            self._announce()
+
+    def _subscriptions(self) -> list[str]:
+        return [self._topics.all, *(self._topics.down(self._gateway, name) for name in self._pumps)]
+
+    def _join(self) -> None:
+        self.connection.subscribe(self._subscriptions())
+        self._announce()
+
+    def _announce(self) -> None:
+        self.online.set()
+        for name, pump in self._pumps.items():
+            self._reconnected(name)
+            pump.wake()
+
+    def _send(self, worker: str, messages: Sequence[Message]) -> None:
+        if not messages or self._state is None:
+            return
+        for piece in split(encode(messages), self._state.inline_bytes):
+            self.connection.publish(self._topics.up(self._gateway, worker), piece)
+
+    def _will(self) -> Will:
+        return Will(self._topics.left(self._gateway), b"left", delay_s=_LEFT_AFTER_S)

@@ -35,6 +35,7 @@ _HEAD = len(_MAGIC) + 2
 _LENGTH = struct.Struct("<I")
 _PIECE_HEAD = struct.Struct("<32sIII")
 _MIN_PIECE = 512  # bytes; the number of pieces is bounded
+_STEP = 1 << 16  # bytes that are decompressed at once
 _WORTH = 256  # bytes; shorter packets are not compressed
 _DECODER = msgspec.msgpack.Decoder(Annotated[list[Message], msgspec.Meta(max_length=MAX_MESSAGES)])
 _ENCODER = msgspec.msgpack.Encoder()
@@ -215,17 +216,25 @@ def _open(packet: bytes, max_bytes: int) -> tuple[int, memoryview]:
     return packet[_HEAD - 1], memoryview(packet)[_HEAD:]
 
 
-def _decompress(body: memoryview, max_bytes: int) -> bytes:
+def _decompress(body: memoryview, max_bytes: int) -> bytearray:
     if len(body) < _LENGTH.size:
         raise BadBytes("packet is too short for the length of its content")
     length = _LENGTH.unpack_from(body)[0]
     if length > max_bytes:
         raise BadBytes(f"packet has {length} bytes uncompressed; the limit is {max_bytes}")
-    unpack = zlib.decompressobj()
+    content, filled, unpack = bytearray(length), 0, zlib.decompressobj()
     try:
-        content = unpack.decompress(body[_LENGTH.size :], length + 1)
+        for start in range(_LENGTH.size, len(body), _STEP):
+            rest: bytes | memoryview = body[start : start + _STEP]
+            while rest and not unpack.eof:
+                part = unpack.decompress(rest, _STEP)
+                rest, end = unpack.unconsumed_tail, filled + len(part)
+                if end > length:
+                    raise BadBytes(f"packet contains more than the {length} bytes that it states")
+                content[filled:end] = part
+                filled = end
     except zlib.error as error:
         raise BadBytes(f"packet cannot be decompressed: {error}") from None
-    if len(content) != length or not unpack.eof or unpack.unused_data:
+    if filled != length or not unpack.eof or unpack.unused_data:
         raise BadBytes(f"packet does not contain the {length} bytes that it states")
     return content

@@ -1,4 +1,4 @@
-"""A small certificate authority: certificates for the broker and its users, and a revocation list."""
+"""A small certificate authority: certificates of the broker and its users, and what is revoked."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ def create_broker(folder: Path, settings: BrokerSettings) -> Broker:
     folder.chmod(0o700)
     owners_key = settings.owners_key or secrets.token_hex(32)
     broker = Broker(folder, settings)
-    broker._save(msgspec.structs.replace(settings, owners_key=owners_key))  # noqa: SLF001
+    broker._save(msgspec.structs.replace(settings, owners_key=owners_key))
     text = _CONFIGURATION + (_WITH_CERTIFICATES if settings.tls else _WITH_PASSWORDS)
     values = {
         "port": settings.port, "listen": settings.listen, "folder": folder.resolve(),

@@ -21,6 +21,7 @@ import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from dealfl.network.credentials import Credentials
 
@@ -98,9 +99,8 @@ class Connection:
         """Send a message at least once, or return False without a connection."""
         if not self._up or self._client is None:
             return False
-        properties = Properties(PacketTypes.PUBLISH)
-        if expiry_s is not None:
-            properties.MessageExpiryInterval = max(1, int(expiry_s))
+        expiry = {} if expiry_s is None else {"MessageExpiryInterval": max(1, int(expiry_s))}
+        properties = _properties(PacketTypes.PUBLISH, **expiry)
         self._client.publish(topic, payload, qos=1, retain=retain, properties=properties)
         self.sent_bytes += len(payload)
         self.sent_packets += 1
@@ -109,7 +109,7 @@ class Connection:
     def subscribe(self, topics: Sequence[str]) -> None:
         """Receive the messages of some topics."""
         if self._client is not None and topics:
-            self._client.subscribe([(topic, paho.SubscribeOptions(qos=1)) for topic in topics])
+            self._client.subscribe([(topic, SubscribeOptions(qos=1)) for topic in topics])
 
     def unsubscribe(self, topics: Sequence[str]) -> None:
         """Receive nothing more of some topics."""
@@ -183,27 +183,26 @@ class Connection:
         client.max_queued_messages_set(0)
         will = self._will()
         if will is not None:
-            properties = Properties(PacketTypes.WILLMESSAGE)
-            properties.WillDelayInterval = will.delay_s
+            properties = _properties(PacketTypes.WILLMESSAGE, WillDelayInterval=will.delay_s)
             client.will_set(will.topic, will.payload, 1, will.retain, properties)
         client.on_connect = self._on_connect
-        client.on_disconnect = lambda *_: self._loop.call_soon_threadsafe(self._end, client)
+        client.on_disconnect = self._on_disconnect
         client.on_message = self._on_message
-        client.on_socket_register_write = lambda *_: self._loop.call_soon_threadsafe(
-            self._want_write, client
-        )
-        client.on_socket_unregister_write = lambda _, __, sock: self._loop.remove_writer(sock)
-        client.on_socket_close = lambda _, __, sock: self._forget(sock)
+        client.on_socket_register_write = self._on_want_write
+        client.on_socket_unregister_write = self._on_written
+        client.on_socket_close = self._on_close
         return client
 
     def _open(self, client: paho.Client, host: str, port: int) -> None:
-        properties = Properties(PacketTypes.CONNECT)
-        properties.SessionExpiryInterval = self._session_s
-        properties.ReceiveMaximum = self._receive_maximum
+        properties = _properties(
+            PacketTypes.CONNECT,
+            SessionExpiryInterval=self._session_s,
+            ReceiveMaximum=self._receive_maximum,
+        )
         client.connect(host, port, self._keepalive_s, clean_start=False, properties=properties)
 
     def _register(self, client: paho.Client) -> None:
-        sock = client.socket()
+        sock: Any = client.socket()
         if sock is None:
             self._lost.set()
             return
@@ -213,7 +212,7 @@ class Connection:
 
     def _read(self, client: paho.Client, sock: Any) -> None:  # noqa: ANN401 - plain or TLS
         client.loop_read()
-        while isinstance(sock, ssl.SSLSocket) and client.socket() is sock and sock.pending():
+        while client.socket() is sock and isinstance(sock, ssl.SSLSocket) and sock.pending():
             client.loop_read()
 
     def _want_write(self, client: paho.Client) -> None:
@@ -242,7 +241,9 @@ class Connection:
             with suppress(OSError):
                 sock.close()
 
-    def _on_connect(self, client: Any, _: Any, __: Any, reason: Any, properties: Any) -> None:  # noqa: ANN401, PLR0913
+    # -- what paho calls, from any thread -------------------------------------------------------
+
+    def _on_connect(self, client: Any, _: Any, __: Any, reason: Any, properties: Any) -> None:  # noqa: ANN401
         if client is not self._client or reason.is_failure:
             self._lost.set()
             return
@@ -254,7 +255,19 @@ class Connection:
         self._up = True
         self._listener.connected()
 
-    def _on_message(self, client: Any, _: Any, message: Any) -> None:  # noqa: ANN401 - paho's
+    def _on_disconnect(self, client: Any, *_: object) -> None:  # noqa: ANN401
+        self._loop.call_soon_threadsafe(self._end, client)
+
+    def _on_want_write(self, client: Any, *_: object) -> None:  # noqa: ANN401
+        self._loop.call_soon_threadsafe(self._want_write, client)
+
+    def _on_written(self, _: object, __: object, sock: Any) -> None:  # noqa: ANN401
+        self._loop.remove_writer(sock)
+
+    def _on_close(self, _: object, __: object, sock: Any) -> None:  # noqa: ANN401
+        self._forget(sock)
+
+    def _on_message(self, client: Any, _: object, message: Any) -> None:  # noqa: ANN401
         if client is not self._client:
             return
         self.received_bytes += len(message.payload)
@@ -262,3 +275,10 @@ class Connection:
         self._listener.received(
             Delivery(message.topic, message.payload, message.mid, self._generation, message.qos)
         )
+
+
+def _properties(packet: int, **values: int) -> Properties:
+    properties = Properties(packet)  # type: ignore[no-untyped-call]
+    for name, value in values.items():
+        setattr(properties, name, value)
+    return properties

@@ -18,6 +18,7 @@ from dealfl.settings import Count, Document, Text, read_section, toml_document
 
 __all__ = ["Credentials", "read_credentials", "write_credentials"]
 
+
 class Credentials(Struct, frozen=True, kw_only=True):
     """The section [broker]: how one user reaches the broker of a job."""
 

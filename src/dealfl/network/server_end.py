@@ -113,7 +113,7 @@ class ServerEnd:
         if operator and self._asked is not None:
             answer = self._asked(operator, delivery.payload)
             connection.publish(self.topics.answer(operator), answer)
-        elif len(sender) == 2:  # noqa: PLR2004 - gateway and worker
+        elif len(sender) == 2:
             gateway, worker = sender
             try:
                 messages = self._messages(gateway, worker, delivery.payload)
@@ -159,7 +159,7 @@ class _Broker:
         )
 
     def _will(self) -> Will:
-        return Will(self._end.topics.state, self._end._offline(), retain=True)  # noqa: SLF001
+        return Will(self._end.topics.state, self._end._offline(), retain=True)
 
     def connected(self) -> None:
         topics = self._end.topics

@@ -112,7 +112,9 @@ class WorkerEnd:
 
     def _messages(self, delivery: Delivery) -> Sequence[Message]:
         limit = self._state.max_bytes if self._state else 0
-        key = self._topics.model if delivery.topic.startswith(self._topics.model) else delivery.topic
+        key = (
+            self._topics.model if delivery.topic.startswith(self._topics.model) else delivery.topic
+        )
         packet = self._assemblies.setdefault(key, Assembly(limit)).add(delivery.payload)
         return () if packet is None else decode(packet, limit)
 

@@ -11,6 +11,7 @@ from dealfl import __version__
 from dealfl.atomic_files import is_disk_failure
 from dealfl.cli import (
     backup,
+    broker,
     datasets,
     devices,
     job,
@@ -25,7 +26,9 @@ from dealfl.errors import BadInput, DealError
 
 __all__ = ["main", "parser"]
 
-_COMMANDS = (run, simulate, job, status, workers, model, backup, metrics, datasets, devices)
+_COMMANDS = (
+    run, simulate, job, status, workers, model, backup, metrics, broker, datasets, devices
+)  # fmt: skip
 
 _EPILOG = """\
 examples:

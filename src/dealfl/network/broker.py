@@ -17,6 +17,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -87,7 +88,15 @@ class BrokerSettings(Struct, frozen=True, kw_only=True):
 
 
 class Broker:
-    """The folder of a broker."""
+    """The folder of a broker: configuration, users, rules.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    settings : BrokerSettings
+        Content of its broker.toml.
+    """
 
     def __init__(self, folder: Path, settings: BrokerSettings) -> None:
         self.folder, self.settings = folder, settings
@@ -95,75 +104,105 @@ class Broker:
     # -- users ----------------------------------------------------------------------------------
 
     def enrol(
-        self, name: str, *, operator: bool = False, workers: tuple[str, ...] = ()
-    ) -> Credentials:
-        """Admit a device, a gateway for some workers, or an operator; replace earlier secrets."""
-        check_id(name, "operator" if operator else "worker")
-        for worker in workers:
-            check_id(worker)
-        if name == SERVER:
-            raise BadInput(f"{name!r} is the name of the server; use another name")
-        old = self._without(name)
+        self, names: Sequence[str], *, operator: bool = False, workers: tuple[str, ...] = ()
+    ) -> list[Credentials]:
+        """Admit devices, a gateway for some workers, or operators; replace earlier secrets.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the users.
+        operator : bool
+            Whether they are persons who may ask the server.
+        workers : tuple of str
+            Names of the workers that a gateway carries.
+
+        Returns
+        -------
+        list of Credentials
+            One for each name.
+
+        Raises
+        ------
+        BadInput
+            If a name cannot be part of a topic.
+        """
+        for name in (*names, *workers):
+            check_id(name, "operator" if operator else "worker")
+        if SERVER in names:
+            raise BadInput(f"{SERVER!r} is the name of the server; use another name")
+        old = self._without(names)
         self._save(
             msgspec.structs.replace(
                 old,
-                devices=old.devices if operator else (*old.devices, name),
-                operators=(*old.operators, name) if operator else old.operators,
-                gateways=old.gateways | ({name: workers} if workers else {}),
+                devices=old.devices if operator else (*old.devices, *names),
+                operators=(*old.operators, *names) if operator else old.operators,
+                gateways=old.gateways | (dict.fromkeys(names, workers) if workers else {}),
             )
         )
-        return self._admit(name, workers)
+        return self._admit(names, workers)
 
     def revoke(self, name: str) -> None:
-        """Lock a user out, also one that is connected."""
+        """Lock a user out, also one that is connected.
+
+        Parameters
+        ----------
+        name : str
+            Name of the user.
+
+        Raises
+        ------
+        BadInput
+            If nobody with this name is enrolled.
+        """
         if name not in (*self.settings.devices, *self.settings.operators):
             known = ", ".join((*self.settings.devices, *self.settings.operators)) or "nobody"
             raise BadInput(f"no user called {name!r} is enrolled; enrolled: {known}")
-        self._save(self._without(name))
+        self._save(self._without([name]))
         if self.settings.tls:
             Authority(self.folder).revoke(name)
         else:
-            self._set_password(name, None)
+            self._set_passwords({name: None})
         self.reload()
 
     def admit_server(self) -> Credentials:
         """Return new credentials of the server."""
-        return self._admit(SERVER, ())
+        return self._admit([SERVER], ())[0]
 
-    def _without(self, name: str) -> BrokerSettings:
-        old = self.settings
+    def _without(self, names: Sequence[str]) -> BrokerSettings:
+        old, gone = self.settings, set(names)
         return msgspec.structs.replace(
             old,
-            devices=tuple(one for one in old.devices if one != name),
-            operators=tuple(one for one in old.operators if one != name),
-            gateways={one: carried for one, carried in old.gateways.items() if one != name},
+            devices=tuple(one for one in old.devices if one not in gone),
+            operators=tuple(one for one in old.operators if one not in gone),
+            gateways={one: carried for one, carried in old.gateways.items() if one not in gone},
         )
 
-    def _admit(self, name: str, workers: tuple[str, ...]) -> Credentials:
+    def _admit(self, names: Sequence[str], workers: tuple[str, ...]) -> list[Credentials]:
         settings = self.settings
-        base = Credentials(
-            host=settings.host, port=settings.port, user=name, workers=workers,
-            owners_key=settings.owners_key,
-        )  # fmt: skip
+        made = [
+            Credentials(
+                host=settings.host, port=settings.port, user=name, workers=workers,
+                owners_key=settings.owners_key,
+            )
+            for name in names
+        ]  # fmt: skip
         if settings.tls:
             authority = Authority(self.folder)
-            certificate, key = authority.issue(name)
-            made = msgspec.structs.replace(
-                base, authority=authority.certificate, certificate=certificate, key=key
-            )
+            made = [_with_certificate(one, authority) for one in made]
         else:
-            password = secrets.token_urlsafe(24)
-            self._set_password(name, password)
-            made = msgspec.structs.replace(base, password=password)
+            made = [
+                msgspec.structs.replace(one, password=secrets.token_urlsafe(24)) for one in made
+            ]
+            self._set_passwords({one.user: one.password for one in made})
         self.reload()
         return made
 
-    def _set_password(self, name: str, password: str | None) -> None:
+    def _set_passwords(self, passwords: Mapping[str, str | None]) -> None:
         path = self.folder / "passwords"
         lines = path.read_text().splitlines() if path.exists() else []
-        kept = [line for line in lines if line.partition(":")[0] != name]
-        if password is not None:
-            kept.append(f"{name}:{_hashed(password)}")
+        kept = [line for line in lines if line.partition(":")[0] not in passwords]
+        kept += [f"{name}:{_hashed(one)}" for name, one in passwords.items() if one is not None]
         replace_file(path, "".join(f"{line}\n" for line in kept), 0o600)
 
     # -- files ----------------------------------------------------------------------------------
@@ -204,7 +243,18 @@ class Broker:
     # -- the process ----------------------------------------------------------------------------
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start mosquitto, and wait until it accepts connections."""
+        """Start mosquitto, and wait until it accepts connections.
+
+        Returns
+        -------
+        subprocess.Popen
+            The process.
+
+        Raises
+        ------
+        DealError
+            If mosquitto is not installed or does not start.
+        """
         program = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
         if program is None:
             raise DealError("mosquitto is missing; install it, e.g.: apt-get install mosquitto")
@@ -234,7 +284,25 @@ class Broker:
 
 
 def create_broker(folder: Path, settings: BrokerSettings) -> Broker:
-    """Write the folder of a new broker."""
+    """Write the folder of a new broker.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder; it gets the mode 0700.
+    settings : BrokerSettings
+        Job, address, and the kind of authentication.
+
+    Returns
+    -------
+    Broker
+        The broker, without users.
+
+    Raises
+    ------
+    BadInput
+        If the folder contains a broker already.
+    """
     if (folder / "broker.toml").exists():
         raise BadInput(f"{folder} contains a broker already; remove the folder to start over")
     folder.mkdir(parents=True, exist_ok=True)
@@ -256,11 +324,34 @@ def create_broker(folder: Path, settings: BrokerSettings) -> Broker:
 
 
 def open_broker(folder: Path) -> Broker:
-    """Return the broker in a folder."""
+    """Return the broker in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+
+    Returns
+    -------
+    Broker
+        The broker.
+
+    Raises
+    ------
+    BadInput
+        If the folder contains no broker.
+    """
     path = folder / "broker.toml"
     if not path.is_file():
         raise BadInput(f"{folder} contains no broker; write one with `dealfl broker init`")
     return Broker(folder, read_section(Document.read(path), BrokerSettings, "broker"))
+
+
+def _with_certificate(credentials: Credentials, authority: Authority) -> Credentials:
+    certificate, key = authority.issue(credentials.user)
+    return msgspec.structs.replace(
+        credentials, authority=authority.certificate, certificate=certificate, key=key
+    )
 
 
 def _hashed(password: str) -> str:

@@ -53,7 +53,23 @@ class Credentials(Struct, frozen=True, kw_only=True):
 
 
 def read_credentials(path: Path) -> Credentials:
-    """Return the credentials in a file."""
+    """Return the credentials in a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    Credentials
+        Its section [broker].
+
+    Raises
+    ------
+    BadInput
+        If there is no such file, if others can read it, or if a key is not valid.
+    """
     if not path.is_file():
         raise BadInput(f"{path}: no such file; `dealfl broker enrol NAME` writes it")
     if path.stat().st_mode & 0o077:
@@ -62,6 +78,14 @@ def read_credentials(path: Path) -> Credentials:
 
 
 def write_credentials(path: Path, credentials: Credentials) -> None:
-    """Write credentials to a file that only its owner can read."""
+    """Write credentials to a file that only its owner can read.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    credentials : Credentials
+        What it shall contain.
+    """
     given = {key: value for key, value in structs.asdict(credentials).items() if value}
     replace_file(path, toml_document({"broker": given}), 0o600)

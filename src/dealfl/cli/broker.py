@@ -1,0 +1,142 @@
+"""`dealfl broker`: a mosquitto broker for a job: its files, its users, its process."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from dealfl.cli.printing import add_json, print_table
+
+__all__ = ["add_parser"]
+
+_EPILOG = """\
+examples:
+  dealfl broker init broker --job digits --host 192.168.1.7   write the files of a broker with TLS
+  dealfl broker run broker                                    start mosquitto with them
+  dealfl broker enrol broker w1 w2 w3                         admit devices: one file for each
+  dealfl broker enrol broker hub --workers w4,w5              admit a gateway for two workers
+  dealfl broker enrol broker ann --operator                   admit a person who may ask the server
+  dealfl broker revoke broker w2                              lock a device out at once
+
+The folder contains secrets: its files can be read by their owner only. Copy devices/NAME.toml to
+the device, and nothing else.
+"""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the command `broker`."""
+    parser = subparsers.add_parser(
+        "broker",
+        help="write, run and manage the MQTT broker of a job",
+        description="Write the files of a mosquitto broker for a job, start it, admit devices.",
+        epilog=_EPILOG,
+    )
+    actions = parser.add_subparsers(metavar="ACTION", title="actions", required=True)
+    init = actions.add_parser("init", help="write the files of a new broker")
+    init.add_argument("--job", required=True, help="name of the job")
+    init.add_argument("--host", default="127.0.0.1", help="address by which devices reach it")
+    init.add_argument("--listen", default="", help="address to listen on (default: the host)")
+    init.add_argument("--port", type=int, default=0, help="port (default: 8883, or 1883)")
+    init.add_argument(
+        "--passwords", action="store_true", help="passwords without TLS; for one machine only"
+    )
+    start = actions.add_parser("run", help="run mosquitto until Ctrl-C")
+    enrol = actions.add_parser("enrol", help="admit devices, gateways or operators")
+    revoke = actions.add_parser("revoke", help="lock users out")
+    show = actions.add_parser("list", help="list the users")
+    for action, run in (
+        (init, _init), (start, _start), (enrol, _enrol), (revoke, _revoke), (show, _list)
+    ):  # fmt: skip
+        action.add_argument("folder", type=Path, help="folder of the broker")
+        action.set_defaults(run=run)
+    for action in (enrol, revoke):
+        action.add_argument("names", nargs="+", metavar="NAME", help="name of a user")
+    enrol.add_argument("--operator", action="store_true", help="a person who may ask the server")
+    enrol.add_argument("--workers", default="", help="names of a gateway's workers: w1,w2,…")
+    add_json(show)
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    from dealfl.network import BrokerSettings, create_broker, write_credentials
+
+    tls = not arguments.passwords
+    settings = BrokerSettings(
+        job=arguments.job,
+        host=arguments.host,
+        port=arguments.port or (8883 if tls else 1883),
+        tls=tls,
+        listen=arguments.listen or arguments.host,
+    )
+    broker = create_broker(arguments.folder, settings)
+    server = arguments.folder / "server.toml"
+    write_credentials(server, broker.admit_server())
+    print(f"Wrote {arguments.folder}. The server's credentials are in {server}.")
+    print(f"Start the broker: dealfl broker run {arguments.folder}")
+    print(f"Admit a device:   dealfl broker enrol {arguments.folder} NAME")
+    return 0
+
+
+def _start(arguments: argparse.Namespace) -> int:
+    from dealfl.network import open_broker
+
+    broker = open_broker(arguments.folder)
+    process = broker.start()
+    where = f"{broker.settings.listen}:{broker.settings.port}"
+    print(f"dealfl: mosquitto listens on {where}; Ctrl-C stops it", file=sys.stderr)
+    try:
+        code = process.wait()
+    except KeyboardInterrupt:
+        process.terminate()
+        process.wait()
+        return 0
+    print(f"dealfl: mosquitto ended with code {code}; see mosquitto.log", file=sys.stderr)
+    return 1
+
+
+def _enrol(arguments: argparse.Namespace) -> int:
+    from dealfl.errors import BadInput
+    from dealfl.network import open_broker, write_credentials
+
+    workers = tuple(name for name in arguments.workers.split(",") if name)
+    if workers and (arguments.operator or len(arguments.names) > 1):
+        raise BadInput("--workers is for one gateway; enrol operators and other devices separately")
+    broker = open_broker(arguments.folder)
+    devices = arguments.folder / "devices"
+    devices.mkdir(mode=0o700, exist_ok=True)
+    admitted = broker.enrol(arguments.names, operator=arguments.operator, workers=workers)
+    for credentials in admitted:
+        path = devices / f"{credentials.user}.toml"
+        write_credentials(path, credentials)
+        print(f"Copy {path} to the device.")
+    return 0
+
+
+def _revoke(arguments: argparse.Namespace) -> int:
+    from dealfl.network import open_broker
+
+    broker = open_broker(arguments.folder)
+    for name in arguments.names:
+        broker.revoke(name)
+        (arguments.folder / "devices" / f"{name}.toml").unlink(missing_ok=True)
+        print(f"{name} cannot connect any more.")
+    return 0
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from dealfl.network import open_broker
+
+    settings = open_broker(arguments.folder).settings
+    rows = [
+        *((name, "operator", "") for name in settings.operators),
+        *(
+            (name, "gateway" if name in settings.gateways else "device",
+             ", ".join(settings.gateways.get(name, ())))
+            for name in settings.devices
+        ),
+    ]  # fmt: skip
+    if arguments.json:
+        keys = ("name", "kind", "workers")
+        print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows]))
+    else:
+        print_table([("NAME", "KIND", "WORKERS"), *rows])
+    return 0

@@ -18,6 +18,7 @@ from dealfl.cli import (
     metrics,
     model,
     run,
+    serve,
     simulate,
     status,
     workers,
@@ -27,7 +28,8 @@ from dealfl.errors import BadInput, DealError
 __all__ = ["main", "parser"]
 
 _COMMANDS = (
-    run, simulate, job, status, workers, model, backup, metrics, broker, datasets, devices
+    run, simulate, job, status, workers, model, backup, metrics, serve, broker,
+    datasets, devices,
 )  # fmt: skip
 
 _EPILOG = """\

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -80,6 +81,7 @@ def _start(arguments: argparse.Namespace) -> int:
     from dealfl.network import open_broker
 
     broker = open_broker(arguments.folder)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     process = broker.start()
     where = f"{broker.settings.listen}:{broker.settings.port}"
     print(f"dealfl: mosquitto listens on {where}; Ctrl-C stops it", file=sys.stderr)
@@ -118,7 +120,7 @@ def _revoke(arguments: argparse.Namespace) -> int:
     for name in arguments.names:
         broker.revoke(name)
         (arguments.folder / "devices" / f"{name}.toml").unlink(missing_ok=True)
-        print(f"{name} cannot connect any more.")
+        print(f"{name} can no longer connect.")
     return 0
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from dealfl.errors import BadBytes
 from dealfl.messages import Message, Published
 from dealfl.network.connection import Connection, Delivery, Will
 from dealfl.network.credentials import Credentials
-from dealfl.network.pump import Handle, Pump
+from dealfl.network.pump import Pump
 from dealfl.network.state import ServerState
 from dealfl.network.topics import Topics
 from dealfl.transport import Assembly, decode, encode, split
+from dealfl.worker import Worker
 
 __all__ = ["WorkerEnd"]
 
@@ -33,16 +34,16 @@ class WorkerEnd:
         self,
         job: str,
         credentials: Credentials,
-        handles: dict[str, Handle],
-        *,
-        reconnected: Callable[[str], None] = lambda _: None,
+        workers: Mapping[str, Worker],
     ) -> None:
         self.connection = Connection(credentials, self, will=self._will)
         self._gateway, self._topics = credentials.user, Topics(job, "")
         self._state: ServerState | None = None
-        self._pumps = {name: Pump(one, partial(self._send, name)) for name, one in handles.items()}
+        self._workers = workers
+        self._pumps = {
+            name: Pump(one.handle, partial(self._send, name)) for name, one in workers.items()
+        }
         self._assemblies: dict[str, Assembly] = {}
-        self._reconnected = reconnected
         self._fetched: asyncio.Future[Published] | None = None
         self.online = asyncio.Event()
 
@@ -145,7 +146,7 @@ class WorkerEnd:
     def _announce(self) -> None:
         self.online.set()
         for name, pump in self._pumps.items():
-            self._reconnected(name)
+            self._workers[name].reconnect()
             pump.wake()
 
     def _send(self, worker: str, messages: Sequence[Message]) -> None:

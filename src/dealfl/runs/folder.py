@@ -12,6 +12,7 @@ from dealfl.atomic_files import is_disk_failure, refused_write, replace_file
 from dealfl.errors import BadBytes, BadInput, DealError
 from dealfl.jobs import Document
 from dealfl.runs.progress import PROGRESS, RunProgress, read_progress, write_progress
+from dealfl.settings import toml_document
 from dealfl.simulate import Outcome, RunState, read_state, write_state
 
 __all__ = ["JOB", "RESULT", "RunFolder"]
@@ -177,6 +178,25 @@ class RunFolder:
             self.write(JOB, job_text.encode())
         except OSError as error:
             raise self._refused(error) from error
+
+    def open_server(self, document: Document) -> None:
+        """Create the folder of a server, or check that it belongs to the same job.
+
+        Parameters
+        ----------
+        document : Document
+            The job file.
+
+        Raises
+        ------
+        BadInput
+            If the folder belongs to another job.
+        """
+        known = self.document()
+        if known is not None and known.tables != document.tables:
+            raise BadInput(f"{self.path} belongs to another job; use another folder with --out")
+        if known is None:
+            self.prepare(toml_document(document.tables))
 
     def _make(self) -> None:
         """Create the folder; git ignores a new runs/ because it can contain personal data."""

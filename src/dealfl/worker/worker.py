@@ -123,6 +123,7 @@ class Worker:
         self._intake = Intake(journal, make, self._recovery)
         self._local = LocalModel(journal, make)
         self._schema_digest = make().schema.digest()
+        self._greets = False
         self._actions: dict[type, Callable[[Any, float], None]] = {
             Welcome: self._receive_welcome,
             Receipt: self._receive_receipt,
@@ -184,6 +185,10 @@ class Worker:
         self._journal.compact_if_due()
         return Step(tuple(replies), wake_at_s)
 
+    def reconnect(self) -> None:
+        """Announce the worker in the next call: earlier messages may be lost."""
+        self._greets = True
+
     def _receive(self, message: Message, now_s: float) -> list[Message]:
         if isinstance(message, Assignment):
             return self._receive_assignment(message, now_s)
@@ -218,8 +223,9 @@ class Worker:
         last_s = float(self._journal.setting("announced_s", "-inf"))
         changed = said != self._journal.setting("announced", "")
         # a clock that jumped back must not silence a worker for long
-        if not changed and last_s <= now_s < last_s + self._announce_every_s:
+        if not changed and not self._greets and last_s <= now_s < last_s + self._announce_every_s:
             return []
+        self._greets = False
         self._journal.set_setting("announced_s", repr(now_s))
         self._journal.set_setting("announced", said)
         device = self._device(now_s)

@@ -1,0 +1,90 @@
+"""`dealfl serve` and `dealfl work`: the server and a worker as processes, over MQTT."""
+
+import argparse
+import sys
+from pathlib import Path
+
+__all__ = ["add_parser"]
+
+_SERVE = """\
+examples:
+  dealfl serve job.toml --broker broker/server.toml
+  dealfl serve job.toml --broker a/server.toml --broker b/server.toml   two brokers, for safety
+
+Ctrl-C or SIGTERM stops the server after its current call. The same command continues.
+"""
+_WORK = """\
+examples:
+  dealfl work job.toml --broker w1.toml
+  dealfl work job.toml --broker w1.toml --phone nexus   model the energy of this phone
+
+Ctrl-C or SIGTERM stops the worker after its current call. The same command continues.
+"""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the commands `serve` and `work`."""
+    serve = subparsers.add_parser(
+        "serve",
+        help="run the server of a job, over MQTT",
+        description="Run the server of a job. Workers reach it through an MQTT broker.",
+        epilog=_SERVE,
+    )
+    work = subparsers.add_parser(
+        "work",
+        help="run a worker of a job, over MQTT",
+        description="Run a worker of a job. It reaches the server through an MQTT broker.",
+        epilog=_WORK,
+    )
+    for parser in (serve, work):
+        parser.add_argument("job", type=Path, help="job file")
+    serve.add_argument(
+        "--broker", type=Path, action="append", required=True, dest="brokers", metavar="FILE",
+        help="credentials of the server, from `dealfl broker init`; can be repeated",
+    )  # fmt: skip
+    work.add_argument(
+        "--broker", type=Path, required=True, metavar="FILE",
+        help="credentials of the device, from `dealfl broker enrol`",
+    )  # fmt: skip
+    serve.add_argument("--out", type=Path, metavar="FOLDER", help="default: runs/NAME")
+    work.add_argument("--out", type=Path, metavar="FOLDER", help="default: workers/NAME")
+    work.add_argument("--phone", default="", help="phone of `dealfl devices`, or a profile")
+    serve.set_defaults(run=_serve)
+    work.set_defaults(run=_work)
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from dealfl.jobs import Document, job_of
+    from dealfl.network import read_credentials, run_until_stopped, serve
+    from dealfl.runs import RunFolder, log_to
+
+    document = Document.read(arguments.job)
+    brokers = [read_credentials(path) for path in arguments.brokers]
+    run = RunFolder(arguments.out or Path("runs") / job_of(document).name)
+    run.open_server(document)
+    with log_to(run.path / "log.jsonl"):
+        run_until_stopped(lambda stopped: serve(document, run.path, brokers, stopped, _say))
+    return 0
+
+
+def _work(arguments: argparse.Namespace) -> int:
+    from dealfl.jobs import Document
+    from dealfl.network import read_credentials, run_until_stopped, work
+    from dealfl.runs import log_to
+
+    document = Document.read(arguments.job)
+    credentials = read_credentials(arguments.broker)
+    folder = arguments.out or Path("workers") / credentials.user
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with log_to(folder / "log.jsonl"):
+        run_until_stopped(
+            lambda stopped: work(
+                document, credentials.user, folder, credentials, stopped,
+                phone_name=arguments.phone, health=_say,
+            )
+        )  # fmt: skip
+    return 0
+
+
+def _say(line: str) -> None:
+    print(f"dealfl: {line}", file=sys.stderr, flush=True)

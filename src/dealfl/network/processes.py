@@ -1,0 +1,209 @@
+"""The two processes: a server and a worker, from a job file, until they are stopped.
+
+SIGTERM and Ctrl-C stop a process after its current call; it resumes from its store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Protocol
+
+from dealfl.atomic_files import replace_file
+from dealfl.errors import BadInput
+from dealfl.jobs import Document, job_of, plan_without_data, selection_of
+from dealfl.learners import cycles_of
+from dealfl.network.credentials import Credentials
+from dealfl.network.server_end import ServerEnd
+from dealfl.network.state import ServerState
+from dealfl.network.worker_end import WorkerEnd
+from dealfl.power import PhoneSpending, load_phone, phone
+from dealfl.server import Ledger, Server
+from dealfl.server.selection import make_selector
+from dealfl.worker import Device, Journal, MeasuredMeter, PhoneMeter, Worker
+
+__all__ = ["Feed", "run_until_stopped", "serve", "work"]
+
+_HEALTH_S = 10.0
+_FEED_S = 1.0
+
+Health = Callable[[str], None]
+
+
+class Feed(Protocol):
+    """A source of new records."""
+
+    def poll(self, worker: Worker) -> int:
+        """Give new records to a worker; return their number."""
+
+
+async def serve(
+    document: Document,
+    folder: Path,
+    brokers: Sequence[Credentials],
+    stopped: asyncio.Event,
+    health: Health = lambda _: None,
+) -> None:
+    """Serve a job over one broker or several, until stopped or until the job is finished.
+
+    Parameters
+    ----------
+    document : Document
+        The job file. Its data file need not exist here.
+    folder : Path
+        Folder of the run, with the ledger.
+    brokers : sequence of Credentials
+        The server's credentials for each broker.
+    stopped : asyncio.Event
+        Ends the process when it is set.
+    health : callable
+        Receives one line about the state every ten seconds.
+    """
+    job, plan = job_of(document), plan_without_data(document)
+    selector = make_selector(job.selector, selection_of(document, job))
+    with closing(Ledger(folder / "ledger.db")) as ledger:
+        server = Server(job.name, plan.make, ledger, job.terms, selector)
+        end = ServerEnd(
+            job.name,
+            server.handle,
+            ServerState(epoch=_epoch(folder)),
+            brokers,
+            ttl_s=lambda: server.terms.ttl_s,
+        )
+        since_s = time.monotonic()
+
+        def line() -> str:
+            up = sum(one.is_up for one in end.connections)
+            received = sum(one.received_bytes for one in end.connections)
+            return (
+                f"{job.name}: {time.monotonic() - since_s:.0f} s, {up} of {len(brokers)} brokers, "
+                f"{len(server.workers)} workers, round {len(server.reader.closed_rounds())}, "
+                f"{received / 1e3:,.0f} kB received"
+            )
+
+        await _together(end.run(stopped), _report(health, line, stopped))
+
+
+async def work(
+    document: Document,
+    name: str,
+    folder: Path,
+    credentials: Credentials,
+    stopped: asyncio.Event,
+    *,
+    feed: Feed | None = None,
+    phone_name: str = "",
+    health: Health = lambda _: None,
+) -> None:
+    """Run one worker until stopped.
+
+    Parameters
+    ----------
+    document : Document
+        The job file.
+    name : str
+        Name of the worker.
+    folder : Path
+        Folder of the journal.
+    credentials : Credentials
+        Credentials of the worker.
+    stopped : asyncio.Event
+        Ends the process when it is set.
+    feed : Feed or None
+        Source of new records.
+    phone_name : str
+        Phone of `dealfl devices`, or path of a profile, by which energy is modelled.
+    health : callable
+        Receives one line about the state every ten seconds.
+    """
+    job, plan = job_of(document), plan_without_data(document)
+    device, meter = _device(phone_name, plan.learner)
+    if not credentials.owners_key:
+        raise BadInput(f"the credentials of {name!r} have no owners_key; enrol the device again")
+    with closing(Journal(folder / "journal.db")) as journal:
+        worker = Worker(
+            job.name, name, plan.make, journal, meter,
+            key=bytes.fromhex(credentials.owners_key), scheme_name=job.scheme,
+            forget_fraction=job.forget_fraction, announce_every_s=job.announce_every_s,
+            retry_after_s=job.retry_after_s, device=device,
+        )  # fmt: skip
+        end = WorkerEnd(job.name, credentials, {name: worker})
+
+        async def follow() -> None:
+            while feed is not None and not stopped.is_set():
+                if feed.poll(worker):
+                    end.wake(name)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stopped.wait(), _FEED_S)
+
+        def line() -> str:
+            connection = end.connection
+            return (
+                f"{name}: {'connected' if connection.is_up else 'not connected'}, "
+                f"{connection.sent_bytes / 1e3:,.1f} kB sent in {connection.sent_packets} packets, "
+                f"{connection.received_bytes / 1e3:,.1f} kB received"
+            )
+
+        await _together(end.run(stopped), follow(), _report(health, line, stopped))
+
+
+def _epoch(folder: Path) -> str:
+    """Return the id of this server's history, drawn once."""
+    path = folder / "epoch"
+    if not path.exists():
+        replace_file(path, secrets.token_hex(16), 0o600)
+    return path.read_text()
+
+
+def _device(name: str, learner: str) -> tuple[Device | None, MeasuredMeter]:
+    if not name:
+        return None, MeasuredMeter()
+    profile = load_phone(Path(name)) if name.endswith(".toml") else phone(name)
+    battery = profile.battery
+    device = Device(profile.name, battery.capacity_c * battery.voltage_v)
+    model = PhoneMeter(PhoneSpending(profile, cycles_of(learner).of_worker))
+    return device, MeasuredMeter(model=model)
+
+
+async def _report(health: Health, line: Callable[[], str], stopped: asyncio.Event) -> None:
+    while not stopped.is_set():
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stopped.wait(), _HEALTH_S)
+        health(line())
+
+
+async def _together(*parts: Awaitable[None]) -> None:
+    """Wait for all parts; if one fails, stop the others and raise its error."""
+    async with asyncio.TaskGroup() as group:
+        for part in parts:
+            group.create_task(_awaited(part))
+
+
+async def _awaited(part: Awaitable[None]) -> None:
+    await part
+
+
+def run_until_stopped(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+    """Run a process until it ends, or until SIGTERM or Ctrl-C.
+
+    Parameters
+    ----------
+    main : callable
+        Function of an event that is set by the signals.
+    """
+
+    async def start() -> None:
+        stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopped.set)
+        await main(stopped)
+
+    try:
+        asyncio.run(start())
+    except* BadInput as group:
+        raise group.exceptions[0] from None

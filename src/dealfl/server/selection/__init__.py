@@ -7,14 +7,17 @@ from dealfl.errors import BadInput, unknown_name
 from dealfl.plugins import Registry
 from dealfl.server.selection.arms import Arms
 from dealfl.server.selection.base import Candidate, OverPromise, Promising, Selector
-from dealfl.server.selection.baselines import Everyone, OortLike, Uniform, Utilities
-from dealfl.server.selection.fair_policies import (
+from dealfl.server.selection.feasibility import find_excess
+from dealfl.server.selection.policies import (
     Discounted,
+    Everyone,
     FairUpperConfidence,
+    OortLike,
     ThompsonSampling,
+    Uniform,
+    Utilities,
     draw_rewards,
 )
-from dealfl.server.selection.feasibility import find_excess
 from dealfl.settings import keys_of, nearest
 
 __all__ = [

@@ -14,7 +14,7 @@ endif
 # How to become root where that takes no password.
 ROOT := $(shell test "$$(id -u)" = 0 || echo sudo -n)
 
-.PHONY: help setup run test browser check bench soak docs pictures lock clean
+.PHONY: help setup run test browser mosquitto check bench soak docs pictures lock clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
@@ -31,7 +31,7 @@ $(READY): constraints.txt pyproject.toml
 run: $(READY)    ## 45 phones learn handwritten digits and forget some
 	@$(BIN)/dealfl run
 
-test: $(READY) browser  ## all tests, doctests included
+test: $(READY) browser mosquitto  ## all tests, doctests included
 	$(BIN)/python -m pytest -n 2
 
 browser:         ## chromium, in which the tests open the pages; installed where that is allowed
@@ -40,6 +40,13 @@ browser:         ## chromium, in which the tests open the pages; installed where
 	  $(ROOT) apt-get update -qq && \
 	  $(ROOT) apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1; } || \
 	  echo "NO CHROMIUM, AND IT CANNOT BE INSTALLED HERE: tests of the pages are skipped" >&2
+
+mosquitto:       ## the MQTT broker of the network tests; installed where that is allowed
+	@PATH="$$PATH:/usr/sbin"; command -v mosquitto >/dev/null || { \
+	  echo "installing mosquitto, the broker of the network tests" && { \
+	  $(ROOT) apt-get update -qq && \
+	  $(ROOT) apt-get install -y -qq --no-install-recommends mosquitto; } >/dev/null 2>&1; } || \
+	  echo "NO MOSQUITTO, AND IT CANNOT BE INSTALLED HERE: tests of the network are skipped" >&2
 
 check: $(READY)  ## style, spelling, types, imports, sizes, unreachable names, docstrings
 	$(BIN)/ruff check .

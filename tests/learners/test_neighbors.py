@@ -75,6 +75,8 @@ def test_places_left_go_to_the_tied_by_their_share() -> None:
     model = Neighbors(1, ["a", "b"], k=4, feature_bound=8.0)
     model.learn([[0.0], [2.0], [-2.0], [2.0], [2.0]], ["a", "b", "b", "b", "b"])
     assert model.predict([[0.0]]).tolist() == ["b"]  # one a, three places shared by four b
+    assert model.predict_proba([[0.0]]).tolist() == [[0.25, 0.75]]
+    assert model.predict_proba(np.empty((0, 1))).shape == (0, 2)
 
 
 def test_predictions_do_not_depend_on_ids_or_order() -> None:

@@ -139,15 +139,15 @@ class HeldExamples:
             offsets = self.vectors[slots].astype(np.int64) - vector
             yield slots, np.einsum("ij,ij->i", offsets, offsets)
 
-    def commonest(self, slots: Int64s, squares: Int64s, k: int) -> int:
-        """Return the most common class of the k nearest; ties at the end share the places left."""
+    def votes(self, slots: Int64s, squares: Int64s, k: int, classes: int) -> Int64s:
+        """Return the votes of the k nearest by class; ties at the end share the places left."""
         codes = self.codes[slots]
-        classes = int(codes.max()) + 1
         limit = np.partition(squares, k - 1)[k - 1] if len(squares) > k else squares.max()
         nearer = np.bincount(codes[squares < limit], minlength=classes)
         tied = np.bincount(codes[squares == limit], minlength=classes)
         places_left = min(k, len(squares)) - nearer.sum()
-        return int(np.argmax(nearer * tied.sum() + places_left * tied))
+        votes: Int64s = nearer * tied.sum() + places_left * tied
+        return votes
 
     # -- files ----------------------------------------------------------------------------------
 

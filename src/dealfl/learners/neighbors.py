@@ -249,17 +249,32 @@ class Neighbors(BucketVotes):
         return found
 
     def predict(self, X: object) -> NDArray[Any]:
-        """Return the most common class among the k nearest examples held here.
+        """Return the most common class of the k nearest held examples; `NotLearned` without any.
 
-        Examples tied at the k-th distance share the remaining places, so the result does not depend
-        on their ids or on the order in which they were learned. Raises `NotLearned` without any
-        example.
+        Examples tied at the k-th distance share the remaining places: ids and order do not matter.
         """
-        found = [
-            self._held.commonest(slots, squares, self._k)
-            for slots, squares in self._candidates(X, self._k)
-        ]
-        return self._labels.decode(np.array(found, dtype=np.int64))
+        return self._labels.decode(np.argmax(self._votes(X), axis=1))
+
+    def predict_proba(self, X: object) -> Floats:
+        """Return the share of each class among the k nearest examples, as `predict` counts them.
+
+        Parameters
+        ----------
+        X
+            See `predict`.
+
+        Returns
+        -------
+        ndarray of float64
+            Rows by classes.
+        """
+        votes = self._votes(X)
+        return np.asarray(votes / votes.sum(axis=1, keepdims=True))
+
+    def _votes(self, X: object) -> Int64s:
+        k, classes = self._k, len(self._labels)
+        found = [self._held.votes(*near, k, classes) for near in self._candidates(X, k)]
+        return np.array(found, dtype=np.int64).reshape(-1, classes)
 
     def _candidates(self, X: object, k: int) -> Iterator[tuple[Int64s, Int64s]]:
         """Yield the candidate slots of each row and their exact squared distances."""

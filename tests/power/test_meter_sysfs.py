@@ -56,9 +56,6 @@ def deny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "read_text", read_text)
 
 
-# -- RAPL ---------------------------------------------------------------------------------------
-
-
 def test_a_package_is_measured_in_joules(tmp_path: Path) -> None:
     meter = RaplMeter(tree(tmp_path, zone("0", "package-0", 5_000_000)))
     meter.start()
@@ -182,9 +179,6 @@ def test_a_counter_that_vanishes_meanwhile_is_an_error(tmp_path: Path) -> None:
         meter.read()
 
 
-# -- the battery --------------------------------------------------------------------------------
-
-
 def phone(**files: object) -> dict[str, object]:
     usual = {"type": "Battery", "status": "Discharging", "voltage_now": 4_000_000}
     return supply("battery", **(usual | files))
@@ -282,9 +276,6 @@ def test_a_driver_that_answers_with_an_error_is_passed_over(tmp_path: Path) -> N
     tree(tmp_path, phone(charge_now=5_000, energy_now=3))
     (tmp_path / "class/power_supply/battery/charge_counter").mkdir()  # reading it: EISDIR
     assert BatteryMeter(tmp_path).read().source.by.endswith("/charge_now)")
-
-
-# -- the choice ---------------------------------------------------------------------------------
 
 
 def test_rapl_is_preferred_to_the_battery(tmp_path: Path) -> None:

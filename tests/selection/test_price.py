@@ -6,7 +6,7 @@ from dealfl.errors import BadInput
 from dealfl.server.selection import Candidate, make_selector
 from dealfl.server.selection.bandit import Bandit
 from dealfl.server.selection.saved_state import unpack
-from tests.selection.stored import save
+from tests.selection.playing import save
 
 PRICED = ("fair_ucb", "thompson", "discounted")
 

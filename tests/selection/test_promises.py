@@ -1,5 +1,6 @@
 """What can be promised: the few sets that are looked at against all sets there are."""
 
+from collections import Counter
 from itertools import combinations
 
 import numpy as np
@@ -7,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dealfl.server.selection import FairUpperConfidence
 from dealfl.server.selection.feasibility import capacities, find_excess, kept_share
+from tests.selection.playing import candidates, play, save
 
 
 def capacity(awake: list[float], count: int) -> float:
@@ -60,3 +63,50 @@ def test_capacities_are_expectations() -> None:
     for count in (1, 2, 3, 9):
         expected = [capacity(awake[:size], count) for size in range(1, 5)]
         assert capacities(np.array(awake), count).tolist() == pytest.approx(expected)
+
+
+def test_too_many_promises_are_reported_and_the_modest_get_theirs() -> None:
+    one = FairUpperConfidence(fairness={"a": 0.9, "b": 0.9, "c": 0.1}, eta=10.0)
+    times: Counter[str] = Counter()
+    early = 0
+    for number in range(1, 4001):
+        [name] = one.select(number, candidates(["a", "b", "c"]), 1)
+        one.record_reward(number, name, {"a": 0.9, "b": 0.8, "c": 0.1}[name])
+        times[name] += number > 1000
+        early += name == "c" and 100 < number <= 300
+    found = one.over_promised()
+    assert found is not None
+    assert found.workers == ("a", "b", "c")
+    assert found.promised == pytest.approx(1.9)
+    assert found.possible == pytest.approx(1.0)
+    assert early >= 0.09 * 200, "from the first review on: what others were owed is cut, too"
+    assert times["c"] >= 0.099 * 3000, "what was promised to c can be kept"
+    assert min(times["a"], times["b"]) >= 0.42 * 3000, "the others share what is left"
+
+
+def test_a_worker_that_sleeps_more_than_its_promise_allows_is_the_only_one_reported() -> None:
+    one = FairUpperConfidence(fairness={"sleepy": 0.5, "*": 0.2}, eta=10.0)
+    times: Counter[str] = Counter()
+    for number in range(1, 2001):
+        names = ["a", "b", "c"] + ["sleepy"] * (number % 5 == 0)
+        for name in one.select(number, candidates(names), 1):
+            one.record_reward(number, name, 0.5)
+            times[name] += 1
+    found = one.over_promised()
+    assert found is not None
+    assert found.workers == ("sleepy",)
+    assert found.possible < 0.25
+    assert times["sleepy"] >= 0.19 * 2000
+    assert min(times[name] for name in "abc") >= 0.19 * 2000
+
+
+def test_a_restart_continues_also_where_promises_were_cut() -> None:
+    promises = {"worker 1": 0.05, "*": 0.9}
+    whole = play(FairUpperConfidence(fairness=promises), range(1, 330))
+    for stop in (99, 100, 101, 102, 199, 205, 320):
+        first = FairUpperConfidence(fairness=promises)
+        second = FairUpperConfidence(fairness=promises)
+        begun = play(first, range(1, stop))
+        second.restore(save(first))
+        assert begun + play(second, range(stop, 330)) == whole
+    assert second.over_promised() is not None

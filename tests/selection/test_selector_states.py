@@ -9,7 +9,7 @@ import pytest
 from dealfl.errors import BadBytes, DealError
 from dealfl.server.selection import Candidate, FairUpperConfidence
 from dealfl.server.selection.saved_state import BLOCK, COLUMNS, HEADER, unpack
-from tests.selection.stored import Parts, save
+from tests.selection.playing import Parts, save
 
 NAMES = [f"w{place}" for place in range(BLOCK + 6)]
 

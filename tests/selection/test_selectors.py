@@ -2,50 +2,23 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
-from dealfl.errors import BadInput, UnknownName
 from dealfl.server.selection import (
     SELECTORS,
-    Candidate,
     Discounted,
     FairUpperConfidence,
     OortLike,
-    Selector,
     ThompsonSampling,
     draw_rewards,
     make_selector,
 )
 from dealfl.server.selection.bandit import Bandit
-from tests.selection.stored import save
+from tests.selection.playing import NAMES, awake, candidates, play, save
 
-NAMES = [f"worker {number}" for number in range(8)]
 BANDITS: list[type[Bandit]] = [FairUpperConfidence, ThompsonSampling, Discounted, OortLike]
-Play = Callable[[int], Sequence[str]]
-
-
-def candidates(names: Sequence[str], weight: float = 100.0) -> list[Candidate]:
-    return [Candidate(name, weight) for name in names]
-
-
-def awake(number: int) -> list[str]:
-    draw = np.random.default_rng([5, number])
-    return [name for name in NAMES if draw.random() < 0.7]
-
-
-def play(one: Selector, numbers: range, count: int = 3, silent: str = "") -> list[list[str]]:
-    """Play rounds; the later a name, the more it earns, but for one that never answers."""
-    chosen = []
-    for number in numbers:
-        names = one.select(number, candidates(awake(number)), count)
-        for name in names:
-            if name != silent:
-                one.record_reward(number, name, (NAMES.index(name) + 1) / 10)
-        chosen.append(names)
-    return chosen
 
 
 @pytest.mark.parametrize("name", sorted(SELECTORS))
@@ -234,124 +207,3 @@ def test_drawn_rewards_have_the_mean_that_was_observed() -> None:
     assert sample.mean() == pytest.approx(16 / 52, abs=0.002)
     assert sample.std() == pytest.approx(math.sqrt(16 * 36 / 52**2 / 53), rel=0.05)
     assert (draw_rewards(1, 8, mean, count) != sample).all()
-
-
-# -- promises -----------------------------------------------------------------------------------
-
-
-def test_too_many_promises_are_reported_and_the_modest_get_theirs() -> None:
-    one = FairUpperConfidence(fairness={"a": 0.9, "b": 0.9, "c": 0.1}, eta=10.0)
-    times: Counter[str] = Counter()
-    early = 0
-    for number in range(1, 4001):
-        [name] = one.select(number, candidates(["a", "b", "c"]), 1)
-        one.record_reward(number, name, {"a": 0.9, "b": 0.8, "c": 0.1}[name])
-        times[name] += number > 1000
-        early += name == "c" and 100 < number <= 300
-    found = one.over_promised()
-    assert found is not None
-    assert found.workers == ("a", "b", "c")
-    assert found.promised == pytest.approx(1.9)
-    assert found.possible == pytest.approx(1.0)
-    assert early >= 0.09 * 200, "from the first review on: what others were owed is cut, too"
-    assert times["c"] >= 0.099 * 3000, "what was promised to c can be kept"
-    assert min(times["a"], times["b"]) >= 0.42 * 3000, "the others share what is left"
-
-
-def test_a_worker_that_sleeps_more_than_its_promise_allows_is_the_only_one_reported() -> None:
-    one = FairUpperConfidence(fairness={"sleepy": 0.5, "*": 0.2}, eta=10.0)
-    times: Counter[str] = Counter()
-    for number in range(1, 2001):
-        names = ["a", "b", "c"] + ["sleepy"] * (number % 5 == 0)
-        for name in one.select(number, candidates(names), 1):
-            one.record_reward(number, name, 0.5)
-            times[name] += 1
-    found = one.over_promised()
-    assert found is not None
-    assert found.workers == ("sleepy",)
-    assert found.possible < 0.25
-    assert times["sleepy"] >= 0.19 * 2000
-    assert min(times[name] for name in "abc") >= 0.19 * 2000
-
-
-def test_a_restart_continues_also_where_promises_were_cut() -> None:
-    promises = {"worker 1": 0.05, "*": 0.9}
-    whole = play(FairUpperConfidence(fairness=promises), range(1, 330))
-    for stop in (99, 100, 101, 102, 199, 205, 320):
-        first = FairUpperConfidence(fairness=promises)
-        second = FairUpperConfidence(fairness=promises)
-        begun = play(first, range(1, stop))
-        second.restore(save(first))
-        assert begun + play(second, range(stop, 330)) == whole
-    assert second.over_promised() is not None
-
-
-# -- settings -----------------------------------------------------------------------------------
-
-
-SHARES = "a number from 0 to 1, or a table, each value a number from 0 to 1"
-
-
-@pytest.mark.parametrize(
-    ("name", "settings", "words"),
-    [
-        ("fair_ucb", {"eta": 0}, "eta is 0; it takes a number > 0, or inf"),
-        ("fair_ucb", {"eta": math.nan}, "eta is nan; it takes a number > 0, or inf"),
-        ("fair_ucb", {"fairness": 1.5}, f"fairness is 1.5; it takes {SHARES}"),
-        (
-            "fair_ucb",
-            {"fairness": {"a": "much"}},
-            f"fairness is {{'a': 'much'}}; it takes {SHARES}",
-        ),
-        ("thompson", {"seed": -1}, "seed is -1; it takes a whole number ≥ 0"),
-        ("uniform", {"seed": 0.5}, "seed is 0.5; it takes a whole number ≥ 0"),
-        ("oort", {"weight_cap": 0}, "weight_cap is 0; it takes a number > 0"),
-        (
-            "discounted",
-            {"discount": 1.0},
-            "discount is 1.0; it takes a number from 0.5 to 0.999999",
-        ),
-        (
-            "everyone",
-            {"eta": 1},
-            "no key 'eta' for the selector everyone; it takes no keys; leave the section out",
-        ),
-    ],
-)
-def test_bad_settings_are_refused_by_key_value_and_remedy(
-    name: str, settings: dict[str, object], words: str
-) -> None:
-    with pytest.raises(BadInput) as refused:
-        make_selector(name, settings)
-    assert str(refused.value) == words
-
-
-def test_an_unknown_selector_is_refused() -> None:
-    with pytest.raises(UnknownName, match="no selector called 'best'; known: discounted, everyone"):
-        make_selector("best")
-
-
-def test_rounds_go_up_and_candidates_are_named_once() -> None:
-    one = FairUpperConfidence()
-    one.select(3, candidates(["a"]), 1)
-    with pytest.raises(BadInput, match="rounds must increase"):
-        one.select(3, candidates(["a"]), 1)
-    with pytest.raises(BadInput, match="twice"):
-        one.select(4, candidates(["a", "a"]), 1)
-    with pytest.raises(BadInput, match="weight"):
-        one.select(4, [Candidate("a", math.nan)], 1)
-    with pytest.raises(BadInput, match=r"reward is 1\.5"):
-        one.record_reward(3, "a", 1.5)
-
-
-def test_an_infinite_eta_owes_nothing() -> None:
-    one = FairUpperConfidence(fairness={"worker 0": 0.5}, eta=math.inf)
-    times = Counter(name for names in play(one, range(1, 2000)) for name in names)
-    assert times["worker 0"] < 0.3 * 2000
-
-
-def test_weights_count_up_to_the_cap() -> None:
-    one = FairUpperConfidence(weight_cap=10.0)
-    assert one.select(1, [Candidate("a", 1.0), Candidate("b", 10.0)], 1) == ["b"]
-    other = FairUpperConfidence(weight_cap=10.0)
-    assert other.select(1, [Candidate("a", 10.0), Candidate("b", 99.0)], 1) == ["a"]

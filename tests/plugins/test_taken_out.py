@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -53,11 +54,16 @@ def _words(tree: ast.AST) -> Iterator[str]:
             yield "" if id(node) in said else node.value
 
 
+@cache
+def _words_by_file() -> dict[str, frozenset[str]]:
+    return {
+        path.relative_to(SOURCES).as_posix(): frozenset(_words(ast.parse(path.read_text())))
+        for path in SOURCES.rglob("*.py")
+    }
+
+
 def _mentions(name: str) -> set[str]:
-    found = set()
-    for path in SOURCES.rglob("*.py"):
-        if name in _words(ast.parse(path.read_text())):
-            found.add(path.relative_to(SOURCES).as_posix())
+    found = {place for place, words in _words_by_file().items() if name in words}
     return {place for place in found if not place.startswith(CHOOSING)}
 
 

@@ -161,19 +161,26 @@ def column_array(values: object) -> NDArray[Any]:
     >>> column_array(np.array([1, 2.5, None], dtype=object)).tolist()
     [1.0, 2.5, nan]
     """
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except OverflowError:  # an integer beyond all floats, beside a float
+        array = np.array(values, dtype=object)
     return _plain_numbers(array) if array.dtype.kind == "O" else array
 
 
 def _plain_numbers(array: NDArray[Any]) -> NDArray[Any]:
     """Return objects that are numbers as a numeric array; other objects unchanged."""
-    values = array.ravel().tolist()
-    absent = [is_absent(value) for value in values]
-    for value, lacks in zip(values, absent, strict=True):
-        if not lacks and not isinstance(value, _NUMBERS):
-            return array
-    if not values or not any(absent):
-        plain = [float(value) if isinstance(value, Decimal) else value for value in values]
-        return np.array(plain).reshape(array.shape)
-    filled = [np.nan if lacks else value for value, lacks in zip(values, absent, strict=True)]
-    return np.array(filled, dtype=np.float64).reshape(array.shape)
+    values = [np.nan if is_absent(value) else value for value in array.ravel().tolist()]
+    if not all(isinstance(value, _NUMBERS) for value in values):
+        return array
+    plain = np.array([float(value) if isinstance(value, Decimal) else value for value in values])
+    if plain.dtype.kind == "O":  # integers of more than 64 bits
+        plain = np.array([_as_float(value) for value in values], dtype=np.float64)
+    return plain.reshape(array.shape)
+
+
+def _as_float(value: Any) -> float:  # noqa: ANN401
+    try:
+        return float(value)
+    except OverflowError:
+        return float(np.inf)

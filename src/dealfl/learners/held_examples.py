@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dealfl.errors import BadBytes, BadInput, NotLearned
 from dealfl.learners.forest import PrefixForest
-from dealfl.learners.inputs import as_array, as_vector
+from dealfl.learners.inputs import as_vector
 from dealfl.learners.votes import Signatures
 from dealfl.settings import Count
 
@@ -176,8 +176,8 @@ class HeldExamples:
 
 def _as_ids(ids: object, rows: int | None) -> Int64s:
     """Return ids as integers, one per row if the number of rows is known."""
-    numbers = as_array(ids, "ids")
-    numbers = as_vector(numbers, numbers.size if rows is None else rows, "ids")
-    if len(numbers) and numbers.dtype.kind not in "iu":
-        raise BadInput(f"ids has dtype {numbers.dtype}; ids must be whole numbers")
+    numbers = as_vector(ids, rows, "ids")
+    truths = isinstance(ids, list | tuple) and any(isinstance(one, bool | np.bool_) for one in ids)
+    if len(numbers) and (truths or numbers.dtype.kind not in "iu" or numbers.max() >= 2**63):
+        raise BadInput(f"ids is {ids!r}; ids must be whole numbers of at most 63 bits")
     return numbers.astype(np.int64)

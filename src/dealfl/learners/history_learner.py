@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from operator import index
-from typing import Any, TypeGuard
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -224,7 +224,7 @@ class HistoryLearner(Learner):
 
 def as_histories(histories: object, items: int) -> sparse.csr_array:
     """Return histories as a CSR matrix of ones; raise `BadInput` if one is not a set of items."""
-    if _lists_items(histories, items):
+    if isinstance(histories, list | tuple) and all(map(_is_collection, histories)):
         return _from_lists(histories, items)
     if not sparse.issparse(histories):
         dense = as_array(histories, "histories")
@@ -244,20 +244,16 @@ def as_histories(histories: object, items: int) -> sparse.csr_array:
     return matrix
 
 
-def _lists_items(histories: object, items: int) -> TypeGuard[Sequence[Collection[int]]]:
-    """Return whether histories are lists of item numbers instead of rows of 0 and 1."""
-    if not isinstance(histories, list | tuple):
-        return False
-    if not all(isinstance(row, Collection) and not isinstance(row, str) for row in histories):
-        return False
-    if items <= 2 or not histories:
-        return True  # a row of two numbers could be either
-    return not all(len(row) == items and set(row) <= {0, 1} for row in histories)
+def _is_collection(row: object) -> bool:
+    return isinstance(row, Collection) and not isinstance(row, str | bytes)
 
 
-def _from_lists(histories: Sequence[Collection[int]], items: int) -> sparse.csr_array:
-    """Return lists of item numbers as a CSR matrix of ones."""
-    numbers = [np.fromiter(map(index, row), np.int64, len(row)) for row in histories]
+def _from_lists(histories: Sequence[Collection[Any]], items: int) -> sparse.csr_array:
+    """Return lists of item numbers, and rows of 0 and 1, as a CSR matrix of ones."""
+    try:
+        numbers = [_numbers_of(list(row), items) for row in histories]
+    except (TypeError, OverflowError):
+        raise BadInput(f"an item is not a whole number; items are 0 .. {items - 1}") from None
     found = np.concatenate([np.empty(0, np.int64), *numbers])
     require_items(found, items)
     starts = np.cumsum([0, *map(len, numbers)])
@@ -266,6 +262,12 @@ def _from_lists(histories: Sequence[Collection[int]], items: int) -> sparse.csr_
     _require_sets(matrix)
     matrix.sort_indices()
     return matrix
+
+
+def _numbers_of(row: list[Any], items: int) -> NDArray[np.int64]:
+    if items > 2 and len(row) == items and all(cell in (0, 1) for cell in row):
+        return np.flatnonzero(row)  # as item numbers, some item would be in it twice
+    return np.fromiter(map(index, row), np.int64, len(row))
 
 
 def require_items(numbers: NDArray[np.integer], items: int) -> None:

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from dealfl.errors import BadInput
 from dealfl.fixedpoint import FixedPoint
-from dealfl.learners.frames import column_array, frame_columns, frame_matrix, is_frame
+from dealfl.learners.frames import column_array, frame_matrix, is_frame
 from dealfl.settings import As, Numbers
 
 __all__ = [
@@ -96,7 +96,7 @@ def as_array(values: object, what: str) -> NDArray[Any]:
     if is_frame(values):
         return frame_matrix(values)
     try:
-        return column_array(values) if hasattr(values, "to_numpy") else np.asarray(values)
+        return values if isinstance(values, np.ndarray) else column_array(values)
     except ValueError:
         raise BadInput(f"{what} has rows of different lengths; pass a table") from None
 
@@ -132,18 +132,30 @@ def dense_blocks(X: Matrix, rows: int) -> Iterator[tuple[int, Floats]]:
         yield first, np.asarray(dense, dtype=np.float64)
 
 
-def as_vector(y: object, rows: int, what: str = "y") -> NDArray[Any]:
+def as_vector(y: object, rows: int | None, what: str = "y") -> NDArray[Any]:
     """Return `y` as a vector of one value per row."""
-    vector = _as_column(y, what)
-    if vector.ndim != 1 or len(vector) != rows:
-        raise BadInput(f"{what} has shape {vector.shape}; {rows} rows need shape ({rows},)")
+    return _require_vector(as_array(_only_column(y), what), rows, what)
+
+
+def _require_vector(vector: NDArray[Any], rows: int | None, what: str) -> NDArray[Any]:
+    count = vector.size if rows is None else rows
+    if vector.shape != (count,):
+        raise BadInput(f"{what} has shape {vector.shape}; {count} rows need shape ({count},)")
     return vector
 
 
-def _as_column(y: object, what: str) -> NDArray[Any]:
-    """Return targets as an array; a data frame of one column is that column."""
-    columns = frame_columns(y) if is_frame(y) else []
-    return columns[0][1] if len(columns) == 1 else as_array(y, what)
+def _only_column(y: Any) -> Any:  # noqa: ANN401
+    """Return the column of a data frame of one column, and anything else as it is."""
+    return y[y.columns[0]] if is_frame(y) and len(y.columns) == 1 else y
+
+
+def _as_labels(y: object) -> NDArray[Any]:
+    """Return labels as they are: in an array of numbers and strings, numpy makes "1" of 1."""
+    nested = (list, tuple, np.ndarray)
+    if isinstance(y, list | tuple) and not any(isinstance(label, nested) for label in y):
+        return np.fromiter(y, dtype=object, count=len(y))
+    is_array = isinstance(y, np.ndarray) or hasattr(y, "to_numpy")
+    return np.asarray(y) if is_array else as_array(y, "y")
 
 
 def quantised(X: object, grid: FixedPoint, *, clip: bool) -> NDArray[np.int32]:
@@ -175,14 +187,16 @@ class Labels:
     """
 
     def __init__(self, classes: ArrayLike | Sequence[object]) -> None:
-        values = np.array(list(classes))  # type: ignore[arg-type]
-        if values.ndim != 1 or not len(values) or values.dtype.kind not in _NUMERIC + "U":
-            raise BadInput(f"classes is {classes!r}; it must be a list of numbers or of strings")
+        given = list(classes)  # type: ignore[arg-type]
+        values = np.array(given)
+        plain = values.ndim == 1 and len(values) and values.dtype.kind in _NUMERIC + "U"
+        if not plain or values.tolist() != given:
+            raise BadInput(f"classes is {given!r}; it must be a list of numbers or of strings")
         self.values: NDArray[Any] = values
         self._order = np.argsort(values, kind="stable")
         self._sorted = values[self._order]
-        repeated = self._sorted[1:] == self._sorted[:-1]
-        if np.any(repeated) or np.any(values != values):
+        self._codes = {value: code for code, value in enumerate(values.tolist())}
+        if len(self._codes) < len(values):
             raise BadInput(f"classes is {values.tolist()!r}; classes must be distinct")
 
     def __len__(self) -> int:
@@ -218,20 +232,29 @@ class Labels:
         BadInput
             A label is not a class, or the number of labels is wrong.
         """
-        given = _as_column(y, "y")
-        labels = as_vector(given, len(given) if rows is None and given.ndim else rows or 0)
-        if labels.dtype.kind == "O":
-            labels = np.array(labels.tolist())
-        if not len(labels):
-            return np.empty(0, dtype=np.int64)
-        comparable = (labels.dtype.kind == "U") == (self._sorted.dtype.kind == "U")
-        if not comparable or labels.ndim != 1 or labels.dtype.kind not in _NUMERIC + "U":
-            raise self._unknown(0, labels[0])
-        place = np.minimum(np.searchsorted(self._sorted, labels), len(self) - 1)
-        wrong = np.flatnonzero(self._sorted[place] != labels)
+        labels = _require_vector(_as_labels(_only_column(y)), rows, "y")
+        if self._compares_exactly(labels):
+            place = np.minimum(np.searchsorted(self._sorted, labels), len(self) - 1)
+            codes = np.where(self._sorted[place] == labels, self._order[place], -1)
+        else:
+            codes = np.array([self._code(label) for label in labels.tolist()], dtype=np.int64)
+        wrong = np.flatnonzero(codes < 0)
         if len(wrong):
             raise self._unknown(int(wrong[0]), labels[wrong[0]])
-        return self._order[place]
+        return codes
+
+    def _compares_exactly(self, labels: NDArray[Any]) -> bool:
+        """Return whether numpy compares labels and classes without a conversion that rounds."""
+        kinds = {labels.dtype.kind, self._sorted.dtype.kind}
+        if kinds <= set("biu"):
+            return np.promote_types(labels.dtype, self._sorted.dtype).kind != "f"
+        return kinds in ({"U"}, {"f"})
+
+    def _code(self, label: object) -> int:
+        try:
+            return -1 if isinstance(label, complex) else self._codes.get(label, -1)
+        except TypeError:  # nothing that can be a class
+            return -1
 
     def decode(self, codes: Int64s) -> NDArray[Any]:
         """Return the classes at some positions.

@@ -3,8 +3,12 @@
 from dealfl.network.broker import Broker, BrokerSettings, create_broker, open_broker
 from dealfl.network.credentials import Credentials, read_credentials, write_credentials
 from dealfl.network.processes import run_until_stopped, serve, work
+from dealfl.network.server_end import ServerEnd
+from dealfl.network.state import ServerState
+from dealfl.network.worker_end import WorkerEnd
 
 __all__ = [
-    "Broker", "BrokerSettings", "Credentials", "create_broker", "open_broker", "read_credentials",
-    "run_until_stopped", "serve", "work", "write_credentials",
+    "Broker", "BrokerSettings", "Credentials", "ServerEnd", "ServerState", "WorkerEnd",
+    "create_broker", "open_broker", "read_credentials", "run_until_stopped", "serve", "work",
+    "write_credentials",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ import resource
 import socket
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
@@ -60,27 +60,25 @@ def row(worker: int, number: int) -> tuple[list[float], float]:
 # -- the workers' process -------------------------------------------------------------------------
 
 
-class Phone:
+class Phone(Worker):
     """A worker that finds a new example after every training."""
 
     def __init__(self, number: int) -> None:
-        self.name, self._number, self.examples = f"w{number}", number, 0
-        self._worker = Worker(
-            "bench", self.name, make, Journal(), MeasuredMeter(), key=KEY,
+        super().__init__(
+            "bench", f"w{number}", make, Journal(), MeasuredMeter(), key=KEY,
             scheme_name="incremental", announce_every_s=3600.0, retry_after_s=60.0,
         )  # fmt: skip
+        self._number, self._examples = number, 0
         self._find()
 
     def _find(self) -> None:
-        self._worker.ingest([(self.name, Rows.encode(*row(self._number, self.examples)))])
-        self.examples += 1
-
-    def reconnect(self) -> None:
-        self._worker.reconnect()
+        self.ingest([(self.name, Rows.encode(*row(self._number, self._examples)))])
+        self._examples += 1
 
     def handle(self, messages: Iterable[Message], now_s: float) -> Step:
+        """Handle messages; after a training, find an example."""
         given = list(messages)
-        step = self._worker.handle(given, now_s)
+        step = super().handle(given, now_s)
         if any(isinstance(message, Assignment) for message in given):
             self._find()
         return step
@@ -258,10 +256,10 @@ async def restart(broker: Broker, watch: Watch, workers: int) -> tuple[float, fl
     return took_s, max(seconds.values()) / (workers / max(took_s, 1.0))
 
 
-async def until(reached: object, timeout_s: float = 120.0) -> None:
+async def until(reached: Callable[[], bool], timeout_s: float = 120.0) -> None:
     """Wait for something."""
     end_s = time.monotonic() + timeout_s
-    while not reached():  # type: ignore[operator]
+    while not reached():
         if time.monotonic() > end_s:
             raise TimeoutError("the fleet does not get there")
         await asyncio.sleep(0.02)
@@ -328,7 +326,9 @@ def reconnect(report: Report, workers: int) -> None:
         f"{workers:,} workers announced after a broker restart, TLS with client certificates",
         "≤ 30 s", f"{seconds:.1f} s", seconds <= 30,
     )  # fmt: skip
-    report.check("busiest second of that, by the mean", "≤ 2", f"{figures.peak:.2f}", figures.peak <= 2)
+    report.check(
+        "busiest second of that, by the mean", "≤ 2", f"{figures.peak:.2f}", figures.peak <= 2
+    )
 
 
 def delta(report: Report) -> None:

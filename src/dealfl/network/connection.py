@@ -1,6 +1,7 @@
 """One MQTT 5 connection under asyncio: paho with acknowledgement by the receiver.
 
-A connection is opened again after a failure, with a random delay that grows. A message is
+A connection is opened again after a failure, with a random delay that grows; the server announces
+over how many seconds its workers spread, so that a fleet does not return all at once. A message is
 acknowledged by its receiver, after it is durable; acknowledgements of an earlier connection are
 dropped, because their numbers may belong to other messages. What is published without a connection
 is lost: workers and server repeat what matters.
@@ -28,7 +29,7 @@ from dealfl.network.credentials import Credentials
 __all__ = ["Connection", "Delivery", "Listener", "Will"]
 
 _IN_FLIGHT = 500
-_MAX_BACKOFF_S = 30.0
+_MAX_BACKOFF_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Connection:
         listener: Listener,
         *,
         will: Callable[[], Will | None] = lambda: None,
+        spread_s: Callable[[], float] = lambda: 0.0,
         session_s: int = 3600,
         keepalive_s: int = 600,
         receive_maximum: int = _IN_FLIGHT,
@@ -78,6 +80,7 @@ class Connection:
         self.sent_bytes = self.received_bytes = self.sent_packets = self.received_packets = 0
         self._credentials, self._listener, self._will = credentials, listener, will
         self._session_s, self._keepalive_s = session_s, keepalive_s
+        self._spread_s = spread_s
         self._receive_maximum = receive_maximum
         self._in_flight = _IN_FLIGHT
         self._generation = 0
@@ -133,7 +136,8 @@ class Connection:
             attempt = 0 if was_up else attempt + 1
             if stopped.is_set():
                 break
-            delay_s = min(0.5 * 2.0 ** min(attempt, 10), _MAX_BACKOFF_S) * random.random()  # noqa: S311
+            longest_s = max(self._spread_s(), 0.5) * 2.0 ** min(attempt, 10)
+            delay_s = min(longest_s, _MAX_BACKOFF_S) * random.random()  # noqa: S311
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopped.wait(), delay_s)
 

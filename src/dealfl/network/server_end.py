@@ -6,6 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
+
 from dealfl.errors import BadBytes
 from dealfl.messages import Assignment, Message, Published
 from dealfl.network.connection import Connection, Delivery, Will
@@ -20,6 +22,7 @@ __all__ = ["ServerEnd"]
 _LOG = logging.getLogger("dealfl.network")
 _SESSION_S = 7 * 24 * 3600
 _MAX_SENDERS = 100_000
+_RETURNS_PER_S = 200.0  # workers that may connect again in a second
 
 
 class ServerEnd:
@@ -121,10 +124,19 @@ class ServerEnd:
                 self._drop(gateway, str(error))
                 messages = ()
             if messages:
-                self._routes[worker] = (connection, gateway)
+                self._route(worker, connection, gateway)
                 self._pump.put(messages, lambda: connection.acknowledge([delivery]))
                 return
         connection.acknowledge([delivery])
+
+    def _route(self, worker: str, connection: Connection, gateway: str) -> None:
+        """Remember how a worker is reached; let a larger fleet return more slowly."""
+        self._routes[worker] = (connection, gateway)
+        spread_s = len(self._routes) / _RETURNS_PER_S
+        if spread_s >= 2.0 * max(self.state.spread_s, 1.0):
+            self.state = msgspec.structs.replace(self.state, spread_s=spread_s)
+            for one in self.connections:
+                one.publish(self.topics.state, self.state.encode(), retain=True)
 
     def _messages(self, gateway: str, worker: str, payload: bytes) -> Sequence[Message]:
         if len(self._assemblies) > _MAX_SENDERS:

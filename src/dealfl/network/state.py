@@ -19,6 +19,7 @@ class ServerState(msgspec.Struct, frozen=True, kw_only=True):
     protocol: int = PROTOCOL
     max_bytes: int = MAX_BYTES
     inline_bytes: int = INLINE_BYTES
+    spread_s: float = 0.0  # workers return within this time after a failure of the broker
 
     def encode(self) -> bytes:
         """Return the state as JSON, which people can read with any MQTT client."""

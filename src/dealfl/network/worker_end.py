@@ -36,7 +36,7 @@ class WorkerEnd:
         credentials: Credentials,
         workers: Mapping[str, Worker],
     ) -> None:
-        self.connection = Connection(credentials, self, will=self._will)
+        self.connection = Connection(credentials, self, will=self._will, spread_s=self._spread_s)
         self._gateway, self._topics = credentials.user, Topics(job, "")
         self._state: ServerState | None = None
         self._workers = workers
@@ -154,6 +154,9 @@ class WorkerEnd:
             return
         for piece in split(encode(messages), self._state.inline_bytes):
             self.connection.publish(self._topics.up(self._gateway, worker), piece)
+
+    def _spread_s(self) -> float:
+        return 0.0 if self._state is None else self._state.spread_s
 
     def _will(self) -> Will:
         return Will(self._topics.left(self._gateway), b"left", delay_s=_LEFT_AFTER_S)

@@ -1,4 +1,4 @@
-"""The tables of messages in docs/protocol.md, generated from the docstrings of the records."""
+"""The tables of messages in docs/protocol.md, generated from the records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import inspect
 import typing
 
 import msgspec
-from numpydoc.docscrape import NumpyDocString  # type: ignore[import-untyped]
 
 from dealfl.messages import Message
 
@@ -38,16 +37,22 @@ def message_tables() -> str:
 
 
 def _table(kind: type[msgspec.Struct]) -> str:
-    name, text = kind.__name__, NumpyDocString(inspect.getdoc(kind) or "")
-    meanings = {one.name: " ".join(one.desc) for one in text["Parameters"]}
-    summary = " ".join([*text["Summary"], *text["Extended Summary"]]).strip()
+    name, summary = kind.__name__, " ".join((inspect.getdoc(kind) or "").split())
     rows = [
-        f"| `{field.name}` | {_type(field.type)} | {_default(field)} | {meanings[field.name]} |"
+        f"| `{field.name}` | {_type(_bare(field.type))} | {_default(field)} | {_meaning(field)} |"
         for field in msgspec.structs.fields(kind)
         if field.name not in _EVERYWHERE
     ]
     head = [f"### {name}: {_WAYS[name]}", "", summary, ""]
     return "\n".join([*head, "| field | type | default | meaning |", "|---|---|---|---|", *rows])
+
+
+def _bare(kind: object) -> object:
+    return typing.get_args(kind)[0] if hasattr(kind, "__metadata__") else kind
+
+
+def _meaning(field: msgspec.structs.FieldInfo) -> str:
+    return str(field.type.__metadata__[0].description)
 
 
 def _type(kind: object) -> str:

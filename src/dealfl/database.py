@@ -96,11 +96,28 @@ class Database:
             self._db.execute(f"PRAGMA user_version = {len(self.migrations)}")
 
     def _fill(self) -> None:
-        """Insert the initial rows of a new file, in the transaction that creates its tables."""
+        """Insert the initial rows of a new file."""
 
     def _require_sound(self) -> None:
         if (problem := self._db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
             raise sqlite3.DatabaseError(problem)
+
+    def execute(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        """Run one statement.
+
+        Parameters
+        ----------
+        sql : str
+            The statement.
+        values : sequence
+            Values of its parameters.
+
+        Returns
+        -------
+        sqlite3.Cursor
+            Its rows.
+        """
+        return self._db.execute(sql, values)
 
     @property
     def version(self) -> int:
@@ -119,11 +136,6 @@ class Database:
         ------
         None
             Control to the block.
-
-        Raises
-        ------
-        WriteFailed
-            If the disk is full or fails.
         """
         self._db.execute("BEGIN IMMEDIATE")
         try:
@@ -148,7 +160,7 @@ class Database:
 
     @classmethod
     def recognizes(cls, path: Path) -> bool:
-        """Return whether a file is a database of this kind, without changing it.
+        """Return whether a file exists and is a database of this kind; do not change it.
 
         Parameters
         ----------
@@ -158,7 +170,7 @@ class Database:
         Returns
         -------
         bool
-            False if the file is missing, no database, or a database of another kind.
+            Whether it has the tables of this kind.
         """
         query = "SELECT 1 FROM sqlite_master WHERE name = ?"
         try:
@@ -217,13 +229,7 @@ class Database:
         return version
 
     def content(self) -> bytes:
-        """Return the whole database.
-
-        Returns
-        -------
-        bytes
-            Content of a file, for `replace_content`.
-        """
+        """Return the whole database as the bytes of a file, for `replace_content`."""
         return self._db.serialize()
 
     def replace_content(self, content: bytes) -> None:
@@ -232,12 +238,7 @@ class Database:
         Parameters
         ----------
         content : bytes
-            Bytes of a database file.
-
-        Raises
-        ------
-        BadBytes
-            If the bytes are no such database.
+            Bytes of a database file; others raise `BadBytes`.
         """
         try:
             self._db.deserialize(content)
@@ -295,14 +296,7 @@ def require_unused(path: Path) -> None:
     Parameters
     ----------
     path : Path
-        An existing SQLite file.
-
-    Raises
-    ------
-    BadInput
-        If another process uses the file.
-    BadBytes
-        If the file is no SQLite file or is damaged.
+        An existing SQLite file; `BadBytes` is raised if it is none or damaged.
     """
     try:
         with closing(sqlite3.connect(path, isolation_level=None, timeout=0.0)) as db:

@@ -18,7 +18,10 @@ Verdict       server → worker   the update is withdrawn, or it was counted alr
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 __all__ = [
     "PROTOCOL",
@@ -44,321 +47,188 @@ __all__ = [
 PROTOCOL = 1
 
 
+def _field(meaning: str) -> Meta:
+    """Return the description of a field; docs/protocol.md shows it."""
+    return Meta(description=meaning)
+
+
+Protocol = Annotated[int, _field("Version of the protocol.")]
+Round = Annotated[int, _field("Number of the round.")]
+Reason = Annotated[str, _field("Reason, as text for people.")]
+Request = Annotated[str, _field("Name of the erasure request.")]
+Delta = Annotated[bytes, _field("Difference of the statistics, in canonical bytes.")]
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
     """A message of a job, from or to a worker."""
 
-    job: str
-    worker: str
+    job: Annotated[str, _field("Name of the job.")]
+    worker: Annotated[str, _field("Name of the worker; empty means all workers.")]
+
+
+class _OfUpdate(Record, frozen=True, kw_only=True):
+    """A message about one update of a worker."""
+
+    incarnation: Annotated[int, _field("Incarnation of the update.")]
+    sequence: Annotated[int, _field("Number of the update in its incarnation: 1, 2, 3, …")]
 
 
 class Announce(Record, frozen=True, kw_only=True):
-    """A worker is awake and reports its state.
+    """A worker is awake and reports its state."""
 
-    Parameters
-    ----------
-    job, worker : str
-        Name of the job and of the worker.
-    incarnation : int
-        Incarnation of the worker; 0 requests one.
-    journal_id : str
-        Random id of the worker's journal. Another id under a known name starts a new incarnation.
-    receipted : int
-        All updates up to this sequence have a receipt or a verdict.
-    schema_digest : str
-        Hash of the schema. A worker with another schema is never selected.
-    waiting : int
-        Number of examples that are not learned yet.
-    held : int
-        Number of examples that are learned.
-    device : str
-        Kind of device, such as the name of a phone.
-    battery : float
-        Charge of the battery, as a share of its capacity.
-    charging : bool
-        Whether the device is charging. The energy budget does not apply then.
-    capacity_j : float
-        Capacity of the battery in joules. If it is 0 (unknown), no energy budget applies.
-    training : bool
-        Whether an update exists that was not sent yet.
-    protocol : int
-        Version of the protocol.
-    """
-
-    incarnation: int
-    journal_id: str
-    receipted: int = 0
-    schema_digest: str
-    waiting: int
-    held: int
-    device: str = ""
-    battery: float = 1.0
-    charging: bool = False
-    capacity_j: float = 0.0
-    training: bool = False
-    protocol: int = PROTOCOL
+    incarnation: Annotated[int, _field("Incarnation of the worker; 0 requests one.")]
+    journal_id: Annotated[
+        str,
+        _field(
+            "Random id of the worker's journal. "
+            "Another id under a known name starts a new incarnation."
+        ),
+    ]
+    receipted: Annotated[
+        int,
+        _field("All updates up to this sequence have a receipt or a verdict."),
+    ] = 0
+    schema_digest: Annotated[
+        str,
+        _field("Hash of the schema. A worker with another schema is never selected."),
+    ]
+    waiting: Annotated[int, _field("Number of examples that are not learned yet.")]
+    held: Annotated[int, _field("Number of examples that are learned.")]
+    device: Annotated[str, _field("Kind of device, such as the name of a phone.")] = ""
+    battery: Annotated[float, _field("Charge of the battery, as a share of its capacity.")] = 1.0
+    charging: Annotated[
+        bool,
+        _field("Whether the device is charging. The energy budget does not apply then."),
+    ] = False
+    capacity_j: Annotated[
+        float,
+        _field(
+            "Capacity of the battery in joules. If it is 0 (unknown), no energy budget applies."
+        ),
+    ] = 0.0
+    training: Annotated[bool, _field("Whether an update exists that was not sent yet.")] = False
+    protocol: Protocol = PROTOCOL
 
 
 class Welcome(Record, frozen=True, kw_only=True):
-    """The server assigns an incarnation to a worker and lists the erased owners.
+    """The server assigns an incarnation to a worker and lists the erased owners."""
 
-    Parameters
-    ----------
-    job, worker : str
-        Name of the job and of the worker.
-    incarnation : int
-        New incarnation of the worker.
-    journal_id : str
-        Journal that the message is for. A worker with another journal ignores the incarnation.
-    erased : tuple of bytes
-        Keyed hashes of all owners erased so far.
-    """
-
-    incarnation: int
-    journal_id: str
-    erased: tuple[bytes, ...] = ()
+    incarnation: Annotated[int, _field("New incarnation of the worker.")]
+    journal_id: Annotated[
+        str,
+        _field(
+            "Journal that the message is for. "
+            "A worker with another journal ignores the incarnation."
+        ),
+    ]
+    erased: Annotated[tuple[bytes, ...], _field("Keyed hashes of all owners erased so far.")] = ()
 
 
 class Assignment(Record, frozen=True, kw_only=True):
-    """The worker trains now. An update after the deadline counts, but earns no reward.
+    """The worker trains now. An update after the deadline counts, but earns no reward."""
 
-    Parameters
-    ----------
-    job, worker : str
-        Name of the job and of the worker.
-    round : int
-        Number of the round. A worker ignores a number that it has seen before.
-    deadline_s : float
-        End of the round, in seconds of the server's clock.
-    forget_fraction : str or None
-        θ for this training as a decimal, such as "0.02"; None uses the worker's own.
-    """
-
-    round: int
-    deadline_s: float
-    forget_fraction: str | None = None
+    round: Annotated[
+        int,
+        _field("Number of the round. A worker ignores a number that it has seen before."),
+    ]
+    deadline_s: Annotated[float, _field("End of the round, in seconds of the server's clock.")]
+    forget_fraction: Annotated[
+        str | None,
+        _field('θ for this training as a decimal, such as "0.02"; None uses the worker\'s own.'),
+    ] = None
 
 
 class Declined(Record, frozen=True, kw_only=True):
-    """The worker does not train in this round.
+    """The worker does not train in this round."""
 
-    Parameters
-    ----------
-    job, worker : str
-        Name of the job and of the worker.
-    round : int
-        Number of the round.
-    reason : str
-        Reason, as text for people.
-    """
-
-    round: int
-    reason: str
+    round: Round
+    reason: Reason
 
 
-class Update(Record, frozen=True, kw_only=True):
-    """A worker sends the change of its statistics and the cost of the training.
+class Update(_OfUpdate, frozen=True, kw_only=True):
+    """A worker sends the change of its statistics and the cost of the training."""
 
-    Parameters
-    ----------
-    job, worker : str
-        Name of the job and of the worker.
-    incarnation : int
-        Incarnation of the worker that made the update.
-    sequence : int
-        Number of the update in its incarnation: 1, 2, 3, …
-    round : int or None
-        Round of the assignment; None if the update answers no assignment.
-    delta : bytes
-        Difference of the statistics, in canonical bytes.
-    learned : int
-        Number of examples learned.
-    evicted : int
-        Number of examples forgotten by policy.
-    operations : int
-        Number of multiply-adds, computed by the learner's formulas.
-    elapsed_s : float
-        Duration of the training in seconds.
-    energy_j : float
-        Energy of the training in joules, measured or modelled by the worker's meter.
-    protocol : int
-        Version of the protocol.
-    """
-
-    incarnation: int
-    sequence: int
-    round: int | None
-    delta: bytes
-    learned: int = 0
-    evicted: int = 0
-    operations: int = 0
-    elapsed_s: float = 0.0
-    energy_j: float = 0.0
-    protocol: int = PROTOCOL
+    round: Annotated[
+        int | None,
+        _field("Round of the assignment; None if the update answers no assignment."),
+    ]
+    delta: Delta
+    learned: Annotated[int, _field("Number of examples learned.")] = 0
+    evicted: Annotated[int, _field("Number of examples forgotten by policy.")] = 0
+    operations: Annotated[
+        int,
+        _field("Number of multiply-adds, computed by the learner's formulas."),
+    ] = 0
+    elapsed_s: Annotated[float, _field("Duration of the training in seconds.")] = 0.0
+    energy_j: Annotated[
+        float,
+        _field("Energy of the training in joules, measured or modelled by the worker's meter."),
+    ] = 0.0
+    protocol: Protocol = PROTOCOL
 
 
-class Receipt(Record, frozen=True, kw_only=True):
-    """An update is durable and counts exactly once.
-
-    Parameters
-    ----------
-    job, worker : str
-        Name of the job and of the worker.
-    incarnation : int
-        Incarnation of the update.
-    sequence : int
-        Sequence of the update.
-    """
-
-    incarnation: int
-    sequence: int
+class Receipt(_OfUpdate, frozen=True, kw_only=True):
+    """An update is durable and counts exactly once."""
 
 
-class Refusal(Record, frozen=True, kw_only=True):
-    """An update never counts.
+class Refusal(_OfUpdate, frozen=True, kw_only=True):
+    """An update never counts."""
 
-    Parameters
-    ----------
-    job, worker : str
-        Name of the job and of the worker.
-    incarnation : int
-        Incarnation of the update.
-    sequence : int
-        Sequence of the update.
-    reason : str
-        Reason, as text for people.
-    """
-
-    incarnation: int
-    sequence: int
-    reason: str
+    reason: Reason
 
 
 class Published(Record, frozen=True, kw_only=True):
-    """A new version of the model, for all workers.
+    """A new version of the model, for all workers."""
 
-    Parameters
-    ----------
-    job, worker : str
-        Name of the job; `worker` is empty.
-    version : int
-        Number of the version: 1, 2, 3, … A worker keeps the highest.
-    digest : str
-        Digest of the statistics.
-    statistics : bytes
-        Statistics of the model, in canonical bytes.
-    """
-
-    version: int
-    digest: str
-    statistics: bytes
+    version: Annotated[int, _field("Number of the version: 1, 2, 3, … A worker keeps the highest.")]
+    digest: Annotated[str, _field("Digest of the statistics.")]
+    statistics: Annotated[bytes, _field("Statistics of the model, in canonical bytes.")]
 
 
 class Erase(Record, frozen=True, kw_only=True):
-    """A worker forgets all examples of these owners. Only keyed hashes of names are sent.
+    """A worker forgets all examples of these owners. Only keyed hashes of names are sent."""
 
-    Parameters
-    ----------
-    job, worker : str
-        Name of the job and of the worker; an empty `worker` means all workers.
-    request : str
-        Name of the erasure request.
-    owners : tuple of bytes
-        Keyed hashes of the owners.
-    """
-
-    request: str
-    owners: tuple[bytes, ...]
+    request: Request
+    owners: Annotated[tuple[bytes, ...], _field("Keyed hashes of the owners.")]
 
 
 class Erased(Record, frozen=True, kw_only=True):
-    """A worker has answered an erasure request, even if it held no such example.
+    """A worker has answered an erasure request, even if it held no such example."""
 
-    Parameters
-    ----------
-    job, worker : str
-        Name of the job and of the worker.
-    incarnation : int
-        Incarnation of the worker that made the answer.
-    request : str
-        Name of the erasure request.
-    examples : int
-        Number of examples deleted, in any state; may be 0.
-    sequence : int
-        Last update made so far. The model reflects the erasure once this update is counted.
-    """
-
-    incarnation: int
-    request: str
-    examples: int
-    sequence: int = 0
+    incarnation: Annotated[int, _field("Incarnation of the worker that made the answer.")]
+    request: Request
+    examples: Annotated[int, _field("Number of examples deleted, in any state; may be 0.")]
+    sequence: Annotated[
+        int,
+        _field(
+            "Last update made so far. The model reflects the erasure once this update is counted."
+        ),
+    ] = 0
 
 
 class ErasedReceipt(Record, frozen=True, kw_only=True):
-    """The answer to an erasure request is durable.
+    """The answer to an erasure request is durable."""
 
-    Parameters
-    ----------
-    job, worker : str
-        Name of the job and of the worker.
-    request : str
-        Name of the erasure request.
-    """
-
-    request: str
+    request: Request
 
 
-class Withdraw(Record, frozen=True, kw_only=True):
-    """The server must not count an update that was sent before an erasure.
-
-    Parameters
-    ----------
-    job, worker : str
-        Name of the job and of the worker.
-    incarnation : int
-        Incarnation of the update.
-    sequence : int
-        Sequence of the update.
-    """
-
-    incarnation: int
-    sequence: int
+class Withdraw(_OfUpdate, frozen=True, kw_only=True):
+    """The server must not count an update that was sent before an erasure."""
 
 
-class Verdict(Record, frozen=True, kw_only=True):
-    """The server's answer to a withdrawal.
+class Verdict(_OfUpdate, frozen=True, kw_only=True):
+    """The server's answer to a withdrawal."""
 
-    Parameters
-    ----------
-    job, worker : str
-        Name of the job and of the worker.
-    incarnation : int
-        Incarnation of the update.
-    sequence : int
-        Sequence of the update.
-    withdrawn : bool
-        True: the update never counts. False: it is durable and counts.
-    """
-
-    incarnation: int
-    sequence: int
-    withdrawn: bool
+    withdrawn: Annotated[
+        bool,
+        _field("True: the update never counts. False: it is durable and counts."),
+    ]
 
 
 Message = (
-    Announce
-    | Welcome
-    | Assignment
-    | Declined
-    | Update
-    | Receipt
-    | Refusal
-    | Published
-    | Erase
-    | Erased
-    | ErasedReceipt
-    | Withdraw
-    | Verdict
-)
+    Announce | Welcome | Assignment | Declined | Update | Receipt | Refusal | Published
+    | Erase | Erased | ErasedReceipt | Withdraw | Verdict
+)  # fmt: skip
 
 
 class Step(msgspec.Struct, frozen=True):

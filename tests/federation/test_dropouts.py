@@ -2,9 +2,10 @@
 
 import random
 from itertools import pairwise
+from typing import Any
 
 from dealfl.messages import Assignment, Step, Update
-from dealfl.server import ClosedRound, Ledger, Server, Terms
+from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Uniform
 from dealfl.simulate import Network, Returns, Simulation
 from dealfl.statistics import Statistics
@@ -66,7 +67,7 @@ class Dropouts(Simulation):
         self.asleep.discard(event.name)
         self.wake(event.name, self.now_s)
 
-    def finish(self) -> list[ClosedRound]:
+    def finish(self) -> list[Any]:
         """Run until the job is done and everybody has said what is left to say."""
         while not self.server.finished and self.now_s < 1e5:
             self.run(self.now_s + TTL_S)

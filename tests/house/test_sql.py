@@ -8,12 +8,12 @@ STORES = {
     "database.py",
     "server/ledger.py",
     "server/ledger_reader.py",
-    "server/round_reader.py",
-    "server/round_store.py",
+    "server/stores.py",
     "server/tables.py",
-    "server/update_store.py",
     "worker/journal.py",
+    "worker/outbox.py",
     "worker/tables.py",
+    "worker/trainer.py",
 }
 STATEMENT = re.compile(
     r"\bSELECT .* FROM\b|\bINSERT .*INTO\b|\bUPDATE \w+ SET\b|\bDELETE FROM\b|\bCREATE TABLE\b"

@@ -102,10 +102,10 @@ def test_a_full_disk_fails_with_1(
 def test_a_change_that_finds_the_disk_full_is_undone(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     with ledger.transaction():
-        ledger.put_total(b"before")
+        ledger.updates.put_total(b"before")
     with small_files(200_000), pytest.raises(WriteFailed, match="free disk space"):  # noqa: SIM117
         with ledger.transaction():
-            ledger.put_total(bytes(1_000_000))
+            ledger.updates.put_total(bytes(1_000_000))
     assert ledger.total() == b"before"
     ledger.close()
     with small_files(4096), pytest.raises(WriteFailed, match="cannot be written"):

@@ -8,7 +8,7 @@ import pytest
 
 from dealfl.database import Database
 from dealfl.errors import BadInput
-from dealfl.server import Ledger, RoundRow
+from dealfl.server import Ledger, OpenRound
 from dealfl.worker import Journal
 
 
@@ -30,12 +30,12 @@ def tables(path: Path) -> list[tuple[str, str]]:
 def test_an_older_file_is_brought_up_to_date_with_all_that_is_in_it(tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     ledger = Ledger(path)
-    ledger.put_round(RoundRow(4, 10.0, 70.0), ["w"], eligible=2)
+    ledger.rounds.open(4, 10.0, 70.0, ["w"], eligible=2)
     ledger.close()
     for _ in range(2):  # the second time there is nothing to do
         later = Later(path)
         assert later.version == len(Later.migrations)
-        assert later.open_round() == RoundRow(4, 10.0, 70.0)
+        assert later.open_round() == OpenRound(4, 10.0, 70.0, 1, 0)
         later.close()
     Later(tmp_path / "fresh.db").close()
     assert tables(path) == tables(tmp_path / "fresh.db")

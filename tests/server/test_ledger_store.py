@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.errors import BadBytes, BadInput, WriteFailed
-from dealfl.server import Ledger, RoundRow, WorkerRow
+from dealfl.server import Ledger, WorkerRow
 from tests.federation.parts import Connect, announce, examples, joined, kinds, server, update
 
 
@@ -17,7 +17,7 @@ def test_a_transaction_that_fails_leaves_nothing() -> None:
     def half() -> None:
         with ledger.transaction():
             ledger.put_worker(WorkerRow("w"))
-            ledger.put_total(b"total")
+            ledger.updates.put_total(b"total")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -131,9 +131,9 @@ def test_the_bodies_of_counted_updates_are_deleted_and_their_keys_stay() -> None
 
 def test_a_reply_is_noted_once_and_only_of_those_selected() -> None:
     ledger = Ledger()
-    ledger.put_round(RoundRow(1, 0.0, 60.0), ["w"], eligible=1)
-    assert ledger.put_reply(1, "w", 5.0)
-    assert not ledger.put_reply(1, "w", 6.0)
-    assert not ledger.put_reply(1, "stranger", 6.0)
-    assert not ledger.put_reply(2, "w", 6.0)
-    assert ledger.list_selected(1) == {"w": 5.0}
+    ledger.rounds.open(1, 0.0, 60.0, ["w"], eligible=1)
+    assert ledger.rounds.put_reply(1, "w", 5.0)
+    assert not ledger.rounds.put_reply(1, "w", 6.0)
+    assert not ledger.rounds.put_reply(1, "stranger", 6.0)
+    assert not ledger.rounds.put_reply(2, "w", 6.0)
+    assert ledger.rounds.selected(1) == {"w": 5.0}

@@ -94,7 +94,7 @@ def test_after_a_transaction_that_failed_it_selects_the_same(
     for number in range(30):
         with monkeypatch.context() as patch:
             # the selector has learned and chosen by then, and has to forget it again
-            patch.setattr(broken.ledger, "put_version", None)
+            patch.setattr(broken.ledger.erasures, "put_version", None)
             replies = [update(9999, name=one.worker, round=one.round) for one in broken.opened]
             with pytest.raises(TypeError):
                 broken.server.handle(replies, broken.now_s + 1.0)
@@ -179,7 +179,7 @@ def test_the_selector_is_written_only_when_it_has_changed() -> None:
     for moment_s in range(1, 20):
         one.handle([announce("d", waiting=moment_s)], float(moment_s))
     assert ledger.written.count("selector") == 1, "nothing was chosen, nothing earned"
-    worker = next(iter(ledger.list_selected(1)))
+    worker = next(iter(ledger.rounds.selected(1)))
     one.handle([update(1, name=worker, round=1)], 20.0)
     assert ledger.written.count("selector") == 2
     plain = Counting()

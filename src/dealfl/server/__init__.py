@@ -2,25 +2,16 @@
 
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import LedgerReader
-from dealfl.server.ledger_records import (
-    ClosedRound,
-    OpenRound,
-    Selection,
-    Version,
-    WorkerFigures,
-)
 from dealfl.server.rewards import RewardWeights, compute_reward, compute_reward_parts
 from dealfl.server.server import Server
-from dealfl.server.tables import RoundRow, WorkerRow
+from dealfl.server.tables import OpenRound, Selection, Version, WorkerFigures, WorkerRow
 from dealfl.server.terms import Terms
 
 __all__ = [
-    "ClosedRound",
     "Ledger",
     "LedgerReader",
     "OpenRound",
     "RewardWeights",
-    "RoundRow",
     "Selection",
     "Server",
     "Terms",

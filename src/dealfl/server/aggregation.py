@@ -78,7 +78,7 @@ class Aggregation:
             self._schema.require_same(delta.schema)
         except BadInput as error:
             return Problem(str(error), fatal=True)
-        self._ledger.put_update(*key, message.delta)
+        self._ledger.updates.put(*key, message.delta)
         self._decoded[row.name, message.sequence] = delta
         return None
 
@@ -86,7 +86,7 @@ class Aggregation:
         """Withdraw an update unless it is stored; return whether it never counts."""
         known = self._ledger.find_update(row.name, row.incarnation, sequence)
         if known is None:
-            self._ledger.put_withdrawn(row.name, row.incarnation, sequence)
+            self._ledger.updates.put_withdrawn(row.name, row.incarnation, sequence)
             return True
         return known[1]
 
@@ -95,14 +95,13 @@ class Aggregation:
         saved = self._ledger.find_sum(worker)
         if saved is not None:
             self.total.merge(-Statistics.from_bytes(saved))
-            self._ledger.put_total(self.total.statistics.to_bytes())
-        self._ledger.put_sum(worker, None)
-        self._ledger.drop_updates(worker)
+            self._ledger.updates.put_total(self.total.statistics.to_bytes())
+        self._ledger.updates.drop(worker)
         self._decoded = {key: one for key, one in self._decoded.items() if key[0] != worker}
 
     def has_pending(self, workers: dict[str, WorkerRow]) -> bool:
         """Return whether `aggregate` would add anything."""
-        first = self._ledger.first_pending()
+        first = self._ledger.updates.first_pending()
         return any(sequence == workers[name].counted + 1 for name, sequence in first.items())
 
     def aggregate(self, workers: dict[str, WorkerRow]) -> Aggregated:
@@ -118,7 +117,7 @@ class Aggregation:
                 diverged[name] = f"diverged: {error}"
             else:
                 counted[name] = ready[-1].sequence
-        self._ledger.put_total(self.total.statistics.to_bytes())
+        self._ledger.updates.put_total(self.total.statistics.to_bytes())
         self._decoded.clear()
         return Aggregated(counted, diverged)
 
@@ -132,8 +131,8 @@ class Aggregation:
         whole = delta + Statistics.from_bytes(saved) if saved else delta
         self._require_possible(whole)
         self.total.merge(delta)
-        self._ledger.put_sum(row.name, whole.to_bytes())
-        self._ledger.delete_deltas(row.name, row.incarnation, ready[-1].sequence)
+        self._ledger.updates.put_sum(row.name, whole.to_bytes())
+        self._ledger.updates.delete_deltas(row.name, row.incarnation, ready[-1].sequence)
 
     def _require_possible(self, whole: Statistics) -> None:
         self._scratch.merge(whole)

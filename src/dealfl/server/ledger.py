@@ -7,21 +7,26 @@ deleted; the key of a counted update and the hash of its delta remain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
 
-import msgspec
-
-from dealfl.erasure import Request
-from dealfl.errors import BadInput
-from dealfl.messages import Erased
-from dealfl.server.round_store import RoundStore
-from dealfl.server.tables import MIGRATIONS
-from dealfl.server.update_store import UpdateStore
+from dealfl.database import Connect, Database
+from dealfl.errors import BadBytes
+from dealfl.server.ledger_reader import LedgerReader, intact
+from dealfl.server.stores import ErasureStore, RoundStore, UpdateStore
+from dealfl.server.tables import MIGRATIONS, OpenRound, Pending, WorkerRow, worker_row
 
 __all__ = ["Ledger"]
 
+_COLUMNS = ", ".join(field.name for field in fields(WorkerRow))
+_PLACEHOLDERS = ", ".join("?" for _ in fields(WorkerRow))
 
-class Ledger(UpdateStore, RoundStore):
+
+class Ledger(Database):
     """The store that the server writes. Others read it through a `LedgerReader`.
 
     Parameters
@@ -30,6 +35,11 @@ class Ledger(UpdateStore, RoundStore):
         File to open or create. The default is a database in memory.
     connect : callable
         Replacement for `sqlite3.connect`, used by tests.
+
+    Attributes
+    ----------
+    updates, rounds, erasures
+        The stores of the server, for its own use.
     """
 
     kind = "ledger"
@@ -37,89 +47,129 @@ class Ledger(UpdateStore, RoundStore):
     migrations = MIGRATIONS
     own_table = "rounds"
 
-    # -- erasures -------------------------------------------------------------------------------
+    def __init__(
+        self, path: str | Path = ":memory:", *, connect: Connect = sqlite3.connect
+    ) -> None:
+        self.updates, self.rounds = UpdateStore(self), RoundStore(self)
+        self.erasures = ErasureStore(self)
+        super().__init__(path, connect=connect)
 
-    def put_erasure(self, request: Request) -> None:
-        """Store an erasure request; a repetition changes nothing.
+    @property
+    def reader(self) -> LedgerReader:
+        """Read access to the same database."""
+        return LedgerReader(self._db, self.path)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit all changes together; then remove the bytes of deleted deltas from all files.
+
+        Yields
+        ------
+        None
+            Control to the block.
+        """
+        with super().transaction():
+            yield
+        if self.updates.deleted:
+            self.updates.deleted = False
+            self.checkpoint()
+
+    # -- workers --------------------------------------------------------------------------------
+
+    def workers(self) -> dict[str, WorkerRow]:
+        """Return all workers by name, sorted."""
+        rows = self.execute(f"SELECT {_COLUMNS} FROM workers ORDER BY name")  # noqa: S608
+        return {row[0]: worker_row(row) for row in rows}
+
+    def put_worker(self, row: WorkerRow) -> None:
+        """Insert or replace a worker.
 
         Parameters
         ----------
-        request : Request
-            The request.
+        row : WorkerRow
+            The worker.
+        """
+        values = [getattr(row, field.name) for field in fields(WorkerRow)]
+        self.execute(
+            f"INSERT OR REPLACE INTO workers ({_COLUMNS}) VALUES ({_PLACEHOLDERS})",  # noqa: S608
+            values,
+        )
+
+    # -- updates and statistics -----------------------------------------------------------------
+
+    def find_update(
+        self, worker: str, incarnation: int, sequence: int
+    ) -> tuple[bytes, bool] | None:
+        """Return what is known about an update.
+
+        Parameters
+        ----------
+        worker : str
+            Name of the worker.
+        incarnation, sequence : int
+            Key of the update.
+
+        Returns
+        -------
+        tuple of bytes and bool, or None
+            SHA-256 of the delta, and whether the update was withdrawn; None if it is unknown.
+        """
+        row = self.execute(
+            "SELECT delta_sha256, withdrawn FROM updates "
+            "WHERE worker = ? AND incarnation = ? AND sequence = ?",
+            (worker, incarnation, sequence),
+        ).fetchone()
+        return None if row is None else (bytes(row[0] or b""), bool(row[1]))
+
+    def pending(self) -> dict[str, list[Pending]]:
+        """Return the updates that are not counted yet, by worker, in the order of sequences."""
+        rows = self.execute(
+            "SELECT u.worker, u.sequence, u.delta, u.withdrawn, u.delta_sha256 FROM updates u "
+            "JOIN workers w ON w.name = u.worker AND w.incarnation = u.incarnation "
+            "WHERE u.delta IS NOT NULL ORDER BY u.worker, u.sequence"
+        )
+        found: dict[str, list[Pending]] = {}
+        for worker, sequence, delta, withdrawn, sha256 in rows:
+            if not withdrawn and hashlib.sha256(delta).digest() != sha256:
+                raise BadBytes(f"ledger {self.path}: update {sequence} of {worker} is damaged")
+            found.setdefault(worker, []).append(Pending(sequence, None if withdrawn else delta))
+        return found
+
+    def find_sum(self, worker: str) -> bytes | None:
+        """Return the sum of a worker's counted updates.
+
+        Parameters
+        ----------
+        worker : str
+            Name of the worker.
+
+        Returns
+        -------
+        bytes or None
+            Statistics; None if nothing is counted.
 
         Raises
         ------
-        BadInput
-            If a request of this name with other owners exists.
+        BadBytes
+            If the bytes do not have their stored hash.
         """
-        owners = msgspec.msgpack.encode(request.owners)
-        query = "SELECT owners FROM erasures WHERE request = ?"
-        known = self._db.execute(query, (request.name,)).fetchone()
-        if known is not None and known[0] != owners:
-            raise BadInput(
-                f"an erasure called {request.name!r} with other owners exists; choose another name"
-            )
-        row = (request.name, owners, request.requested_s)
-        self._db.execute(
-            "INSERT OR IGNORE INTO erasures (request, owners, requested_s) VALUES (?, ?, ?)", row
-        )
+        query = "SELECT statistics, sha256 FROM sums WHERE worker = ?"
+        row = self.execute(query, (worker,)).fetchone()
+        return None if row is None else intact(row, f"ledger {self.path}: the sum of {worker}")
 
-    def mark_published(self, requests: Iterable[str]) -> None:
-        """Store that a published version reflects these erasures.
+    def total(self) -> bytes | None:
+        """Return the sum of all workers as statistics; None before the first."""
+        return self.reader.total()
 
-        Parameters
-        ----------
-        requests : iterable of str
-            Names of requests.
-        """
-        rows = [(request,) for request in requests]
-        self._db.executemany("UPDATE erasures SET published = 1 WHERE request = ?", rows)
+    # -- rounds and settings --------------------------------------------------------------------
 
-    def put_answer(self, answer: Erased) -> bool:
-        """Store a worker's answer to an erasure request.
+    def open_round(self) -> OpenRound | None:
+        """Return the open round; None if no round is open."""
+        return self.reader.open_round()
 
-        Parameters
-        ----------
-        answer : Erased
-            The answer.
-
-        Returns
-        -------
-        bool
-            False if there is no such request.
-        """
-        row = (answer.request, answer.worker, answer.examples, answer.incarnation, answer.sequence)
-        cursor = self._db.execute(
-            "INSERT OR REPLACE INTO answers SELECT ?1, ?2, ?3, ?4, ?5 "
-            "WHERE EXISTS (SELECT 1 FROM erasures WHERE request = ?1)",
-            row,
-        )
-        return cursor.rowcount > 0
-
-    # -- versions and settings ------------------------------------------------------------------
-
-    def put_version(self, round_number: int, digest: str, published_s: float) -> int:
-        """Store that a version of the model was published.
-
-        Parameters
-        ----------
-        round_number : int
-            Last closed round.
-        digest : str
-            Digest of the statistics.
-        published_s : float
-            Time in seconds of the server's clock.
-
-        Returns
-        -------
-        int
-            Number of the version.
-        """
-        cursor = self._db.execute(
-            "INSERT INTO versions (round, digest, published_s) VALUES (?, ?, ?)",
-            (round_number, digest, published_s),
-        )
-        return int(cursor.lastrowid or 0)
+    def last_round(self) -> int:
+        """Return the number of the last round; 0 before the first."""
+        return int(self.execute("SELECT coalesce(max(number), 0) FROM rounds").fetchone()[0])
 
     def setting(self, name: str, default: bytes = b"") -> bytes:
         """Return a stored value.
@@ -148,7 +198,7 @@ class Ledger(UpdateStore, RoundStore):
         value : bytes
             The value.
         """
-        self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
+        self.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
 
     def list_parts(self, owner: str) -> dict[str, bytes]:
         """Return the stored state of a part of the server.
@@ -164,7 +214,7 @@ class Ledger(UpdateStore, RoundStore):
             Parts of its state by name.
         """
         query = "SELECT name, value FROM parts WHERE owner = ?"
-        return dict(self._db.execute(query, (owner,)).fetchall())
+        return dict(self.execute(query, (owner,)).fetchall())
 
     def put_parts(self, owner: str, parts: Mapping[str, bytes]) -> None:
         """Store what changed in the state of a part of the server.

@@ -6,6 +6,7 @@ import hashlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import fields
 from pathlib import Path
 
 import msgspec
@@ -13,16 +14,27 @@ import msgspec
 from dealfl.database import find_write_failure, open_read_only
 from dealfl.erasure import Answer, Request
 from dealfl.errors import BadBytes, BadInput
-from dealfl.server.ledger_records import Version
-from dealfl.server.round_reader import RoundReader
-from dealfl.server.tables import MIGRATIONS
+from dealfl.server.tables import (
+    MIGRATIONS,
+    ClosedRound,
+    OpenRound,
+    Replies,
+    RoundFigures,
+    Selection,
+    Version,
+    WorkerFigures,
+    WorkerRow,
+    worker_row,
+)
 
 __all__ = ["LedgerReader", "intact"]
 
 _TABLES = {"workers", "rounds", "selections", "updates", "versions", "erasures", "answers"}
+_WORKER = ", ".join(f"w.{field.name}" for field in fields(WorkerRow))
+_WIDTH = len(fields(WorkerRow))
 
 
-class LedgerReader(RoundReader):
+class LedgerReader:
     """Read access to a ledger.
 
     Parameters
@@ -32,6 +44,9 @@ class LedgerReader(RoundReader):
     path : str
         Path of the file, for error messages.
     """
+
+    def __init__(self, db: sqlite3.Connection, path: str) -> None:
+        self._db, self.path = db, path
 
     @classmethod
     @contextmanager
@@ -72,43 +87,24 @@ class LedgerReader(RoundReader):
         if not names >= _TABLES:
             raise BadInput(f"{self.path} is no ledger; give the ledger.db of a run")
         (version,), newest = self._db.execute("PRAGMA user_version").fetchone(), len(MIGRATIONS)
+        known = f"ledger {self.path} has schema version {version}; this dealfl"
         if version > newest:
-            raise BadInput(
-                f"ledger {self.path} has schema version {version}; this dealfl supports up to "
-                f"{newest}: upgrade dealfl"
-            )
+            raise BadInput(f"{known} supports up to {newest}: upgrade dealfl")
         if version < newest:
             raise BadInput(
-                f"ledger {self.path} has schema version {version}; this dealfl reads {newest}: "
+                f"{known} reads {newest}: "
                 f"upgrade it with `dealfl backup {self.path} --to FOLDER`, or resume the run"
             )
 
     # -- the model ------------------------------------------------------------------------------
 
     def total(self) -> bytes | None:
-        """Return the sum of all workers.
-
-        Returns
-        -------
-        bytes or None
-            Statistics; None before the first.
-
-        Raises
-        ------
-        BadBytes
-            If the bytes do not have their stored hash.
-        """
+        """Return the sum of all workers as statistics; None before the first."""
         row = self._db.execute("SELECT statistics, sha256 FROM total").fetchone()
         return None if row is None else intact(row, f"ledger {self.path}: the total")
 
     def last_version(self) -> Version | None:
-        """Return the last published version.
-
-        Returns
-        -------
-        Version or None
-            None before the first.
-        """
+        """Return the last published version; None before the first."""
         query = (
             "SELECT version, round, digest, published_s FROM versions ORDER BY version DESC LIMIT 1"
         )
@@ -136,27 +132,15 @@ class LedgerReader(RoundReader):
     # -- erasures -------------------------------------------------------------------------------
 
     def erasures(self) -> list[Request]:
-        """Return all erasure requests.
-
-        Returns
-        -------
-        list of Request
-            Requests sorted by name.
-        """
+        """Return all erasure requests, sorted by name."""
         return self._requests("TRUE")
 
     def outstanding_erasures(self) -> list[Request]:
-        """Return the erasure requests that no published version reflects.
-
-        Returns
-        -------
-        list of Request
-            Requests sorted by name.
-        """
+        """Return the erasure requests that no published version reflects, sorted by name."""
         return self._requests("published = 0")
 
     def unanswered_erasures(self, worker: str) -> list[Request]:
-        """Return the erasure requests that a worker has not answered.
+        """Return the erasure requests that a worker has not answered, sorted by name.
 
         Parameters
         ----------
@@ -166,7 +150,7 @@ class LedgerReader(RoundReader):
         Returns
         -------
         list of Request
-            Requests sorted by name.
+            The requests.
         """
         answered = "SELECT 1 FROM answers a WHERE a.request = e.request AND a.worker = ?"
         return self._requests(f"NOT EXISTS ({answered})", worker)
@@ -201,6 +185,101 @@ class LedgerReader(RoundReader):
             (request,),
         )
         return {worker: Answer(*answer) for worker, *answer in rows}
+
+    # -- workers --------------------------------------------------------------------------------
+
+    def workers(self) -> list[WorkerFigures]:
+        """Return all workers with their results, sorted by name."""
+        rows = self._db.execute(
+            f"SELECT {_WORKER}, "  # noqa: S608
+            "(SELECT count(*) FROM updates u WHERE u.worker = w.name "
+            "AND u.incarnation = w.incarnation AND u.delta IS NOT NULL), "
+            "count(s.round), count(s.replied_s) - count(nullif(s.declined, '')), "
+            "count(nullif(s.declined, '')), coalesce(sum(s.reward), 0.0), "
+            "coalesce(sum(s.energy_j), 0.0) "
+            "FROM workers w LEFT JOIN selections s ON s.worker = w.name "
+            "GROUP BY w.name ORDER BY w.name"
+        )
+        return [WorkerFigures(worker_row(row[:_WIDTH]), *row[_WIDTH:]) for row in rows]
+
+    def selections(self, worker: str | None = None) -> list[Selection]:
+        """Return selections of workers.
+
+        Parameters
+        ----------
+        worker : str or None
+            Name of a worker; None for all.
+
+        Returns
+        -------
+        list of Selection
+            Selections sorted by round and worker.
+        """
+        rows = self._db.execute(
+            "SELECT worker, round, replied_s, declined, learned, evicted, operations, elapsed_s, "
+            "energy_j, reward FROM selections WHERE ?1 IS NULL OR worker = ?1 "
+            "ORDER BY round, worker",
+            (worker,),
+        )
+        return [Selection(*row) for row in rows]
+
+    def replies(self) -> Replies:
+        """Return the sum of all replies."""
+        row = self._db.execute(
+            "SELECT count(replied_s), coalesce(sum(learned), 0), coalesce(sum(evicted), 0), "
+            "coalesce(sum(energy_j), 0.0), avg(reward) FROM selections"
+        ).fetchone()
+        return Replies(*row)
+
+    def latest_s(self) -> float:
+        """Return the latest time in the ledger, in seconds of the server's clock."""
+        (latest,) = self._db.execute(
+            "SELECT max(s) FROM (SELECT max(heard_s) AS s FROM workers UNION ALL "
+            "SELECT max(opened_s) FROM rounds UNION ALL SELECT max(closed_s) FROM rounds "
+            "UNION ALL SELECT max(replied_s) FROM selections)"
+        ).fetchone()
+        return float(latest or 0.0)
+
+    # -- rounds ---------------------------------------------------------------------------------
+
+    def open_round(self) -> OpenRound | None:
+        """Return the open round; None if no round is open."""
+        row = self._db.execute(
+            "SELECT number, opened_s, deadline_s, (SELECT count(*) FROM selections "
+            "WHERE round = number), (SELECT count(replied_s) FROM selections WHERE round = number) "
+            "FROM rounds WHERE closed_s IS NULL"
+        ).fetchone()
+        return None if row is None else OpenRound(*row)
+
+    def closed_rounds(self) -> list[ClosedRound]:
+        """Return all closed rounds, in order."""
+        rows = self._db.execute(
+            "SELECT number, reason, closed_s - opened_s, digest FROM rounds "
+            "WHERE closed_s IS NOT NULL ORDER BY number"
+        )
+        return [ClosedRound(*row) for row in rows]
+
+    def round_figures(self, number: int) -> RoundFigures:
+        """Return the participation in a round.
+
+        Parameters
+        ----------
+        number : int
+            Number of the round.
+
+        Returns
+        -------
+        RoundFigures
+            Numbers of workers.
+        """
+        row = self._db.execute(
+            "SELECT r.eligible, count(s.worker), "
+            "coalesce(sum(s.replied_s IS NOT NULL AND s.declined = ''), 0) "
+            "FROM rounds r LEFT JOIN selections s ON s.round = r.number "
+            "WHERE r.number = ? GROUP BY r.number",
+            (number,),
+        ).fetchone()
+        return RoundFigures(*row)
 
 
 def intact(row: tuple[bytes, bytes], what: str) -> bytes:

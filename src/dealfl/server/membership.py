@@ -95,7 +95,7 @@ class Membership:
         """Return whether a worker has receipts that a restored ledger does not contain."""
         if message.incarnation != row.incarnation:
             return message.incarnation > row.incarnation
-        return message.receipted > self._ledger.last_sequence(row.name, row.incarnation)
+        return message.receipted > self._ledger.updates.last_sequence(row.name, row.incarnation)
 
 
 def _is_alive(row: WorkerRow, now_s: float, presence_timeout_s: float) -> bool:

@@ -30,9 +30,9 @@ class Publication:
         outstanding = self._outstanding()
         if now_s < _rule(terms).release_at_s(outstanding):
             return []
-        self._ledger.mark_published(one.request.name for one in outstanding if one.settled)
+        self._ledger.erasures.mark_published(one.request.name for one in outstanding if one.settled)
         digest = self._aggregation.total.digest()
-        version = self._ledger.put_version(round_number, digest, now_s)
+        version = self._ledger.erasures.put_version(round_number, digest, now_s)
         statistics = self._aggregation.total.statistics.to_bytes()
         return [
             Published(

@@ -20,7 +20,7 @@ from dealfl.server.roster import (
     note_spending,
 )
 from dealfl.server.selection import OverPromise, Promising, Selector
-from dealfl.server.tables import RoundRow, WorkerRow
+from dealfl.server.tables import OpenRound, WorkerRow
 from dealfl.server.terms import Terms
 
 __all__ = ["Rounds"]
@@ -91,26 +91,26 @@ class Rounds:
         """Reward the first reply to an assignment."""
         if message.round is None:
             return
-        if not self._ledger.put_reply(message.round, row.name, now_s):
+        if not self._ledger.rounds.put_reply(message.round, row.name, now_s):
             return
         self.predictions.observe(row, message)
-        assumed_j = self._ledger.find_assumed_j(message.round, row.name, row.spent_since_s)
+        assumed_j = self._ledger.rounds.assumed_j(message.round, row.name, row.spent_since_s)
         row = correct_spending(row, assumed_j, message.energy_j, now_s)
         self._members.put(note_reply(row, message.learned, now_s))
         earned = compute_reward(
             self.terms.rewards,
-            elapsed_s=now_s - self._ledger.find_opening_s(message.round),
+            elapsed_s=now_s - self._ledger.rounds.opened_s(message.round),
             ttl_s=self.terms.ttl_s,
             learned=message.learned,
             energy_j=message.energy_j,
         )
-        self._ledger.put_figures(message, earned)
+        self._ledger.rounds.put_figures(message, earned)
         self._selector.record_reward(message.round, row.name, earned)
 
     def record_decline(self, row: WorkerRow, message: Declined, now_s: float) -> None:
         """Store that a worker does not train in a round."""
         reason = message.reason or "no reason given"
-        if self._ledger.put_reply(message.round, row.name, now_s, reason):
+        if self._ledger.rounds.put_reply(message.round, row.name, now_s, reason):
             self._members.put(note_decline(row))
 
     # -- opening and closing --------------------------------------------------------------------
@@ -121,8 +121,9 @@ class Rounds:
         replies: list[Message] = []
         if open_round is not None:
             if now_s < open_round.opened_s:  # the clock jumped back; the round must not last longer
-                open_round = RoundRow(open_round.number, now_s, now_s + self.terms.ttl_s)
-                self._ledger.shift_round(open_round)
+                later_s = now_s + self.terms.ttl_s
+                open_round = replace(open_round, opened_s=now_s, deadline_s=later_s)
+                self._ledger.rounds.shift(open_round)
             reason = self._reason_to_close(open_round, now_s)
             if not reason:
                 return []
@@ -142,8 +143,8 @@ class Rounds:
             replies += self._publication.publish(self._ledger.last_round(), self.terms, now_s)
         return replies
 
-    def _reason_to_close(self, row: RoundRow, now_s: float) -> str:
-        selected, replied, declined = self._ledger.count_replies(row.number)
+    def _reason_to_close(self, row: OpenRound, now_s: float) -> str:
+        selected, replied, declined = self._ledger.rounds.count_replies(row.number)
         if selected == declined:
             return "declined"
         if 2 * replied > selected - declined:
@@ -164,7 +165,7 @@ class Rounds:
             return []
         self._review(number)
         deadline_s = now_s + self.terms.ttl_s
-        self._ledger.put_round(RoundRow(number, now_s, deadline_s), chosen, len(eligible))
+        self._ledger.rounds.open(number, now_s, deadline_s, chosen, len(eligible))
         for name in chosen:
             self.predictions.expect(rows[name])
             self._members.put(replace(rows[name], training=True, busy_until_s=deadline_s))
@@ -192,17 +193,17 @@ class Rounds:
             content = b"" if found is None else msgspec.json.encode(found)
             self._ledger.set_setting("over_promised", content)
 
-    def _close(self, row: RoundRow, reason: str, now_s: float) -> list[Message]:
+    def _close(self, row: OpenRound, reason: str, now_s: float) -> list[Message]:
         before = self._aggregation.total.statistics if self.terms.tolerance else None
-        for name, replied_s in self._ledger.list_selected(row.number).items():
+        for name, replied_s in self._ledger.rounds.selected(row.number).items():
             if replied_s is None:  # the worker may have trained and spent energy without a reply
                 silent = self._members.rows[name]
                 energy_j = self.predictions.predict_energy_j(silent)
                 self._members.put(note_spending(silent, energy_j, now_s))
-                self._ledger.put_assumed(row.number, name, energy_j)
+                self._ledger.rounds.put_assumed(row.number, name, energy_j)
         replies = self._members.aggregate()
         digest = self._aggregation.total.digest()
-        self._ledger.close_round(row.number, now_s, reason, digest)
+        self._ledger.rounds.close(row.number, now_s, reason, digest)
         if reason == "majority":  # other rounds say nothing about convergence
             self._note_change(1.0 if before is None else self._aggregation.total.change(before))
         return replies + self._publication.publish(row.number, self.terms, now_s)

@@ -203,7 +203,7 @@ class Server:
             If a request of this name with other owners exists.
         """
         with self._transaction():
-            self._ledger.put_erasure(Request(request, tuple(owners), now_s))
+            self._ledger.erasures.put(Request(request, tuple(owners), now_s))
         order = Erase(job=self.job, worker="", request=request, owners=tuple(owners))
         return Step((order,), None)
 
@@ -273,7 +273,7 @@ class Server:
         return [Verdict(**_key(message), withdrawn=withdrawn)]
 
     def _receive_erased(self, message: Erased, now_s: float) -> list[Message]:  # noqa: ARG002
-        if not self._ledger.put_answer(message):
+        if not self._ledger.erasures.put_answer(message):
             return []
         return [ErasedReceipt(job=self.job, worker=message.worker, request=message.request)]
 

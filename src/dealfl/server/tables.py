@@ -1,10 +1,22 @@
-"""The tables of the ledger, and the records in their rows."""
+"""The tables of the ledger, and the records that are read from them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-__all__ = ["MIGRATIONS", "Pending", "RoundRow", "WorkerRow", "worker_row"]
+__all__ = [
+    "MIGRATIONS",
+    "ClosedRound",
+    "OpenRound",
+    "Pending",
+    "Replies",
+    "RoundFigures",
+    "Selection",
+    "Version",
+    "WorkerFigures",
+    "WorkerRow",
+    "worker_row",
+]
 
 _FIRST = """
 CREATE TABLE workers (
@@ -119,22 +131,135 @@ class WorkerRow:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundRow:
-    """An open round.
+class WorkerFigures:
+    """A worker, and its results in the rounds it was selected for.
+
+    Parameters
+    ----------
+    row : WorkerRow
+        State of the worker.
+    updates_waiting : int
+        Number of updates that are stored and not counted.
+    selected, replied, declined : int
+        Number of rounds in which it was selected, sent an update, and declined.
+    reward : float
+        Sum of its rewards.
+    energy_j : float
+        Reported energy of all its trainings, in joules.
+    """
+
+    row: WorkerRow
+    updates_waiting: int
+    selected: int
+    replied: int
+    declined: int
+    reward: float
+    energy_j: float
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A worker in a round.
+
+    Parameters
+    ----------
+    worker : str
+        Name of the worker.
+    round : int
+        Number of the round.
+    replied_s : float or None
+        Time of the reply, in seconds of the server's clock; None without one.
+    declined : str
+        Reason for declining; empty otherwise.
+    learned, evicted, operations : int
+        Number of examples learned and evicted, and of multiply-adds.
+    elapsed_s, energy_j : float
+        Duration of the training in seconds, and its energy in joules.
+    reward : float
+        Reward in [0, 1].
+    """
+
+    worker: str
+    round: int
+    replied_s: float | None
+    declined: str
+    learned: int
+    evicted: int
+    operations: int
+    elapsed_s: float
+    energy_j: float
+    reward: float
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRound:
+    """The open round.
 
     Parameters
     ----------
     number : int
         Number of the round: 1, 2, 3, …
-    opened_s : float
-        Time of its opening, in seconds of the server's clock.
-    deadline_s : float
-        Time at which it closes at the latest.
+    opened_s, deadline_s : float
+        Time of its opening and latest time of its closing, in seconds of the server's clock.
+    selected, replied : int
+        Number of selected workers, and of replies, including those that declined.
     """
 
     number: int
     opened_s: float
     deadline_s: float
+    selected: int
+    replied: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedRound:
+    """A closed round; the reason for closing is "majority", "time to live" or "declined"."""
+
+    number: int
+    reason: str
+    duration_s: float
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoundFigures:
+    """The number of workers that could have been selected in a round, were selected, replied."""
+
+    eligible: int
+    selected: int
+    replied: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replies:
+    """The sum of all replies to assignments, including late ones."""
+
+    count: int
+    learned: int
+    evicted: int
+    energy_j: float
+    mean_reward: float | None  # per selection
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A published version of the model.
+
+    Parameters
+    ----------
+    number, round : int
+        Number of the version, and of the last round closed before.
+    digest : str
+        Digest of the statistics.
+    published_s : float
+        Time in seconds of the server's clock.
+    """
+
+    number: int
+    round: int
+    digest: str
+    published_s: float
 
 
 @dataclass(frozen=True, slots=True)

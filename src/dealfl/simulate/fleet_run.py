@@ -83,7 +83,7 @@ class FleetRun:
         """Give the server its base model, and every worker its initial examples."""
         if self.base is not None:
             with self.ledger.transaction():
-                self.ledger.put_total(self.base.to_bytes())
+                self.ledger.updates.put_total(self.base.to_bytes())
             self.parts.server.reload()
         for name in self.parts.workers:
             self._arrive(name, round(self.fleet.arrival.initial_share * self.left[name]))

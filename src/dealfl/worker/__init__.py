@@ -11,9 +11,10 @@ from dealfl.worker.device import (
     PhoneMeter,
 )
 from dealfl.worker.journal import Journal
-from dealfl.worker.schemes import SCHEMES, Scheme
+from dealfl.worker.schemes import SCHEMES, Scheme, exact_fraction
 from dealfl.worker.tables import Record, State
-from dealfl.worker.worker import Accepted, Worker, exact_fraction
+from dealfl.worker.trainer import Accepted
+from dealfl.worker.worker import Worker
 
 __all__ = [
     "MIN_BATTERY",

@@ -41,14 +41,9 @@ class Device:
         Energy in a full battery, in joules; 0 if unknown.
     battery : float
         Battery level, from 0 to 1.
-    charging : bool
-        Whether the device is on a charger.
-    metered : bool
-        Whether the network bills by volume.
-    hot : bool
-        Whether the device is too hot to train.
-    busy : bool
-        Whether the device is busy with other work.
+    charging, metered, hot, busy : bool
+        Whether the device is on a charger, its network bills by volume, it is too hot to train,
+        and it is busy with other work.
     """
 
     name: str = ""
@@ -109,14 +104,10 @@ class Done:
 
     Parameters
     ----------
-    learned : Work
-        Work of learning.
-    forgotten : Work
-        Work of forgetting.
-    examples : int
-        Number of records that the worker trained on.
-    held : int
-        Number of learned records that the worker holds afterwards.
+    learned, forgotten : Work
+        Work of learning and of forgetting.
+    examples, held : int
+        Number of records that the worker trained on, and holds afterwards.
     fetched_bytes, sent_bytes : int
         Bytes received and sent.
     wakes : bool

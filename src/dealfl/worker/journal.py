@@ -210,67 +210,23 @@ class Journal(Database):
         self.delete([identity])
         self._db.execute("INSERT OR REPLACE INTO quarantine VALUES (?, ?)", (identity, reason))
 
-    def quarantined(self) -> list[tuple[int, str]]:
-        """Return ids and reasons of all quarantined records."""
-        rows = self._db.execute("SELECT id, reason FROM quarantine ORDER BY id")
-        return [(int(identity), str(reason)) for identity, reason in rows]
-
     def _tick(self) -> int:
         clock = int(self.setting("clock", "0")) + 1
         self.set_setting("clock", str(clock))
         return clock
 
-    # -- the outbox -----------------------------------------------------------------------------
+    def quarantined(self) -> list[tuple[int, str]]:
+        """Return ids and reasons of all quarantined records."""
+        rows = self._db.execute("SELECT id, reason FROM quarantine ORDER BY id")
+        return [(int(identity), str(reason)) for identity, reason in rows]
 
-    def post(self, update: Update, due_s: float) -> None:
-        """Put an update into the outbox; replace one with the same sequence number.
-
-        Parameters
-        ----------
-        update : Update
-            The update.
-        due_s : float
-            Time when it is sent, in seconds.
-        """
-        self._db.execute(
-            "INSERT OR REPLACE INTO outbox (sequence, body, send_at_s) VALUES (?, ?, ?)",
-            (update.sequence, msgspec.msgpack.encode(update), due_s),
-        )
+    # -- messages and settings ------------------------------------------------------------------
 
     def outbox(self) -> list[Outgoing]:
         """Return all updates without a receipt, by sequence number."""
         rows = self._db.execute("SELECT body, sent, withdrawing FROM outbox ORDER BY sequence")
         decode = msgspec.msgpack.Decoder(Update).decode
         return [Outgoing(decode(body), bool(sent), bool(wd)) for body, sent, wd in rows]
-
-    def take_due_updates(self, now_s: float, retry_after_s: float) -> list[Outgoing]:
-        """Return the updates that are due, and mark them as sent.
-
-        Parameters
-        ----------
-        now_s : float
-            Current time, in seconds.
-        retry_after_s : float
-            Time until a message without a receipt is sent again, in seconds.
-
-        Returns
-        -------
-        list of Outgoing
-            The due updates, by sequence number.
-        """
-        rows = self._db.execute(
-            "SELECT sequence, body, withdrawing FROM outbox WHERE send_at_s <= ? "
-            # a clock that jumped back must not delay updates sent before
-            "OR (sent = 1 AND send_at_s > ?) ORDER BY sequence",
-            (now_s, now_s + retry_after_s),
-        ).fetchall()
-        for sequence, _, _ in rows:
-            self._db.execute(
-                "UPDATE outbox SET sent = 1, send_at_s = ? WHERE sequence = ?",
-                (now_s + retry_after_s, sequence),
-            )
-        decode = msgspec.msgpack.Decoder(Update).decode
-        return [Outgoing(decode(body), True, bool(withdrawing)) for _, body, withdrawing in rows]
 
     def next_send_s(self) -> float | None:
         """Return the time when the next update or answer is due, in seconds; None if none is."""
@@ -280,125 +236,6 @@ class Journal(Database):
         )
         moment = self._db.execute(query).fetchone()[0]
         return None if moment is None else float(moment)
-
-    def drop_update(self, sequence: int) -> None:
-        """Remove an update from the outbox.
-
-        Parameters
-        ----------
-        sequence : int
-            Sequence number of the update.
-        """
-        self._db.execute("DELETE FROM outbox WHERE sequence = ?", (sequence,))
-
-    def hold_back(self, sequence: int) -> None:
-        """Hold an update back until `release`.
-
-        Parameters
-        ----------
-        sequence : int
-            Sequence number of the update.
-        """
-        self._db.execute("UPDATE outbox SET send_at_s = NULL WHERE sequence = ?", (sequence,))
-
-    def release(self, now_s: float) -> None:
-        """Make all updates that are held back due now.
-
-        Parameters
-        ----------
-        now_s : float
-            Current time, in seconds.
-        """
-        self._db.execute("UPDATE outbox SET send_at_s = ? WHERE send_at_s IS NULL", (now_s,))
-
-    def withdraw(self, sequence: int, now_s: float) -> None:
-        """Mark an update as being withdrawn; the request to the server is due now.
-
-        Parameters
-        ----------
-        sequence : int
-            Sequence number of the update.
-        now_s : float
-            Current time, in seconds.
-        """
-        self._db.execute(
-            "UPDATE outbox SET withdrawing = 1, send_at_s = ? WHERE sequence = ?", (now_s, sequence)
-        )
-
-    # -- erasures -------------------------------------------------------------------------------
-
-    def suppress(self, owners: Iterable[bytes]) -> None:
-        """Suppress owners: the worker drops their future records.
-
-        Parameters
-        ----------
-        owners : iterable of bytes
-            Keyed hashes of the owners.
-        """
-        rows = [(owner,) for owner in owners]
-        self._db.executemany("INSERT OR IGNORE INTO suppressed VALUES (?)", rows)
-
-    def is_suppressed(self, owner: bytes) -> bool:
-        """Return whether an owner is suppressed.
-
-        Parameters
-        ----------
-        owner : bytes
-            Keyed hash of the owner.
-
-        Returns
-        -------
-        bool
-            True after an erasure of this owner.
-        """
-        query = "SELECT 1 FROM suppressed WHERE owner = ?"
-        return self._db.execute(query, (owner,)).fetchone() is not None
-
-    def post_answer(self, request: str, examples: int, now_s: float) -> None:
-        """Store the answer to an erasure; it is sent until the server confirms it.
-
-        Parameters
-        ----------
-        request : str
-            Id of the erasure request.
-        examples : int
-            Number of records erased.
-        now_s : float
-            Current time, in seconds.
-        """
-        row = (request, examples, now_s, int(self.setting("sequence", "0")))
-        self._db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", row)
-
-    def take_due_answers(self, now_s: float, retry_after_s: float) -> list[tuple[str, int, int]]:
-        """Return the answers that are due, and schedule the next attempt.
-
-        Parameters
-        ----------
-        now_s : float
-            Current time, in seconds.
-        retry_after_s : float
-            Time until a message without a receipt is sent again, in seconds.
-
-        Returns
-        -------
-        list of (str, int, int)
-            Request id, number of records erased, and last sequence number, of each answer.
-        """
-        query = "SELECT request, examples, sequence FROM answers WHERE send_at_s <= ? "
-        rows = self._db.execute(query + "ORDER BY request", (now_s,)).fetchall()
-        later = "UPDATE answers SET send_at_s = ? WHERE request = ?"
-        self._db.executemany(later, [(now_s + retry_after_s, row[0]) for row in rows])
-        return [(str(request), int(examples), int(last)) for request, examples, last in rows]
-
-    def drop_answer(self, request: str) -> None:
-        """Remove an answer that the server has confirmed.
-
-        Parameters
-        ----------
-        request : str
-            Id of the erasure request.
-        """
-        self._db.execute("DELETE FROM answers WHERE request = ?", (request,))
 
     def put_published(self, version: int, statistics: bytes) -> None:
         """Store a published model, unless a newer one is stored.
@@ -418,8 +255,6 @@ class Journal(Database):
         """Return version and statistics of the newest published model; None before the first."""
         row = self._db.execute("SELECT version, statistics FROM published").fetchone()
         return None if row is None else (int(row[0]), bytes(row[1]))
-
-    # -- settings -------------------------------------------------------------------------------
 
     def setting(self, name: str, default: str) -> str:
         """Return a stored setting.
@@ -444,9 +279,7 @@ class Journal(Database):
 
         Parameters
         ----------
-        name : str
-            Name of the setting.
-        value : str
-            The value.
+        name, value : str
+            Name and value of the setting.
         """
         self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))

@@ -1,4 +1,8 @@
-"""The outbox: an update is sent until it has a receipt, and rebuilt after an erasure."""
+"""What a worker sends until the server has answered: updates, withdrawals, erasure answers.
+
+An update that was sent never changes; after an erasure it is withdrawn, and the next one is
+rebuilt. The rows are in the journal; every call is part of the caller's transaction.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +11,19 @@ from collections.abc import Sequence
 import msgspec
 
 from dealfl.learners import Work
-from dealfl.messages import Update, Withdraw
+from dealfl.messages import Erased, Update, Withdraw
 from dealfl.statistics import Statistics
 from dealfl.worker.journal import Journal
-from dealfl.worker.tables import Outgoing
 
 __all__ = ["Outbox"]
 
 
 class Outbox:
-    """The updates of one worker, in its journal; every call is part of the caller's transaction."""
+    """The updates and answers of one worker, in its journal."""
 
     def __init__(self, journal: Journal, job: str, worker: str, retry_after_s: float) -> None:
-        self._journal = journal
-        self._job, self._worker = job, worker
+        self._journal, self._run = journal, journal.execute
+        self.job, self.worker = job, worker
         self._retry_after_s = retry_after_s
 
     @property
@@ -38,7 +41,7 @@ class Outbox:
     def restart(self, incarnation: int) -> None:
         """Start a new incarnation, and drop all updates of the old one."""
         for outgoing in self._journal.outbox():
-            self._journal.drop_update(outgoing.update.sequence)
+            self._drop(outgoing.update.sequence)
         self._journal.set_setting("incarnation", str(incarnation))
         self._journal.set_setting("sequence", "0")
 
@@ -58,8 +61,8 @@ class Outbox:
         sequence = int(self._journal.setting("sequence", "0")) + 1
         self._journal.set_setting("sequence", str(sequence))
         update = Update(
-            job=self._job,
-            worker=self._worker,
+            job=self.job,
+            worker=self.worker,
             incarnation=self.incarnation,
             sequence=sequence,
             round=round_number,
@@ -70,27 +73,44 @@ class Outbox:
             elapsed_s=elapsed_s,
             energy_j=energy_j,
         )
-        self._journal.post(update, due_s)
+        self._put(update, due_s)
         return update
 
-    def take_due(self, now_s: float) -> list[Update | Withdraw]:
-        """Return the messages to send now: updates, and requests to withdraw updates."""
-        due = self._journal.take_due_updates(now_s, self._retry_after_s)
-        return [self._message(outgoing) for outgoing in due]
-
-    def _message(self, outgoing: Outgoing) -> Update | Withdraw:
-        if not outgoing.withdrawing:
-            return outgoing.update
-        return Withdraw(
-            job=self._job,
-            worker=self._worker,
-            incarnation=outgoing.update.incarnation,
-            sequence=outgoing.update.sequence,
+    def _put(self, update: Update, due_s: float) -> None:
+        """Store an update that was not sent; it replaces one with the same sequence."""
+        self._run(
+            "INSERT OR REPLACE INTO outbox (sequence, body, send_at_s) VALUES (?, ?, ?)",
+            (update.sequence, msgspec.msgpack.encode(update), due_s),
         )
+
+    def _drop(self, sequence: int) -> None:
+        self._run("DELETE FROM outbox WHERE sequence = ?", (sequence,))
+
+    def take_due(self, now_s: float) -> list[Update | Withdraw]:
+        """Return the updates and withdrawals to send now, and mark them as sent."""
+        rows = self._run(
+            "SELECT sequence, body, withdrawing FROM outbox WHERE send_at_s <= ? "
+            # a clock that jumped back must not delay updates sent before
+            "OR (sent = 1 AND send_at_s > ?) ORDER BY sequence",
+            (now_s, now_s + self._retry_after_s),
+        ).fetchall()
+        for sequence, _, _ in rows:
+            self._run(
+                "UPDATE outbox SET sent = 1, send_at_s = ? WHERE sequence = ?",
+                (now_s + self._retry_after_s, sequence),
+            )
+        decode = msgspec.msgpack.Decoder(Update).decode
+        return [self._message(decode(body), withdrawing) for _, body, withdrawing in rows]
+
+    def _message(self, update: Update, withdrawing: bool) -> Update | Withdraw:
+        if not withdrawing:
+            return update
+        key = {name: getattr(update, name) for name in ("job", "worker", "incarnation", "sequence")}
+        return Withdraw(**key)
 
     def settle_counted(self, sequence: int, now_s: float) -> None:
         """Drop an update that the server has counted."""
-        self._journal.drop_update(sequence)
+        self._drop(sequence)
         self._release(now_s)
 
     def settle_withdrawn(self, sequence: int, now_s: float) -> None:
@@ -102,7 +122,7 @@ class Outbox:
         if withdrawn is None:
             return
         held = next((o for o in outbox if not o.sent), None)
-        self._journal.drop_update(sequence)
+        self._drop(sequence)
         if held is None:
             kept = self.post(withdrawn.update.delta, now_s)
         else:
@@ -120,7 +140,10 @@ class Outbox:
         unsent = [o.update for o in outbox if not o.sent]
         sent = [o.update.sequence for o in outbox if o.sent]
         for sequence in sent:
-            self._journal.withdraw(sequence, now_s)
+            self._run(
+                "UPDATE outbox SET withdrawing = 1, send_at_s = ? WHERE sequence = ?",
+                (now_s, sequence),
+            )
         if negative.is_zero and not unsent and not sent:
             return
         total = negative
@@ -142,11 +165,11 @@ class Outbox:
         return unsent[0].sequence
 
     def _replace(self, update: Update, delta: Statistics, now_s: float) -> None:
-        self._journal.post(msgspec.structs.replace(update, delta=delta.to_bytes()), now_s)
+        self._put(msgspec.structs.replace(update, delta=delta.to_bytes()), now_s)
 
     def _hold_or_release(self, sequence: int, now_s: float) -> None:
         if any(outgoing.withdrawing for outgoing in self._journal.outbox()):
-            self._journal.hold_back(sequence)
+            self._run("UPDATE outbox SET send_at_s = NULL WHERE sequence = ?", (sequence,))
         else:
             self._release(now_s)
 
@@ -154,7 +177,33 @@ class Outbox:
         """Release the updates held back, unless a withdrawal is still open."""
         outbox = self._journal.outbox()
         if not any(outgoing.withdrawing for outgoing in outbox):
-            self._journal.release(now_s)
+            self._run("UPDATE outbox SET send_at_s = ? WHERE send_at_s IS NULL", (now_s,))
+
+    # -- answers to erasure requests ------------------------------------------------------------
+
+    def post_answer(self, request: str, examples: int, now_s: float) -> None:
+        """Store the answer to an erasure; it is sent until the server confirms it."""
+        row = (request, examples, now_s, int(self._journal.setting("sequence", "0")))
+        self._run("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", row)
+
+    def take_due_answers(self, now_s: float) -> list[Erased]:
+        """Return the answers to send now, and schedule the next attempt."""
+        query = "SELECT request, examples, sequence FROM answers WHERE send_at_s <= ? "
+        rows = self._run(query + "ORDER BY request", (now_s,)).fetchall()
+        for request, _, _ in rows:
+            later = (now_s + self._retry_after_s, request)
+            self._run("UPDATE answers SET send_at_s = ? WHERE request = ?", later)
+        return [
+            Erased(
+                job=self.job, worker=self.worker, incarnation=self.incarnation,
+                request=request, examples=examples, sequence=sequence,
+            )
+            for request, examples, sequence in rows
+        ]  # fmt: skip
+
+    def drop_answer(self, request: str) -> None:
+        """Remove an answer that the server has confirmed."""
+        self._run("DELETE FROM answers WHERE request = ?", (request,))
 
 
 def _delta(update: Update) -> Statistics:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Protocol
 
 from dealfl.errors import BadInput, unknown_name
@@ -16,7 +17,16 @@ from dealfl.retention import KeepAll, Newest, Retention, Theta
 from dealfl.statistics import Statistics
 from dealfl.worker.tables import Record
 
-__all__ = ["SCHEMES", "Change", "OnlyTheChange", "Scheme", "Scratch", "Training", "scheme"]
+__all__ = [
+    "SCHEMES",
+    "Change",
+    "OnlyTheChange",
+    "Scheme",
+    "Scratch",
+    "Training",
+    "exact_fraction",
+    "scheme",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +122,37 @@ def scheme(name: str) -> Scheme:
     if name not in SCHEMES:
         raise unknown_name("scheme", name, SCHEMES)
     return SCHEMES[name]
+
+
+def exact_fraction(text: str) -> Fraction:
+    """Return θ as an exact fraction.
+
+    Parameters
+    ----------
+    text : str
+        A decimal from 0 to 1, e.g. "0.02".
+
+    Returns
+    -------
+    Fraction
+        The exact value.
+
+    Raises
+    ------
+    BadInput
+        If the text is not a number from 0 to 1.
+
+    Examples
+    --------
+    >>> exact_fraction("0.02")
+    Fraction(1, 50)
+    """
+    try:
+        fraction = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise BadInput(
+            f"forget_fraction is {text!r}; it must be a decimal such as '0.02'"
+        ) from None
+    if not 0 <= fraction <= 1:
+        raise BadInput(f"forget_fraction is {text}; it must be from 0 to 1")
+    return fraction

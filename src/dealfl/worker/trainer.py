@@ -1,23 +1,48 @@
-"""Changes to a worker's records, and the updates that report them."""
+"""Changes to a worker's records: intake, training, erasure; and the updates that report them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+
+import msgspec
 
 from dealfl.learners import Learner, statistics_of
 from dealfl.worker.device import Done, Meter
 from dealfl.worker.journal import Journal
+from dealfl.worker.models import Recovery
 from dealfl.worker.outbox import Outbox
-from dealfl.worker.recovery import Recovery
 from dealfl.worker.schemes import Scheme
 from dealfl.worker.tables import Record, State
 
-__all__ = ["Trainer"]
+__all__ = ["Accepted", "Trainer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The number of new records by outcome.
+
+    Parameters
+    ----------
+    waiting : int
+        Accepted; the next training learns them.
+    held_back : int
+        Held back for validation, never learned.
+    suppressed : int
+        Dropped because their owner was erased.
+    quarantined : int
+        Deleted because they cannot be learned; the journal keeps the reasons.
+    """
+
+    waiting: int
+    held_back: int
+    suppressed: int
+    quarantined: int
 
 
 class Trainer:
-    """Learns, evicts and erases; every call is part of the caller's transaction."""
+    """Accepts, learns, evicts and erases; every call is part of the caller's transaction."""
 
     def __init__(
         self,
@@ -31,6 +56,39 @@ class Trainer:
         self._journal, self._make, self._scheme = journal, make, scheme
         self._whole_owners = make().whole_owners
         self._outbox, self._recovery, self._meter = outbox, recovery, meter
+
+    # -- new records ----------------------------------------------------------------------------
+
+    def take(self, rows: Sequence[tuple[bytes, bytes]]) -> Accepted:
+        """Store records (keyed hash of the owner, body); drop those of erased owners."""
+        admitted = [row for row in rows if not self._is_suppressed(row[0])]
+        ids = self._journal.add(admitted, State.WAITING)
+        records = [Record(i, *row) for i, row in zip(ids, admitted, strict=True)]
+        bad = self._find_unusable(records)
+        for record, reason in bad:
+            self._journal.quarantine(record.id, reason)
+        unusable = {record.id for record, _ in bad}
+        held_back = [i for i in ids if self._recovery.holds_back(i) and i not in unusable]
+        self._journal.move(held_back, State.VALIDATION)
+        waiting = len(admitted) - len(bad) - len(held_back)
+        return Accepted(waiting, len(held_back), len(rows) - len(admitted), len(bad))
+
+    def _find_unusable(self, records: Sequence[Record]) -> list[tuple[Record, str]]:
+        """Return the records that cannot be learned, with the reasons."""
+        try:
+            statistics_of(self._make, records)
+        except (ValueError, TypeError, OverflowError, msgspec.MsgspecError) as error:
+            if len(records) == 1:
+                return [(records[0], str(error))]
+            middle = len(records) // 2
+            return self._find_unusable(records[:middle]) + self._find_unusable(records[middle:])
+        return []
+
+    def _is_suppressed(self, owner: bytes) -> bool:
+        query = "SELECT 1 FROM suppressed WHERE owner = ?"
+        return self._journal.execute(query, (owner,)).fetchone() is not None
+
+    # -- training -------------------------------------------------------------------------------
 
     def train(self, new: list[Record], fraction: Fraction, round_number: int, now_s: float) -> None:
         """Learn new records, evict old ones by the scheme, and post the difference."""
@@ -167,7 +225,8 @@ class Trainer:
 
     def forget_owners(self, owners: Sequence[bytes], now_s: float) -> int:
         """Forget and delete all records of some owners, and suppress their future records."""
-        self._journal.suppress(owners)
+        for owner in owners:
+            self._journal.execute("INSERT OR IGNORE INTO suppressed VALUES (?)", (owner,))
         if owners:  # the log may still hold records evicted earlier
             self._journal.set_setting("compact", "due")
         by_state = self._journal.records_of(owners)

@@ -7,7 +7,6 @@ commit. Messages are sent after the commit and may be lost or repeated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from fractions import Fraction
 from typing import Any
 
 from numpy.typing import NDArray
@@ -16,11 +15,9 @@ from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
 from dealfl.learners import Learner
 from dealfl.messages import (
-    Announce,
     Assignment,
     Declined,
     Erase,
-    Erased,
     ErasedReceipt,
     Message,
     Published,
@@ -31,16 +28,15 @@ from dealfl.messages import (
     Welcome,
 )
 from dealfl.worker.device import MIN_BATTERY, Device, DeviceNow, Meter, always
-from dealfl.worker.intake import Accepted, Intake
 from dealfl.worker.journal import Journal
-from dealfl.worker.local_model import LocalModel
+from dealfl.worker.membership import Membership
+from dealfl.worker.models import LocalModel, Recovery
 from dealfl.worker.outbox import Outbox
-from dealfl.worker.recovery import Recovery
-from dealfl.worker.schemes import scheme
+from dealfl.worker.schemes import exact_fraction, scheme
 from dealfl.worker.tables import State
-from dealfl.worker.trainer import Trainer
+from dealfl.worker.trainer import Accepted, Trainer
 
-__all__ = ["Accepted", "Device", "Worker", "exact_fraction"]
+__all__ = ["Worker"]
 
 
 class Worker:
@@ -48,10 +44,8 @@ class Worker:
 
     Parameters
     ----------
-    job : str
-        Name of the job.
-    name : str
-        Name of the worker.
+    job, name : str
+        Name of the job, and of the worker.
     make : callable
         Returns a new, empty learner of the job.
     journal : Journal
@@ -65,25 +59,18 @@ class Worker:
     forget_fraction : str
         θ, the fraction of the learned records to evict in each training, as a decimal from 0 to 1.
         An assignment can override it.
-    announce_every_s : float
-        Maximum time between announcements, in seconds.
-    retry_after_s : float
-        Time until a message without a receipt is sent again, in seconds.
+    announce_every_s, retry_after_s : float
+        Maximum time between announcements, and time until a message without a receipt is sent
+        again, in seconds.
     validation_share : float
         Share of the records held back for validation, ≥ 0 and < 1; 0 disables recovery from bad
         evictions.
     recovery_tolerance : float
         Loss of validation score, ≥ 0, up to which an eviction stands.
     device : Device, callable or None
-        The device, or a function from the time in seconds to the device; None for a device that
-        can always train.
+        The device, or a function from the time in seconds to it; None can always train.
     min_battery : float
         Lowest battery level at which the worker trains without a charger, from 0 to 1.
-
-    Raises
-    ------
-    BadInput
-        If the scheme is unknown, or a number is outside its range.
     """
 
     def __init__(
@@ -107,23 +94,18 @@ class Worker:
         self.job, self.name = job, name
         self._journal, self._key = journal, key
         self._forget_fraction = exact_fraction(forget_fraction)
-        self._announce_every_s = announce_every_s
-        self._retry_after_s = retry_after_s
         self._device, self._min_battery = always(device), min_battery
         self._outbox = Outbox(journal, job, name, retry_after_s)
+        self._membership = Membership(
+            journal, self._outbox, self._device, make().schema.digest(), announce_every_s
+        )
         self._recovery = Recovery(
-            journal,
-            make,
-            validation_share=validation_share,
-            tolerance=recovery_tolerance,
+            journal, make, validation_share=validation_share, tolerance=recovery_tolerance
         )
         self._trainer = Trainer(
             journal, make, scheme(scheme_name), self._outbox, self._recovery, meter
         )
-        self._intake = Intake(journal, make, self._recovery)
         self._local = LocalModel(journal, make)
-        self._schema_digest = make().schema.digest()
-        self._greets = False
         self._actions: dict[type, Callable[[Any, float], None]] = {
             Welcome: self._receive_welcome,
             Receipt: self._receive_receipt,
@@ -150,7 +132,9 @@ class Worker:
             The number of records by outcome.
         """
         with self._journal.transaction():
-            return self._intake.take([(owner_hash(self._key, owner), body) for owner, body in rows])
+            return self._trainer.take(
+                [(owner_hash(self._key, owner), body) for owner, body in rows]
+            )
 
     # -- messages -------------------------------------------------------------------------------
 
@@ -160,7 +144,7 @@ class Worker:
         Parameters
         ----------
         messages : iterable of Message
-            Messages from the server; those for other jobs or workers are ignored.
+            Messages from the server.
         now_s : float
             Current time, in seconds.
 
@@ -175,10 +159,10 @@ class Worker:
                 for message in messages:
                     if message.job == self.job and message.worker in ("", self.name):
                         replies += self._receive(message, now_s)
-                replies += self._announcement(now_s)
+                replies += self._membership.announce(now_s)
                 replies += self._outbox.take_due(now_s)
-                replies += self._take_due_answers(now_s)
-                wake_at_s = self._wake_at_s()
+                replies += self._outbox.take_due_answers(now_s)
+                wake_at_s = self._membership.wake_at_s
         except BaseException:
             self._recovery.forget_model()  # it may include the changes rolled back
             raise
@@ -187,7 +171,7 @@ class Worker:
 
     def reconnect(self) -> None:
         """Announce the worker in the next call: earlier messages may be lost."""
-        self._greets = True
+        self._membership.greets = True
 
     def _receive(self, message: Message, now_s: float) -> list[Message]:
         if isinstance(message, Assignment):
@@ -215,52 +199,7 @@ class Worker:
         self._journal.put_published(message.version, message.statistics)
 
     def _receive_erased_receipt(self, message: ErasedReceipt, now_s: float) -> None:  # noqa: ARG002
-        self._journal.drop_answer(message.request)
-
-    def _announcement(self, now_s: float) -> list[Message]:
-        waiting = self._journal.count(State.WAITING)
-        said = f"{waiting}/{self._outbox.incarnation}"
-        last_s = float(self._journal.setting("announced_s", "-inf"))
-        changed = said != self._journal.setting("announced", "")
-        # a clock that jumped back must not silence a worker for long
-        if not changed and not self._greets and last_s <= now_s < last_s + self._announce_every_s:
-            return []
-        self._greets = False
-        self._journal.set_setting("announced_s", repr(now_s))
-        self._journal.set_setting("announced", said)
-        device = self._device(now_s)
-        return [
-            Announce(
-                job=self.job,
-                worker=self.name,
-                incarnation=self._outbox.incarnation,
-                journal_id=self._journal.id,
-                receipted=self._outbox.receipted,
-                schema_digest=self._schema_digest,
-                waiting=waiting,
-                held=self._journal.count(State.LEARNED),
-                device=device.name,
-                battery=device.battery,
-                charging=device.charging,
-                capacity_j=device.capacity_j,
-                training=any(not o.sent for o in self._journal.outbox()),
-            )
-        ]
-
-    def _take_due_answers(self, now_s: float) -> list[Message]:
-        due = self._journal.take_due_answers(now_s, self._retry_after_s)
-        return [
-            Erased(
-                job=self.job, worker=self.name, incarnation=self._outbox.incarnation,
-                request=request, examples=examples, sequence=sequence,
-            )
-            for request, examples, sequence in due
-        ]  # fmt: skip
-
-    def _wake_at_s(self) -> float:
-        announce_s = float(self._journal.setting("announced_s", "0")) + self._announce_every_s
-        send_s = self._journal.next_send_s()
-        return announce_s if send_s is None else min(announce_s, send_s)
+        self._outbox.drop_answer(message.request)
 
     def _receive_welcome(self, message: Welcome, now_s: float) -> None:
         self._trainer.forget_owners(message.erased, now_s)
@@ -361,38 +300,4 @@ class Worker:
         known = self._journal.setting(done, "")
         examples = int(known) if known else self._trainer.forget_owners(message.owners, now_s)
         self._journal.set_setting(done, str(examples))
-        self._journal.post_answer(message.request, examples, now_s)
-
-
-def exact_fraction(text: str) -> Fraction:
-    """Return θ as an exact fraction.
-
-    Parameters
-    ----------
-    text : str
-        A decimal from 0 to 1, e.g. "0.02".
-
-    Returns
-    -------
-    Fraction
-        The exact value.
-
-    Raises
-    ------
-    BadInput
-        If the text is not a number from 0 to 1.
-
-    Examples
-    --------
-    >>> exact_fraction("0.02")
-    Fraction(1, 50)
-    """
-    try:
-        fraction = Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        raise BadInput(
-            f"forget_fraction is {text!r}; it must be a decimal such as '0.02'"
-        ) from None
-    if not 0 <= fraction <= 1:
-        raise BadInput(f"forget_fraction is {text}; it must be from 0 to 1")
-    return fraction
+        self._outbox.post_answer(message.request, examples, now_s)

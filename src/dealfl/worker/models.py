@@ -1,4 +1,6 @@
-"""Recovery from a bad eviction: evicted records are learned again if the model is worse.
+"""The models on a device: its own, which reviews evictions, and the published one.
+
+Evicted records are learned again if the worker's own model is worse without them.
 
 A worker holds back a small share of its records for validation and never learns them. Evicted
 records stay in the GRACE state until the next training: outside the statistics, but within reach of
@@ -10,13 +12,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Any
 
-from dealfl.errors import BadInput
-from dealfl.learners import Learner, statistics_of
+from numpy.typing import NDArray
+
+from dealfl.errors import BadBytes, BadInput, NotLearned
+from dealfl.learners import Histories, HistoryLearner, Learner, RowLearner, statistics_of
+from dealfl.statistics import Statistics
 from dealfl.worker.journal import Journal
 from dealfl.worker.tables import Record, State
 
-__all__ = ["Recovery"]
+__all__ = ["LocalModel", "Recovery"]
 
 
 class Recovery:
@@ -91,3 +97,52 @@ class Recovery:
     def restore(self, fraction: Fraction) -> None:
         """Double θ, up to the job's, after a training without a bad eviction."""
         self._journal.set_setting("theta", str(min(self.current(fraction) * 2, fraction)))
+
+
+class LocalModel:
+    """The published model in the journal; a newer version replaces it."""
+
+    def __init__(self, journal: Journal, make: Callable[[], Learner]) -> None:
+        self._journal, self._make = journal, make
+        self._whole_owners = make().whole_owners
+        self._version = 0
+        self._model: Learner | None = None
+
+    @property
+    def version(self) -> int:
+        """The version of the model; raises NotLearned before the first is fetched."""
+        self._read()
+        return self._version
+
+    def predict(self, features: object) -> NDArray[Any]:
+        """Return the model's predictions for rows of features."""
+        if self._whole_owners:
+            raise BadInput("this job ranks items: use recommend(owner, k) instead of predict")
+        model = self._read()
+        assert isinstance(model, RowLearner)
+        return model.predict_federated(features)
+
+    def recommend(self, owner: bytes, k: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return k items for an owner; its records count as used now."""
+        if not self._whole_owners:
+            raise BadInput("this job predicts targets: use predict(features) instead of recommend")
+        model = self._read()
+        assert isinstance(model, HistoryLearner)
+        records = self._journal.records_of([owner])[State.LEARNED]
+        self._journal.touch(record.id for record in records)
+        history = sorted({Histories.decode(record.body) for record in records})
+        return model.recommend(history, k)
+
+    def _read(self) -> Learner:
+        published = self._journal.published()
+        if published is None:
+            raise NotLearned("no model is published yet; the first assignment brings one")
+        version, statistics = published
+        if self._model is None or version != self._version:
+            model = self._make()
+            try:
+                model.merge(Statistics.from_bytes(statistics))
+            except BadInput as error:
+                raise BadBytes(f"version {version} of the model is damaged: {error}") from error
+            self._model, self._version = model, version
+        return self._model

@@ -1,0 +1,203 @@
+"""What the server writes into its ledger: updates and sums, rounds, erasures and versions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import msgspec
+
+from dealfl.database import Database
+from dealfl.erasure import Request
+from dealfl.errors import BadInput
+from dealfl.messages import Erased, Update
+from dealfl.server.tables import OpenRound
+
+__all__ = ["ErasureStore", "RoundStore", "UpdateStore"]
+
+
+class UpdateStore:
+    """The updates of workers, the sum of each worker, and the total."""
+
+    def __init__(self, ledger: Database) -> None:
+        self._run = ledger.execute
+        self.deleted = False  # whether bytes were deleted in this transaction
+
+    def put(self, worker: str, incarnation: int, sequence: int, delta: bytes) -> None:
+        """Store an update."""
+        row = (worker, incarnation, sequence, hashlib.sha256(delta).digest(), 0, delta)
+        self._run("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def put_withdrawn(self, worker: str, incarnation: int, sequence: int) -> None:
+        """Store that an update never counts."""
+        row = (worker, incarnation, sequence, None, 1, b"")
+        self._run("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def first_pending(self) -> dict[str, int]:
+        """Return by worker the first update that is not counted yet."""
+        rows = self._run(
+            "SELECT u.worker, min(u.sequence) FROM updates u "
+            "JOIN workers w ON w.name = u.worker AND w.incarnation = u.incarnation "
+            "WHERE u.delta IS NOT NULL GROUP BY u.worker"
+        )
+        return dict(rows.fetchall())
+
+    def last_sequence(self, worker: str, incarnation: int) -> int:
+        """Return the highest stored sequence of a worker's updates; 0 if there is none."""
+        query = (
+            "SELECT coalesce(max(sequence), 0) FROM updates WHERE worker = ? AND incarnation = ?"
+        )
+        return int(self._run(query, (worker, incarnation)).fetchone()[0])
+
+    def delete_deltas(self, worker: str, incarnation: int, last: int) -> None:
+        """Delete the deltas of counted updates; their keys and hashes remain."""
+        self.deleted = True
+        self._run(
+            "UPDATE updates SET delta = NULL WHERE worker = ? AND incarnation = ? AND sequence <= ?"
+            " AND delta IS NOT NULL",
+            (worker, incarnation, last),
+        )
+
+    def drop(self, worker: str) -> None:
+        """Delete all updates of a worker, and its sum."""
+        self.deleted = True
+        self._run("DELETE FROM updates WHERE worker = ?", (worker,))
+        self._run("DELETE FROM sums WHERE worker = ?", (worker,))
+
+    def put_sum(self, worker: str, statistics: bytes) -> None:
+        """Replace the sum of a worker's counted updates."""
+        row = (worker, statistics, hashlib.sha256(statistics).digest())
+        self._run("INSERT OR REPLACE INTO sums VALUES (?, ?, ?)", row)
+
+    def put_total(self, statistics: bytes) -> None:
+        """Replace the sum of all workers."""
+        row = (statistics, hashlib.sha256(statistics).digest())
+        self._run("INSERT OR REPLACE INTO total VALUES (1, ?, ?)", row)
+
+
+class RoundStore:
+    """The rounds, and the workers selected in them."""
+
+    def __init__(self, ledger: Database) -> None:
+        self._run = ledger.execute
+
+    def open(
+        self, number: int, opened_s: float, deadline_s: float, selected: list[str], eligible: int
+    ) -> None:
+        """Open a round for the selected workers; `eligible` is the number of all candidates."""
+        self._run(
+            "INSERT INTO rounds (number, opened_s, deadline_s, eligible) VALUES (?, ?, ?, ?)",
+            (number, opened_s, deadline_s, eligible),
+        )
+        for worker in selected:
+            self._run("INSERT INTO selections (round, worker) VALUES (?, ?)", (number, worker))
+
+    def shift(self, row: OpenRound) -> None:
+        """Change the opening and the deadline of a round."""
+        times = (row.opened_s, row.deadline_s, row.number)
+        self._run("UPDATE rounds SET opened_s = ?, deadline_s = ? WHERE number = ?", times)
+
+    def close(self, number: int, closed_s: float, reason: str, digest: str) -> None:
+        """Close a round."""
+        self._run(
+            "UPDATE rounds SET closed_s = ?, reason = ?, digest = ? WHERE number = ?",
+            (closed_s, reason, digest, number),
+        )
+
+    def opened_s(self, number: int) -> float:
+        """Return the time at which a round was opened."""
+        query = "SELECT opened_s FROM rounds WHERE number = ?"
+        return float(self._run(query, (number,)).fetchone()[0])
+
+    def selected(self, number: int) -> dict[str, float | None]:
+        """Return the time of the reply by selected worker; None without a reply."""
+        rows = self._run(
+            "SELECT worker, replied_s FROM selections WHERE round = ? ORDER BY worker", (number,)
+        )
+        return dict(rows.fetchall())
+
+    def count_replies(self, number: int) -> tuple[int, int, int]:
+        """Return how many workers were selected in a round, sent an update, and declined."""
+        query = (
+            "SELECT count(*), count(replied_s), count(nullif(declined, '')) "
+            "FROM selections WHERE round = ?"
+        )
+        selected, replied, declined = self._run(query, (number,)).fetchone()
+        return int(selected), int(replied) - int(declined), int(declined)
+
+    def put_reply(self, number: int, worker: str, replied_s: float, declined: str = "") -> bool:
+        """Store a reply; return False if the worker was not selected or has replied already."""
+        cursor = self._run(
+            "UPDATE selections SET replied_s = ?, declined = ? "
+            "WHERE round = ? AND worker = ? AND replied_s IS NULL",
+            (replied_s, declined, number, worker),
+        )
+        return cursor.rowcount > 0
+
+    def put_figures(self, update: Update, reward: float) -> None:
+        """Store the work, the cost and the reward of a reply."""
+        self._run(
+            "UPDATE selections SET learned = ?, evicted = ?, operations = ?, elapsed_s = ?, "
+            "energy_j = ?, reward = ? WHERE round = ? AND worker = ?",
+            (update.learned, update.evicted, update.operations, update.elapsed_s, update.energy_j,
+             reward, update.round, update.worker),
+        )  # fmt: skip
+
+    def put_assumed(self, number: int, worker: str, energy_j: float) -> None:
+        """Store the energy assumed for a worker without a reply."""
+        self._run(
+            "UPDATE selections SET assumed_j = ? WHERE round = ? AND worker = ?",
+            (energy_j, number, worker),
+        )
+
+    def assumed_j(self, number: int, worker: str, since_s: float) -> float:
+        """Return the energy assumed for a worker in a round; 0 if it was closed before `since_s`"""
+        row = self._run(
+            "SELECT s.assumed_j FROM selections s JOIN rounds r ON r.number = s.round "
+            "WHERE s.round = ? AND s.worker = ? AND r.closed_s >= ?",
+            (number, worker, since_s),
+        ).fetchone()
+        return 0.0 if row is None else float(row[0])
+
+
+class ErasureStore:
+    """The erasure requests, the answers of workers, and the published versions."""
+
+    def __init__(self, ledger: Database) -> None:
+        self._run = ledger.execute
+
+    def put(self, request: Request) -> None:
+        """Store a request; a repetition changes nothing, other owners are refused."""
+        owners = msgspec.msgpack.encode(request.owners)
+        query = "SELECT owners FROM erasures WHERE request = ?"
+        known = self._run(query, (request.name,)).fetchone()
+        if known is not None and known[0] != owners:
+            raise BadInput(
+                f"an erasure called {request.name!r} with other owners exists; choose another name"
+            )
+        self._run(
+            "INSERT OR IGNORE INTO erasures (request, owners, requested_s) VALUES (?, ?, ?)",
+            (request.name, owners, request.requested_s),
+        )
+
+    def mark_published(self, requests: Iterable[str]) -> None:
+        """Store that a published version reflects these erasures."""
+        for request in requests:
+            self._run("UPDATE erasures SET published = 1 WHERE request = ?", (request,))
+
+    def put_answer(self, answer: Erased) -> bool:
+        """Store a worker's answer; return False if there is no such request."""
+        cursor = self._run(
+            "INSERT OR REPLACE INTO answers SELECT ?1, ?2, ?3, ?4, ?5 "
+            "WHERE EXISTS (SELECT 1 FROM erasures WHERE request = ?1)",
+            (answer.request, answer.worker, answer.examples, answer.incarnation, answer.sequence),
+        )
+        return cursor.rowcount > 0
+
+    def put_version(self, round_number: int, digest: str, published_s: float) -> int:
+        """Store that a version was published after a round; return its number."""
+        cursor = self._run(
+            "INSERT INTO versions (round, digest, published_s) VALUES (?, ?, ?)",
+            (round_number, digest, published_s),
+        )
+        return int(cursor.lastrowid or 0)

@@ -37,7 +37,8 @@ from dealfl.power import (
     under_control,
     under_governor,
 )
-from dealfl.simulate import Document, fleet_of, run_fleet
+from dealfl.settings import Document
+from dealfl.simulate import read_fleet, run_fleet
 
 BASE_LOADS = (BaseLoad.AWAKE, BaseLoad.WIFI, BaseLoad.SCREEN)
 EXPECTED = {  # the cheapest operating point in kHz, and % saved against the fastest
@@ -152,7 +153,7 @@ def foreseen(learner: str, rounds: int) -> dict[str, Any]:
     """Let the five phones learn; return what it cost and how well the server foresaw the time."""
     devices = "".join(f'[[devices]]\ncount = 3\nphone = "{name}"\n' for name in PHONES)
     text = FLEET.format(learner=learner, rounds=rounds) + devices
-    outcome = run_fleet(fleet_of(Document.parse(text, "fleet")))
+    outcome = run_fleet(read_fleet(Document.parse(text, "fleet")))
     energy = outcome.energy
     return {
         "learner": learner,

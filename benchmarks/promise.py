@@ -21,7 +21,8 @@ from typing import Any
 
 from reporting import Report, main, progress
 
-from dealfl.simulate import Document, Estimate, FleetRun, Round, finish, fleet_of, start_run
+from dealfl.settings import Document
+from dealfl.simulate import Estimate, FleetRun, Round, finish, read_fleet, start_run
 
 TARGET, AIMED = 0.5, 0.2  # of the energy of waking everyone, and of a uniform choice
 STAYS_ROUNDS, STAYS_S = 3, 3600.0
@@ -120,7 +121,7 @@ def begun(task: Task, chosen: Way, seed: int) -> FleetRun:
     for key, value in {**longest, **task.keys, **chosen.keys}.items():
         section, _, name = key.partition(".")
         tables[section] = {**tables[section], name: value}
-    return start_run(fleet_of(replace(document, tables=tables)))
+    return start_run(read_fleet(replace(document, tables=tables)))
 
 
 def until_reached(task: Task, chosen: Way, seed: int) -> Reached:

@@ -24,9 +24,9 @@ from dealfl.simulate.laboratory import (
     Result,
     compute_bound,
     judge_wrong_choices,
-    laboratory_of,
     measure_wrong_choices,
     read_laboratory,
+    read_setting,
     run_laboratory,
 )
 
@@ -54,7 +54,7 @@ POLICIES = (
 
 def setting(name: str, policies: tuple[Policy, ...], rounds: int = 20_000) -> Laboratory:
     """Return a preset with other policies."""
-    one = laboratory_of(read_laboratory(name))
+    one = read_laboratory(read_setting(name))
     return replace(one, plan=replace(one.plan, rounds=rounds), policies=policies)
 
 

@@ -19,7 +19,7 @@ def _unreachable() -> list[str]:
         for module in ("dealfl", "dealfl.learners.checks")  # the front door, the kit for tests
         for name in source.modules[module].exported
     ]
-    commands = [("dealfl.cli", "main"), ("dealfl.__main__", ""), ("dealfl.cli.__main__", "")]
+    commands = [("dealfl.cli", "main"), ("dealfl.__main__", "")]
     plug_ins = imported_by(ROOT / "examples" / "plugin")
     return unreachable(source, [*offered, *commands, *plug_ins])
 

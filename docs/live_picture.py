@@ -15,7 +15,8 @@ from rich.console import Console
 
 from dealfl.report import LiveView
 from dealfl.runs import Interrupted, Run, RunFolder, default_job
-from dealfl.simulate import Document, Progress, fleet_of
+from dealfl.settings import Document
+from dealfl.simulate import Progress, read_fleet
 
 PICTURE = Path(__file__).parent / "images" / "live.svg"
 _SCHEME, _ROUND = 2, 18  # the first scheme is done by then, and the second well under way
@@ -59,7 +60,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         run_folder = RunFolder(Path(folder) / "digits")
         run_folder.prepare(text)
-        view.job = Run(fleet_of(Document.parse(text, "digits.toml")), run_folder)
+        view.job = Run(read_fleet(Document.parse(text, "digits.toml")), run_folder)
         try:
             with view:
                 view.job.run(view)

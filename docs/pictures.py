@@ -14,7 +14,8 @@ from playwright.sync_api import sync_playwright
 
 from dealfl.report import write_page
 from dealfl.runs import Result
-from dealfl.simulate import Document, fleet_of, run_fleet
+from dealfl.settings import Document
+from dealfl.simulate import read_fleet, run_fleet
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples/fleets/digits.toml"
@@ -25,7 +26,7 @@ WIDTH, HEIGHT = 1280, 1375  # down to the first four plots
 def write_example(path: Path) -> None:
     """Run the example under all schemes and write its page."""
     document = Document.read(EXAMPLE)
-    outcomes = [run_fleet(fleet_of(document.replaced("job.scheme", one))) for one in SCHEMES]
+    outcomes = [run_fleet(read_fleet(document.replaced("job.scheme", one))) for one in SCHEMES]
     settings = EXAMPLE.read_text(encoding="utf-8")
     write_page(Result(outcomes[0].job, tuple(outcomes), settings), path)
 

@@ -10,7 +10,8 @@ import pytest
 from dealfl.cli import main
 from dealfl.datasets import Places, find_dataset
 from dealfl.power import PHONES
-from dealfl.simulate import Document, fleet_of
+from dealfl.settings import Document
+from dealfl.simulate import read_fleet
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 JOBS = sorted(EXAMPLES.glob("jobs/*.toml"))
@@ -89,4 +90,4 @@ def test_every_example_is_in_the_index(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [*JOBS, *EXAMPLES.glob("fleets/*.toml")], ids=lambda p: p.stem)
 def test_every_example_is_understood(path: Path) -> None:
-    assert fleet_of(Document.read(path)).workers >= 20
+    assert read_fleet(Document.read(path)).workers >= 20

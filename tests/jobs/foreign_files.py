@@ -8,7 +8,7 @@ import pytest
 from dealfl.cli import main
 from dealfl.errors import BadInput
 from dealfl.jobs import Document, Plan, Reading
-from dealfl.simulate import Outcome, fleet_of, run_fleet
+from dealfl.simulate import Outcome, read_fleet, run_fleet
 
 JOB = """\
 [job]
@@ -86,13 +86,13 @@ def begun(data: Path, *words: str) -> Path:
 
 def simulated(job: Path, rounds: int = 3) -> Outcome:
     """Run the fleet of a job file for a few rounds."""
-    return run_fleet(fleet_of(Document.read(job).replaced("job.rounds", rounds)))
+    return run_fleet(read_fleet(Document.read(job).replaced("job.rounds", rounds)))
 
 
 def plan(folder: Path, data: str = DATA, job: str = JOB) -> Plan:
     """Return the plan of a job for data that is written first."""
     write(folder, "data.csv", data)
-    return fleet_of(Document.parse(job, "job.toml", folder)).plan
+    return read_fleet(Document.parse(job, "job.toml", folder)).plan
 
 
 def reading(folder: Path, data: str = DATA, job: str = JOB) -> Reading:

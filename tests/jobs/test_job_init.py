@@ -8,7 +8,7 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.jobs import Document
-from dealfl.simulate import fleet_of
+from dealfl.simulate import read_fleet
 from tests.jobs.foreign_files import begun, houses, iris, ratings, simulated, write
 
 
@@ -219,7 +219,7 @@ def test_a_file_that_is_there_is_not_written_over_without_force(
     assert "use --force" in capsys.readouterr().err
     assert out.read_text() == "mine"
     assert main(["job", "init", str(data), "--out", str(out), "--force"]) == 0
-    assert fleet_of(Document.read(out)).learner == "tikhonov_classifier"
+    assert read_fleet(Document.read(out)).learner == "tikhonov_classifier"
 
 
 def test_a_terminal_is_asked(

@@ -7,8 +7,8 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.errors import BadInput
-from dealfl.jobs import Document, job_of
-from dealfl.simulate import SECTIONS, describe_keys, fleet_of
+from dealfl.jobs import Document, read_job
+from dealfl.simulate import SECTIONS, describe_keys, read_fleet
 from tests.jobs.foreign_files import houses, iris, ratings, write
 
 ROOT = Path(__file__).parents[2]
@@ -264,7 +264,7 @@ def test_an_old_key_is_answered_with_the_new_one(old: str, new: str) -> None:
     text = '[job]\ndataset = "digits"\n[[devices]]\ncount = 2\n'
     document = Document.parse(text, "job.toml").replaced(old, 1)
     with pytest.raises(BadInput, match=f"{old} is now called {new}$"):
-        fleet_of(document)
+        read_fleet(document)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_an_old_key_is_answered_with_the_new_one(old: str, new: str) -> None:
 def test_a_worker_is_asleep_after_three_announcements_or_the_stated_time(
     text: str, timeout_s: float
 ) -> None:
-    job = job_of(Document.parse(f"[job]\n{text}", "job.toml"))
+    job = read_job(Document.parse(f"[job]\n{text}", "job.toml"))
     assert job.terms.presence_timeout_s == timeout_s
 
 

@@ -12,7 +12,7 @@ from dealfl.cli import main
 from dealfl.errors import BadInput
 from dealfl.jobs import Document
 from dealfl.runs import open_model, predict
-from dealfl.simulate import fleet_of
+from dealfl.simulate import read_fleet
 from tests.jobs.foreign_files import begun, houses, iris, ratings, simulated, write
 from tests.runs.made_runs import make_run
 
@@ -178,7 +178,7 @@ def test_a_map_that_does_not_take_the_declared_limits_names_the_column(
     )
     job.write_text(text.replace("[[devices]]", f"[features]\n{block}\n\n[[devices]]"))
     with pytest.raises(BadInput) as refused:
-        fleet_of(Document.read(job))
+        read_fleet(Document.read(job))
     told = f"{refused.value}\n"
     assert "column 'p9' is declared as 0 … 256" in told
     assert "takes 0 … 255" in told
@@ -274,4 +274,4 @@ def test_a_job_and_a_model_refuse_such_files_alike(tmp_path: Path) -> None:
         list(predict(open_model(tmp_path), other))
     write(tmp_path, "iris.csv", '{"length": 1, "width": 2}\n')
     with pytest.raises(BadInput, match=r"source\.file|iris\.csv is JSON Lines"):
-        fleet_of(Document.read(job))
+        read_fleet(Document.read(job))

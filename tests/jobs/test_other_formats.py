@@ -8,7 +8,7 @@ import pytest
 from dealfl.errors import BadInput
 from dealfl.jobs import Document
 from dealfl.learners import Histories
-from dealfl.simulate import fleet_of, split_examples
+from dealfl.simulate import read_fleet, split_examples
 from tests.jobs.foreign_files import ratings, reading, refused, write
 
 
@@ -38,7 +38,8 @@ count = 1
         "line 5, column 'item': 'gin' is none of: tea, milk, rum"
     ]
     write(tmp_path, "data.csv", data + "cid,tea,5,9\ncid,milk,5,2\ncid,rum,5,5\n" * 2)
-    streams = split_examples(fleet_of(Document.parse(job, "job.toml", tmp_path)), 1).streams
+    fleet = read_fleet(Document.parse(job, "job.toml", tmp_path))
+    streams = split_examples(fleet.plan, fleet.data, fleet.workers, 1).streams
     items = [Histories.decode(body) for owner, body in streams[0] if owner == "cid"]
     assert items in ([], [1, 2, 0])
 

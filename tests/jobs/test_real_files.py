@@ -9,7 +9,7 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.jobs import Document
-from dealfl.simulate import fleet_of, run_fleet
+from dealfl.simulate import read_fleet, run_fleet
 from tests.jobs.foreign_files import simulated
 
 DATA = Path(os.environ.get("DEALFL_DATA", ""))
@@ -50,7 +50,7 @@ def test_an_own_file_and_the_catalogued_one_give_the_same_digest(tmp_path: Path)
     own = '[source]\nfile = "own"\nformat = "libsvm"\nn_features = 112\nlow = 0\nhigh = 1\n'
     own += "classes = [1, 2]\n[learner]\nfraction_bits = 8\n"  # as the catalog has it
     digests = [
-        run_fleet(fleet_of(Document.parse(job.format(text), "job.toml", tmp_path))).digest
+        run_fleet(read_fleet(Document.parse(job.format(text), "job.toml", tmp_path))).digest
         for text in (own, 'dataset = "mushrooms"')
     ]
     assert digests[0] == digests[1]

@@ -10,7 +10,7 @@ from dealfl.errors import BadInput
 from dealfl.jobs import Document
 from dealfl.jobs.sources import report_progress
 from dealfl.learners import Rows, Tikhonov
-from dealfl.simulate import fleet_of, run_fleet, split_examples
+from dealfl.simulate import read_fleet, run_fleet, split_examples
 from tests.jobs.foreign_files import DATA, JOB, houses, iris, plan, reading, refused, write
 
 
@@ -118,7 +118,7 @@ def test_what_a_source_can_not_be_is_told_with_key_line_and_what_would_do(
 
 def test_neither_a_dataset_nor_a_source_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"line 1: the key 'dataset' is missing in job.*\[source\]"):
-        fleet_of(Document.parse("[job]\nrounds = 2\n[[devices]]\ncount = 1", "job.toml"))
+        read_fleet(Document.parse("[job]\nrounds = 2\n[[devices]]\ncount = 1", "job.toml"))
 
 
 def test_features_and_settings_reach_the_learner(tmp_path: Path) -> None:
@@ -137,8 +137,8 @@ def test_features_and_settings_reach_the_learner(tmp_path: Path) -> None:
 def test_a_map_takes_the_place_of_the_one_a_dataset_declares() -> None:
     job, own = '[job]\ndataset = "digits"\n', '[features]\nmap = "identity"\nbound = 16\n'
     devices = "[[devices]]\ncount = 2"
-    made = fleet_of(Document.parse(job + own + devices, "job.toml")).plan
-    plain = fleet_of(Document.parse(job + devices, "job.toml")).plan
+    made = read_fleet(Document.parse(job + own + devices, "job.toml")).plan
+    plain = read_fleet(Document.parse(job + devices, "job.toml")).plan
     assert made.settings["n_features"] == 64
     assert plain.settings["n_features"] == 256
     assert made != plain
@@ -174,8 +174,8 @@ def test_owners_stay_whole_and_rows_arrive_in_the_order_of_time(tmp_path: Path) 
     job = JOB.replace("colour = ", "# ").replace("day = ", "# ")
     rows = [f"owner {n % 5},{100 - n},{n % 5},0,x,x,{n / 20}" for n in range(100)]
     write(tmp_path, "data.csv", "\n".join([DATA.splitlines()[0], *rows]))
-    fleet = fleet_of(Document.parse(job, "job.toml", tmp_path))
-    problem = split_examples(fleet, 1)
+    fleet = read_fleet(Document.parse(job, "job.toml", tmp_path))
+    problem = split_examples(fleet.plan, fleet.data, fleet.workers, 1)
     owners = [{owner for owner, _ in stream} for stream in problem.streams]
     assert not owners[0] & owners[1]
     assert owners[0] | owners[1] == {f"owner {n}" for n in range(5)}
@@ -187,7 +187,7 @@ def test_owners_stay_whole_and_rows_arrive_in_the_order_of_time(tmp_path: Path) 
 
 def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
     one = plan(tmp_path)
-    again = fleet_of(Document.parse(JOB, "job.toml", tmp_path)).plan
+    again = read_fleet(Document.parse(JOB, "job.toml", tmp_path)).plan
     assert one == again, "a sweep must not read it for each seed"
     assert one != plan(tmp_path, DATA + "ann,3,1,0,red,1970-01-02,1\n")
 
@@ -209,4 +209,4 @@ def test_a_windows_file_without_its_encoding_is_told_with_the_remedy(tmp_path: P
     job = job.replace('"when"', '"sold"').partition("[source.columns]")[0]
     job += "[source.columns]\nrooms = { low = 0, high = 16 }\n[[devices]]\ncount = 2"
     with pytest.raises(BadInput, match=r'set source.encoding = "windows-1252"'):
-        fleet_of(Document.parse(job, "job.toml", tmp_path)).plan.read()
+        read_fleet(Document.parse(job, "job.toml", tmp_path)).plan.read()

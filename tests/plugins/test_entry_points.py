@@ -12,7 +12,7 @@ import pytest
 from dealfl.cli import main
 from dealfl.datasets import CATALOG
 from dealfl.errors import BadInput
-from dealfl.jobs import Document, Job, plan_of
+from dealfl.jobs import Document, Job, read_plan
 from dealfl.learners import LEARNERS, NaiveBayes, learners_for
 from dealfl.plugins import Registry, plugins
 from dealfl.power import PHONES, phone
@@ -136,7 +136,7 @@ def test_commands_go_on_beside_a_broken_package(
     assert "oddest" not in learners_for(CATALOG["digits"].task)
     job = Document.parse('[job]\ndataset = "digits"\nlearner = "oddest"', "job.toml")
     with pytest.raises(BadInput, match="learner 'oddest' of the package faulty"):
-        plan_of(job, Job(dataset="digits", learner="oddest"))
+        read_plan(job, Job(dataset="digits", learner="oddest"))
 
 
 def test_help_searches_for_nothing() -> None:

@@ -62,7 +62,7 @@ check_learner(
 
 def test_all_five_work_together_in_a_fleet(installed: Path, tmp_path: Path) -> None:
     fleet = str(EXAMPLE / "fleet.toml")
-    told = run(installed, "-m", "dealfl.cli", "simulate", fleet, "--json")
+    told = run(installed, "-m", "dealfl", "simulate", fleet, "--json")
     (outcome,) = json.loads(told)["settings"][0]["outcomes"]
     assert outcome["exact"] is True
     assert outcome["quality"] > 0.95
@@ -75,11 +75,13 @@ def test_a_model_of_theirs_is_exported_and_used(installed: Path, tmp_path: Path)
 from pathlib import Path
 from dealfl.cli import main
 from dealfl.learners import load
+from dealfl.settings import Document
 from dealfl.simulate import read_fleet, run_fleet
 from dealfl.runs import open_model
 
 folder = Path({str(tmp_path)!r})
-outcome = run_fleet(read_fleet({str(EXAMPLE / "fleet.toml")!r}), ledger=folder / "ledger.db")
+fleet = read_fleet(Document.read({str(EXAMPLE / "fleet.toml")!r}))
+outcome = run_fleet(fleet, ledger=folder / "ledger.db")
 assert main(["model", "export", str(folder), "--out", str(folder / "hills.deal")]) == 0
 assert load(folder / "hills.deal").digest() == outcome.digest
 (folder / "new.csv").write_text("1.5,1.5\\n-1.5,-1.5\\n")
@@ -89,12 +91,12 @@ assert main(["model", "predict", str(folder / "hills.deal"), str(folder / "new.c
 
 
 def test_commands_show_what_was_added(installed: Path) -> None:
-    devices = json.loads(run(installed, "-m", "dealfl.cli", "devices", "--json"))["devices"]
+    devices = json.loads(run(installed, "-m", "dealfl", "devices", "--json"))["devices"]
     assert devices[-1]["name"] == "brick"
-    datasets = json.loads(run(installed, "-m", "dealfl.cli", "datasets", "--json"))["datasets"]
+    datasets = json.loads(run(installed, "-m", "dealfl", "datasets", "--json"))["datasets"]
     assert datasets[-1]["name"] == "two_hills"
-    assert "hz" in run(installed, "-m", "dealfl.cli", "devices", "show", "brick").lower()
-    run(installed, "-m", "dealfl.cli", "datasets", "check", "two_hills")
+    assert "hz" in run(installed, "-m", "dealfl", "devices", "show", "brick").lower()
+    run(installed, "-m", "dealfl", "datasets", "check", "two_hills")
 
 
 def test_the_doctests_of_the_package_hold(installed: Path) -> None:
@@ -103,7 +105,7 @@ def test_the_doctests_of_the_package_hold(installed: Path) -> None:
 
 
 def test_without_the_package_its_names_are_unknown() -> None:
-    words = [sys.executable, "-m", "dealfl.cli", "simulate", str(EXAMPLE / "fleet.toml")]
+    words = [sys.executable, "-m", "dealfl", "simulate", str(EXAMPLE / "fleet.toml")]
     done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 2
     assert "devices.1.phone is 'brick'; it must be one of" in done.stderr

@@ -4,7 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from dealfl.runs import Result
-from dealfl.simulate import Document, Outcome, Participant, Savings, fleet_of, run_fleet
+from dealfl.settings import Document
+from dealfl.simulate import Outcome, Participant, Savings, read_fleet, run_fleet
 
 ROOT = Path(__file__).parents[2]
 SCHEMES = ("deal", "original", "newfl", "incremental")
@@ -35,13 +36,13 @@ def real_result() -> Result:
     """Run phones of five kinds for a few rounds under each scheme."""
     path = ROOT / "examples/fleets/digits.toml"
     document = Document.read(path).replaced("job.rounds", 8)
-    outcomes = [run_fleet(fleet_of(document.replaced("job.scheme", one))) for one in SCHEMES]
+    outcomes = [run_fleet(read_fleet(document.replaced("job.scheme", one))) for one in SCHEMES]
     return Result(outcomes[0].job, tuple(outcomes), path.read_text(encoding="utf-8"))
 
 
 def by_hand() -> Result:
     """Run three devices without a radio."""
-    return Result("by hand", (run_fleet(fleet_of(Document.parse(BY_HAND, "fleet.toml"))),))
+    return Result("by hand", (run_fleet(read_fleet(Document.parse(BY_HAND, "fleet.toml"))),))
 
 
 def nothing_happened(result: Result) -> Result:

@@ -17,7 +17,7 @@ def test_what_was_left_out_or_promised_too_often_is_said() -> None:
         result.main,
         quarantined=3,
         first_quarantined="line 7, column 'age': 'old' is not a number",
-        over_promised=OverPromise(("w1", "w2"), promised=1.5, possible=1.0),
+        unmet_guarantees=OverPromise(("w1", "w2"), promised=1.5, possible=1.0),
     )
     told = summarize(Result(result.job, (main, *result.outcomes[1:])))
     assert "3 examples are not valid and were skipped; the first: line 7, column 'age'" in told

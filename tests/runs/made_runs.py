@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+from dealfl.settings import Document
 from dealfl.simulate import Outcome, read_fleet, run_fleet
 from tests.simulate import fleets
 
@@ -59,7 +60,7 @@ def make_run(folder: Path, text: str = fleets.TEXT) -> Outcome:
     """Run a fleet; its job file and ledger are left in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "job.toml").write_text(text)
-    return run_fleet(read_fleet(folder / "job.toml"), ledger=folder / "ledger.db")
+    return run_fleet(read_fleet(Document.read(folder / "job.toml")), ledger=folder / "ledger.db")
 
 
 def digits(learner: str) -> str:

@@ -62,7 +62,7 @@ def test_what_is_served_is_the_status(digits_run: Path, tmp_path: Path) -> None:
 
 
 def test_the_command_serves_until_it_is_interrupted(digits_run: Path) -> None:
-    words = [sys.executable, "-m", "dealfl.cli", "metrics", str(digits_run), "--json"]
+    words = [sys.executable, "-m", "dealfl", "metrics", str(digits_run), "--json"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as one:
         assert one.stdout is not None
         address = json.loads(one.stdout.readline())["address"]

@@ -15,7 +15,7 @@ import pytest
 from dealfl.cli import main
 from dealfl.jobs import Document
 from dealfl.runs import Interrupted, Run, RunFolder
-from dealfl.simulate import Outcome, Progress, fleet_of, start_run, write_state
+from dealfl.simulate import Outcome, Progress, read_fleet, start_run
 
 JOB = """
 [job]
@@ -285,7 +285,7 @@ def test_stopped_before_the_first_or_after_the_last_round_it_goes_on(
 
     folder = RunFolder(job.parent / "stopped")
     folder.prepare(JOB)
-    run = Run(fleet_of(Document.read(job)), folder, compare=False)
+    run = Run(read_fleet(Document.read(job)), folder, compare=False)
     with pytest.raises(Interrupted):
         run.run(Stopper())
     state = folder.state("deal")
@@ -320,10 +320,10 @@ def test_where_a_run_was_stopped_it_is_not_begun_anew_by_accident(
 
 
 def test_a_changed_job_does_not_go_on(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = start_run(fleet_of(Document.read(job)))
+    run = start_run(read_fleet(Document.read(job)))
     run.advance()
     Path("runs/tiny").mkdir(parents=True)
-    write_state(run.state(), Path("runs/tiny/state-deal"))
+    run.state().write(Path("runs/tiny/state-deal"))
     job.write_text(JOB.replace("rounds = 12", "rounds = 13"), encoding="utf-8")
     assert main(["run", str(job), "--resume"]) == 2
     assert "changed since the run was interrupted" in capsys.readouterr().err

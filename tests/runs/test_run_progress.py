@@ -10,7 +10,7 @@ from dealfl.cli import main
 from dealfl.errors import BadInput
 from dealfl.jobs import Document
 from dealfl.runs import Interrupted, Run, RunFolder, read_status
-from dealfl.simulate import Outcome, Progress, fleet_of
+from dealfl.simulate import Outcome, Progress, read_fleet
 
 Captured = pytest.CaptureFixture[str]
 
@@ -64,7 +64,7 @@ def test_status_follows_a_run_from_its_start(folder: RunFolder, capsys: Captured
     assert "starting: no round is saved yet" in capsys.readouterr().out
     with pytest.raises(BadInput, match=r"no ledger\.db yet: its run is starting; try again soon"):
         RunFolder.at("runs/tiny")
-    run = Run(fleet_of(Document.parse(JOB, "tiny.toml")), folder)
+    run = Run(read_fleet(Document.parse(JOB, "tiny.toml")), folder)
     run.save(run.run(Looking(look)), None)
     assert shown[0] == "tiny (runs/tiny/ledger.db)\n  run  deal (1 of 4): reading the data\n"
     assert "  run  deal (1 of 4): round 0 of 3\n" in shown[1]
@@ -83,7 +83,7 @@ def test_the_status_of_a_starting_run_is_an_object(folder: RunFolder, capsys: Ca
 
 
 def test_a_stopped_run_says_so(folder: RunFolder, capsys: Captured) -> None:
-    run = Run(fleet_of(Document.parse(JOB, "tiny.toml")), folder)
+    run = Run(read_fleet(Document.parse(JOB, "tiny.toml")), folder)
 
     def look(scheme: str, rounds: int) -> None:
         if scheme == "original" and rounds == 1:
@@ -97,5 +97,5 @@ def test_a_stopped_run_says_so(folder: RunFolder, capsys: Captured) -> None:
     assert (status.progress.scheme, status.progress.place) == ("original", 2)
     assert main(["status"]) == 0
     assert "  run         stopped in original (2 of 4), round" in capsys.readouterr().out
-    Run(fleet_of(Document.parse(JOB, "tiny.toml")), folder).run(Looking(lambda *_: None))
+    Run(read_fleet(Document.parse(JOB, "tiny.toml")), folder).run(Looking(lambda *_: None))
     assert read_status(folder).state == "running", "it is over when its result is saved"

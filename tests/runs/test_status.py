@@ -25,7 +25,7 @@ Captured = pytest.CaptureFixture[str]
 def test_the_status_is_what_the_simulation_counted(tmp_path: Path) -> None:
     outcome = make_run(tmp_path)
     status = read_status(RunFolder.at(tmp_path))
-    assert status.rounds_closed == len(outcome.rounds) == status.rounds_asked == 8
+    assert status.rounds_closed == len(outcome.rounds) == status.rounds_planned == 8
     assert status.rounds_by_reason == {
         "majority": outcome.by_majority,
         "time to live": outcome.by_ttl,
@@ -66,7 +66,7 @@ def test_whoever_is_flagged_or_removed_is_told(tmp_path: Path) -> None:
     assert (status.flagged, status.workers["removed"]) == (2, 1)
     by_name = {one.name: one for one in read_workers(RunFolder.at(tmp_path))}
     assert by_name["bob"].flag == "update has incarnation 7; the worker has 1"
-    assert by_name["anna"].heard_s is None
+    assert by_name["anna"].last_heard_s is None
     ledger.close()
 
 
@@ -150,7 +150,7 @@ def test_workers_are_listed_and_shown(digits_run: Path, capsys: Captured) -> Non
 
 
 def test_watching_ends_cleanly(digits_run: Path) -> None:
-    words = [sys.executable, "-m", "dealfl.cli", "status", str(digits_run)]
+    words = [sys.executable, "-m", "dealfl", "status", str(digits_run)]
     words += ["--watch", "--every", "0.1", "--json"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as seen:
         assert seen.stdout is not None

@@ -19,10 +19,10 @@ from dealfl.simulate.laboratory import (
     compute_bound,
     find_optima,
     judge_wrong_choices,
-    laboratory_of,
     measure_wrong_choices,
     preset_names,
     read_laboratory,
+    read_setting,
     run_laboratory,
 )
 from dealfl.simulate.laboratory.environment import Environment, awake_phases, reward_phases
@@ -33,7 +33,7 @@ REFERENCE_SEEDS = 48
 
 
 def setting(name: str, *policies: Policy, rounds: int = 20_000) -> Laboratory:
-    one = laboratory_of(read_laboratory(name))
+    one = read_laboratory(read_setting(name))
     chosen = policies or one.policies
     return replace(one, plan=replace(one.plan, rounds=rounds), policies=chosen)
 
@@ -192,7 +192,7 @@ def test_batteries_drain_in_steps_and_each_at_its_own_time() -> None:
 
 def test_an_optimum_of_many_workers_is_estimated_and_says_so() -> None:
     text = "[setting]\nper_round = 2\n[workers]\ncount = 14\nreward = 0.5\nawake = 0.9"
-    [best] = find_optima(laboratory_of(Document.parse(text, "a file")))
+    [best] = find_optima(read_laboratory(Document.parse(text, "a file")))
     assert not best.exact
     assert best.reward == pytest.approx(1.0, abs=0.01)
 
@@ -214,17 +214,17 @@ def test_an_optimum_of_many_workers_is_estimated_and_says_so() -> None:
 def test_bad_input_is_refused_with_its_key_and_what_would_do(
     key: str, value: object, words: str
 ) -> None:
-    document = read_laboratory("three").replaced(key, value)
+    document = read_setting("three").replaced(key, value)
     with pytest.raises(BadInput) as refused:
-        find_optima(laboratory_of(document))
+        find_optima(read_laboratory(document))
     assert words in str(refused.value)
 
 
 def test_unknown_presets_and_sections_are_refused() -> None:
     with pytest.raises(BadInput, match="known: batteries, nights, six, three"):
-        read_laboratory("seven")
+        read_setting("seven")
     with pytest.raises(BadInput, match="no section 'worker'"):
-        laboratory_of(Document.parse("[worker]\na = 1", "a file"))
+        read_laboratory(Document.parse("[worker]\na = 1", "a file"))
 
 
 @pytest.mark.parametrize("name", preset_names())

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from dealfl.messages import Erased, Message, Published
 from dealfl.server import Ledger, Server
-from dealfl.simulate import Document, fleet_of, run_fleet
+from dealfl.settings import Document
+from dealfl.simulate import read_fleet, run_fleet
 from tests.federation.parts import announce, examples, joined, server, update
 
 FLEET = """
@@ -96,7 +97,7 @@ def test_what_was_counted_between_rounds_is_in_no_file(tmp_path: Path) -> None:
 
 
 def test_a_fleet_publishes_one_version_a_round(tmp_path: Path) -> None:
-    fleet = fleet_of(Document.parse(FLEET, "fleet.toml"))
+    fleet = read_fleet(Document.parse(FLEET, "fleet.toml"))
     outcome = run_fleet(fleet, tmp_path / "ledger.db")
     assert outcome.updates > 3 * len(outcome.rounds), "many are late"
     last = Ledger(tmp_path / "ledger.db").reader.last_version()

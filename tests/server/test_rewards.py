@@ -3,7 +3,7 @@
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.jobs import Document, job_of
+from dealfl.jobs import Document, read_job
 from dealfl.learners import cycles_of
 from dealfl.power import PHONES, PhoneSpending, Training
 from dealfl.server import RewardWeights, compute_reward, compute_reward_parts
@@ -61,9 +61,9 @@ def test_sooner_more_and_cheaper_earns_more() -> None:
 
 def test_weights_are_read_from_a_job() -> None:
     text = "[rewards]\nspeed = 0.5\nenergy = 2\nhalf_data = 100\n"
-    read = job_of(Document.parse(text, "job.toml")).terms.rewards
+    read = read_job(Document.parse(text, "job.toml")).terms.rewards
     assert read == RewardWeights(speed=0.5, energy=2.0, half_data=100.0)
-    assert job_of(Document.parse("", "job.toml")).terms.rewards == PLAIN
+    assert read_job(Document.parse("", "job.toml")).terms.rewards == PLAIN
 
 
 @pytest.mark.parametrize(
@@ -79,5 +79,5 @@ def test_weights_are_read_from_a_job() -> None:
 )
 def test_bad_weights_are_told_with_their_line(text: str, told: str) -> None:
     with pytest.raises(BadInput) as refused:
-        job_of(Document.parse(f"[rewards]\n{text}\n", "job.toml"))
+        read_job(Document.parse(f"[rewards]\n{text}\n", "job.toml"))
     assert told in str(refused.value)

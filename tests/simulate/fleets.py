@@ -3,7 +3,8 @@
 import dataclasses
 from typing import Any
 
-from dealfl.simulate import Document, Fleet, fleet_of
+from dealfl.settings import Document
+from dealfl.simulate import Fleet, read_fleet
 
 TEXT = """\
 [job]
@@ -61,7 +62,7 @@ def document(changes: Changes | None = None, sections: Changes | None = None) ->
 
 def fleet(changes: Changes | None = None, sections: Changes | None = None) -> Fleet:
     """Return it as it is simulated."""
-    return fleet_of(document(changes, sections))
+    return read_fleet(document(changes, sections))
 
 
 def calm_fleet(changes: Changes | None = None) -> Fleet:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.simulate import Document, fleet_of, read_fleet
+from dealfl.settings import Document
+from dealfl.simulate import read_fleet
 from tests.simulate.fleets import TEXT, document, fleet
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "fleets"
@@ -16,7 +17,7 @@ def refused(old: str, new: str) -> str:
     assert old in TEXT
     text = TEXT.replace(old, new, 1)
     with pytest.raises(BadInput) as refusal:
-        fleet_of(Document.parse(text, "fleet.toml"))
+        read_fleet(Document.parse(text, "fleet.toml"))
     return str(refusal.value)
 
 
@@ -86,9 +87,9 @@ def test_a_bad_value_is_told_with_key_line_value_and_what_would_do(
 def test_a_section_that_is_no_section_is_refused() -> None:
     for text in ("job = 3", "[[job]]"):
         with pytest.raises(BadInput, match="it takes a section of keys and values"):
-            fleet_of(Document.parse(f"{text}\n[[devices]]\ncount = 1", "fleet.toml"))
+            read_fleet(Document.parse(f"{text}\n[[devices]]\ncount = 1", "fleet.toml"))
     with pytest.raises(BadInput, match=r"fleet\.toml: there are no"):
-        fleet_of(Document.parse('[job]\ndataset = "digits"', "fleet.toml"))
+        read_fleet(Document.parse('[job]\ndataset = "digits"', "fleet.toml"))
 
 
 def test_labels_are_wanted_only_where_there_are_some() -> None:
@@ -111,17 +112,17 @@ def test_a_value_that_was_set_is_told_as_such() -> None:
 def test_the_fraction_to_forget_stays_an_exact_decimal() -> None:
     assert fleet({"job.forget_fraction": Decimal("0.1")}).job.forget_fraction == "0.1"
     parsed = Document.parse(TEXT.replace("rounds = 8", "forget_fraction = 0.020"), "fleet.toml")
-    assert fleet_of(parsed).job.forget_fraction == "0.020"
+    assert read_fleet(parsed).job.forget_fraction == "0.020"
 
 
 def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot be read: No such file"):
-        read_fleet(tmp_path / "none.toml")
+        read_fleet(Document.read(tmp_path / "none.toml"))
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(BadInput, match="not UTF-8 text"):
-        read_fleet(tmp_path / "binary.toml")
+        read_fleet(Document.read(tmp_path / "binary.toml"))
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_example_can_be_read(path: Path) -> None:
-    assert read_fleet(path).workers >= 30
+    assert read_fleet(Document.read(path)).workers >= 30

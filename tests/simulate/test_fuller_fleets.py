@@ -10,16 +10,8 @@ from typing import Any
 import pytest
 
 from dealfl.cli import main
-from dealfl.simulate import (
-    Fleet,
-    Outcome,
-    fleet_of,
-    read_fleet,
-    read_state,
-    run_fleet,
-    start_run,
-    write_state,
-)
+from dealfl.settings import Document
+from dealfl.simulate import Fleet, Outcome, RunState, read_fleet, run_fleet, start_run
 from dealfl.simulate.arrivals import Poisson, Steady
 from tests.simulate.fleets import TEXT, document
 from tests.simulate.test_phone_fleets import phones
@@ -32,7 +24,7 @@ EXAMPLE = Path("examples/fleets/fuller.toml")
 def fuller(keys: dict[str, Any] | None = None, **sections: Any) -> Fleet:
     """Return phones to which examples come one by one, woken every minute at most."""
     job = {"job.rounds": 30, "job.scheme": "incremental", "job.round_every_s": 60}
-    return fleet_of(document(job | (keys or {}), phones() | {"arrival": COMING} | sections))
+    return read_fleet(document(job | (keys or {}), phones() | {"arrival": COMING} | sections))
 
 
 def hours(pattern: type[Poisson | Steady], spread: float, worker: int) -> float:
@@ -94,8 +86,8 @@ def test_ticks_waits_and_prices_go_on_where_they_were(tmp_path: Path, selector: 
     assert len(whole.rounds) == 12
     run = start_run(made)
     for stop in (3, 50, 177, 400):
-        write_state(stopped_after(run, stop).state(), tmp_path / "state")
-        run = start_run(made, read_state(tmp_path / "state"))
+        stopped_after(run, stop).state().write(tmp_path / "state")
+        run = start_run(made, RunState.read(tmp_path / "state"))
     assert same(finished(run), whole)
 
 
@@ -105,8 +97,8 @@ def test_promises_that_can_not_be_kept_are_in_the_outcome_and_on_the_terminal(
     path = tmp_path / "fleet.toml"
     text = TEXT.replace("rounds = 8", 'rounds = 8\nselector = "fair_ucb"')
     path.write_text(text + "\n[selection]\nfairness = 0.9\n")
-    outcome = run_fleet(read_fleet(path))
-    found = outcome.over_promised
+    outcome = run_fleet(read_fleet(Document.read(path)))
+    found = outcome.unmet_guarantees
     assert found is not None
     assert len(found.workers) == 15
     assert found.promised == pytest.approx(13.5)
@@ -117,13 +109,13 @@ def test_promises_that_can_not_be_kept_are_in_the_outcome_and_on_the_terminal(
     assert "13.50 picks a round, 6.00 possible: w01, w02, w03, w04, w05 and 10 more" in told
     assert main(["simulate", str(path), "--json"]) == 0
     (setting,) = json.loads(capsys.readouterr().out)["settings"]
-    assert setting["outcomes"][0]["over_promised"]["possible"] == 6.0
+    assert setting["outcomes"][0]["unmet_guarantees"]["possible"] == 6.0
     assert main(["simulate", str(path), "--set", "selection.fairness=0.1"]) == 0
     assert "fairness not met" not in capsys.readouterr().out
 
 
 def test_the_example_is_a_fleet_that_is_woken_for_much() -> None:
-    made = read_fleet(EXAMPLE)
+    made = read_fleet(Document.read(EXAMPLE))
     assert made.workers == 30
     assert made.selection["price"] > 0
     assert made.job.terms.rewards.half_example_j > 0

@@ -9,9 +9,10 @@ import pytest
 from dealfl.errors import BadInput
 from dealfl.learners import Work
 from dealfl.power import PHONES, Energy, Spent
-from dealfl.simulate import Document, fleet_of, read_fleet, run_fleet
+from dealfl.settings import Document
+from dealfl.simulate import read_fleet, run_fleet
+from dealfl.simulate.building import SimulatedDevice, SpeedMeter
 from dealfl.simulate.energy import fleet_energy
-from dealfl.simulate.simulated_device import SimulatedDevice, SpeedMeter
 from dealfl.worker import Device, Done
 from tests.simulate.fleets import document
 
@@ -24,7 +25,7 @@ def phones(**changes: Any) -> dict[str, Any]:
 
 
 def phone_fleet(keys: dict[str, Any] | None = None, **changes: Any) -> Any:
-    return fleet_of(document(keys, phones(**changes)))
+    return read_fleet(document(keys, phones(**changes)))
 
 
 def test_a_phone_brings_name_profile_and_battery() -> None:
@@ -40,7 +41,7 @@ def test_a_phone_may_be_a_file_beside_the_fleet(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text((PHONE_FOLDER / "mi.toml").read_text())
     text = '[job]\ndataset = "digits"\n[[devices]]\ncount = 1\nphone = "mine.toml"\n'
     (tmp_path / "fleet.toml").write_text(text)
-    assert read_fleet(tmp_path / "fleet.toml").devices[0].profile == PHONES["mi"]
+    assert read_fleet(Document.read(tmp_path / "fleet.toml")).devices[0].profile == PHONES["mi"]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_a_phone_may_be_a_file_beside_the_fleet(tmp_path: Path) -> None:
 def test_a_phone_that_is_not_known_is_told_with_key_and_line(lines: str, told: str) -> None:
     text = f'[job]\ndataset = "digits"\n[[devices]]\ncount = 1\n{lines}\n'
     with pytest.raises(BadInput) as refused:
-        fleet_of(Document.parse(text, "fleet.toml"))
+        read_fleet(Document.parse(text, "fleet.toml"))
     assert told in str(refused.value)
 
 
@@ -166,7 +167,7 @@ def test_a_drained_battery_ends_training() -> None:
     def learned(**changes: Any) -> int:
         sections = phones(**changes) | coming
         return run_fleet(
-            fleet_of(document({"job.rounds": 1000, "job.max_h": 1.0}, sections))
+            read_fleet(document({"job.rounds": 1000, "job.max_h": 1.0}, sections))
         ).learned
 
     assert 0 < learned(battery=0.16, idle_w=1.0) < learned()
@@ -199,7 +200,7 @@ def test_the_slower_clock_is_credited_with_what_it_saved_alone() -> None:
 
 def test_phones_and_figures_by_hand_may_be_mixed() -> None:
     kinds = [{"count": 5, "phone": "mi"}, {"count": 5, "operations_per_s": 1e6}]
-    made = fleet_of(document({"job.rounds": 3}, {"devices": kinds, "faults": {}}))
+    made = read_fleet(document({"job.rounds": 3}, {"devices": kinds, "faults": {}}))
     assert run_fleet(made).exact
 
 
@@ -207,6 +208,6 @@ def test_stragglers_among_phones_are_late_and_cost_no_more() -> None:
     keys = {"job.rounds": 1, "job.selector": "everyone"}
     quick = run_fleet(phone_fleet(keys))
     late = {"straggler_share": 1, "straggler_factor": 50}
-    slow = run_fleet(fleet_of(document(keys, phones() | {"faults": late})))
+    slow = run_fleet(read_fleet(document(keys, phones() | {"faults": late})))
     assert slow.rounds[0].duration_s > 10 * quick.rounds[0].duration_s
     assert slow.energy_j == quick.energy_j

@@ -7,16 +7,7 @@ import pytest
 
 from dealfl.errors import BadBytes, BadInput, WriteFailed
 from dealfl.learners import statistics_of
-from dealfl.simulate import (
-    FleetRun,
-    Outcome,
-    Split,
-    finish,
-    read_state,
-    run_fleet,
-    start_run,
-    write_state,
-)
+from dealfl.simulate import FleetRun, Outcome, RunState, Split, finish, run_fleet, start_run
 from dealfl.statistics import Statistics
 from dealfl.worker import Record
 from tests.simulate.fleets import fleet
@@ -60,8 +51,8 @@ def test_interrupted_again_and_again_it_ends_the_same(tmp_path: Path, selector: 
     assert whole.exact
     run = start_run(made)
     for stop in (1, 7, 40, 133, 250):
-        write_state(stopped_after(run, stop).state(), tmp_path / "state")
-        run = start_run(made, read_state(tmp_path / "state"))
+        stopped_after(run, stop).state().write(tmp_path / "state")
+        run = start_run(made, RunState.read(tmp_path / "state"))
     assert same(finished(run), whole)
 
 
@@ -71,8 +62,8 @@ def test_phones_go_on_with_what_they_spent_and_have_left(tmp_path: Path) -> None
     assert whole.energy.whole_j > 0
     state = stopped_after(start_run(made), 300).state()
     assert sum(device.spent.wake_ups for device in state.devices.values()) > 0
-    write_state(state, tmp_path / "state")
-    assert same(finished(start_run(made, read_state(tmp_path / "state"))), whole)
+    state.write(tmp_path / "state")
+    assert same(finished(start_run(made, RunState.read(tmp_path / "state"))), whole)
 
 
 def test_another_job_or_other_data_can_not_go_on(tmp_path: Path) -> None:
@@ -102,14 +93,14 @@ def _some(split: Split) -> Statistics:
 @pytest.mark.parametrize("place", [0, 9, 45, -1])
 def test_a_damaged_state_is_found_out(tmp_path: Path, place: int) -> None:
     path = tmp_path / "state"
-    write_state(stopped_after(start_run(fleet()), 20).state(), path)
+    stopped_after(start_run(fleet()), 20).state().write(path)
     damaged = bytearray(path.read_bytes())
     damaged[place] ^= 1
     path.write_bytes(bytes(damaged))
     with pytest.raises(BadBytes, match="start again with --restart"):
-        read_state(path)
+        RunState.read(path)
     with pytest.raises(BadInput, match="start again with --restart"):
-        read_state(tmp_path / "nothing")
+        RunState.read(tmp_path / "nothing")
 
 
 def test_a_state_that_can_not_be_written_leaves_the_old_one(
@@ -117,7 +108,7 @@ def test_a_state_that_can_not_be_written_leaves_the_old_one(
 ) -> None:
     path = tmp_path / "state"
     state = stopped_after(start_run(fleet()), 20).state()
-    write_state(state, path)
+    state.write(path)
     before = path.read_bytes()
 
     def full(handle: int) -> None:
@@ -125,6 +116,6 @@ def test_a_state_that_can_not_be_written_leaves_the_old_one(
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(WriteFailed, match="No space left"):
-        write_state(state, path)
+        state.write(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

@@ -80,10 +80,7 @@ def sparse_rows(name: str, X: object, y: object) -> MemoryRows:
 
 
 def histories_table(
-    name: str,
-    histories: object,
-    roles: Roles,
-    n_items: int | None,
+    name: str, histories: object, roles: Roles, n_items: int | None
 ) -> tuple[MemoryTable, Roles, int | None]:
     """Return histories as a table of owner and item, its columns, and how many items there are.
 

@@ -14,7 +14,7 @@ from dealfl.errors import BadInput
 from dealfl.jobs import Data, Document
 from dealfl.settings import toml_document
 from dealfl.simulate import Fleet as SimulatedFleet
-from dealfl.simulate import fleet_of
+from dealfl.simulate import read_fleet
 
 __all__ = ["PreparedJob", "Settings"]
 
@@ -51,7 +51,7 @@ class PreparedJob:
     ) -> None:
         self._document, self._text = document, text
         self.data, self.proposal = data, proposal
-        self.simulated: SimulatedFleet = fleet_of(document, data)
+        self.simulated: SimulatedFleet = read_fleet(document, data)
 
     # -- what it is -----------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from dealfl.errors import BadInput
 from dealfl.jobs import Data, Document, Reading
 from dealfl.jobs.proposals import Sizes, Start, Wishes
-from dealfl.simulate import fleet_of
+from dealfl.simulate import read_fleet
 
 __all__ = ["Proposal", "propose"]
 
@@ -67,12 +67,12 @@ def propose(start: Start, wishes: Wishes, out: Path, data: Data | None = None) -
         If fewer than 2 examples can be used.
     """
     first = start.text(out.parent, Sizes(2, 1, 1))
-    plan = fleet_of(Document.parse(first, str(out), out.parent), data).plan
+    plan = read_fleet(Document.parse(first, str(out), out.parent), data).plan
     reading = plan.subject.read()
     count = len(reading.examples)
     if count < 2:
         raise BadInput(f"{start.path.name}: {count} row can be used; at least 2 are needed")
     sizes = Proposal(start, "", reading, wishes).sizes()
     text = start.text(out.parent, sizes)
-    fleet_of(Document.parse(text, str(out), out.parent), data)
+    read_fleet(Document.parse(text, str(out), out.parent), data)
     return Proposal(start, text, reading, wishes)

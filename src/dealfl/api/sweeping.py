@@ -101,10 +101,7 @@ def sweep(
 
 
 def sweep_settings(
-    fleet: Fleet,
-    vary: Mapping[str, Sequence[object]],
-    seeds: int = 1,
-    verbose: bool = True,
+    fleet: Fleet, vary: Mapping[str, Sequence[object]], seeds: int = 1, verbose: bool = True
 ) -> list[Setting]:
     """Return the outcomes of every combination of values, for each seed.
 

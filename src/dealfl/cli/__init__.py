@@ -15,7 +15,6 @@ from dealfl.cli import (
     datasets,
     devices,
     job,
-    metrics,
     model,
     run,
     serve,
@@ -28,8 +27,9 @@ from dealfl.errors import BadInput, DealError
 __all__ = ["main", "parser"]
 
 _COMMANDS = (
-    run, simulate, job, status, workers, model, backup, metrics, serve, broker,
-    datasets, devices,
+    run.add_parser, simulate.add_parser, job.add_parser, status.add_parser, workers.add_parser,
+    model.add_parser, backup.add_parser, status.add_metrics, serve.add_parser, broker.add_parser,
+    datasets.add_parser, devices.add_parser,
 )  # fmt: skip
 
 _EPILOG = """\
@@ -59,15 +59,15 @@ def parser() -> argparse.ArgumentParser:
     argparse.ArgumentParser
         The parser of `dealfl`.
     """
-    top = _Parser(
+    top: argparse.ArgumentParser = _Parser(
         prog="dealfl",
         description="Federated learning for battery-powered devices whose models forget exactly.",
         epilog=_EPILOG,
     )
     top.add_argument("--version", action="version", version=f"dealfl {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", title="commands", required=True)
-    for command in _COMMANDS:
-        command.add_parser(commands)
+    for add_command in _COMMANDS:
+        add_command(commands)
     return top
 
 

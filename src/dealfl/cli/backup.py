@@ -2,11 +2,10 @@
 
 import argparse
 import dataclasses
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dealfl.cli.printing import add_json
+from dealfl.cli.printing import add_json, print_result
 
 if TYPE_CHECKING:
     from dealfl.runs import Copied
@@ -70,10 +69,11 @@ def _restore(arguments: argparse.Namespace) -> int:
 
 
 def _print_copies(arguments: argparse.Namespace, done: str, copies: "list[Copied]") -> int:
-    if arguments.json:
-        plain = [dataclasses.asdict(copy) for copy in copies]
-        print(json.dumps({"done": done, "to": arguments.to, "files": plain}))
-        return 0
-    for copy in copies:
-        print(f"{done}: {copy.kind} {copy.file}, version {copy.version}, {copy.size_bytes:,} bytes")
-    return 0
+    plain = [dataclasses.asdict(copy) for copy in copies]
+    lines = [
+        f"{done}: {copy.kind} {copy.file}, version {copy.version}, {copy.size_bytes:,} bytes"
+        for copy in copies
+    ]
+    return print_result(
+        arguments, {"done": done, "to": arguments.to, "files": plain}, "\n".join(lines)
+    )

@@ -1,12 +1,12 @@
 """`dealfl broker`: a mosquitto broker for a job: its files, its users, its process."""
 
 import argparse
-import json
 import signal
 import sys
 from pathlib import Path
 
-from dealfl.cli.printing import add_json, print_table
+from dealfl.cli.printing import add_json, format_table, print_result
+from dealfl.errors import BadInput
 
 __all__ = ["add_parser"]
 
@@ -96,7 +96,6 @@ def _start(arguments: argparse.Namespace) -> int:
 
 
 def _enrol(arguments: argparse.Namespace) -> int:
-    from dealfl.errors import BadInput
     from dealfl.network import open_broker, write_credentials
 
     workers = tuple(name for name in arguments.workers.split(",") if name)
@@ -136,9 +135,5 @@ def _list(arguments: argparse.Namespace) -> int:
             for name in settings.devices
         ),
     ]  # fmt: skip
-    if arguments.json:
-        keys = ("name", "kind", "workers")
-        print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows]))
-    else:
-        print_table([("NAME", "KIND", "WORKERS"), *rows])
-    return 0
+    plain = [{"name": name, "kind": kind, "workers": workers} for name, kind, workers in rows]
+    return print_result(arguments, plain, format_table([("NAME", "KIND", "WORKERS"), *rows]))

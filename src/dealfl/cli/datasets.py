@@ -1,12 +1,10 @@
 """`dealfl datasets`: list, fetch and check datasets."""
 
 import argparse
-import json
-import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dealfl.cli.printing import add_json, print_table
+from dealfl.cli.printing import add_json, format_table, print_problems, print_result
+from dealfl.errors import DealError
 
 if TYPE_CHECKING:
     from dealfl.datasets import Dataset, Places
@@ -53,12 +51,10 @@ def _list(arguments: argparse.Namespace) -> int:
 
     places = Places.from_environment()
     rows = [_described(dataset, places) for dataset in CATALOG.usable().values()]
-    for problem in CATALOG.problems():
-        print(f"dealfl: {problem}", file=sys.stderr)
+    print_problems(CATALOG.problems())
     header = ("NAME", "TASK", "ROWS x COLUMNS", "FOUND", "LICENCE")
     table = [(row["name"], row["task"], _size(row), row["found"], row["licence"]) for row in rows]
-    _print(arguments, {"datasets": rows}, [header, *table])
-    return 0
+    return print_result(arguments, {"datasets": rows}, format_table([header, *table]))
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
@@ -67,8 +63,7 @@ def _fetch(arguments: argparse.Namespace) -> int:
     datasets = [find_dataset(name) for name in arguments.names]
     places = Places.from_environment()
     rows = [_fetched(dataset, places) for dataset in datasets]
-    table = [(row["name"], row["state"], row["detail"]) for row in rows]
-    _print(arguments, {"fetched": rows}, table)
+    print_result(arguments, {"fetched": rows}, format_table([list(row.values()) for row in rows]))
     return int(any(row["state"] == "failed" for row in rows))
 
 
@@ -84,7 +79,7 @@ def _check(arguments: argparse.Namespace) -> int:
         for f in findings
     ]
     table = [(row["name"], row["state"], row["file"], row["detail"]) for row in rows]
-    _print(arguments, {"checked": rows}, table)
+    print_result(arguments, {"checked": rows}, format_table(table))
     wrong = {State.DAMAGED, State.MISSING} if arguments.names else {State.DAMAGED}
     return int(any(finding.state in wrong for finding in findings))
 
@@ -120,22 +115,10 @@ def _found(dataset: "Dataset", places: "Places") -> str:
 
 def _fetched(dataset: "Dataset", places: "Places") -> dict[str, str]:
     from dealfl.datasets import fetch
-    from dealfl.errors import DealError
 
     try:
         paths = fetch(dataset, places)
     except DealError as error:  # continue with the next dataset
         return {"name": dataset.name, "state": "failed", "detail": str(error)}
-    if paths:
-        detail = ", ".join(str(path) for path in paths)
-        return {"name": dataset.name, "state": "fetched", "detail": detail}
-    return {"name": dataset.name, "state": "here", "detail": _found(dataset, places)}
-
-
-def _print(
-    arguments: argparse.Namespace, result: dict[str, Any], table: Sequence[tuple[str, ...]]
-) -> None:
-    if arguments.json:
-        print(json.dumps(result))
-        return
-    print_table(table)
+    detail = ", ".join(map(str, paths)) if paths else _found(dataset, places)
+    return {"name": dataset.name, "state": "fetched" if paths else "here", "detail": detail}

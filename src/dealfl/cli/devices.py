@@ -1,11 +1,11 @@
 """`dealfl devices`: list phones, and show the energy of their clock frequencies."""
 
 import argparse
-import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from dealfl.cli.measure import add_calibrate, add_measure
-from dealfl.cli.printing import add_json, print_problems, print_table
+from dealfl.cli.printing import add_json, format_table, print_problems, print_result
 
 __all__ = ["add_parser"]
 
@@ -56,17 +56,13 @@ def _list(arguments: argparse.Namespace) -> int:
 
     rows = [_described(phone) for phone in PHONES.usable().values()]
     print_problems(PHONES.problems())
-    if arguments.json:
-        print(json.dumps({"devices": rows}))
-        return 0
     header = ("NAME", "CORES", "CLOCK", "BATTERY", "CURRENTS", "MODEL")
     table = [
         (row["name"], str(row["cores"]), f"{row['max_hz'] / 1e9:.2f} GHz",
          f"{row['battery_mah']:.0f} mAh", row["quality"]["clusters[0].currents"], row["model"])
         for row in rows
     ]  # fmt: skip
-    print_table([header, *table])
-    return 0
+    return print_result(arguments, {"devices": rows}, format_table([header, *table]))
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -76,11 +72,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
     is_file = arguments.name.endswith(".toml") or Path(arguments.name).is_file()
     found = load_phone(arguments.name) if is_file else phone(arguments.name)
-    if arguments.json:
-        print(json.dumps(_detailed(found)))
-    else:
-        _print_phone(found)
-    return 0
+    return print_result(arguments, _detailed(found), _text(found))
 
 
 def _described(phone: "Phone") -> dict[str, Any]:
@@ -142,34 +134,32 @@ def _base_loads() -> tuple["BaseLoad", ...]:
     return BaseLoad.AWAKE, BaseLoad.WIFI, BaseLoad.SCREEN
 
 
-def _print_phone(phone: "Phone") -> None:
-    print(f"{phone.name}: {phone.model}\n{phone.processor}; Android {phone.android}")
-    battery = phone.battery
-    print(f"battery {battery.capacity_c / 3.6:.0f} mAh at {battery.voltage_v} V; ", end="")
-    print(f"{phone.cycle_factor:g} cycles per cycle of the calibration machine (declared)")
-    for base in _base_loads():
-        print()
-        _print_curve(_under(phone, base))
-    print(
-        "\n● efficient frontier   ◆ critical operating point: a slower clock does not save charge"
+def _text(phone: "Phone") -> str:
+    battery, evidence = phone.battery, phone.evidence.items()
+    curves = "".join(line for base in _base_loads() for line in _curve(_under(phone, base)))
+    sources = format_table([(key, one.quality.value, one.source) for key, one in evidence])
+    return (
+        f"{phone.name}: {phone.model}\n{phone.processor}; Android {phone.android}\n"
+        f"battery {battery.capacity_c / 3.6:.0f} mAh at {battery.voltage_v} V; "
+        f"{phone.cycle_factor:g} cycles per cycle of the calibration machine (declared)\n{curves}\n"
+        "● efficient frontier   ◆ critical operating point: a slower clock does not save charge\n"
+        f"\nevidence for each value:\n{sources}"
     )
-    print("\nevidence for each value:")
-    print_table([(key, one.quality.value, one.source) for key, one in phone.evidence.items()])
 
 
-def _print_curve(load: dict[str, Any]) -> None:
-    critical = load["critical"]
-    print(f"{load['base_load']} ({load['base_a'] * 1e3:.0f} mA): µAh per 10⁹ cycles, one busy core")
-    most = max(point["uah_per_gcycle"] for point in load["points"])
+def _curve(load: dict[str, Any]) -> Iterator[str]:
+    critical, most = load["critical"], max(point["uah_per_gcycle"] for point in load["points"])
+    current = f"{load['base_a'] * 1e3:.0f} mA"
+    yield f"\n{load['base_load']} ({current}): µAh per 10⁹ cycles, one busy core\n"
     for point in load["points"]:
         mark = "●" if point["efficient"] else " "
         at_critical = point["frequency_hz"] == critical["frequency_hz"] and point["efficient"]
-        print(
+        yield (
             f"  {point['cluster']:>6} {point['frequency_hz'] / 1e6:7.1f} MHz "
             f"{point['current_a'] * 1e3:6.1f} mA {'◆' if at_critical else mark} "
-            f"{point['uah_per_gcycle']:6.2f} {_bar(point['uah_per_gcycle'] / most)}"
+            f"{point['uah_per_gcycle']:6.2f} {_bar(point['uah_per_gcycle'] / most)}\n"
         )
-    print(f"  saved at ◆ compared with the fastest: {load['saving_against_fastest']:.1%}")
+    yield f"  saved at ◆ compared with the fastest: {load['saving_against_fastest']:.1%}\n"
 
 
 def _bar(fraction: float) -> str:

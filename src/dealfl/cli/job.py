@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dealfl.cli.printing import print_table
+from dealfl.cli.printing import format_table
+from dealfl.errors import BadInput, unknown_name
 
 if TYPE_CHECKING:
     from dealfl.jobs import Reading
@@ -87,7 +88,6 @@ def _keys(arguments: argparse.Namespace) -> int:  # noqa: ARG001
 def _init(arguments: argparse.Namespace) -> int:
     from dealfl.api import propose
     from dealfl.atomic_files import replace_file
-    from dealfl.errors import BadInput
     from dealfl.jobs.proposals import start
 
     path = Path(arguments.file)
@@ -109,7 +109,6 @@ def _init(arguments: argparse.Namespace) -> int:
 
 
 def _wishes(arguments: argparse.Namespace) -> "Wishes":
-    from dealfl.errors import BadInput, unknown_name
     from dealfl.jobs.proposals import Roles, Wishes
     from dealfl.learners import LEARNERS
 
@@ -144,7 +143,6 @@ def _asking(arguments: argparse.Namespace) -> "Ask":
 
 
 def _guess(yes: bool, role: str, names: Sequence[str], proposal: str, required: bool) -> str:
-    from dealfl.errors import BadInput
 
     if proposal or not required:
         return proposal
@@ -155,7 +153,6 @@ def _guess(yes: bool, role: str, names: Sequence[str], proposal: str, required: 
 
 
 def _prompt(role: str, names: Sequence[str], proposal: str, required: bool) -> str:
-    from dealfl.errors import BadInput
 
     offered = proposal or (names[-1] if required else "")
     print(f"{_QUESTIONS[role]} ({', '.join(names)})", file=sys.stderr)
@@ -200,8 +197,8 @@ def _print_start(begun: "Start", reading: "Reading", out: Path) -> None:
         part = _part(begun, column.name)
         missing = f"{column.missing:,}"
         rows.append((column.name, column.kind, _range(column), missing, many, part))
-    print_table(rows)
-    lines = [f"not a feature: {name}, {reason}" for name, reason in begun.left_out.items()]
+    lines = [format_table(rows)]
+    lines += [f"not a feature: {name}, {reason}" for name, reason in begun.left_out.items()]
     total = begun.columns[0].rows
     what = "histories" if begun.format == "ratings" else "examples"
     count, aside = len(reading.examples), len(reading.quarantine)

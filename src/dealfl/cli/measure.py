@@ -86,10 +86,7 @@ def _measure(arguments: argparse.Namespace) -> int:
 
 
 def _text(measured: "MeasuredCommand") -> str:
-    lines = [
-        f"wall time  {measured.elapsed_s:.3f} s",
-        f"CPU time   {measured.cpu_s:.3f} s",
-    ]
+    lines = [f"wall time  {measured.elapsed_s:.3f} s", f"CPU time   {measured.cpu_s:.3f} s"]
     reading = measured.reading
     if reading:
         charge = "" if reading.charge_uah is None else f" = {reading.charge_uah:,.0f} µAh"

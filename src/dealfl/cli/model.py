@@ -4,13 +4,12 @@ import argparse
 import csv
 import dataclasses
 import io
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dealfl.cli.printing import add_json, print_problems, print_table
+from dealfl.cli.printing import add_json, format_table, print_problems, print_result
+from dealfl.errors import BadInput
 
 __all__ = ["add_parser"]
 
@@ -67,13 +66,9 @@ def _info(arguments: argparse.Namespace) -> int:
     from dealfl.runs import open_model
 
     info = open_model(arguments.model, arguments.job).info()
-    if arguments.json:
-        print(json.dumps(info))
-        return 0
-    settings = info.pop("settings")
-    rows = [(key.replace("_", " "), _shown(value)) for key, value in info.items()]
-    print_table([*rows, *((f"  {key}", _shown(value)) for key, value in settings.items())])
-    return 0
+    rows = [(k.replace("_", " "), _shown(value)) for k, value in info.items() if k != "settings"]
+    rows += [(f"  {key}", _shown(value)) for key, value in info["settings"].items()]
+    return print_result(arguments, info, format_table(rows))
 
 
 def _shown(value: Any) -> str:  # noqa: ANN401
@@ -89,7 +84,6 @@ def _shown(value: Any) -> str:  # noqa: ANN401
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from dealfl.errors import BadInput
     from dealfl.runs import export_model, open_model, save_arrays
 
     if not arguments.out and not arguments.arrays:
@@ -102,18 +96,14 @@ def _export(arguments: argparse.Namespace) -> int:
     if arguments.arrays:
         written["arrays"] = arguments.arrays
         written["names"] = save_arrays(model, Path(arguments.arrays), force=arguments.force)
-    if arguments.json:
-        print(json.dumps(written))
-    else:
-        print_table([(key, _shown(value)) for key, value in written.items()])
-    return 0
+    table = format_table([(key, _shown(value)) for key, value in written.items()])
+    return print_result(arguments, written, table)
 
 
 # -- predictions --------------------------------------------------------------------------------
 
 
 def _predict(arguments: argparse.Namespace) -> int:
-    from dealfl.errors import BadInput
     from dealfl.learners import HistoryLearner
     from dealfl.runs import open_model, require_free
 
@@ -161,17 +151,12 @@ def _write(
     table.writerows(rows)
     if arguments.out:
         replace_file(arguments.out, text.getvalue())
-    if arguments.json:
-        plain = [dataclasses.asdict(problem) for problem in problems]
-        kept = {"out": arguments.out} if arguments.out else {"predictions": rows}
-        print(json.dumps({**kept, "rows": len(rows), "problems": plain}))
-        return
-    if arguments.out:
-        print(f"{arguments.out}: {len(rows):,} rows")
-    else:
-        print(text.getvalue(), end="")
-    print_problems([f"{arguments.data}, {problem}" for problem in problems])
-    sys.stdout.flush()
+    plain = [dataclasses.asdict(problem) for problem in problems]
+    kept = {"out": arguments.out} if arguments.out else {"predictions": rows}
+    shown = f"{arguments.out}: {len(rows):,} rows" if arguments.out else text.getvalue()[:-1]
+    print_result(arguments, {**kept, "rows": len(rows), "problems": plain}, shown)
+    if not arguments.json:
+        print_problems([f"{arguments.data}, {problem}" for problem in problems])
 
 
 # -- score --------------------------------------------------------------------------------------
@@ -183,9 +168,6 @@ def _score(arguments: argparse.Namespace) -> int:
 
     model = open_model(arguments.model, arguments.job)
     found = score(model, Path(arguments.data))
-    if arguments.json:
-        print(json.dumps({"learner": model.learner.name, **found.as_dict()}))
-        return 0
     what = "histories" if found.metric.startswith("hit rate") else "rows"
     rows = [
         (found.metric, format_quality(found.value)),
@@ -194,5 +176,5 @@ def _score(arguments: argparse.Namespace) -> int:
         *((("", f"first: {found.first_quarantined}"),) if found.quarantined else ()),
         *(("skipped", note) for note in found.notes),
     ]
-    print_table(rows)
-    return 0
+    plain = {"learner": model.learner.name, **found.as_dict()}
+    return print_result(arguments, plain, format_table(rows))

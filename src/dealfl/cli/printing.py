@@ -1,11 +1,12 @@
-"""Output shared by several commands: tables and problems."""
+"""Options and output shared by several commands: --json, the run folder, tables, problems."""
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["add_json", "print_problems", "print_table"]
+__all__ = ["add_json", "add_run", "format_table", "print_problems", "print_result"]
 
 _SHOWN = 20
 
@@ -19,12 +20,23 @@ def add_json(parser: argparse.ArgumentParser, default: Any = False) -> None:  # 
     parser.add_argument("--json", action="store_true", default=default, help=text)
 
 
-def print_table(table: Sequence[Sequence[str]]) -> None:
-    """Print rows with aligned columns."""
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Add the run folder, which is optional, to a command."""
+    text = "run folder or ledger file (default: the latest in runs/)"
+    parser.add_argument("run_folder", nargs="?", default="", metavar="RUN", help=text)
+
+
+def format_table(table: Sequence[Sequence[str]], indent: str = "") -> str:
+    """Return rows with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        print("  ".join(cells).rstrip())
+    lines = [map(str.ljust, row, widths) for row in table]
+    return "\n".join((indent + "  ".join(cells)).rstrip() for cells in lines)
+
+
+def print_result(arguments: argparse.Namespace, plain: object, text: str) -> int:
+    """Print a result: with --json as one object, otherwise as text. Return exit code 0."""
+    print(json.dumps(plain) if arguments.json else text, flush=True)
+    return 0
 
 
 def print_problems(problems: Sequence[object]) -> None:

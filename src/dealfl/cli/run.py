@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
+from dealfl.errors import BadInput
+
 __all__ = ["add_parser"]
 
 _EPILOG = """\
@@ -96,8 +98,6 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _folder_name(name: str) -> str:
     """Return the job's name, if a folder can have it."""
-    from dealfl.errors import BadInput
-
     if name in (".", "..") or "/" in name or "\\" in name or not name.isprintable():
         raise BadInput(f"job.name is {name!r}, which is not a valid folder name; use --out FOLDER")
     return name

@@ -54,13 +54,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from dealfl.jobs import Document, job_of
+    from dealfl.jobs import Document, read_job
     from dealfl.network import read_credentials, run_until_stopped, serve
     from dealfl.runs import RunFolder, log_to
 
     document = Document.read(arguments.job)
     brokers = [read_credentials(path) for path in arguments.brokers]
-    run = RunFolder(arguments.out or Path("runs") / job_of(document).name)
+    run = RunFolder(arguments.out or Path("runs") / read_job(document).name)
     run.open_server(document)
     with log_to(run.path / "log.jsonl"):
         run_until_stopped(lambda stopped: serve(document, run.path, brokers, stopped, _say))

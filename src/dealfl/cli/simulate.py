@@ -1,32 +1,43 @@
-"""`dealfl simulate`: simulate a fleet with a virtual clock, with several seeds and settings."""
+"""`dealfl simulate`: a fleet with a virtual clock, or the laboratory of selection policies."""
+
+from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dealfl.cli import selection
+from dealfl.cli.printing import add_json, format_table
+from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
-    from dealfl.simulate import Setting
+    from dealfl.simulate import Estimate, Setting
+    from dealfl.simulate.laboratory import Course, Result, WrongChoices
 
-__all__ = ["add_parser"]
+__all__ = ["add_parser", "read_values"]
 
-_EPILOG = f"""\
+_EPILOG = """\
 examples:
   dealfl simulate examples/fleets/digits.toml                        one simulation
   dealfl simulate examples/fleets/digits.toml --seeds 5              five, with intervals
   dealfl simulate examples/fleets/digits.toml --set job.rounds=10    set a key
   dealfl simulate examples/fleets/digits.toml --seeds 3 \\
       --vary job.scheme=deal,newfl,original                          compare values of a key
-{selection.EXAMPLES}
+  dealfl simulate selection                          three workers, the standard setting
+  dealfl simulate selection six --page six.html      six workers, with an HTML report
+  dealfl simulate selection batteries --seeds 20     rewards that change with the batteries
+  dealfl simulate selection my.toml --set setting.rounds=5000
+  dealfl simulate selection --wrong-choices          measure the cost of wrong selections
+
 A key is written with its section: job.rounds, faults.loss, devices.1.count (the first [[devices]]).
 Energy is modelled, not measured; time is virtual.
 """
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the command `simulate`."""
     parser = subparsers.add_parser(
         "simulate",
@@ -54,23 +65,29 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--vary", action="append", default=[], metavar="KEY=A,B,…",
         help="simulate each of several values of a key; can be repeated",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    selection.add_options(parser)
+    add_json(parser)
+    parser.add_argument(
+        "setting", nargs="?", metavar="SETTING",
+        help="after `selection`: three (default), six, batteries, nights, or a file",
+    )  # fmt: skip
+    group = parser.add_argument_group("options of selection")
+    group.add_argument("--page", metavar="FILE.html", help="write an HTML report")
+    group.add_argument(
+        "--wrong-choices", action="store_true", help="measure the cost of wrong selections instead"
+    )
     parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    if arguments.fleet == "selection":
-        from dealfl.report import ProgressLine
-
-        line = ProgressLine(sys.stderr)
-        return selection.run(arguments, read_values, line.show, line.clear)
-    return _run_fleet(arguments)
+    if arguments.fleet != "selection":
+        return _run_fleet(arguments)
+    if arguments.vary:
+        raise BadInput("--vary is not an option of selection; list several [[policies]] in a file")
+    return (_measure_choices if arguments.wrong_choices else _compare_policies)(arguments)
 
 
 def _run_fleet(arguments: argparse.Namespace) -> int:
     from dealfl.api import Fleet, sweep_settings
-    from dealfl.errors import BadInput
     from dealfl.memory import keep_freed_memory
     from dealfl.report import summarize_setting
 
@@ -83,10 +100,9 @@ def _run_fleet(arguments: argparse.Namespace) -> int:
     vary = {key: [_value(value) for value in values.split(",")] for key, values in pairs}
     first = {key: values[0] for key, values in vary.items()}  # a required key can be among them
     fleet = Fleet.from_job(arguments.fleet, {**read_values(arguments.values), **first})
-    seeds = 1 if arguments.seeds is None else arguments.seeds
-    settings = sweep_settings(fleet, vary, seeds)
+    settings = sweep_settings(fleet, vary, 1 if arguments.seeds is None else arguments.seeds)
     if arguments.json:
-        print(json.dumps({"settings": [_plain(setting) for setting in settings]}, indent=2))
+        print(json.dumps({"settings": [_plain_setting(setting) for setting in settings]}, indent=2))
     else:
         print("\n\n".join(summarize_setting(setting) for setting in settings))
     return int(not all(outcome.exact for one in settings for outcome in one.outcomes))
@@ -99,8 +115,6 @@ def read_values(words: Sequence[str]) -> dict[str, object]:
 
 
 def _pair(option: str, word: str) -> tuple[str, str]:
-    from dealfl.errors import BadInput
-
     key, sign, value = word.partition("=")
     if not sign or not key.strip() or not value.strip():
         raise BadInput(f"{option} {word}: write KEY=VALUE, for example {option} job.rounds=10")
@@ -118,15 +132,119 @@ def _value(word: str) -> object:
         return word
 
 
-def _plain(setting: "Setting") -> dict[str, Any]:
-    estimates = {
-        name: {"mean": one.mean, "low": one.low, "high": one.high, "count": one.count}
-        for name, one in setting.estimates().items()
+def _plain_setting(setting: Setting) -> dict[str, Any]:
+    shown = int | float | str | bool
+    return {
+        "values": {k: v if isinstance(v, shown) else str(v) for k, v in setting.values.items()},
+        "estimates": {name: _interval(one) for name, one in setting.estimates().items()},
+        "outcomes": [outcome.as_dict() for outcome in setting.outcomes],
     }
-    outcomes = [outcome.as_dict() for outcome in setting.outcomes]
-    values = {key: _shown(value) for key, value in setting.values.items()}
-    return {"values": values, "estimates": estimates, "outcomes": outcomes}
 
 
-def _shown(value: object) -> object:
-    return value if isinstance(value, int | float | str | bool) else str(value)
+def _interval(one: Estimate) -> dict[str, Any]:
+    return {"mean": one.mean, "low": one.low, "high": one.high, "count": one.count}
+
+
+# -- policies of selection ----------------------------------------------------------------------
+
+
+def _compare_policies(arguments: argparse.Namespace) -> int:
+    """Run the laboratory; return 1 if the regret of a policy exceeds its theoretical bound."""
+    from dealfl.report import ProgressLine, write_selection_page
+    from dealfl.simulate.laboratory import read_laboratory, read_setting, run_laboratory
+
+    document = read_setting(arguments.setting or "three")
+    for key, value in read_values(arguments.values).items():
+        document = document.replaced(key, value)
+    if arguments.seeds is not None and arguments.seeds < 1:
+        raise BadInput(f"--seeds is {arguments.seeds}; it must be a whole number ≥ 1")
+    setting, line = read_laboratory(document), ProgressLine(sys.stderr)
+    result = run_laboratory(
+        setting, arguments.seeds, lambda n, of: line.show(lambda: f"round {n:,} of {of:,}")
+    )
+    line.clear()
+    table = _text(result)
+    if arguments.page:
+        write_selection_page(result, table, Path(arguments.page))
+    page = f"\n\nplots: {arguments.page}" if arguments.page else ""
+    print(json.dumps(_plain_result(result), indent=2) if arguments.json else table + page)
+    verdicts = [course.within(result.setting, result.points) for course in result.courses]
+    return int(False in verdicts)
+
+
+def _plain_result(result: Result) -> dict[str, Any]:
+    return {
+        "setting": result.setting.plan.name,
+        "seeds": result.seeds,
+        "rounds": result.setting.plan.rounds,
+        "optimum": {
+            "reward": result.optimum.reward,
+            "fractions": result.optimum.fractions.tolist(),
+            "exact": result.optimum.exact,
+        },
+        "fairness": result.setting.fairness.tolist(),
+        "points": result.points.tolist(),
+        "policies": [_plain_course(course, result) for course in result.courses],
+    }
+
+
+def _plain_course(course: Course, result: Result) -> dict[str, Any]:
+    return {
+        "policy": course.policy.label,
+        "regret": _interval(course.regret_at_end()),
+        "shortfall": _interval(course.mean_shortfall()),
+        "fractions": course.fractions.mean(axis=0).tolist(),
+        "regret_over_time": course.regret.mean(axis=0).tolist(),
+        "within_theory": course.within(result.setting, result.points),
+    }
+
+
+def _text(result: Result) -> str:
+    plan, best = result.setting.plan, result.optimum
+    how = "exact" if best.exact else "from sampled sets"
+    title = (
+        f"{plan.name}: {result.setting.workers} workers, {plan.per_round} per round, "
+        f"{plan.rounds:,} rounds, {result.seeds} seeds\n"
+        f"optimum that meets all guarantees: {best.reward:.4f} per round ({how})\n"
+    )
+    rows = [["policy", "regret per round", "below guarantee", "theory"]]
+    rows += [_row(course, result) for course in result.courses]
+    fractions = {"guarantee": result.setting.fairness, "optimum": best.fractions}
+    fractions |= {one.policy.label: one.fractions.mean(axis=0) for one in result.courses}
+    head = ["fraction of rounds", *(f"worker {n + 1}" for n in range(result.setting.workers))]
+    shares = [[name, *(f"{one:.3f}" for one in values)] for name, values in fractions.items()]
+    intervals = (
+        "± is half of the 95 % confidence interval; below guarantee: largest gap of a worker"
+    )
+    tables = [format_table(rows, "  "), format_table([head, *shares], "  ")]
+    return "\n".join([title, tables[0], "", tables[1], "", intervals])
+
+
+def _row(course: Course, result: Result) -> list[str]:
+    within = course.within(result.setting, result.points)
+    verdict = "" if within is None else "below its bound" if within else "ABOVE ITS BOUND"
+    regret, shortfall = course.regret_at_end(), course.mean_shortfall()
+    spread = "" if regret.half_width is None else f" ± {regret.half_width:.4f}"
+    return [course.policy.label, f"{regret.mean:.4f}{spread}", f"{shortfall.mean:.4f}", verdict]
+
+
+def _measure_choices(arguments: argparse.Namespace) -> int:
+    from dealfl.simulate.laboratory import judge_wrong_choices, measure_wrong_choices
+
+    found = measure_wrong_choices()
+    if arguments.json:
+        rows = [dataclasses.asdict(one) | {"tail": one.only_the_tail} for one in found]
+        print(json.dumps({"choices": rows, "verdict": judge_wrong_choices(found)}, indent=2))
+        return 0
+    head = [
+        "selected by", "round ends with", "wrong selections", "mean", "median", "95th percentile",
+    ]  # fmt: skip
+    table = format_table([head, *(_wrong_row(one) for one in found)], "  ")
+    print(f"{table}\n\n{judge_wrong_choices(found)}")
+    return 0
+
+
+def _wrong_row(one: WrongChoices) -> list[str]:
+    by = "learning" if one.prediction_error is None else f"predictions ± {one.prediction_error:.0%}"
+    changes = [f"{change - 1:+.1%}" for change in (one.mean, one.median, one.percentile_95)]
+    return [by, one.ends_with, f"{one.wrong_picks:.1%}", *changes]

@@ -1,17 +1,19 @@
-"""`dealfl status`: show the status of a run, once or repeatedly."""
+"""`dealfl status` and `dealfl metrics`: the status of a run, for people and for Prometheus."""
 
 import argparse
-import json
+import signal
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
-from dealfl.cli.printing import add_json, print_table
+from dealfl.cli.printing import add_json, add_run, format_table, print_result
+from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
     from dealfl.runs import RunFolder, RunStart, RunStatus
 
-__all__ = ["add_parser"]
+__all__ = ["add_metrics", "add_parser"]
 
 _EPILOG = """\
 examples:
@@ -22,7 +24,13 @@ examples:
 
 The command only reads the ledger. It can run while a server writes, and never blocks it.
 """
+_METRICS = """\
+examples:
+  dealfl metrics runs/digits --port 9464     serve until Ctrl-C
+  dealfl metrics                             the latest run in runs/, on a free port
 
+By default only this machine can connect (see --host). Workers are counted, never named.
+"""
 _CLEAR = "\x1b[H\x1b[2J"
 _OLD_S = 10.0
 
@@ -35,10 +43,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         description="Show rounds, workers, updates, model and energy of a run, from its ledger.",
         epilog=_EPILOG,
     )
-    parser.add_argument(
-        "run_folder", nargs="?", default="", metavar="RUN",
-        help="run folder or ledger file (default: the latest in runs/)",
-    )  # fmt: skip
+    add_run(parser)
     parser.add_argument("--watch", action="store_true", help="repeat until Ctrl-C")
     parser.add_argument(
         "--every", type=float, default=2.0, metavar="SECONDS",
@@ -49,7 +54,6 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from dealfl.errors import BadInput
     from dealfl.runs import RunFolder
 
     if not 0.1 <= arguments.every <= 86_400:
@@ -71,16 +75,11 @@ def _show(run: "RunFolder", arguments: argparse.Namespace) -> None:
     from dealfl.runs import RunStatus, read_start, read_status
 
     status = read_status(run) if run.ledger.is_file() else read_start(run)
-    if arguments.json:
-        print(json.dumps(status.as_dict()), flush=True)
-        return
-    if arguments.watch and sys.stdout.isatty():
-        print(_CLEAR, end="")
-    print(f"{status.job or 'run'} ({status.ledger})")
     rows = [("run", _run_row(status))] if status.state else []
     rows += _rows(status) if isinstance(status, RunStatus) else []
-    print_table([(f"  {name}", value) for name, value in rows])
-    sys.stdout.flush()
+    clear = _CLEAR if arguments.watch and sys.stdout.isatty() else ""
+    title = f"{clear}{status.job or 'run'} ({status.ledger})\n"
+    print_result(arguments, status.as_dict(), title + format_table(rows, "  "))
 
 
 def _run_row(status: "RunStatus | RunStart") -> str:
@@ -107,6 +106,7 @@ def _rows(status: "RunStatus") -> list[tuple[str, str]]:
     flagged = f"; {status.flagged} flagged" if status.flagged else ""
     pace = f"{format_number(status.updates_per_s)} updates/s, "
     pace += f"{format_number(status.examples_per_s)} examples/s"
+    unmet = status.unmet_guarantees
     return [
         ("rounds", _rounds(status)),
         ("open round", _open_round(status)),
@@ -118,21 +118,17 @@ def _rows(status: "RunStatus") -> list[tuple[str, str]]:
         ("energy", f"{format_energy(status.energy_j)}, {status.energy_source}"),
         ("reward", f"{format_number(status.mean_reward)} on average"),
         ("pace", pace),
-        *([("fairness not met", status.over_promised)] if status.over_promised else []),
+        *([("fairness not met", unmet)] if unmet else []),
     ]
 
 
 def _rounds(status: "RunStatus") -> str:
-    asked = "" if status.rounds_asked is None else f" of {status.rounds_asked}"
+    planned = "" if status.rounds_planned is None else f" of {status.rounds_planned}"
     reasons = ", ".join(f"{count} {reason}" for reason, count in status.rounds_by_reason.items())
+    reasons = f" ({reasons})" if reasons else ""
     last = f"; the last by {status.last_reason}" if status.last_reason else ""
     converged = "; converged" if status.converged else ""
-    return (
-        f"{status.rounds_closed}{asked} closed"
-        + (f" ({reasons})" if reasons else "")
-        + last
-        + converged
-    )
+    return f"{status.rounds_closed}{planned} closed{reasons}{last}{converged}"
 
 
 def _open_round(status: "RunStatus") -> str:
@@ -149,3 +145,36 @@ def _model(status: "RunStatus") -> str:
     published, now = status.published_digest[:16], status.statistics_digest[:16]
     shown = f"version {status.version} after round {status.version_round}, {published}…"
     return shown if now == published else f"{shown}; changed since to {now}…, not published yet"
+
+
+# -- metrics ------------------------------------------------------------------------------------
+
+
+def add_metrics(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the command `metrics`."""
+    parser = subparsers.add_parser(
+        "metrics",
+        help="serve the metrics of a run for Prometheus",
+        description="Serve metrics from the ledger of a run for Prometheus, until Ctrl-C.",
+        epilog=_METRICS,
+    )
+    add_run(parser)
+    parser.add_argument("--port", type=int, default=0, help="port (default: a free port)")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)"
+    )
+    add_json(parser)
+    parser.set_defaults(run=_serve)
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from dealfl.runs import RunFolder, serve_metrics
+
+    served = serve_metrics(RunFolder.at(arguments.run_folder), arguments.port, arguments.host)
+    print_result(arguments, {"address": served.address}, f"serving {served.address}")
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):  # a parent process can have ignored them
+        signal.signal(number, lambda *_: ended.set())
+    ended.wait()
+    served.close()
+    return 0

@@ -2,11 +2,11 @@
 
 import argparse
 import dataclasses
-import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dealfl.cli.printing import add_json, print_table
+from dealfl.cli.printing import add_json, add_run, format_table, print_result
+from dealfl.errors import BadInput, unknown_name
 
 if TYPE_CHECKING:
     from dealfl.runs import WorkerStatus
@@ -22,6 +22,10 @@ examples:
 `remove` removes all updates of the worker from the model, in one transaction. The server must not
 be running. If the phone returns, it starts a new incarnation and sends its examples again.
 """
+_HEADER = (
+    "NAME", "STATE", "DEVICE", "BATTERY", "INCARNATION", "COUNTED", "WAITING", "HEARD",
+    "SELECTED", "REWARD", "ENERGY", "FLAG",
+)  # fmt: skip
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -40,10 +44,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         action.add_argument("name", metavar="NAME", help="name of the worker")
     remove.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     for action, run in ((every, _list), (show, _show), (remove, _remove)):
-        action.add_argument(
-            "run_folder", nargs="?", default="", metavar="RUN",
-            help="run folder or ledger file (default: the latest in runs/)",
-        )  # fmt: skip
+        add_run(action)
         add_json(action)
         action.set_defaults(run=run)
 
@@ -53,31 +54,24 @@ def _list(arguments: argparse.Namespace) -> int:
 
     run = RunFolder.at(arguments.run_folder)
     workers, now_s = read_workers(run), read_status(run).now_s
-    if arguments.json:
-        plain = [dataclasses.asdict(worker) for worker in workers]
-        print(json.dumps({"now_s": now_s, "workers": plain}))
-        return 0
-    header = (
-        "NAME", "STATE", "DEVICE", "BATTERY", "INCARNATION", "COUNTED", "WAITING", "HEARD",
-        "SELECTED", "REWARD", "ENERGY", "FLAG",
-    )  # fmt: skip
-    print_table([header, *(_row(worker, now_s) for worker in workers)])
-    return 0
+    plain = [dataclasses.asdict(worker) for worker in workers]
+    table = format_table([_HEADER, *(_row(worker, now_s) for worker in workers)])
+    return print_result(arguments, {"now_s": now_s, "workers": plain}, table)
 
 
 def _row(worker: "WorkerStatus", now_s: float) -> tuple[str, ...]:
     from dealfl.report import format_age, format_energy, format_number
 
-    heard = "-" if worker.heard_s is None else f"{format_age(now_s - worker.heard_s)} ago"
+    heard_s = worker.last_heard_s
     return (
         worker.name,
         worker.state,
         worker.device or "-",
         f"{worker.battery:.0%}" + (" charging" if worker.charging else ""),
         str(worker.incarnation),
-        str(worker.folded),
+        str(worker.updates_counted),
         str(worker.updates_waiting),
-        heard,
+        "-" if heard_s is None else f"{format_age(now_s - heard_s)} ago",
         str(worker.selected),
         format_number(worker.mean_reward),
         format_energy(worker.energy_j),
@@ -86,7 +80,6 @@ def _row(worker: "WorkerStatus", now_s: float) -> tuple[str, ...]:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from dealfl.errors import unknown_name
     from dealfl.runs import RunFolder, read_worker_rounds, read_workers
 
     run = RunFolder.at(arguments.run_folder)
@@ -95,18 +88,11 @@ def _show(arguments: argparse.Namespace) -> int:
         raise unknown_name("worker", arguments.name, workers)
     plain = dataclasses.asdict(workers[arguments.name])
     rounds = read_worker_rounds(run, arguments.name)
-    if arguments.json:
-        print(json.dumps({**plain, "rounds": rounds}))
-        return 0
-    print_table([(key.replace("_", " "), _shown(value)) for key, value in plain.items()])
+    text = format_table([(key.replace("_", " "), _shown(value)) for key, value in plain.items()])
     if rounds:
-        print()
-        print_table([tuple(key.upper() for key in rounds[0]), *(_cells(one) for one in rounds)])
-    return 0
-
-
-def _cells(one: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(_shown(value) for value in one.values())
+        cells = [[_shown(value) for value in one.values()] for one in rounds]
+        text += "\n\n" + format_table([[key.upper() for key in rounds[0]], *cells])
+    return print_result(arguments, {**plain, "rounds": rounds}, text)
 
 
 def _shown(value: object) -> str:
@@ -120,25 +106,22 @@ def _shown(value: object) -> str:
 
 
 def _remove(arguments: argparse.Namespace) -> int:
-    from dealfl.runs import RunFolder, read_status, remove_worker
+    from dealfl.runs import RunFolder, remove_worker
 
     run = RunFolder.at(arguments.run_folder)
     if not arguments.yes:
         _require_consent(arguments.name, str(run.ledger))
     removed = remove_worker(run, arguments.name)
-    if arguments.json:
-        print(json.dumps(dataclasses.asdict(removed)))
-        return 0
-    print(f"Removed {removed.worker} and its {removed.updates} updates from the model.")
-    print(f"  digest before  {removed.digest_before}\n  digest after   {removed.digest_after}")
-    version = read_status(run).version
-    still = f"The published model is still version {version}. " if version else ""
-    print(f"{still}Version {version + 1} will not contain them.")
-    return 0
+    still = f"The published model is still version {removed.version}. " if removed.version else ""
+    text = (
+        f"Removed {removed.worker} and its {removed.updates} updates from the model.\n"
+        f"  digest before  {removed.digest_before}\n  digest after   {removed.digest_after}\n"
+        f"{still}Version {removed.version + 1} will not contain them."
+    )
+    return print_result(arguments, dataclasses.asdict(removed), text)
 
 
 def _require_consent(worker: str, ledger: str) -> None:
-    from dealfl.errors import BadInput
 
     if not sys.stdin.isatty():
         raise BadInput(f"removing {worker!r} from {ledger} cannot be undone; confirm with --yes")

@@ -26,7 +26,7 @@ from dealfl.settings import (
 )
 from dealfl.worker import SCHEMES
 
-__all__ = ["Job", "job_of", "selection_of"]
+__all__ = ["Job", "read_job", "read_selection"]
 
 _MISSED = 3  # announcements, before a worker counts as offline
 
@@ -73,7 +73,7 @@ class Job(Struct, frozen=True, kw_only=True):
     seed: Annotated[Whole, Meta(description="seed of all random draws")] = 0
 
 
-def job_of(document: Document) -> Job:
+def read_job(document: Document) -> Job:
     """Read the sections [job] and [rewards] of a job file.
 
     Parameters
@@ -95,7 +95,7 @@ def job_of(document: Document) -> Job:
     Examples
     --------
     >>> text = "[job]\\nrounds = 3\\n[rewards]\\nspeed = 2"
-    >>> terms = job_of(Document.parse(text, "job.toml")).terms
+    >>> terms = read_job(Document.parse(text, "job.toml")).terms
     >>> terms.rounds, terms.rewards.speed
     (3, 2.0)
     """
@@ -106,7 +106,7 @@ def job_of(document: Document) -> Job:
     return replace(job, terms=terms)
 
 
-def selection_of(document: Document, job: Job) -> dict[str, Any]:
+def read_selection(document: Document, job: Job) -> dict[str, Any]:
     """Read the section [selection]: the settings of the selector.
 
     Parameters

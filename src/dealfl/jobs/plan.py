@@ -13,13 +13,13 @@ import numpy as np
 from dealfl.datasets import Domain, Task
 from dealfl.errors import BadInput
 from dealfl.features import MAPS, FeatureMap, feature_map
-from dealfl.jobs.job import Job, job_of
+from dealfl.jobs.job import Job, read_job
 from dealfl.jobs.sources import CsvSource, Reading
 from dealfl.jobs.subject import Data, Subject, read_source, read_subject
 from dealfl.learners import LEARNERS, Learner, settings_for
 from dealfl.settings import Document, read_keys, read_variant
 
-__all__ = ["Plan", "plan_of", "plan_without_data"]
+__all__ = ["Plan", "plan_without_data", "read_plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Plan:
         return reading, raw if self.feature_map is None else self.feature_map.transform(raw)
 
 
-def plan_of(document: Document, job: Job, data: Data | None = None) -> Plan:
+def read_plan(document: Document, job: Job, data: Data | None = None) -> Plan:
     """Return the plan of a job file.
 
     Parameters
@@ -100,9 +100,9 @@ def plan_without_data(document: Document) -> Plan:
     BadInput
         If a key is not valid; the message names the line.
     """
-    job = job_of(document)
+    job = read_job(document)
     if "source" not in document.tables:
-        return plan_of(document, job)
+        return read_plan(document, job)
     source = read_source(document)
     dataset = source.describe(Path(source.file))
     return _plan_for(document, job, Subject(dataset.name, dataset, partial(_refuse, dataset.name)))

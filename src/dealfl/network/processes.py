@@ -16,7 +16,7 @@ from typing import Protocol
 
 from dealfl.atomic_files import replace_file
 from dealfl.errors import BadInput
-from dealfl.jobs import Document, job_of, plan_without_data, selection_of
+from dealfl.jobs import Document, plan_without_data, read_job, read_selection
 from dealfl.learners import cycles_of
 from dealfl.network.credentials import Credentials
 from dealfl.network.server_end import ServerEnd
@@ -64,8 +64,8 @@ async def serve(
     health : callable
         Receives one line about the state every ten seconds.
     """
-    job, plan = job_of(document), plan_without_data(document)
-    selector = make_selector(job.selector, selection_of(document, job))
+    job, plan = read_job(document), plan_without_data(document)
+    selector = make_selector(job.selector, read_selection(document, job))
     with closing(Ledger(folder / "ledger.db")) as ledger:
         server = Server(job.name, plan.make, ledger, job.terms, selector)
         end = ServerEnd(
@@ -121,7 +121,7 @@ async def work(
     health : callable
         Receives one line about the state every ten seconds.
     """
-    job, plan = job_of(document), plan_without_data(document)
+    job, plan = read_job(document), plan_without_data(document)
     device, meter = _device(phone_name, plan.learner)
     if not credentials.owners_key:
         raise BadInput(f"the credentials of {name!r} have no owners_key; enrol the device again")

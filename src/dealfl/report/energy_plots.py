@@ -48,10 +48,7 @@ def _cumulative(result: Result, title: str, words: str, value: Callable[[Round],
         title=title,
         words=words,
         traces=lines(result, lambda one: value(one) / scale_j, ".3s"),
-        layout={
-            "xaxis": ROUND,
-            "yaxis": {"title": axis(f"energy, {unit}"), "rangemode": "tozero"},
-        },
+        layout={"xaxis": ROUND, "yaxis": {"title": axis(f"energy, {unit}"), "rangemode": "tozero"}},
         nothing=NO_ROUNDS,
     )
 

@@ -52,10 +52,7 @@ def _blocks(rounds: Sequence[Round]) -> tuple[list[Sequence[Round]], str]:
 
 
 def _per_round(
-    blocks: Sequence[Sequence[Round]],
-    name: str,
-    place: int,
-    value: Callable[[Round], float],
+    blocks: Sequence[Sequence[Round]], name: str, place: int, value: Callable[[Round], float]
 ) -> Trace:
     means = [sum(value(one) for one in block) / len(block) for block in blocks]
     return {

@@ -96,8 +96,8 @@ def _warnings(main: Outcome) -> list[str]:
             f"the first: {main.first_quarantined}."
         )
     found += [f"Skipped: {note}." for note in main.notes]
-    if main.over_promised is not None:
-        found.append(f"Some fairness guarantees cannot be met: {main.over_promised}.")
+    if main.unmet_guarantees is not None:
+        found.append(f"Some fairness guarantees cannot be met: {main.unmet_guarantees}.")
     return found
 
 
@@ -124,7 +124,7 @@ def _compare(result: Result) -> str:
 def _verdict(result: Result) -> str:
     if result.exact:
         digest = result.main.digest[:16]
-        base = f"\n(plus {result.went_on_from})" if result.went_on_from else ""
+        base = f"\n(plus {result.started_from})" if result.started_from else ""
         return (
             f"The server's digest {digest}… equals that of central training on the\n"
             f"examples that the workers still hold{base}: no trace of a forgotten example remains."
@@ -160,7 +160,7 @@ def summarize_setting(setting: Setting) -> str:
         for name, estimate in setting.estimates().items()
     ]
     rows.append(("stopped by", ", ".join(dict.fromkeys(one.ended for one in setting.outcomes))))
-    over = next((one.over_promised for one in setting.outcomes if one.over_promised), None)
+    over = next((one.unmet_guarantees for one in setting.outcomes if one.unmet_guarantees), None)
     rows += [] if over is None else [("fairness not met", str(over))]
     width = max(len(name) for name, _ in rows)
     lines = [f"  {name.ljust(width)}  {text}" for name, text in rows]

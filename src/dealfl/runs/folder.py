@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from dealfl.atomic_files import is_disk_failure, refused_write, replace_file
 from dealfl.errors import BadBytes, BadInput, DealError
 from dealfl.jobs import Document
-from dealfl.runs.progress import PROGRESS, RunProgress, read_progress, write_progress
+from dealfl.runs.progress import RunProgress
 from dealfl.settings import toml_document
-from dealfl.simulate import Outcome, RunState, read_state, write_state
+from dealfl.simulate import Outcome, RunState
 
-__all__ = ["JOB", "RESULT", "RunFolder"]
+__all__ = ["JOB", "RESULT", "NoFolder", "RunFolder"]
 
-LEDGER, JOB, RUNS = "ledger.db", "job.toml", "runs"
+LEDGER, JOB, RESULT, RUNS = "ledger.db", "job.toml", "result.json", "runs"
 
-_OUTCOMES, _STATE = "outcomes", "state"
+_OUTCOMES, _STATE, _PROGRESS = "outcomes", "state", "progress.json"
 _LEDGER_LOGS = (f"{LEDGER}-wal", f"{LEDGER}-shm")  # left by a reader of the ledger
-RESULT = "result.json"
 _WRITTEN = (LEDGER, *_LEDGER_LOGS, RESULT, "report.html", "log.jsonl")
 
 
-@dataclass(frozen=True, slots=True)
 class RunFolder:
     """The files of one run.
 
@@ -37,8 +37,8 @@ class RunFolder:
         File name of the ledger; a single ledger can have any name.
     """
 
-    path: Path
-    ledger_name: str = LEDGER
+    def __init__(self, path: Path, ledger_name: str = LEDGER) -> None:
+        self.path, self.ledger = path, path / ledger_name
 
     @classmethod
     def at(cls, path: str | Path = "", *, starting: bool = False) -> RunFolder:
@@ -63,14 +63,12 @@ class RunFolder:
         """
         place = Path(path) if path else _find_latest(Path(RUNS), starting)
         run = cls(place) if place.is_dir() else cls(place.parent, place.name)
-        if place.is_dir() and run.job is not None and not run.ledger.is_file():
-            if starting:
-                return run
+        if run.ledger.is_file() or (starting and place.is_dir() and run.job is not None):
+            return run
+        if place.is_dir() and run.job is not None:
             raise BadInput(f"{place} has no {LEDGER} yet: its run is starting; try again soon")
-        if not run.ledger.is_file():
-            what = f"{place} has no {LEDGER}" if place.is_dir() else f"{place} does not exist"
-            raise BadInput(f"{what}; give a run folder or a ledger file")
-        return run
+        what = f"{place} has no {LEDGER}" if place.is_dir() else f"{place} does not exist"
+        raise BadInput(f"{what}; give a run folder or a ledger file")
 
     @classmethod
     def for_job(cls, name: str, *, latest: bool = False) -> RunFolder:
@@ -97,65 +95,34 @@ class RunFolder:
         return run
 
     @property
-    def ledger(self) -> Path:
-        """The path of the ledger."""
-        return self.path / self.ledger_name
-
-    @property
     def job(self) -> Path | None:
         """The path of the job file; None if there is none."""
         job = self.path / JOB
         return job if job.is_file() else None
 
     def job_text(self) -> str:
-        """Return the text of the job.
-
-        Returns
-        -------
-        str
-            TOML text; empty if there is no job file.
-        """
+        """Return the TOML text of the job; empty if there is no job file."""
         return "" if self.job is None else self.job.read_text(encoding="utf-8")
 
     def document(self) -> Document | None:
-        """Return the parsed job file.
-
-        Returns
-        -------
-        Document or None
-            The job file; None if there is none.
-        """
+        """Return the parsed job file; None if there is none."""
         return None if self.job is None else Document.read(self.job)
 
-    def write(self, name: str, content: bytes) -> Path:
-        """Write or replace a file, atomically.
+    def tables(self) -> Mapping[str, Any]:
+        """Return the sections of the job file; empty if there is none."""
+        document = self.document()
+        return {} if document is None else document.tables
 
-        Parameters
-        ----------
-        name : str
-            Name of the file.
-        content : bytes
-            New content.
-
-        Returns
-        -------
-        Path
-            Path of the file.
-        """
-        return replace_file(self.path / name, content)
-
-    # -- start and resume -----------------------------------------------------------------------
+    @property
+    def resumable(self) -> bool:
+        """Whether the folder has a stopped run that can be resumed."""
+        return (self.path / _OUTCOMES).exists() or bool(self._states())
 
     @property
     def finished(self) -> bool:
         """Whether the folder has a result, or a ledger of another program, and no stopped run."""
         held = (self.path / RESULT, self.path / LEDGER)
         return not self.resumable and any(file.exists() for file in held)
-
-    @property
-    def resumable(self) -> bool:
-        """Whether the folder has a stopped run that can be resumed."""
-        return (self.path / _OUTCOMES).exists() or bool(self._states())
 
     def prepare(self, job_text: str) -> None:
         """Create the folder, delete the files of an earlier run, and write the job.
@@ -164,33 +131,30 @@ class RunFolder:
         ----------
         job_text : str
             TOML text of the job.
-
-        Raises
-        ------
-        DealError
-            If the folder cannot be written.
         """
+        fresh = self.path.parent == Path(RUNS) and not self.path.parent.exists()
         try:
-            self._make()
+            self.path.mkdir(parents=True, exist_ok=True)
+            if fresh:  # git ignores a new runs/ because it can contain personal data
+                (self.path.parent / ".gitignore").write_text("# made by dealfl\n*\n")
             for name in _WRITTEN:
                 (self.path / name).unlink(missing_ok=True)
             self.discard_state()
-            self.write(JOB, job_text.encode())
+            replace_file(self.path / JOB, job_text.encode())
         except OSError as error:
-            raise self._refused(error) from error
+            if is_disk_failure(error):
+                raise refused_write(self.path, error) from error
+            raise BadInput(
+                f"{self.path} cannot be written ({error.strerror}); use another folder with --out"
+            ) from error
 
     def open_server(self, document: Document) -> None:
-        """Create the folder of a server, or check that it belongs to the same job.
+        """Create the folder of a server, or refuse one that belongs to another job.
 
         Parameters
         ----------
         document : Document
             The job file.
-
-        Raises
-        ------
-        BadInput
-            If the folder belongs to another job.
         """
         known = self.document()
         if known is not None and known.tables != document.tables:
@@ -198,23 +162,9 @@ class RunFolder:
         if known is None:
             self.prepare(toml_document(document.tables))
 
-    def _make(self) -> None:
-        """Create the folder; git ignores a new runs/ because it can contain personal data."""
-        fresh = self.path.parent == Path(RUNS) and not self.path.parent.exists()
-        self.path.mkdir(parents=True, exist_ok=True)
-        if fresh:
-            (self.path.parent / ".gitignore").write_text("# made by dealfl\n*\n")
-
-    def _refused(self, error: OSError) -> DealError:
-        if is_disk_failure(error):
-            return refused_write(self.path, error)
-        return BadInput(
-            f"{self.path} cannot be written ({error.strerror}); use another folder with --out"
-        )
-
     def discard_state(self) -> None:
         """Delete the saved state and incomplete files."""
-        for name in (_OUTCOMES, PROGRESS):
+        for name in (_OUTCOMES, _PROGRESS):
             (self.path / name).unlink(missing_ok=True)
         for file in [*self._states(), *self.path.glob("*.part")]:
             file.unlink()
@@ -222,19 +172,11 @@ class RunFolder:
     def _states(self) -> list[Path]:
         return [file for file in self.path.glob(f"{_STATE}-*") if file.suffix != ".part"]
 
+    def _state_path(self, scheme: str) -> Path:
+        return self.path / f"{_STATE}-{scheme}"
+
     def outcomes(self) -> dict[str, Outcome]:
-        """Return the outcomes of finished schemes.
-
-        Returns
-        -------
-        dict of str to Outcome
-            Outcomes by scheme.
-
-        Raises
-        ------
-        BadBytes
-            If the file is damaged.
-        """
+        """Return the outcomes of finished schemes, by scheme."""
         path = self.path / _OUTCOMES
         if not path.exists():
             return {}
@@ -251,7 +193,7 @@ class RunFolder:
         outcomes : dict of str to Outcome
             Outcomes by scheme.
         """
-        self.write(_OUTCOMES, msgspec.msgpack.encode(outcomes))
+        replace_file(self.path / _OUTCOMES, msgspec.msgpack.encode(outcomes))
         for scheme in outcomes:
             self._state_path(scheme).unlink(missing_ok=True)
 
@@ -266,10 +208,10 @@ class RunFolder:
         Returns
         -------
         RunState or None
-            The state; None if there is none.
+            The state, if there is one.
         """
         path = self._state_path(scheme)
-        return read_state(path) if path.exists() else None
+        return RunState.read(path) if path.exists() else None
 
     def save_state(self, scheme: str, state: RunState) -> None:
         """Write the state of a scheme, atomically.
@@ -281,10 +223,7 @@ class RunFolder:
         state : RunState
             State of its run.
         """
-        write_state(state, self._state_path(scheme))
-
-    def _state_path(self, scheme: str) -> Path:
-        return self.path / f"{_STATE}-{scheme}"
+        state.write(self._state_path(scheme))
 
     def save_ledger(self, content: bytes) -> None:
         """Replace the ledger, and delete the write-ahead log of the old one.
@@ -296,27 +235,62 @@ class RunFolder:
         """
         for name in _LEDGER_LOGS:
             (self.path / name).unlink(missing_ok=True)
-        self.write(LEDGER, content)
+        replace_file(self.path / LEDGER, content)
 
     def save_progress(self, progress: RunProgress) -> None:
-        """Write the progress of the run.
+        """Write the progress of the run; a failure to write is ignored.
 
         Parameters
         ----------
         progress : RunProgress
             The progress.
         """
-        write_progress(self.path, progress)
+        with suppress(DealError):
+            replace_file(self.path / _PROGRESS, msgspec.json.encode(progress))
 
     def progress(self) -> RunProgress | None:
-        """Read the progress of the run.
+        """Return the progress of the run; None if no run is under way."""
+        try:
+            return msgspec.json.decode((self.path / _PROGRESS).read_bytes(), type=RunProgress)
+        except (OSError, msgspec.MsgspecError):
+            return None
 
-        Returns
-        -------
-        RunProgress or None
-            The progress; None if no run is under way.
-        """
-        return read_progress(self.path)
+
+class NoFolder(RunFolder):
+    """The twin of a folder for a run that leaves no files and cannot be resumed.
+
+    Parameters
+    ----------
+    text : str
+        TOML text of the job.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(Path())
+        self._text = text
+
+    def job_text(self) -> str:
+        """Return the TOML text of the job."""
+        return self._text
+
+    def outcomes(self) -> dict[str, Outcome]:
+        """Return no outcomes."""
+        return {}
+
+    def save_outcomes(self, outcomes: dict[str, Outcome]) -> None:
+        """Write nothing."""
+
+    def state(self, scheme: str) -> None:
+        """Return nothing to resume from."""
+
+    def save_state(self, scheme: str, state: RunState) -> None:
+        """Write nothing."""
+
+    def save_ledger(self, content: bytes) -> None:
+        """Write nothing."""
+
+    def save_progress(self, progress: RunProgress) -> None:
+        """Write nothing."""
 
 
 def _find_latest(runs: Path, starting: bool) -> Path:

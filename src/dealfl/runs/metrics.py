@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dealfl.errors import DealError
 from dealfl.runs.folder import RunFolder
-from dealfl.runs.status import read_status
-from dealfl.runs.status_records import RunStatus
+from dealfl.runs.status import RunStatus, read_status
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

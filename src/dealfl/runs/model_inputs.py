@@ -25,14 +25,7 @@ from dealfl.datasets.readers import (
 from dealfl.errors import BadInput
 from dealfl.features import FeatureMap
 from dealfl.jobs import plan_without_data, read_source
-from dealfl.jobs.sources import (
-    Bounded,
-    CsvSource,
-    LibsvmSource,
-    Quarantined,
-    gather,
-    sift,
-)
+from dealfl.jobs.sources import Bounded, CsvSource, LibsvmSource, Quarantined, gather, sift
 from dealfl.learners import RowLearner
 from dealfl.runs.models import Model
 

@@ -1,24 +1,31 @@
-"""Models of runs and of files."""
+"""Models of runs and of files: opened, described, exported."""
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from dealfl.atomic_files import replace_file
 from dealfl.errors import BadBytes, BadInput, Incompatible
-from dealfl.jobs import Document, plan_without_data
-from dealfl.learners import Learner, SavedLearner, Statistics, from_schema, load
+from dealfl.jobs import Document, plan_without_data, read_source
+from dealfl.jobs.sources import CsvSource
+from dealfl.learners import Arrays, Learner, RowLearner, SavedLearner, Statistics, from_schema, load
 from dealfl.runs.folder import RunFolder
 from dealfl.schema import Schema
 from dealfl.server import LedgerReader
 
-__all__ = ["About", "Model", "make_learner", "open_model", "read_statistics"]
+__all__ = [
+    "About", "Model", "export_model", "make_learner", "model_arrays", "open_model",
+    "read_statistics", "require_free", "save_arrays",
+]  # fmt: skip
 
 _SQLITE = b"SQLite format 3\x00"
-JOB_SECTION, ABOUT_SECTION = "job", "about"  # sections of a saved model
+_JOB, _ABOUT = "job", "about"  # sections of a saved model
 
 
 class About(msgspec.Struct, frozen=True):
@@ -54,14 +61,8 @@ class Model:
     job_text: str = ""
 
     def info(self) -> dict[str, Any]:
-        """Return a description of the model, for JSON.
-
-        Returns
-        -------
-        dict
-            Learner, settings, number of examples, digest and sizes in bytes, by name.
-        """
-        statistics = self.learner.statistics
+        """Return learner, settings, number of examples, digest and sizes in bytes, for JSON."""
+        statistics, published = self.learner.statistics, self.about.published_digest
         return {
             "origin": self.origin,
             "learner": self.learner.name,
@@ -70,17 +71,12 @@ class Model:
             "digest": statistics.digest(),
             "round": self.about.round,
             "version": self.about.version,
-            "changed_since_version": self._changed(statistics.digest()),
+            "changed_since_version": statistics.digest() != published if published else None,
             "job": None if self.document is None else self.document.name,
             "non_zeros": {name: len(statistics[name]) for name in statistics},
             "memory_bytes": statistics.nbytes,
             "stored_bytes": len(statistics.to_bytes()),
         }
-
-    def _changed(self, digest: str) -> bool | None:
-        """Return whether the statistics differ from the published ones; None if unknown."""
-        published = self.about.published_digest
-        return digest != published if published else None
 
 
 def open_model(path: str | Path, job: str | Path | None = None) -> Model:
@@ -129,13 +125,13 @@ def _is_run(place: Path) -> bool:
 
 def _open_file(place: Path, given: Document | None, text: str) -> Model:
     saved = SavedLearner.read(place)
-    if given is None and JOB_SECTION in saved.sections:
-        text = saved.sections[JOB_SECTION].decode("utf-8", "replace")
+    if given is None and _JOB in saved.sections:
+        text = saved.sections[_JOB].decode("utf-8", "replace")
         given = Document.parse(text, f"the job in {place}", place.parent)
     try:
-        about = msgspec.json.decode(saved.sections.get(ABOUT_SECTION, b"{}"), type=About)
+        about = msgspec.json.decode(saved.sections.get(_ABOUT, b"{}"), type=About)
     except msgspec.MsgspecError as error:
-        raise BadBytes(f"{place}: section {ABOUT_SECTION!r} cannot be read: {error}") from None
+        raise BadBytes(f"{place}: section {_ABOUT!r} cannot be read: {error}") from None
     return Model(load(place), str(place), about, given, text)
 
 
@@ -203,3 +199,112 @@ def make_learner(schema: Schema, document: Document | None) -> Learner:
     except Incompatible as error:
         raise Incompatible(f"{document.name} is not the job of this model: {error}") from None
     return made
+
+
+# -- exports ------------------------------------------------------------------------------------
+
+
+def model_arrays(model: Model) -> Arrays:
+    """Return the derived model and its integer statistics as arrays.
+
+    Parameters
+    ----------
+    model : Model
+        A model.
+
+    Returns
+    -------
+    dict of str to ndarray
+        Arrays by name. A statistic wider than 64 bits is high · 2³² + value.
+    """
+    learner, statistics = model.learner, model.learner.statistics
+    found: Arrays = {"learner": np.array(learner.name), "digest": np.array(statistics.digest())}
+    for name in statistics:
+        entries = statistics[name]
+        found[f"statistics_{name}_index"] = entries.indices
+        found[f"statistics_{name}_value"] = entries.values.low
+        if entries.values.high is not None:
+            found[f"statistics_{name}_high"] = entries.values.high
+    tables = {} if model.document is None else model.document.tables
+    if model.document is not None and "source" in tables and "features" not in tables:
+        source = read_source(model.document)
+        names = source.feature_names if isinstance(source, CsvSource) else []
+        if isinstance(learner, RowLearner) and names and len(names) == learner.n_features:
+            found["feature_names"] = np.array(names)
+    return {**found, **learner.derived_arrays()}
+
+
+def save_arrays(model: Model, out: Path, *, force: bool = False) -> list[str]:
+    """Write the arrays of a model to an .npz file, atomically.
+
+    Parameters
+    ----------
+    model : Model
+        A model.
+    out : Path
+        File to write.
+    force : bool, default False
+        Whether to replace an existing file.
+
+    Returns
+    -------
+    list of str
+        Names of the arrays.
+
+    Raises
+    ------
+    BadInput
+        If the file exists and `force` is False, or its folder does not exist.
+    """
+    require_free(out, force=force)
+    arrays, content = model_arrays(model), io.BytesIO()
+    np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
+    replace_file(out, content.getvalue())
+    return sorted(arrays)
+
+
+def export_model(model: Model, out: Path, *, force: bool = False) -> None:
+    """Write a model and its job to a file for `dealfl.learners.load`, atomically.
+
+    Parameters
+    ----------
+    model : Model
+        A model.
+    out : Path
+        File to write.
+    force : bool, default False
+        Whether to replace an existing file.
+
+    Raises
+    ------
+    BadInput
+        If the file exists and `force` is False, or its folder does not exist.
+    """
+    require_free(out, force=force)
+    sections = {_ABOUT: msgspec.json.encode(model.about)}
+    if model.job_text:
+        sections[_JOB] = model.job_text.encode()
+    model.learner.save(out, sections)
+
+
+def require_free(out: Path, *, force: bool) -> None:
+    """Check that a file can be written.
+
+    Parameters
+    ----------
+    out : Path
+        File to write.
+    force : bool
+        Whether an existing file can be replaced.
+
+    Raises
+    ------
+    BadInput
+        If the file exists and `force` is False, or its folder does not exist.
+    """
+    if not out.parent.is_dir():
+        raise BadInput(f"{out}: the folder {out.parent} does not exist; create it first")
+    if out.is_dir():
+        raise BadInput(f"{out} is a folder; give the name of a file")
+    if out.exists() and not force:
+        raise BadInput(f"{out} already exists; use --force to replace it, or another name")

@@ -1,21 +1,16 @@
-"""The progress of a run, in a small file that `dealfl status` reads."""
+"""The progress of a run: who receives it, and what `dealfl status` reads of it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Protocol
-
-import msgspec
 
 from dealfl.simulate import Outcome, Progress
 
-__all__ = ["PROGRESS", "NotedProgress", "RunProgress", "Watcher", "read_progress", "write_progress"]
+__all__ = ["NotedProgress", "RunProgress", "Watcher"]
 
-PROGRESS = "progress.json"
 _WRITTEN_EVERY_S = 1.0
 
 
@@ -44,25 +39,6 @@ class RunProgress:
     of_rounds: int
     updated_s: float
     stopped: bool = False
-
-
-def read_progress(folder: Path) -> RunProgress | None:
-    """Return the progress of the run in a folder; None if no run is under way."""
-    try:
-        return msgspec.json.decode((folder / PROGRESS).read_bytes(), type=RunProgress)
-    except (OSError, msgspec.MsgspecError):
-        return None
-
-
-def write_progress(folder: Path, progress: RunProgress) -> None:
-    """Write the progress of the run in a folder; a failure to write is ignored."""
-    draft = folder / f"{PROGRESS}.part"
-    with suppress(OSError):
-        try:
-            draft.write_bytes(msgspec.json.encode(progress))
-            draft.replace(folder / PROGRESS)
-        finally:
-            draft.unlink(missing_ok=True)
 
 
 class Watcher(Protocol):
@@ -98,40 +74,32 @@ class Watcher(Protocol):
         """
 
 
-class NotedProgress:
-    """A watcher that saves the progress once a second, and calls another watcher.
-
-    Parameters
-    ----------
-    watcher : Watcher
-        The other watcher.
-    note : callable
-        Saves a `RunProgress`.
-    clock : callable, default time.time
-        Returns the time in seconds since 1970.
-    """
+class NotedProgress(Watcher):
+    """A watcher that saves the progress once a second, and calls another watcher."""
 
     def __init__(
         self,
         watcher: Watcher,
-        note: Callable[[RunProgress], None],
+        save: Callable[[RunProgress], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._watcher, self._note, self._clock = watcher, note, clock
+        self._watcher, self._save, self._clock = watcher, save, clock
         self._last = RunProgress("", 0, 0, 0, 0, clock())
+
+    def _note(self, progress: RunProgress) -> None:
+        self._last = replace(progress, updated_s=self._clock())
+        self._save(self._last)
 
     def start_scheme(self, scheme: str, place: int, of: int) -> None:
         """Save which scheme starts."""
-        self._last = RunProgress(scheme, place, of, 0, 0, self._clock())
-        self._note(self._last)
+        self._note(RunProgress(scheme, place, of, 0, 0, 0.0))
         self._watcher.start_scheme(scheme, place, of)
 
     def show_progress(self, progress: Progress) -> None:
         """Save the number of closed rounds, if the last save is old."""
-        rounds, of_rounds, now_s = progress.rounds, progress.of_rounds, self._clock()
-        if now_s - self._last.updated_s >= _WRITTEN_EVERY_S or not self._last.of_rounds:
-            self._last = replace(self._last, rounds=rounds, of_rounds=of_rounds, updated_s=now_s)
-            self._note(self._last)
+        last = self._last
+        if self._clock() - last.updated_s >= _WRITTEN_EVERY_S or not last.of_rounds:
+            self._note(replace(last, rounds=progress.rounds, of_rounds=progress.of_rounds))
         self._watcher.show_progress(progress)
 
     def finish_scheme(self, outcome: Outcome) -> None:
@@ -140,4 +108,4 @@ class NotedProgress:
 
     def stop(self) -> None:
         """Save that the run was stopped."""
-        self._note(replace(self._last, stopped=True, updated_s=self._clock()))
+        self._note(replace(self._last, stopped=True))

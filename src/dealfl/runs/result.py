@@ -42,16 +42,8 @@ class Comparison:
     time_saved: float | None
 
     def as_dict(self) -> dict[str, float | None]:
-        """Return the values without the scheme, for JSON.
-
-        Returns
-        -------
-        dict
-            JSON values by name.
-        """
-        plain = dataclasses.asdict(self)
-        del plain["scheme"]
-        return plain
+        """Return the values by name, without the scheme, for JSON."""
+        return {name: one for name, one in dataclasses.asdict(self).items() if name != "scheme"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +58,14 @@ class Result:
         Outcomes; the scheme of the job is first.
     settings : str, default ""
         TOML text of the job.
-    went_on_from : str, default ""
+    started_from : str, default ""
         Path of the model that the server started with.
     """
 
     job: str
     outcomes: tuple[Outcome, ...]
     settings: str = ""
-    went_on_from: str = ""
+    started_from: str = ""
 
     @property
     def main(self) -> Outcome:
@@ -101,23 +93,11 @@ class Result:
         return next((one for one in self.comparisons() if one.scheme == scheme), None)
 
     def comparisons(self) -> list[Comparison]:
-        """Return the comparisons with all other schemes.
-
-        Returns
-        -------
-        list of Comparison
-            One for each other scheme, in order.
-        """
+        """Return the comparisons with all other schemes, in order."""
         return [_compare(self.main, other) for other in self.outcomes[1:]]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return outcomes and comparisons, for JSON.
-
-        Returns
-        -------
-        dict
-            JSON values by name.
-        """
+        """Return outcomes and comparisons by name, for JSON."""
         return {
             "job": self.job,
             "exact": self.exact,

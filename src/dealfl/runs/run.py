@@ -9,12 +9,12 @@ from contextlib import closing
 from importlib import resources
 from pathlib import Path
 
+from dealfl.atomic_files import replace_file
 from dealfl.errors import DealError
 from dealfl.learners import Learner
-from dealfl.runs.folder import RESULT, RunFolder
+from dealfl.runs.folder import RESULT, NoFolder, RunFolder
 from dealfl.runs.logs import log
 from dealfl.runs.models import read_statistics
-from dealfl.runs.no_folder import NoFolder
 from dealfl.runs.progress import NotedProgress, Watcher
 from dealfl.runs.result import Result
 from dealfl.simulate import Fleet, FleetRun, Outcome, finish, start_run
@@ -26,7 +26,7 @@ _COMPARED = ("original", "newfl", "incremental", "deal")
 
 
 def default_job() -> str:
-    """Return the default job, in which 45 phones learn handwritten digits.
+    """Return the TOML text of the default job, in which 45 phones learn handwritten digits.
 
     Returns
     -------
@@ -62,7 +62,7 @@ class Run:
     def __init__(
         self,
         fleet: Fleet,
-        folder: RunFolder | NoFolder,
+        folder: RunFolder,
         *,
         compare: bool = True,
         start_from: Path | None = None,
@@ -115,7 +115,7 @@ class Run:
             self._raise_if_stopped()
         outcomes = tuple(done[scheme] for scheme in self.schemes)
         text, base = self._folder.job_text(), str(self._start_from or "")
-        return Result(self._fleet.job.name, outcomes, settings=text, went_on_from=base)
+        return Result(self._fleet.job.name, outcomes, settings=text, started_from=base)
 
     def save(self, result: Result, write_page: Callable[[Result, Path], None] | None) -> Path:
         """Write the result and the report, and delete the saved state.
@@ -132,8 +132,8 @@ class Run:
         Path
             The report, or result.json without a report.
         """
-        assert isinstance(self._folder, RunFolder), "without a folder nothing can be written"
-        shown = self._folder.write(RESULT, json.dumps(result.as_dict(), indent=2).encode())
+        assert not isinstance(self._folder, NoFolder), "without a folder nothing can be written"
+        shown = replace_file(self._folder.path / RESULT, json.dumps(result.as_dict(), indent=2))
         if write_page is not None:
             shown = self._folder.path / "report.html"
             write_page(result, shown)

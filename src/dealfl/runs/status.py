@@ -1,10 +1,9 @@
-"""The status of a run, read from its ledger."""
+"""The status of a run, read from the ledger."""
 
 from __future__ import annotations
 
 import dataclasses
-import time
-from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -13,21 +12,136 @@ import msgspec
 from dealfl.jobs import Job
 from dealfl.learners import SavedLearner, Statistics
 from dealfl.runs.folder import RESULT, RunFolder
-from dealfl.runs.status_records import RunStart, RunStatus, WorkerStatus
-from dealfl.server import LedgerReader, Selection, Version, WorkerFigures, WorkerRow
+from dealfl.runs.progress import RunProgress
+from dealfl.runs.workers import describe_workers, find_now_s
+from dealfl.server import LedgerReader, OpenRound, Version
 from dealfl.server.selection import OverPromise
 
-__all__ = [
-    "read_start",
-    "read_status",
-    "read_worker_rounds",
-    "read_workers",
-]
+__all__ = ["RunStart", "RunStatus", "read_start", "read_status"]
 
-_PRESENCE_TIMEOUT_S = 180.0  # unless the job sets it, or announce_every_s
-_MISSED = 3
-_WALL_CLOCK_FROM_S = 1e9  # smaller times are of a virtual clock
-_NOT_STATED = "not stated"
+_STATES = ("awake", "training", "asleep", "removed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStart:
+    """The status of a run that has not saved its ledger yet.
+
+    Parameters
+    ----------
+    ledger, job : str
+        Path of the ledger, and name of the job.
+    progress : RunProgress or None
+        The scheme that runs, and its rounds; None if no scheme runs.
+    state : str, default "starting"
+        "starting", "running", "stopped", "finished", or "" if the ledger does not belong to a run.
+    """
+
+    ledger: str
+    job: str
+    progress: RunProgress | None
+    state: str = "starting"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the status as JSON values by name, without the duration of each round."""
+        plain = dataclasses.asdict(self)
+        plain.pop("round_durations_s", None)
+        return plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStatus(RunStart):
+    """The status of a run; times are in seconds of the server's clock, real or virtual.
+
+    Parameters
+    ----------
+    ledger, job, progress, state
+        As in `RunStart`.
+    now_s : float
+        Current time.
+    rounds_closed, rounds_planned : int
+        Number of closed rounds, and of rounds that the job requests; None if unknown.
+    rounds_by_reason, last_reason : dict of str to int, str
+        Closed rounds by the reason of closing, and the reason of the last one.
+    round_s, last_round_s : float
+        Total duration of all rounds, and of the last one.
+    open_round : OpenRound or None
+        The open round.
+    converged : bool
+        Whether the model has converged.
+    workers, flagged : dict of str to int, int
+        Number of workers by state, and number of flagged workers.
+    updates_counted, updates_waiting : int
+        Updates in the model, and updates recorded and not counted yet.
+    examples_learned, examples_evicted : int
+        Examples that workers learned and evicted.
+    version, version_round : int
+        Last published version, and its round.
+    published_digest, round_digest : str
+        Digest of the last version, and of the model after the last closed round.
+    statistics_digest : str
+        Digest of the statistics in the ledger; differs from `published_digest` after a removal,
+        or while late updates are not published.
+    erasures, erasures_pending : int
+        Requested erasures, and those not in a published version yet.
+    energy_j, energy_source : float, str
+        Energy reported by workers, in joules; "measured", "modelled" or "not stated".
+    replies, mean_reward : int, float or None
+        Number of replies, and mean reward per reply.
+    unmet_guarantees : str
+        Fairness guarantees that cannot be met, or "".
+    updates_per_s, examples_per_s : float or None
+        Rates over the duration of all rounds.
+    round_durations_s : tuple of float
+        Duration of each closed round.
+    """
+
+    now_s: float
+    rounds_closed: int
+    rounds_planned: int | None
+    rounds_by_reason: dict[str, int]
+    last_reason: str
+    round_s: float
+    last_round_s: float | None
+    open_round: OpenRound | None
+    converged: bool
+    workers: dict[str, int]
+    flagged: int
+    updates_counted: int
+    updates_waiting: int
+    examples_learned: int
+    examples_evicted: int
+    version: int
+    version_round: int
+    published_digest: str
+    round_digest: str
+    statistics_digest: str
+    erasures: int
+    erasures_pending: int
+    energy_j: float
+    energy_source: str
+    replies: int
+    mean_reward: float | None
+    unmet_guarantees: str
+    updates_per_s: float | None
+    examples_per_s: float | None
+    round_durations_s: tuple[float, ...] = field(repr=False, default=())
+
+
+def read_start(run: RunFolder) -> RunStart:
+    """Read the status of a run that has not saved its ledger yet.
+
+    Parameters
+    ----------
+    run : RunFolder
+        The run.
+
+    Returns
+    -------
+    RunStart
+        The status.
+    """
+    name = str(run.tables().get("job", {}).get("name", ""))
+    return RunStart(ledger=str(run.ledger), job=name, progress=run.progress())
 
 
 def read_status(run: RunFolder) -> RunStatus:
@@ -44,185 +158,47 @@ def read_status(run: RunFolder) -> RunStatus:
         The status.
     """
     with LedgerReader.open(run.ledger) as ledger:
-        return _Look(run, ledger).status()
+        return _describe(run, ledger)
 
 
-def read_start(run: RunFolder) -> RunStart:
-    """Read the status of a run that has not saved its ledger yet.
-
-    Parameters
-    ----------
-    run : RunFolder
-        The run.
-
-    Returns
-    -------
-    RunStart
-        The status.
-    """
-    document = run.document()
-    job = {} if document is None else document.tables.get("job", {})
-    return RunStart(ledger=str(run.ledger), job=str(job.get("name", "")), progress=run.progress())
-
-
-def read_workers(run: RunFolder) -> list[WorkerStatus]:
-    """Read the status of all workers.
-
-    Parameters
-    ----------
-    run : RunFolder
-        The run; its server can be running.
-
-    Returns
-    -------
-    list of WorkerStatus
-        Workers, sorted by name.
-    """
-    with LedgerReader.open(run.ledger) as ledger:
-        return _Look(run, ledger).workers()
-
-
-def read_worker_rounds(run: RunFolder, worker: str) -> list[dict[str, Any]]:
-    """Read the rounds for which a worker was selected.
-
-    Parameters
-    ----------
-    run : RunFolder
-        The run; its server can be running.
-    worker : str
-        Name of the worker.
-
-    Returns
-    -------
-    list of dict
-        One entry for each round, for JSON.
-    """
-    with LedgerReader.open(run.ledger) as ledger:
-        return [_without_worker(selection) for selection in ledger.selections(worker)]
-
-
-def _without_worker(selection: Selection) -> dict[str, Any]:
-    plain = dataclasses.asdict(selection)
-    del plain["worker"]
-    return plain
-
-
-class _Look:
-    """A snapshot of a ledger."""
-
-    def __init__(self, run: RunFolder, ledger: LedgerReader) -> None:
-        self._run, self._ledger = run, ledger
-        document = run.document()
-        self._tables = {} if document is None else document.tables
-        job = self._tables.get("job")
-        self._job = job if isinstance(job, Mapping) else {}
-        self._now_s = self._now()
-
-    def _now(self) -> float:
-        latest_s = self._ledger.latest_s()
-        return max(latest_s, time.time()) if latest_s >= _WALL_CLOCK_FROM_S else latest_s
-
-    def _setting(self, name: str) -> str:
-        return self._ledger.setting(name).decode()
-
-    # -- workers --------------------------------------------------------------------------------
-
-    def workers(self) -> list[WorkerStatus]:
-        """Return all workers, sorted by name."""
-        return [self._worker(figures) for figures in self._ledger.workers()]
-
-    def _worker(self, figures: WorkerFigures) -> WorkerStatus:
-        row = figures.row
-        return WorkerStatus(
-            name=row.name,
-            state=self._state(row),
-            device=row.device,
-            battery=row.battery,
-            charging=row.charging,
-            incarnation=row.incarnation,
-            folded=row.counted,
-            updates_waiting=figures.updates_waiting,
-            examples_waiting=row.waiting,
-            examples_held=row.held,
-            heard_s=row.heard_s,
-            flag=row.flag,
-            fits=row.fits,
-            selected=figures.selected,
-            replied=figures.replied + figures.declined,
-            mean_reward=figures.reward / figures.selected if figures.selected else None,
-            energy_j=figures.energy_j,
-        )
-
-    def _state(self, row: WorkerRow) -> str:
-        if row.heard_s is None:
-            return "removed"
-        if row.training and self._now_s <= row.busy_until_s:
-            return "training"
-        return "awake" if self._now_s - row.heard_s <= self._presence_timeout_s() else "asleep"
-
-    def _presence_timeout_s(self) -> float:
-        stated = float(self._job.get("presence_timeout_s", 0.0))
-        announced = _MISSED * float(self._job.get("announce_every_s", 0.0))
-        return stated or announced or _PRESENCE_TIMEOUT_S
-
-    # -- the run --------------------------------------------------------------------------------
-
-    def status(self) -> RunStatus:
-        """Return the status of the run."""
-        workers = self.workers()
-        names = ("awake", "training", "asleep", "removed")
-        closed, replies = self._ledger.closed_rounds(), self._ledger.replies()
-        spent_s = sum(one.duration_s for one in closed)
-        reasons = [one.reason for one in closed]
-        version = self._ledger.last_version() or Version(0, 0, "", 0.0)
-        erasures = self._ledger.erasures()
-        counted = sum(one.folded for one in workers)
-        return RunStatus(
-            ledger=str(self._run.ledger),
-            job=str(self._job.get("name", "")),
-            now_s=self._now_s,
-            rounds_closed=len(closed),
-            rounds_asked=self._job.get("rounds", Job().terms.rounds) if self._job else None,
-            rounds_by_reason={reason: reasons.count(reason) for reason in sorted(set(reasons))},
-            last_reason=reasons[-1] if reasons else "",
-            round_s=spent_s,
-            last_round_s=closed[-1].duration_s if closed else None,
-            open_round=self._ledger.open_round(),
-            converged=self._setting("converged") == "yes",
-            workers={name: sum(one.state == name for one in workers) for name in names},
-            flagged=sum(bool(one.flag) for one in workers),
-            updates_counted=counted,
-            updates_waiting=sum(one.updates_waiting for one in workers),
-            examples_learned=replies.learned,
-            examples_evicted=replies.evicted,
-            version=version.number,
-            version_round=version.round,
-            published_digest=version.digest,
-            round_digest=closed[-1].digest if closed else "",
-            statistics_digest=_statistics_digest(self._ledger.total()),
-            state=_state(self._run),
-            progress=self._run.progress(),
-            erasures=len(erasures),
-            erasures_pending=sum(not one.published for one in erasures),
-            energy_j=replies.energy_j,
-            energy_source=self._energy_source(),
-            replies=replies.count,
-            mean_reward=replies.mean_reward,
-            over_promised=self._over_promised(),
-            updates_per_s=counted / spent_s if spent_s else None,
-            examples_per_s=(replies.learned + replies.evicted) / spent_s if spent_s else None,
-            round_durations_s=tuple(one.duration_s for one in closed),
-        )  # fmt: skip
-
-    def _over_promised(self) -> str:
-        found = self._setting("over_promised")
-        return str(msgspec.json.decode(found, type=OverPromise)) if found else ""
-
-    def _energy_source(self) -> str:
-        """Return the source of the energy: that of the ledger, else modelled for [devices]."""
-        return self._setting("energy_source") or (
-            "modelled" if self._tables.get("devices") else _NOT_STATED
-        )
+def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
+    tables, progress, now_s = run.tables(), run.progress(), find_now_s(ledger)
+    job: dict[str, Any] = tables.get("job", {})
+    workers = describe_workers(ledger, job, now_s)
+    closed, replies, erasures = ledger.closed_rounds(), ledger.replies(), ledger.erasures()
+    reasons = [one.reason for one in closed]
+    durations_s = tuple(one.duration_s for one in closed)
+    spent_s = sum(durations_s)
+    version = ledger.last_version() or Version(0, 0, "", 0.0)
+    counted = sum(one.updates_counted for one in workers)
+    unmet = ledger.setting("over_promised")
+    state = "finished" if (run.path / RESULT).is_file() else ""
+    if progress is not None:
+        state = "stopped" if progress.stopped else "running"
+    source = ledger.setting("energy_source").decode()
+    return RunStatus(
+        ledger=str(run.ledger), job=str(job.get("name", "")), state=state, progress=progress,
+        now_s=now_s, rounds_closed=len(closed),
+        rounds_planned=job.get("rounds", Job().terms.rounds) if job else None,
+        rounds_by_reason={reason: reasons.count(reason) for reason in sorted(set(reasons))},
+        last_reason=reasons[-1] if reasons else "", round_s=spent_s,
+        last_round_s=durations_s[-1] if closed else None, open_round=ledger.open_round(),
+        converged=ledger.setting("converged") == b"yes",
+        workers={name: sum(one.state == name for one in workers) for name in _STATES},
+        flagged=sum(bool(one.flag) for one in workers), updates_counted=counted,
+        updates_waiting=sum(one.updates_waiting for one in workers),
+        examples_learned=replies.learned, examples_evicted=replies.evicted,
+        version=version.number, version_round=version.round, published_digest=version.digest,
+        round_digest=closed[-1].digest if closed else "",
+        statistics_digest=_statistics_digest(ledger.total()), erasures=len(erasures),
+        erasures_pending=sum(not one.published for one in erasures), energy_j=replies.energy_j,
+        energy_source=source or ("modelled" if tables.get("devices") else "not stated"),
+        replies=replies.count, mean_reward=replies.mean_reward,
+        unmet_guarantees=str(msgspec.json.decode(unmet, type=OverPromise)) if unmet else "",
+        updates_per_s=counted / spent_s if spent_s else None,
+        examples_per_s=(replies.learned + replies.evicted) / spent_s if spent_s else None,
+        round_durations_s=durations_s,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=2)  # hash a large model once, not at every look
@@ -230,10 +206,3 @@ def _statistics_digest(total: bytes | None) -> str:
     if total is None:
         return ""
     return Statistics.from_bytes(total, max_bytes=SavedLearner.MAX_BYTES).digest()
-
-
-def _state(run: RunFolder) -> str:
-    progress = run.progress()
-    if progress is not None:
-        return "stopped" if progress.stopped else "running"
-    return "finished" if (run.path / RESULT).is_file() else ""

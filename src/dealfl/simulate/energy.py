@@ -41,23 +41,15 @@ class FleetEnergy:
         Energy by cause, in joules.
     compute_s : float
         Time of computing in seconds.
-    compute_j : float
-        Energy of computing, in joules.
-    operating_j : float
-        Part of `compute_j` that is proportional to the operations; the rest is the overhead of
-        calls.
-    radio_j : float
-        Energy of the radio, in joules.
+    compute_j, operating_j, radio_j : float
+        Energy of computing, its part that is proportional to the operations, and energy of the
+        radio, in joules.
     charge_uah : float
         Charge drawn from the batteries, in µAh.
-    operations : int
-        Number of multiply-adds.
-    cycles : float
-        Number of CPU cycles.
-    wake_ups : int
-        Number of wake-ups.
-    wake_ups_of_everyone : int
-        Number of wake-ups if every worker with waiting examples were woken.
+    operations, cycles : int, float
+        Number of multiply-adds, and of CPU cycles.
+    wake_ups, wake_ups_of_everyone : int
+        Number of wake-ups, and the number if every worker with waiting examples were woken.
     added_latency : float
         Relative increase of computing time by slower clocks.
     savings : Savings

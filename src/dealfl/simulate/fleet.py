@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from dealfl.datasets import Task
 from dealfl.errors import BadInput
-from dealfl.jobs import Data, Document, Job, Plan, job_of, plan_of, selection_of
+from dealfl.jobs import Data, Document, Job, Plan, read_job, read_plan, read_selection
 from dealfl.power import PHONES, Phone, load_phone
 from dealfl.settings import (
     Amount,
@@ -28,10 +28,10 @@ from dealfl.settings import (
 )
 from dealfl.simulate.arrivals import ARRIVALS, Arrival
 from dealfl.simulate.availability import AVAILABILITIES, Availability
-from dealfl.simulate.partition import PARTITIONS, Partition
+from dealfl.simulate.split import PARTITIONS, Partition
 from dealfl.worker import MIN_BATTERY
 
-__all__ = ["SECTIONS", "Devices", "Faults", "Fleet", "fleet_of", "read_fleet"]
+__all__ = ["SECTIONS", "Devices", "Faults", "Fleet", "read_fleet"]
 
 _MAX_WORKERS = 100_000
 _EXPLICIT = ("capacity_j", "operations_per_s", "joules_per_operation", "wake_j")
@@ -149,42 +149,12 @@ class Fleet(Struct, frozen=True, kw_only=True):
 
 
 SECTIONS = (
-    "job",
-    "source",
-    "features",
-    "learner",
-    "devices",
-    "data",
-    "arrival",
-    "availability",
-    "faults",
-    "rewards",
-    "selection",
-)
+    "job", "source", "features", "learner", "devices", "data", "arrival", "availability", "faults",
+    "rewards", "selection",
+)  # fmt: skip
 
 
-def read_fleet(path: str | Path) -> Fleet:
-    """Return the fleet that a TOML file describes.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-
-    Returns
-    -------
-    Fleet
-        The fleet.
-
-    Raises
-    ------
-    BadInput
-        If the file cannot be read or a key is invalid; the message names line, key and remedy.
-    """
-    return fleet_of(Document.read(path))
-
-
-def fleet_of(document: Document, data: Data | None = None) -> Fleet:
+def read_fleet(document: Document, data: Data | None = None) -> Fleet:
     """Return the fleet that a document describes.
 
     Parameters
@@ -210,26 +180,21 @@ def fleet_of(document: Document, data: Data | None = None) -> Fleet:
     devices = _devices(document)
     availability = read_variant(document, AVAILABILITIES, "availability")
     workers = sum(group.count for group in devices)
-    job = job_of(document)
+    job = read_job(document)
+    text = json.dumps(document.tables, sort_keys=True, default=str)
     fleet = Fleet(
         job=job,
-        plan=plan_of(document, job, data),
+        plan=read_plan(document, job, data),
         devices=devices,
         data=read_variant(document, PARTITIONS, "data"),
         arrival=read_variant(document, ARRIVALS, "arrival"),
         availability=availability.load(document.folder, workers),
         faults=read_section(document, Faults, "faults"),
-        selection=selection_of(document, job),
-        fingerprint=_fingerprint(document),
+        selection=read_selection(document, job),
+        fingerprint=hashlib.sha256(text.encode()).hexdigest(),
     )
     _require_agreement(document, fleet)
     return fleet
-
-
-def _fingerprint(document: Document) -> str:
-    """Return a hash that identifies the job."""
-    text = json.dumps(document.tables, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _devices(document: Document) -> tuple[Devices, ...]:

@@ -8,11 +8,10 @@ from itertools import islice
 
 from dealfl.errors import BadInput
 from dealfl.server import Ledger
-from dealfl.simulate.building import build, make_drawer, make_network
+from dealfl.simulate.building import build, make_drawer
 from dealfl.simulate.fleet import Fleet
-from dealfl.simulate.fleet_simulation import FleetSimulation
+from dealfl.simulate.fleet_simulation import FleetSimulation, RunState
 from dealfl.simulate.outcome import Progress, Round
-from dealfl.simulate.run_state import RunState
 from dealfl.simulate.simulation import Arrives
 from dealfl.simulate.split import Split, split_examples
 from dealfl.statistics import Statistics
@@ -52,7 +51,8 @@ class FleetRun:
         progress: Report | None = None,
         base: Statistics | None = None,
     ) -> None:
-        self.split = split = split_examples(fleet, fleet.job.seed)
+        seed = fleet.job.seed
+        self.split = split = split_examples(fleet.plan, fleet.data, fleet.workers, seed)
         self.fleet, self.ledger, self.base = fleet, ledger, base
         self.parts = build(fleet, split, ledger)
         self.rounds: list[Round] = []
@@ -67,9 +67,9 @@ class FleetRun:
         self.simulation = FleetSimulation(
             self.parts.server,
             self.parts.workers.values(),
-            make_network(fleet),
+            self.parts.network,
             dropout_share=fleet.faults.dropout_share,
-            seed=fleet.job.seed,
+            seed=seed,
             opened=self._note_round,
             published=self._note_version,
         )

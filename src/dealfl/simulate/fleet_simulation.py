@@ -1,26 +1,29 @@
-"""An event loop in which workers sleep and drop out, and which reports rounds."""
+"""The event loop of a fleet, in which workers sleep and drop out, and the state of a run."""
 
 from __future__ import annotations
 
+import hashlib
 import random
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 
 import msgspec
 
+from dealfl.atomic_files import replace_file
+from dealfl.errors import BadBytes, BadInput
 from dealfl.messages import Assignment, Message, Published, Step
 from dealfl.server import Server
-from dealfl.simulate.simulation import (
-    SERVER,
-    Leaves,
-    Network,
-    Returns,
-    Simulation,
-    SimulationState,
-)
+from dealfl.simulate.building import DeviceState
+from dealfl.simulate.outcome import Round
+from dealfl.simulate.simulation import SERVER, Leaves, Network, Returns, Simulation, SimulationState
 from dealfl.worker import Worker
 
-__all__ = ["FleetSimulation", "FleetState"]
+__all__ = ["FleetSimulation", "FleetState", "RunState"]
+
+_MAGIC = b"DEALRUN\x01"
+_MAX_BYTES = 1 << 31
 
 Notice = Callable[[], None]
 
@@ -142,3 +145,92 @@ class FleetSimulation(Simulation):
         for name, taken in state.intervals.items():
             for _ in islice(self._intervals[name], taken - self._taken[name]):
                 self._taken[name] += 1
+
+
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a run between two events.
+
+    Parameters
+    ----------
+    fleet : str
+        Fingerprint of the fleet, its data and its base.
+    simulation : FleetState
+        State of the clock, the queue of events and the sleeping workers.
+    ledger : bytes
+        Content of the ledger.
+    journals : dict of str to bytes
+        Content of each worker's journal.
+    devices : dict of str to DeviceState
+        State of each worker's device.
+    rounds : list of Round
+        Closed rounds.
+    left : dict of str to int
+        Number of examples that have not reached each worker yet.
+    arrivals : dict of str to int
+        Number of arrival times drawn for each worker.
+    opened_at_s : float
+        Virtual time at which the last round opened.
+    wake_ups_of_everyone : int
+        Number of wake-ups if every worker with examples were woken.
+    """
+
+    fleet: str
+    simulation: FleetState
+    ledger: bytes
+    journals: dict[str, bytes]
+    devices: dict[str, DeviceState]
+    rounds: list[Round]
+    left: dict[str, int]
+    arrivals: dict[str, int]
+    opened_at_s: float
+    wake_ups_of_everyone: int
+
+    def write(self, path: Path) -> None:
+        """Write the state to a file atomically: after a crash, the old or the new state exists.
+
+        Parameters
+        ----------
+        path : Path
+            File to create or replace.
+        """
+        body = zlib.compress(msgspec.msgpack.encode(self), 1)
+        replace_file(path, _MAGIC + hashlib.sha256(body).digest() + body)
+
+    @classmethod
+    def read(cls, path: Path) -> RunState:
+        """Read the state in a file.
+
+        Parameters
+        ----------
+        path : Path
+            File that `write` wrote.
+
+        Returns
+        -------
+        RunState
+            The state.
+
+        Raises
+        ------
+        BadInput
+            If the file cannot be read.
+        BadBytes
+            If the file is damaged or has another version.
+        """
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise BadInput(
+                f"{path} cannot be read ({error.strerror}); start again with --restart"
+            ) from error
+        start = len(_MAGIC) + 32
+        body = content[start:]
+        if content[:start] != _MAGIC + hashlib.sha256(body).digest():
+            raise BadBytes(f"{path} is damaged or has another version; start again with --restart")
+        plain = zlib.decompressobj().decompress(body, _MAX_BYTES)
+        try:
+            return msgspec.msgpack.decode(plain, type=cls)
+        except msgspec.MsgspecError as error:
+            raise BadBytes(
+                f"{path} cannot be used ({error}); start again with --restart"
+            ) from error

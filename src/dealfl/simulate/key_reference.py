@@ -18,7 +18,7 @@ from dealfl.settings import key_table, key_tables, keys_of
 from dealfl.simulate.arrivals import ARRIVALS
 from dealfl.simulate.availability import AVAILABILITIES
 from dealfl.simulate.fleet import Devices, Faults
-from dealfl.simulate.partition import PARTITIONS
+from dealfl.simulate.split import PARTITIONS
 
 __all__ = ["describe_keys"]
 

@@ -22,28 +22,17 @@ class Round:
         Number of the round: 1, 2, 3, …
     reason : str
         Reason for closing: "majority", "time to live" or "declined".
-    duration_s : float
-        Virtual time from opening to closing, in seconds.
-    closed_at_s : float
-        Virtual time of closing, in seconds since the start.
+    duration_s, closed_at_s : float
+        Virtual time from opening to closing, and from the start to closing, in seconds.
     quality : float or None
         Quality of the model after the round; None if it was not evaluated.
-    able : int
-        Number of workers that could have been selected.
-    selected : int
-        Number of selected workers.
-    replied : int
-        Number of workers that sent an update.
-    learned : int
-        Number of examples learned since the last round.
-    evicted : int
-        Number of examples evicted since the last round.
-    compute_j : float
-        Energy of computing, in joules.
-    operating_j : float
-        Part of `compute_j` that is proportional to the operations, in joules.
-    radio_j : float
-        Energy of the radio, in joules.
+    able, selected, replied : int
+        Number of workers that could have been selected, were selected, and sent an update.
+    learned, evicted : int
+        Number of examples learned and evicted since the last round.
+    compute_j, operating_j, radio_j : float
+        Energy of computing, its part that is proportional to the operations, and energy of the
+        radio, in joules.
     """
 
     number: int
@@ -67,24 +56,14 @@ class Participant:
 
     Parameters
     ----------
-    name : str
-        Name of the worker.
-    device : str
-        Kind of device.
-    selected : int
-        Number of rounds in which it was selected.
-    replied : int
-        Number of rounds in which it sent an update.
-    learned : int
-        Number of examples learned.
-    held : int
-        Number of examples held at the end.
-    compute_j : float
-        Energy of computing, in joules.
-    operating_j : float
-        Part of `compute_j` that is proportional to the operations, in joules.
-    radio_j : float
-        Energy of the radio, in joules.
+    name, device : str
+        Name of the worker, and kind of device.
+    selected, replied : int
+        Number of rounds in which it was selected, and in which it sent an update.
+    learned, held : int
+        Number of examples learned, and held at the end.
+    compute_j, operating_j, radio_j : float
+        Energies, as in `Round`.
     by_cause_j : dict of str to float
         Energy by cause, in joules.
     battery : float
@@ -110,30 +89,18 @@ class Progress:
 
     Parameters
     ----------
-    rounds : int
-        Number of closed rounds.
-    of_rounds : int
-        Number of rounds after which the job ends.
+    rounds, of_rounds : int
+        Number of closed rounds, and of rounds after which the job ends.
     virtual_s : float
         Virtual time in seconds since the start.
     quality : float or None
         Last quality of the model; None before the first evaluation.
-    workers : int
-        Number of workers.
-    asleep : int
-        Number of workers that are asleep.
-    selected : int
-        Number of workers that train now.
-    learned : int
-        Number of examples learned.
-    evicted : int
-        Number of examples evicted.
-    compute_j : float
-        Energy of computing, in joules.
-    operating_j : float
-        Part of `compute_j` that is proportional to the operations, in joules.
-    radio_j : float
-        Energy of the radio, in joules.
+    workers, asleep, selected : int
+        Number of workers, of those asleep, and of those that train now.
+    learned, evicted : int
+        Number of examples learned and evicted.
+    compute_j, operating_j, radio_j : float
+        Energies, as in `Round`.
     last : Round or None
         Last closed round.
     """
@@ -159,16 +126,10 @@ class Outcome:
 
     Parameters
     ----------
-    job : str
-        Name of the job.
-    scheme : str
-        Name of the scheme.
-    learner : str
-        Name of the learner.
-    seed : int
-        Seed of the simulation.
-    workers : int
-        Number of workers.
+    job, scheme, learner : str
+        Names of the job, the scheme and the learner.
+    seed, workers : int
+        Seed of the simulation, and number of workers.
     rounds : tuple of Round
         Closed rounds.
     participants : tuple of Participant
@@ -179,30 +140,22 @@ class Outcome:
         Name of the quality, such as "accuracy".
     quality : float or None
         Quality of the final model on the test share; None if it cannot be computed.
-    learned : int
-        Number of examples learned.
-    evicted : int
-        Number of examples evicted.
-    quarantined : int
-        Number of records that cannot be learned.
-    first_quarantined : str
-        Reason for the first of them; empty if there is none.
-    not_learned : int
-        Number of examples that were not learned when the run ended.
-    updates : int
-        Number of updates in the model.
+    learned, evicted : int
+        Number of examples learned and evicted.
+    quarantined, first_quarantined : int, str
+        Number of records that cannot be learned, and the reason for the first of them.
+    not_learned, updates : int
+        Number of examples that were not learned at the end, and of updates in the model.
     energy : FleetEnergy
         Energy of all devices.
-    over_promised : OverPromise or None
+    unmet_guarantees : OverPromise or None
         Workers whose fairness guarantees cannot be met.
     prediction_error : float or None
         Median relative error of the server's last time predictions.
     virtual_s : float
         Virtual time of the last round's end, in seconds.
-    digest : str
-        Digest of the server's statistics.
-    central_digest : str
-        Digest of central training on the examples that the workers still hold.
+    digest, central_digest : str
+        Digest of the server's statistics, and of central training on the held examples.
     notes : tuple of str
         What was left out of the data, and why.
     """
@@ -224,7 +177,7 @@ class Outcome:
     not_learned: int
     updates: int
     energy: FleetEnergy
-    over_promised: OverPromise | None
+    unmet_guarantees: OverPromise | None
     prediction_error: float | None
     virtual_s: float
     digest: str

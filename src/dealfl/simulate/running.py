@@ -10,8 +10,8 @@ from dealfl.server import Ledger
 from dealfl.simulate.energy import fleet_energy
 from dealfl.simulate.fleet import Fleet
 from dealfl.simulate.fleet_run import FleetRun, Report
+from dealfl.simulate.fleet_simulation import RunState
 from dealfl.simulate.outcome import Outcome, Participant
-from dealfl.simulate.run_state import RunState
 from dealfl.statistics import Statistics
 from dealfl.worker import Record, State
 
@@ -122,7 +122,7 @@ def finish(run: FleetRun) -> Outcome:
         not_learned=sum(run.left.values()) + run.waiting(),
         updates=sum(row.counted for row in server.workers.values()),
         energy=fleet_energy(spent, run.wake_ups_of_everyone),
-        over_promised=server.over_promised,
+        unmet_guarantees=server.over_promised,
         prediction_error=server.predictions.median_error,
         virtual_s=virtual_s,
         digest=server.model.digest(),

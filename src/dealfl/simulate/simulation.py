@@ -163,9 +163,9 @@ class Simulation:
         self._queue: list[tuple[float, int, Event]] = []
         self._order = 0
         self._wake_at_s: dict[str, float] = {}
-        self._actions: dict[type, Callable[[Any], None]] = {}
-        self.set_action(Wake, self._wake_due)
-        self.set_action(Deliver, self._deliver)
+        self._actions: dict[type, Callable[[Any], None]] = {
+            Wake: self._wake_due, Deliver: self._deliver,
+        }  # fmt: skip
         for name in self.workers:
             self.wake(name, 0.0)
 
@@ -260,16 +260,12 @@ class Simulation:
             if isinstance(message, Published):
                 self._published = message
                 continue
-            for receiver in self._receivers(sender, message):
+            receivers = [message.worker] if message.worker else list(self.workers)
+            for receiver in receivers if sender == SERVER else [SERVER]:
                 for delay_s in self.network.delays_s():
                     self.schedule(self.now_s + delay_s, Deliver(receiver, message))
         if step.wake_at_s is not None:
             self.wake(sender, max(step.wake_at_s, self.now_s))
-
-    def _receivers(self, sender: str, message: Message) -> list[str]:
-        if sender != SERVER:
-            return [SERVER]
-        return [message.worker] if message.worker else list(self.workers)
 
     def _deliver(self, event: Deliver) -> None:
         messages: list[Message] = [event.message]

@@ -1,25 +1,99 @@
-"""The split of a job's examples: a stream for each worker, and a test set."""
+"""The section [data], and the split of a job's examples: a stream per worker, and a test set."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any, ClassVar, Protocol
 
 import numpy as np
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from dealfl.datasets import Task
+from dealfl.datasets import Examples, Task, split_by_label, split_by_owner, split_uniformly
 from dealfl.errors import BadInput, NotLearned
 from dealfl.jobs import Plan, Quarantine, Reading
 from dealfl.learners import Histories, Learner, Rows
-from dealfl.simulate.fleet import Fleet
+from dealfl.settings import Positive, Whole
 
-__all__ = ["METRICS", "Split", "split_examples"]
+__all__ = ["METRICS", "PARTITIONS", "Partition", "Split", "split_examples"]
 
 Indices = NDArray[np.int64]
 Stream = list[tuple[str, bytes]]  # owner and body of each record, in the order of arrival
+Sides = tuple[list[Stream], tuple[Any, ...]]
+NumberOfRows = Annotated[Whole, Meta(description="examples drawn from the dataset; 0: all")]
+TestShare = Annotated[
+    float,
+    Meta(gt=0, le=0.9, description="share of the examples in the test set; no worker gets it"),
+]
+
+
+class Partition(Protocol):
+    """A division of examples among workers."""
+
+    wants_labels: ClassVar[bool]
+
+    @property
+    def rows(self) -> int:
+        """Number of examples drawn from the dataset; 0 for all."""
+
+    @property
+    def test_share(self) -> float:
+        """Share of the examples that no worker gets."""
+
+    def parts(self, examples: Examples, chosen: Indices, workers: int, seed: int) -> list[Indices]:
+        """Return the chosen examples of each worker."""
+
+
+class Uniform(Struct, frozen=True, kw_only=True, tag_field="partition", tag="uniform"):
+    """A random partition; every worker gets the same number."""
+
+    rows: NumberOfRows = 0
+    test_share: TestShare = 0.2
+    wants_labels: ClassVar[bool] = False
+
+    def parts(self, examples: Examples, chosen: Indices, workers: int, seed: int) -> list[Indices]:  # noqa: ARG002
+        """Return parts of equal size."""
+        return [chosen[part] for part in split_uniformly(len(chosen), workers, seed)]
+
+
+class ByOwner(Struct, frozen=True, kw_only=True, tag_field="partition", tag="by_owner"):
+    """A partition by owner; one worker gets all examples of an owner."""
+
+    rows: NumberOfRows = 0
+    test_share: TestShare = 0.2
+    wants_labels: ClassVar[bool] = False
+
+    def parts(self, examples: Examples, chosen: Indices, workers: int, seed: int) -> list[Indices]:
+        """Return the parts of the owners."""
+        if examples.owners is None:
+            raise BadInput(
+                f'data.partition is "by_owner", but {examples.name} has no owners; '
+                'use "uniform" or "label_skewed"'
+            )
+        return [chosen[part] for part in split_by_owner(examples.owners[chosen], workers, seed)]
+
+
+class LabelSkewed(Struct, frozen=True, kw_only=True, tag_field="partition", tag="label_skewed"):
+    """A partition in which each worker has mostly a few classes."""
+
+    concentration: Annotated[
+        Positive, Meta(description="the smaller, the fewer classes per worker")
+    ]
+    rows: NumberOfRows = 0
+    test_share: TestShare = 0.2
+    wants_labels: ClassVar[bool] = True
+
+    def parts(self, examples: Examples, chosen: Indices, workers: int, seed: int) -> list[Indices]:
+        """Return uneven parts."""
+        assert examples.targets is not None, "only datasets with labels are let through"
+        labels = examples.targets[chosen]
+        dealt = split_by_label(labels, workers, self.concentration, seed)
+        return [chosen[part] for part in dealt]
+
+
+PARTITIONS: tuple[type[ByOwner | Uniform | LabelSkewed], ...] = (Uniform, ByOwner, LabelSkewed)
 
 METRICS = {
     Task.CLASSIFICATION: "accuracy",
@@ -77,13 +151,17 @@ class Split:
             return None
 
 
-def split_examples(fleet: Fleet, seed: int) -> Split:
-    """Split the examples of a fleet; the same seed gives the same split.
+def split_examples(plan: Plan, data: Partition, workers: int, seed: int) -> Split:
+    """Split the examples of a job; the same seed gives the same split.
 
     Parameters
     ----------
-    fleet : Fleet
-        The fleet.
+    plan : Plan
+        The learner and its data.
+    data : Partition
+        How the examples are divided among the workers.
+    workers : int
+        Number of workers.
     seed : int
         Seed of the split.
 
@@ -97,40 +175,31 @@ def split_examples(fleet: Fleet, seed: int) -> Split:
     BadInput
         If there are too few examples, or the data cannot be partitioned as requested.
     """
-    plan, task = fleet.plan, fleet.plan.subject.task
+    task = plan.subject.task
     reading, X = _load(plan)
     examples = reading.examples
     draw = np.random.Generator(np.random.PCG64([seed, 1]))
-    order = draw.permutation(len(examples))[: fleet.data.rows or None]
-    cut = max(1, round(fleet.data.test_share * len(order)))
+    order = draw.permutation(len(examples))[: data.rows or None]
+    cut = max(1, round(data.test_share * len(order)))
     if cut >= len(order):
         raise BadInput(
             f"{examples.name} has {len(order)} examples, too few for a training and a test set; "
             "use more rows"
         )
     test, rest = order[:cut], order[cut:]
-    parts = fleet.data.parts(examples, rest, fleet.workers, seed)
+    parts = data.parts(examples, rest, workers, seed)
     sides = _split_histories if task is Task.RECOMMENDATION else _split_rows
     streams, held_out = sides(reading, X, [draw.permutation(part) for part in parts], test)
     notes = reading.notes
-    if task is Task.RECOMMENDATION and len(held_out[0]) < len(test):
-        notes = (*notes, _note_short(len(test) - len(held_out[0]), len(test)))
+    if task is Task.RECOMMENDATION and (short := len(test) - len(held_out[0])):
+        why = "histories of the test share have one item only: they are neither learned nor tested"
+        notes = (*notes, f"{short:,} of {len(test):,} {why}")
     return Split(plan.make, streams, METRICS[task], held_out, len(test), reading.quarantine, notes)
-
-
-def _note_short(short: int, of: int) -> str:
-    return (
-        f"{short:,} of {of:,} histories of the test share have one item only: "
-        "they are neither learned nor tested"
-    )
 
 
 @lru_cache(maxsize=2)  # a sweep uses the same data many times
 def _load(plan: Plan) -> tuple[Reading, Any]:
     return plan.read()
-
-
-Sides = tuple[list[Stream], tuple[Any, ...]]
 
 
 def _split_rows(reading: Reading, X: Any, parts: list[Indices], test: Indices) -> Sides:  # noqa: ANN401

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 
 from dealfl.errors import BadInput
 from dealfl.jobs import Data, Document
-from dealfl.simulate.fleet import Fleet, fleet_of
+from dealfl.simulate.fleet import Fleet, read_fleet
 from dealfl.simulate.outcome import Outcome, Progress
 from dealfl.simulate.running import run_fleet
 
@@ -186,8 +186,8 @@ def _fleets(
 ) -> list[Fleet]:
     for key, value in values.items():
         document = document.replaced(key, value)
-    first = fleet_of(document, data).job.seed
-    return [fleet_of(document.replaced("job.seed", first + seed), data) for seed in range(seeds)]
+    first = read_fleet(document, data).job.seed
+    return [read_fleet(document.replaced("job.seed", first + seed), data) for seed in range(seeds)]
 
 
 def _run(fleet: Fleet, number: int, total: int, progress: Report | None) -> Outcome:

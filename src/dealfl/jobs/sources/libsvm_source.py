@@ -12,13 +12,7 @@ from scipy.sparse import csr_array
 from dealfl.datasets import Dataset, Domain, Examples
 from dealfl.datasets.readers import Encoding, SparseRows, read_libsvm, read_number, read_pairs
 from dealfl.errors import BadInput
-from dealfl.jobs.sources.base import (
-    Classes,
-    File,
-    TargetBound,
-    describe_table,
-    require_one_target,
-)
+from dealfl.jobs.sources.base import Classes, File, TargetBound, describe_table, require_one_target
 from dealfl.jobs.sources.memory import MemoryRows
 from dealfl.jobs.sources.reading import Quarantine, Quarantined, Reading, report_progress
 from dealfl.settings import Count, Document, Numbers

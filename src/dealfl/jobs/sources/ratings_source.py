@@ -13,14 +13,7 @@ from dealfl.datasets import Dataset, Examples, Task
 from dealfl.datasets.readers import Block, Interactions, Layout
 from dealfl.errors import BadInput
 from dealfl.jobs.sources.base import File, Time, require_columns
-from dealfl.jobs.sources.columns import (
-    Bounded,
-    Floats,
-    Reader,
-    Vocabulary,
-    Wrong,
-    read_moments,
-)
+from dealfl.jobs.sources.columns import Bounded, Floats, Reader, Vocabulary, Wrong, read_moments
 from dealfl.jobs.sources.memory import Place
 from dealfl.jobs.sources.reading import OwnerNames, Quarantine, Reading, rank, read_columns
 from dealfl.settings import FLAT, Document, Labels, Text, Whole

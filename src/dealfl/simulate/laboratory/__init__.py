@@ -11,9 +11,9 @@ from dealfl.simulate.laboratory.setting import (
     SECTIONS,
     Laboratory,
     Policy,
-    laboratory_of,
     preset_names,
     read_laboratory,
+    read_setting,
 )
 
 __all__ = [
@@ -27,9 +27,9 @@ __all__ = [
     "compute_bound",
     "find_optima",
     "judge_wrong_choices",
-    "laboratory_of",
     "measure_wrong_choices",
     "preset_names",
     "read_laboratory",
+    "read_setting",
     "run_laboratory",
 ]

@@ -25,8 +25,18 @@ from dealfl.settings import (
 )
 
 __all__ = [
-    "SECTIONS", "Batteries", "DayNight", "Independent", "Laboratory", "Markov", "Policy",
-    "Steady", "Workers", "laboratory_of", "preset_names", "read_laboratory",
+    "SECTIONS",
+    "Batteries",
+    "DayNight",
+    "Independent",
+    "Laboratory",
+    "Markov",
+    "Policy",
+    "Steady",
+    "Workers",
+    "preset_names",
+    "read_laboratory",
+    "read_setting",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -181,7 +191,7 @@ def preset_names() -> list[str]:
     return sorted(file.name.removesuffix(".toml") for file in folder.iterdir())
 
 
-def read_laboratory(name: str) -> Document:
+def read_setting(name: str) -> Document:
     """Read a preset or a file.
 
     Parameters
@@ -192,7 +202,7 @@ def read_laboratory(name: str) -> Document:
     Returns
     -------
     Document
-        The document, for `laboratory_of`.
+        The document, for `read_laboratory`.
 
     Raises
     ------
@@ -208,7 +218,7 @@ def read_laboratory(name: str) -> Document:
     return Document.parse(file.read_text(encoding="utf-8"), f"preset {name}")
 
 
-def laboratory_of(document: Document) -> Laboratory:
+def read_laboratory(document: Document) -> Laboratory:
     """Return the setting that a document describes.
 
     Parameters

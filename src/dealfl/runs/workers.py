@@ -1,0 +1,244 @@
+"""The workers of a run: their status and rounds, read from the ledger, and their removal."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from dealfl.database import require_unused
+from dealfl.errors import BadInput, unknown_name
+from dealfl.jobs import Document, read_job, read_selection
+from dealfl.runs.folder import RunFolder
+from dealfl.runs.models import make_learner
+from dealfl.server import Ledger, LedgerReader, Server, WorkerFigures, WorkerRow
+from dealfl.server.selection import Candidate, Selector, make_selector
+from dealfl.statistics import Statistics
+
+__all__ = [
+    "Removal", "WorkerStatus", "describe_workers", "find_now_s", "read_worker_rounds",
+    "read_workers", "remove_worker",
+]  # fmt: skip
+
+_PRESENCE_TIMEOUT_S = 180.0  # unless the job sets it, or announce_every_s
+_MISSED = 3
+_WALL_CLOCK_FROM_S = 1e9  # smaller times are of a virtual clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStatus:
+    """The status of a worker in the ledger.
+
+    Parameters
+    ----------
+    name, device : str
+        Name of the worker, and kind of its device.
+    state : {"awake", "training", "asleep", "removed"}
+        State.
+    battery : float
+        Battery level, as a fraction.
+    charging, fits : bool
+        Whether the battery is charging, and whether the worker's schema fits the job.
+    incarnation : int
+        Number of times that the worker started from an empty journal.
+    updates_counted, updates_waiting : int
+        Updates counted in the model, and updates recorded and not counted yet.
+    examples_waiting, examples_held : int
+        Examples not learned yet, and examples held.
+    last_heard_s : float or None
+        Time of the last message, in seconds; None if the worker was removed.
+    flag : str
+        Reason of a flag, or "".
+    selected, replied : int
+        Number of rounds for which it was selected, and of its replies.
+    mean_reward : float or None
+        Mean reward per selection.
+    energy_j : float
+        Reported energy, in joules.
+    """
+
+    name: str
+    state: str
+    device: str
+    battery: float
+    charging: bool
+    incarnation: int
+    updates_counted: int
+    updates_waiting: int
+    examples_waiting: int
+    examples_held: int
+    last_heard_s: float | None
+    flag: str
+    fits: bool
+    selected: int
+    replied: int
+    mean_reward: float | None
+    energy_j: float
+
+
+def read_workers(run: RunFolder) -> list[WorkerStatus]:
+    """Read the status of all workers.
+
+    Parameters
+    ----------
+    run : RunFolder
+        The run; its server can be running.
+
+    Returns
+    -------
+    list of WorkerStatus
+        Workers, sorted by name.
+    """
+    with LedgerReader.open(run.ledger) as ledger:
+        return describe_workers(ledger, run.tables().get("job", {}), find_now_s(ledger))
+
+
+def read_worker_rounds(run: RunFolder, worker: str) -> list[dict[str, Any]]:
+    """Read the rounds for which a worker was selected.
+
+    Parameters
+    ----------
+    run : RunFolder
+        The run; its server can be running.
+    worker : str
+        Name of the worker.
+
+    Returns
+    -------
+    list of dict
+        One entry for each round, for JSON.
+    """
+    with LedgerReader.open(run.ledger) as ledger:
+        rounds = [dataclasses.asdict(selection) for selection in ledger.selections(worker)]
+    return [{key: value for key, value in one.items() if key != "worker"} for one in rounds]
+
+
+def find_now_s(ledger: LedgerReader) -> float:
+    """Return the time of the server's clock: now if it is real, the latest time if virtual."""
+    latest_s = ledger.latest_s()
+    return latest_s if latest_s < _WALL_CLOCK_FROM_S else max(latest_s, time.time())
+
+
+def describe_workers(
+    ledger: LedgerReader, job: Mapping[str, Any], now_s: float
+) -> list[WorkerStatus]:
+    """Return the status of all workers, sorted by name; `job` is the section [job]."""
+    announced_s = _MISSED * float(job.get("announce_every_s", 0.0))
+    timeout_s = float(job.get("presence_timeout_s", 0.0)) or announced_s or _PRESENCE_TIMEOUT_S
+
+    def state(row: WorkerRow) -> str:
+        if row.heard_s is None:
+            return "removed"
+        if row.training and now_s <= row.busy_until_s:
+            return "training"
+        return "awake" if now_s - row.heard_s <= timeout_s else "asleep"
+
+    return [_describe(figures, state(figures.row)) for figures in ledger.workers()]
+
+
+def _describe(figures: WorkerFigures, state: str) -> WorkerStatus:
+    row, selected = figures.row, figures.selected
+    return WorkerStatus(
+        name=row.name, state=state, device=row.device, battery=row.battery, charging=row.charging,
+        incarnation=row.incarnation, updates_counted=row.counted,
+        updates_waiting=figures.updates_waiting, examples_waiting=row.waiting,
+        examples_held=row.held, last_heard_s=row.heard_s, flag=row.flag, fits=row.fits,
+        selected=selected, replied=figures.replied + figures.declined,
+        mean_reward=figures.reward / selected if selected else None, energy_j=figures.energy_j,
+    )  # fmt: skip
+
+
+# -- removal ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """The effect of a removal.
+
+    Parameters
+    ----------
+    worker : str
+        Name of the worker.
+    updates : int
+        Number of its updates that were removed from the model.
+    digest_before, digest_after : str
+        Digests of the model.
+    incarnation : int
+        Incarnation with which the worker can return.
+    version : int
+        Last published version, which still contains the updates; 0 if there is none.
+    """
+
+    worker: str
+    updates: int
+    digest_before: str
+    digest_after: str
+    incarnation: int
+    version: int
+
+
+class _Unchanged(Selector):
+    """A selector that selects no worker and leaves the stored state as it is."""
+
+    def select(self, round_number: int, candidates: Sequence[Candidate], count: int) -> list[str]:  # noqa: ARG002
+        """Return no worker."""
+        return []
+
+
+def _selector(document: Document | None) -> Selector:
+    """Return the selector of the job; it must forget the worker too."""
+    if document is None:
+        return _Unchanged()
+    job = read_job(document)
+    return make_selector(job.selector, read_selection(document, job))
+
+
+def remove_worker(run: RunFolder, worker: str) -> Removal:
+    """Remove all updates of a worker from the model, in one transaction.
+
+    Parameters
+    ----------
+    run : RunFolder
+        Run whose server is not running.
+    worker : str
+        Name of the worker.
+
+    Returns
+    -------
+    Removal
+        Number of updates and digests.
+
+    Raises
+    ------
+    UnknownName
+        If there is no worker of that name.
+    BadInput
+        If the ledger has no model, or a server uses it.
+    """
+    with LedgerReader.open(run.ledger) as reader:
+        open_round, now_s, version = reader.open_round(), find_now_s(reader), reader.last_version()
+    require_unused(run.ledger)  # a running server would write its model back
+    with closing(Ledger(run.ledger)) as ledger:
+        known = ledger.workers()
+        if worker not in known:
+            raise unknown_name("worker", worker, known)
+        total = ledger.total()
+        if total is None:
+            raise BadInput(f"{run.ledger} has no model yet, so {worker!r} has no part in it")
+        document = run.document()
+        empty = make_learner(Statistics.from_bytes(total).schema, document)
+        kind: Any = type(empty)
+        make = partial(kind, **empty.settings)
+        name = str(run.tables().get("job", {}).get("name", ""))
+        server = Server(name, make, ledger, selector=_selector(document))
+        server.drain()  # open no round and publish no version
+        before = server.model.digest()
+        server.remove(worker, now_s if open_round is None else open_round.opened_s)  # stays open
+        return Removal(
+            worker, known[worker].counted, before, server.model.digest(),
+            server.workers[worker].incarnation, version.number if version else 0,
+        )  # fmt: skip

@@ -42,7 +42,7 @@ class RunFolder:
 
     @classmethod
     def at(cls, path: str | Path = "", *, starting: bool = False) -> RunFolder:
-        """Find an existing run.
+        """Find an existing run, or raise BadInput.
 
         Parameters
         ----------
@@ -55,11 +55,6 @@ class RunFolder:
         -------
         RunFolder
             The run.
-
-        Raises
-        ------
-        BadInput
-            If there is no ledger.
         """
         place = Path(path) if path else _find_latest(Path(RUNS), starting)
         run = cls(place) if place.is_dir() else cls(place.parent, place.name)

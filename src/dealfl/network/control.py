@@ -1,0 +1,175 @@
+"""Questions of operators to a running server, over the broker that authenticated them.
+
+A question is a verb with arguments, an answer is its result or an error, both in JSON. Verbs that
+change something are for the operators that the server was started with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import zlib
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from dealfl.errors import BadInput, DealError
+from dealfl.network.connection import Connection, Delivery
+from dealfl.network.credentials import Credentials
+from dealfl.network.topics import Topics
+
+__all__ = ["Desk", "ask"]
+
+_MAX_QUESTION = 1 << 20
+_MAX_ANSWER = 1 << 26
+
+Short = Annotated[str, Meta(max_length=64)]
+
+
+class Question(Struct, frozen=True, forbid_unknown_fields=True):
+    """What an operator wants to know or to change."""
+
+    id: Short
+    verb: Short
+    arguments: dict[str, Any] = {}
+
+
+class Answer(Struct, frozen=True):
+    """The result of a question, or what is wrong with it."""
+
+    id: str
+    result: Any = None
+    error: str = ""
+
+
+class Desk:
+    """Answers the questions of operators.
+
+    Parameters
+    ----------
+    answers : mapping of str to callable
+        Function for each verb; its keyword arguments come from the question.
+    changes : collection of str
+        Verbs that change something.
+    trusted : collection of str
+        Operators that may use those verbs.
+    """
+
+    def __init__(
+        self,
+        answers: Mapping[str, Callable[..., object]],
+        changes: Collection[str] = (),
+        trusted: Collection[str] = (),
+    ) -> None:
+        self._answers, self._changes, self._trusted = answers, changes, trusted
+
+    def answer(self, operator: str, payload: bytes) -> bytes:
+        """Return the answer to a question; whatever is wrong with it is part of the answer.
+
+        Parameters
+        ----------
+        operator : str
+            Name of the operator, as the broker authenticated it.
+        payload : bytes
+            The question.
+
+        Returns
+        -------
+        bytes
+            Compressed JSON.
+        """
+        question = Question("", "")
+        try:
+            if len(payload) > _MAX_QUESTION:
+                raise BadInput(f"question has {len(payload)} bytes; at most {_MAX_QUESTION}")
+            question = msgspec.json.decode(payload, type=Question)
+            answer = Answer(question.id, self._call(operator, question))
+        except (DealError, msgspec.MsgspecError, TypeError, UnicodeDecodeError) as error:
+            answer = Answer(question.id, error=str(error))
+        return zlib.compress(msgspec.json.encode(answer), 1)
+
+    def _call(self, operator: str, question: Question) -> object:
+        verb = question.verb
+        if verb not in self._answers:
+            raise BadInput(f"no verb {verb!r}; known: {', '.join(self._answers)}")
+        if verb in self._changes and operator not in self._trusted:
+            raise BadInput(
+                f"{operator} may not {verb}; start the server with --trust {operator} to allow it"
+            )
+        return self._answers[verb](**question.arguments)
+
+
+def ask(credentials: Credentials, verb: str, timeout_s: float = 10.0, **arguments: object) -> Any:  # noqa: ANN401
+    """Ask a running server.
+
+    Parameters
+    ----------
+    credentials : Credentials
+        Credentials of an operator.
+    verb : str
+        What is asked, such as "status".
+    timeout_s : float
+        Time to wait for the answer, in seconds.
+    **arguments : object
+        Arguments of the verb.
+
+    Returns
+    -------
+    Any
+        The result, as plain values.
+
+    Raises
+    ------
+    BadInput
+        If the server refuses the question.
+    DealError
+        If there is no answer in time.
+    """
+    payload = msgspec.json.encode(Question(secrets.token_hex(8), verb, arguments))
+    try:
+        answer = asyncio.run(_Asking(credentials, payload).run(timeout_s))
+    except TimeoutError:
+        where = f"{credentials.host}:{credentials.port}"
+        raise DealError(
+            f"no answer within {timeout_s:g} s: is the server connected to {where}, and is "
+            f"{credentials.user} enrolled as an operator?"
+        ) from None
+    if answer.error:
+        raise BadInput(answer.error)
+    return answer.result
+
+
+class _Asking:
+    """One question on its own connection."""
+
+    def __init__(self, credentials: Credentials, payload: bytes) -> None:
+        self._credentials, self._payload = credentials, payload
+        self._topics = Topics(credentials.job)
+
+    async def run(self, timeout_s: float) -> Answer:
+        stopped = asyncio.Event()
+        self._answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._connection = Connection(self._credentials, self, session_s=0)
+        task = asyncio.ensure_future(self._connection.run(stopped))
+        try:
+            return await asyncio.wait_for(self._answer, timeout_s)
+        finally:
+            stopped.set()
+            await task
+
+    def connected(self) -> None:
+        user = self._credentials.user
+        self._connection.subscribe([self._topics.answer(user)])
+        self._connection.publish(self._topics.ask(user), self._payload)
+
+    def received(self, delivery: Delivery) -> None:
+        self._connection.acknowledge([delivery])
+        with suppress(zlib.error, msgspec.MsgspecError, UnicodeDecodeError):
+            text = zlib.decompressobj().decompress(delivery.payload, _MAX_ANSWER)
+            answer = msgspec.json.decode(text, type=Answer)
+            asked = msgspec.json.decode(self._payload, type=Question)
+            if answer.id in (asked.id, "") and not self._answer.done():
+                self._answer.set_result(answer)

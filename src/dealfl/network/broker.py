@@ -182,7 +182,8 @@ class Broker:
         settings = self.settings
         made = [
             Credentials(
-                host=settings.host, port=settings.port, user=name, workers=workers,
+                host=settings.host, port=settings.port, job=settings.job, user=name,
+                workers=workers,
                 owners_key=settings.owners_key,
             )
             for name in names

@@ -24,6 +24,7 @@ class Credentials(Struct, frozen=True, kw_only=True):
 
     host: Annotated[Text, Meta(description="host name or address of the broker")]
     port: Annotated[Count, Meta(description="port of the broker")]
+    job: Annotated[Text, Meta(description="name of the job")]
     user: Annotated[Text, Meta(description="name of the worker, gateway, server or operator")]
     password: Annotated[Text, Meta(description="password, if the broker uses passwords")] = ""
     authority: Annotated[

@@ -9,15 +9,17 @@ import asyncio
 import secrets
 import signal
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 from dealfl.atomic_files import replace_file
 from dealfl.errors import BadInput
 from dealfl.jobs import Document, plan_without_data, read_job, read_selection
 from dealfl.learners import cycles_of
+from dealfl.network.control import Desk
 from dealfl.network.credentials import Credentials
 from dealfl.network.server_end import ServerEnd
 from dealfl.network.state import ServerState
@@ -47,6 +49,9 @@ async def serve(
     folder: Path,
     brokers: Sequence[Credentials],
     stopped: asyncio.Event,
+    *,
+    answers: Mapping[str, Callable[..., object]] = MappingProxyType({}),
+    trusted: Collection[str] = (),
     health: Health = lambda _: None,
 ) -> None:
     """Serve a job over one broker or several, until stopped or until the job is finished.
@@ -61,6 +66,10 @@ async def serve(
         The server's credentials for each broker.
     stopped : asyncio.Event
         Ends the process when it is set.
+    answers : mapping of str to callable
+        What operators can ask, beside "erase" and "remove".
+    trusted : collection of str
+        Operators that may erase and remove.
     health : callable
         Receives one line about the state every ten seconds.
     """
@@ -74,7 +83,14 @@ async def serve(
             ServerState(epoch=_epoch(folder)),
             brokers,
             ttl_s=lambda: server.terms.ttl_s,
+            asked=lambda operator, payload: desk.answer(operator, payload),
         )
+        changes = _Changes(server, end)
+        verbs: dict[str, Callable[..., object]] = {
+            "erase": changes.erase,
+            "remove": changes.remove,
+        }
+        desk = Desk({**answers, **verbs}, changes=tuple(verbs), trusted=trusted)
         since_s = time.monotonic()
 
         def line() -> str:
@@ -87,6 +103,27 @@ async def serve(
             )
 
         await _together(end.run(stopped), _report(health, line, stopped))
+
+
+class _Changes:
+    """What a trusted operator can change in a running server."""
+
+    def __init__(self, server: Server, end: ServerEnd) -> None:
+        self._server, self._end = server, end
+
+    def erase(self, request: str, owners: list[str]) -> dict[str, object]:
+        """Ask all workers to forget owners, given by their keyed hashes in hexadecimal digits."""
+        try:
+            hashes = [bytes.fromhex(owner) for owner in owners]
+        except ValueError as error:
+            raise BadInput(f"owners must be hexadecimal digits: {error}") from None
+        self._end.send(self._server.erase(request, hashes, time.time()).messages)
+        return {"request": request, "owners": len(owners)}
+
+    def remove(self, worker: str) -> dict[str, object]:
+        """Remove a lost worker from the model."""
+        self._end.send(self._server.remove(worker, time.time()).messages)
+        return {"removed": worker, "digest": self._server.model.digest()}
 
 
 async def work(

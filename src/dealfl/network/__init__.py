@@ -1,7 +1,7 @@
 """The real network: server and workers as processes that exchange messages over MQTT."""
 
 from dealfl.network.broker import Broker, BrokerSettings, create_broker, open_broker
-from dealfl.network.control import ask
+from dealfl.network.control import Desk, ask
 from dealfl.network.credentials import Credentials, read_credentials, write_credentials
 from dealfl.network.processes import run_until_stopped, serve, work
 from dealfl.network.server_end import ServerEnd
@@ -9,7 +9,7 @@ from dealfl.network.state import ServerState
 from dealfl.network.worker_end import WorkerEnd
 
 __all__ = [
-    "Broker", "BrokerSettings", "Credentials", "ServerEnd", "ServerState", "WorkerEnd",
+    "Broker", "BrokerSettings", "Credentials", "Desk", "ServerEnd", "ServerState", "WorkerEnd",
     "ask", "create_broker", "open_broker", "read_credentials", "run_until_stopped", "serve", "work",
     "write_credentials",
 ]  # fmt: skip

@@ -1,0 +1,91 @@
+"""Operators ask a running server: authenticated by the broker, trusted by the server."""
+
+import asyncio
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+
+import msgspec
+import pytest
+
+from dealfl.errors import BadInput, DealError
+from dealfl.messages import Step
+from dealfl.network import Desk, ServerEnd, ServerState, ask
+from tests.network.brokers import JOB, RunningBroker
+
+
+def greet(name: str) -> dict[str, str]:
+    return {"hello": name}
+
+
+ANSWERS: dict[str, Callable[..., object]] = {"greet": greet, "erase": lambda: "done"}
+
+
+@contextmanager
+def served(broker: RunningBroker, trusted: tuple[str, ...] = ()) -> Iterator[None]:
+    """Serve questions in a thread."""
+    ready, over = Event(), Event()
+    desk = Desk(ANSWERS, changes=("erase",), trusted=trusted)
+    credentials = broker.server
+
+    async def serve() -> None:
+        stopped = asyncio.Event()
+        end = ServerEnd(
+            JOB, lambda *_: Step(), ServerState(epoch="e"), [credentials],
+            ttl_s=lambda: 1.0, asked=desk.answer,
+        )  # fmt: skip
+        task = asyncio.ensure_future(end.run(stopped))
+        while not over.is_set():
+            if end.connections[0].is_up:
+                ready.set()
+            await asyncio.sleep(0.01)
+        stopped.set()
+        await task
+
+    thread = Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    try:
+        assert ready.wait(10)
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_an_operator_gets_an_answer_and_only_trusted_ones_change_something(
+    broker: RunningBroker,
+) -> None:
+    ann, bob = broker.broker.enrol(["ann", "bob"], operator=True)
+    with served(broker, trusted=("ann",)):
+        assert ask(bob, "greet", name="you") == {"hello": "you"}
+        assert ask(ann, "erase") == "done"
+        with pytest.raises(BadInput, match=r"bob may not erase; .* --trust bob"):
+            ask(bob, "erase")
+        with pytest.raises(BadInput, match="no verb 'status'; known: greet, erase"):
+            ask(ann, "status")
+
+
+def test_a_worker_gets_no_answer(broker: RunningBroker) -> None:
+    worker = broker.enrol("w1")
+    with served(broker, trusted=("w1",)), pytest.raises(DealError, match="no answer within"):
+        ask(worker, "greet", timeout_s=0.7, name="you")
+
+
+@pytest.mark.parametrize(
+    ("payload", "problem"),
+    [
+        (b"", "truncated"),
+        (b"\xff", ""),
+        (b'{"id": "1"}', "verb"),
+        (b'{"id": "1", "verb": "greet", "arguments": {"who": 1}}', "unexpected"),
+        (b'{"id": "1", "verb": "greet", "more": 1}', "unknown field"),
+        (b" " * (1 << 21), "at most"),
+        (b'{"id": "' + b"1" * 100 + b'", "verb": "greet"}', "length"),
+    ],
+)
+def test_what_is_wrong_with_a_question_is_the_answer(payload: bytes, problem: str) -> None:
+    answer = msgspec.json.decode(zlib.decompress(Desk(ANSWERS).answer("ann", payload)))
+    assert problem in answer["error"]
+    assert answer["error"]
+    assert answer["result"] is None

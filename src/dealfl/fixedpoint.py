@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from dealfl.errors import BadInput, OutOfBounds
 from dealfl.schema import Setting
 
-__all__ = ["FixedPoint", "bounds_from", "exponents_of", "require_finite"]
+__all__ = ["FixedPoint", "bounds_from", "require_finite"]
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -64,39 +64,14 @@ def _per_column(value: float | ArrayLike, columns: int, what: str) -> Floats:
     return np.broadcast_to(numbers, (columns,)).copy()
 
 
-def exponents_of(bounds: Floats) -> Int64s:
-    """Return the smallest exponent e with bound ≤ 2^e, for each bound.
-
-    Parameters
-    ----------
-    bounds : ndarray of float64
-        Positive bounds.
-
-    Returns
-    -------
-    ndarray of int64
-        One exponent per bound.
-
-    Examples
-    --------
-    >>> exponents_of(np.array([1.0, 16.0, 17.0, 0.3])).tolist()
-    [0, 4, 5, -1]
-    """
-    mantissas, exponents = np.frexp(bounds)
-    powers: Int64s = exponents - (mantissas == 0.5).astype(np.int64)
-    return powers
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class FixedPoint:
     """A grid of integers for each of several columns.
 
     Parameters
     ----------
-    bound : ndarray of float64
-        Largest distance of a value from the offset, one per column.
-    offset : ndarray of float64
-        Value that becomes 0, one per column.
+    bound, offset : ndarray of float64
+        Largest distance of a value from the offset, and the value that becomes 0, one per column.
     exponent : ndarray of int64
         Smallest power of two that holds the bound, one per column.
     fraction_bits : int
@@ -149,11 +124,6 @@ class FixedPoint:
         -------
         FixedPoint
             The grid.
-
-        Raises
-        ------
-        BadInput
-            A bound is not positive and finite, or the number of bounds or offsets is wrong.
         """
         bounds = _per_column(bound, columns, f"{what}_bound")
         offsets = _per_column(offset, columns, "offset")
@@ -161,7 +131,8 @@ class FixedPoint:
         if not np.all(usable):
             worst = float(bounds[~usable][0])
             raise BadInput(f"{what}_bound is {worst!r}; it must lie between 2^-200 and 2^200")
-        exponents = exponents_of(bounds)
+        mantissas, exponents = np.frexp(bounds)
+        exponents = exponents.astype(np.int64) - (mantissas == 0.5)  # the smallest e, bound ≤ 2^e
         if shared:
             exponents[:] = exponents.max(initial=np.iinfo(np.int64).min)
         return cls(bounds, offsets + 0.0, exponents, fraction_bits, signed, what)
@@ -171,14 +142,29 @@ class FixedPoint:
         """Grid points per unit of each column, a power of two."""
         return np.ldexp(1.0, (self.fraction_bits - self.exponent).astype(np.int32))
 
-    def settings(self) -> dict[str, Setting]:
-        """Return the settings that determine the integers: exponents, fraction bits and offsets."""
+    def settings(self, *, clip: bool = False) -> dict[str, Setting]:
+        """Return the settings that determine the integers: exponents, fraction bits and offsets.
+
+        Parameters
+        ----------
+        clip : bool, default False
+            Whether values are moved to the bounds; then bounds below the powers of two count.
+
+        Returns
+        -------
+        dict of str to Setting
+            Settings of a schema.
+        """
         shape: dict[str, Setting] = {
             f"{self.what}_exponent": _compact(self.exponent.tolist()),
             "fraction_bits": self.fraction_bits,
         }
         if np.any(self.offset):
             shape["offset"] = _compact(self.offset.tolist())
+        if clip:
+            shape["clip"] = True
+            if np.any(self.bound != np.ldexp(1.0, self.exponent.astype(np.int32))):
+                shape[f"{self.what}_bound"] = _compact(self.bound.tolist())
         return shape
 
     @property
@@ -191,10 +177,8 @@ class FixedPoint:
 
         Parameters
         ----------
-        values : ndarray of float64
-            Rows by columns.
-        first_row : int, default 0
-            Row number of the block in the whole input, for error messages.
+        values, first_row
+            See `require_finite`.
         clip : bool, default False
             Move values outside the bounds to the nearest bound instead of raising an error.
 
@@ -218,8 +202,6 @@ class FixedPoint:
         self, values: Floats, columns: Places, row_starts: Places, *, clip: bool = False
     ) -> Int64s:
         """Return the integers of the stored values of a CSR matrix.
-
-        Without offsets, values that are not stored are 0 on the grid, too.
 
         Parameters
         ----------
@@ -271,7 +253,7 @@ class FixedPoint:
 
 
 def bounds_from(settings: Mapping[str, Setting]) -> dict[str, Any]:
-    """Replace the exponents in the settings of a grid by the widest bounds they allow.
+    """Replace exponents in the settings of a grid by the widest bounds, if no bound is given.
 
     Parameters
     ----------
@@ -292,7 +274,7 @@ def bounds_from(settings: Mapping[str, Setting]) -> dict[str, Any]:
     for what in _WHATS:
         exponent = found.pop(f"{what}_exponent", None)
         if exponent is not None:
-            found[f"{what}_bound"] = np.ldexp(1.0, exponent).tolist()
+            found.setdefault(f"{what}_bound", np.ldexp(1.0, exponent).tolist())
     return found
 
 

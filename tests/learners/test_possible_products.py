@@ -22,7 +22,7 @@ def learned(rows: int, bits: int) -> Tikhonov:
     return model
 
 
-@pytest.mark.parametrize(("rows", "bits"), [(1, 30), (1, 8), (1000, 30), (5, 22)])
+@pytest.mark.parametrize(("rows", "bits"), [(2, 30), (2, 8), (1000, 30), (5, 22)])
 def test_the_limit_is_exact_for_every_pair(rows: int, bits: int) -> None:
     model = learned(rows, bits)
     model.check()
@@ -38,3 +38,15 @@ def test_the_limit_is_exact_for_every_pair(rows: int, bits: int) -> None:
         below.check()
         with pytest.raises(Impossible, match="have the sum of products"):
             above.check()
+
+
+@pytest.mark.parametrize("bits", [8, 22, 30])
+def test_a_single_row_has_no_other_products(bits: int) -> None:
+    model = learned(1, bits)
+    model.check()
+    for place in (3 + 1, 6 + 2, 10 + 1, 10 + 3):
+        for change in (1, -1):
+            other = empty(bits)
+            other.merge(altered(model, "moments", {place: change}))
+            with pytest.raises(Impossible, match="have the sum of products"):
+                other.check()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dealfl.errors import BadInput, OutOfBounds
-from dealfl.fixedpoint import FixedPoint, exponents_of, require_finite
+from dealfl.fixedpoint import FixedPoint, require_finite
 from tests.statistics.samples import relaxed
 
 BOUNDS = st.floats(2.0**-200, 2.0**200) | st.sampled_from([1.0, 16.0, 17.0, 0.3, 2.0**-200])
@@ -24,10 +24,10 @@ def exactly(value: float, exponent: int, fraction_bits: int) -> int:
 
 
 def _exponent(bound: float) -> int:
-    return int(exponents_of(np.array([bound]))[0])
+    return int(FixedPoint.of(1, bound, 8).exponent[0])
 
 
-@pytest.mark.parametrize("exponent", [*range(-60, 61), -200, 200, -1022, 1023])
+@pytest.mark.parametrize("exponent", [*range(-60, 61), -199, 199])
 def test_the_exponent_of_a_power_of_two_and_of_its_neighbours(exponent: int) -> None:
     power = 2.0**exponent
     assert _exponent(power) == exponent

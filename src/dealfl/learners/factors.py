@@ -41,6 +41,7 @@ class CholeskyFactor:
 
     def __init__(self, matrix: Floats) -> None:
         self._lower = linalg.cholesky(matrix, lower=True, check_finite=False)
+        _require_rank(np.diag(self._lower) ** 2, np.diag(matrix))
 
     def update(self, row: Floats, sign: int) -> bool:
         """Add sign·row·rowᵀ; return False if a downdate would lose accuracy."""
@@ -65,6 +66,7 @@ class QrFactor:
 
     def __init__(self, matrix: Floats) -> None:
         self._q, self._r = linalg.qr(matrix, check_finite=False)
+        _require_rank(np.abs(np.diag(self._r)), np.linalg.norm(matrix, axis=0))
 
     def update(self, row: Floats, sign: int) -> bool:
         """Add sign·row·rowᵀ; return False if a downdate would lose accuracy."""
@@ -100,12 +102,16 @@ def factorise(matrix: Floats, solver: str) -> Factor:
     """Return a factor of a symmetric matrix for one of `SOLVERS`."""
     if solver not in SOLVERS:
         raise unknown_name("solver", solver, SOLVERS)
-    if solver == "qr":
-        return QrFactor(matrix)
     try:
-        return CholeskyFactor(matrix)
+        return QrFactor(matrix) if solver == "qr" else CholeskyFactor(matrix)
     except linalg.LinAlgError:
         return PseudoInverse(matrix)
+
+
+def _require_rank(pivots: Floats, columns: Floats) -> None:
+    """Raise `LinAlgError` if a pivot is nothing but the rounding error of its column."""
+    if np.any(pivots <= len(pivots) * np.finfo(np.float64).eps * columns):
+        raise linalg.LinAlgError("the matrix is singular")
 
 
 def follows(solver: str, rows: int, size: int) -> bool:

@@ -110,7 +110,8 @@ def require_products(products: Integers, limits: Sequence[int], *, pairs: bool) 
     Column 0 is the constant 1, so its product with itself is the number of rows n. The magnitude of
     a value of column j is at most `limits[j]`. Checked always: n ≥ 0, only zeros if n = 0, 0 ≤
     squares ≤ n·limit², equal parity of sums and squares, and the Cauchy-Schwarz inequality for
-    sums. With `pairs`: the Cauchy-Schwarz inequality for each pair of columns, too.
+    sums. With `pairs`: the Cauchy-Schwarz inequality for each pair of columns, too; of a single
+    row, the sums are its values, so that all products are known.
 
     Examples
     --------
@@ -132,8 +133,24 @@ def require_products(products: Integers, limits: Sequence[int], *, pairs: bool) 
             raise Impossible(f"column {column} has the sum of squares {square}")
         if total * total > count * square or (total - square) % 2:
             raise Impossible(f"column {column} has the sum {total}, but sum of squares {square}")
-    if pairs:
+    if pairs and count == 1:
+        _require_products_of(products, np.array(sums))
+    elif pairs:
         _require_pairs(products, products[starts + places])
+
+
+def _require_products_of(products: Integers, row: Int64s) -> None:
+    left, right = triangle(len(row))
+    known = _widened(row[left] * row[right], products.wide)
+    if not products.same(known):
+        raise _impossible(products, int((products - known).nonzero()[0]), left, right)
+
+
+def _impossible(products: Integers, place: int, left: Int64s, right: Int64s) -> Impossible:
+    product = products[place : place + 1].tolist()[0]
+    return Impossible(
+        f"columns {right[place]} and {left[place]} have the sum of products {product}"
+    )
 
 
 def _require_pairs(products: Integers, squares: Integers) -> None:
@@ -148,11 +165,7 @@ def _require_pairs(products: Integers, squares: Integers) -> None:
         sides = limbs[:, left[places]], limbs[:, right[places]]
         wrong = np.flatnonzero(_is_larger((across, across), sides))
         if len(wrong):
-            place = int(places[wrong[0]])
-            product = products[place : place + 1].tolist()[0]
-            raise Impossible(
-                f"columns {right[place]} and {left[place]} have the sum of products {product}"
-            )
+            raise _impossible(products, int(places[wrong[0]]), left, right)
 
 
 def _limbs(values: Integers) -> Int64s:

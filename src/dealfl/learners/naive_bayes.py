@@ -112,7 +112,8 @@ class NaiveBayes(Classifier):
         shape: dict[str, Setting] = {"n_features": features, "classes": self._labels.tolist()}
         count = len(self._labels)
         arrays = ArraySpec("counts", count), ArraySpec("sums", count * features)
-        super().__init__(Schema(self.name, shape | self._grid.settings(), arrays), storage)
+        shape |= self._grid.settings(clip=clip)
+        super().__init__(Schema(self.name, shape, arrays), storage)
         self._model: tuple[Floats, Floats] | None = None
 
     @classmethod

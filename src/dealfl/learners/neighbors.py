@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dealfl.cells import Storage
-from dealfl.errors import NotLearned
+from dealfl.errors import BadInput, NotLearned
 from dealfl.fixedpoint import FixedPoint
 from dealfl.learners.description import DataLimits, Workload
 from dealfl.learners.held_examples import CandidateCount, HeldExamples, NeighborCount
@@ -47,6 +47,7 @@ Int64s = NDArray[np.int64]
 
 _MAX_FEATURES = 1 << 15
 _MAX_BITS = 24
+_DISTANCE_BITS = 63
 
 
 class Neighbors(BucketVotes):
@@ -129,8 +130,13 @@ class Neighbors(BucketVotes):
         self._enough = require_integer(enough, "enough", 1, 1 << 20)
         grid = FixedPoint.of(features, feature_bound, grid_bits, offset=offset, shared=True)
         signatures = Signatures(features, tables, bits, vote_bits, seed)
-        super().__init__(Labels(classes), grid, signatures, storage)
-        self._clip = clip
+        longest = sum((2 * limit) ** 2 for limit in grid.limits.tolist()).bit_length()
+        if longest > _DISTANCE_BITS:
+            raise BadInput(
+                f"fraction_bits is {grid_bits}, so squared distances of {features} features need "
+                f"{longest} bits: give at most {grid_bits - (longest - _DISTANCE_BITS + 1) // 2}"
+            )
+        super().__init__(Labels(classes), grid, signatures, clip=clip, storage=storage)
         self._held = HeldExamples(self._signatures, features)
 
     @classmethod
@@ -168,10 +174,8 @@ class Neighbors(BucketVotes):
 
         Parameters
         ----------
-        X : array_like, csr_array or DataFrame
-            One row of `n_features` numbers per example.
-        y : array_like
-            Class of each row.
+        X, y
+            See `RowLearner.learn`.
         ids : array_like of int, optional
             Distinct, unused ids; by default the smallest free ones.
 
@@ -195,10 +199,8 @@ class Neighbors(BucketVotes):
 
         Parameters
         ----------
-        X : array_like, csr_array or DataFrame, optional
-            Rows to remove, if `ids` is not given; of equal examples, the smallest ids are removed.
-        y : array_like, optional
-            Class of each row.
+        X, y
+            Examples to remove, if `ids` is not given; of equal ones, the smallest ids go.
         ids : array_like of int, optional
             Ids of the examples.
 
@@ -206,11 +208,6 @@ class Neighbors(BucketVotes):
         -------
         Statistics
             The (negative) statistics that were added.
-
-        Raises
-        ------
-        NotLearned
-            An example is not held here; nothing was changed.
         """
         if ids is None:
             equal = quantised(self._as_rows(X), self._grid, clip=self._clip)
@@ -225,12 +222,12 @@ class Neighbors(BucketVotes):
         return delta
 
     def nearest(self, X: object, k: int | None = None) -> list[tuple[Int64s, Floats]]:
-        """Return the nearest held examples of each row, or raise `NotLearned` without any.
+        """Return the nearest held examples of each row.
 
         Parameters
         ----------
-        X : array_like, csr_array or DataFrame
-            One row of `n_features` numbers per query; values outside the bounds are clipped.
+        X
+            See `predict`; values outside the bounds are clipped.
         k : int, optional
             Largest number of examples; by default the setting `k`.
 

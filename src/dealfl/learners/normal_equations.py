@@ -77,7 +77,8 @@ class NormalEquations(RowLearner):
         columns = 1 + len(grid.bound) + targets
         width = 64 if 2 * bits + _MAX_ROWS_BITS <= 62 else 96
         moments = ArraySpec("moments", columns * (columns + 1) // 2, width)
-        super().__init__(Schema(self.name, shape | grid.settings(), (moments,)), storage)
+        shape |= grid.settings(clip=clip)
+        super().__init__(Schema(self.name, shape, (moments,)), storage)
         self._grid, self._targets, self._columns, self._wide = grid, targets, columns, moments.wide
         self._penalty, self._solver = float(penalty), solver
         self._intercept, self._clip = intercept, clip

@@ -47,7 +47,10 @@ class PairCounts(HistoryLearner):
         super().__init__(schema, self._ordered(storage or in_memory))
         # An upper bound of the count of each item's most common pair, for a cheap check.
         self._most = np.zeros(self._items, dtype=np.int32)
-        self._partners: sparse.csr_array | None = None
+        self._is_sparse = _pair_count(self._items) > DENSE_LIMIT
+        # The items that occur with each item, if there are too many items to look at each of them;
+        # None if they must be found in the statistics.
+        self._partners: dict[int, set[int]] | None = {}
 
     @cached_property
     def _first(self) -> Int64s:
@@ -89,19 +92,17 @@ class PairCounts(HistoryLearner):
             "pairs": Entries(numbers, Integers(sign * counts)),
         }
         delta = self._apply(Statistics(self.schema, arrays), forgetting=sign < 0)
-        self._partners = None
+        after = self._state.cells("pairs").at(numbers).low
         if sign > 0:
-            self._note_most(numbers)
+            for ends in items_of(numbers):
+                np.maximum.at(self._most, ends, after.astype(np.int32))
+        if self._is_sparse and self._partners is not None:
+            _note_partners(self._partners, numbers, after)
         lengths = np.diff(matrix.indptr).astype(np.int64)
         pairs = int(np.sum(lengths * (lengths - 1) // 2))
         touched = len(numbers) + len(arrays["items"])
         self._work = Work(int(lengths.sum()) + pairs, 4 * int(lengths.sum()) + 2 * 4 * touched)
         return delta
-
-    def _note_most(self, numbers: Int64s) -> None:
-        counts = self._state.cells("pairs").at(numbers).low.astype(np.int32)
-        for items in items_of(numbers):
-            np.maximum.at(self._most, items, counts)
 
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
         items, pairs = proposals["items"], proposals["pairs"]
@@ -144,7 +145,7 @@ class PairCounts(HistoryLearner):
 
     def _row(self, item: int) -> tuple[Int64s, Int64s]:
         """Return the items that occur with `item`, and the number of common histories of each."""
-        if _pair_count(self._items) > DENSE_LIMIT:
+        if self._is_sparse:
             return self._sparse_row(item)
         own = item * (item - 1) // 2
         numbers = np.concatenate([np.arange(own, own + item), self._first[item + 1 :] + item])
@@ -153,17 +154,13 @@ class PairCounts(HistoryLearner):
         return met + (met >= item), counts[met]
 
     def _sparse_row(self, item: int) -> tuple[Int64s, Int64s]:
-        """Return the same from a table of all pairs, which is built on first use."""
         if self._partners is None:
             pairs = self._state.snapshot()["pairs"]
-            first, second = items_of(pairs.indices)
-            ends = np.concatenate([first, second]), np.concatenate([second, first])
-            shape = (self._items, self._items)
-            counts = np.tile(pairs.values.low, 2)
-            self._partners = sparse.csr_array((counts, ends), shape=shape)
-        start, stop = self._partners.indptr[item], self._partners.indptr[item + 1]
-        others = self._partners.indices[start:stop].astype(np.int64)
-        return others, self._partners.data[start:stop].astype(np.int64)
+            self._partners = {}
+            _note_partners(self._partners, pairs.indices, pairs.values.low)
+        others = np.array(sorted(self._partners.get(item, ())), dtype=np.int64)
+        numbers = pair_number(np.full(len(others), item), others)
+        return others, self._state.cells("pairs").at(numbers).low
 
     def _forget_model(self) -> None:
         self._partners = None
@@ -180,19 +177,32 @@ def _as_order(item_order: ArrayLike | None, items: int) -> Int64s | None:
     return order.astype(np.int64)
 
 
+def _note_partners(partners: dict[int, set[int]], numbers: Int64s, counts: Int64s) -> None:
+    """Add the pairs that occur and remove the others, without a trace."""
+    first, second = (items.tolist() for items in items_of(numbers))
+    for ends in (zip(first, second, counts, strict=True), zip(second, first, counts, strict=True)):
+        for item, other, count in ends:
+            if count:
+                partners.setdefault(item, set()).add(other)
+            elif item in partners:
+                partners[item].discard(other)
+                if not partners[item]:
+                    del partners[item]
+
+
 def _pairs_of(histories: sparse.csr_array) -> tuple[Int64s, Int64s]:
     """Return the ascending numbers of all pairs that occur, and the number of histories of each."""
     if histories.shape[0] == 1:
-        items = np.sort(histories.indices).astype(np.int64)
-        second, first = np.triu_indices(len(items), 1)
-        numbers = np.sort(pair_number(items[first], items[second]))
+        only = np.sort(histories.indices).astype(np.int64)
+        second, first = np.triu_indices(len(only), 1)
+        numbers = np.sort(pair_number(only[first], only[second]))
         return numbers, np.ones(len(numbers), dtype=np.int64)
-    ones = sparse.csr_array(
-        (np.ones(histories.nnz, dtype=np.int64), histories.indices, histories.indptr),
-        shape=histories.shape,
-    )
-    together = sparse.tril(ones.T @ ones, -1).tocoo()
-    numbers = pair_number(together.row.astype(np.int64), together.col.astype(np.int64))
+    items, columns = np.unique(histories.indices, return_inverse=True)
+    shape = (histories.shape[0], len(items))  # only items that occur: there can be very many
+    ones = np.ones(histories.nnz, dtype=np.int64)
+    table = sparse.csr_array((ones, columns, histories.indptr), shape=shape)
+    together = sparse.tril(table.T @ table, -1).tocoo()
+    numbers = pair_number(*(items[ends].astype(np.int64) for ends in (together.row, together.col)))
     order = np.argsort(numbers)
     return numbers[order], together.data[order].astype(np.int64)
 

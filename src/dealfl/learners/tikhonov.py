@@ -100,7 +100,8 @@ class Tikhonov(NormalEquations):
         features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)
         grid = FixedPoint.of(features, feature_bound, fraction_bits)
         self._target_grid = FixedPoint.of(1, target_bound, fraction_bits, what="target")
-        shape: dict[str, Setting] = {"n_features": features} | self._target_grid.settings()
+        shape: dict[str, Setting] = {"n_features": features}
+        shape |= self._target_grid.settings(clip=clip)
         super().__init__(
             shape, grid, 1, penalty=penalty, solver=solver, intercept=intercept,
             clip=clip, storage=storage,

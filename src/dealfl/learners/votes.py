@@ -131,16 +131,23 @@ class BucketVotes(Classifier):
     """The number of examples of each class, in total and in each bucket of each table."""
 
     def __init__(
-        self, labels: Labels, grid: FixedPoint, signatures: Signatures, storage: Storage | None
+        self,
+        labels: Labels,
+        grid: FixedPoint,
+        signatures: Signatures,
+        *,
+        clip: bool,
+        storage: Storage | None,
     ) -> None:
         shape: dict[str, Setting] = {"n_features": len(grid.bound), "classes": labels.tolist()}
-        shape |= signatures.settings() | grid.settings()
+        shape |= signatures.settings() | grid.settings(clip=clip)
         arrays = (
             ArraySpec("counts", len(labels)),
             ArraySpec("votes", signatures.buckets * len(labels)),
         )
         super().__init__(Schema(self.name, shape, arrays), storage)
         self._labels, self._grid, self._signatures = labels, grid, signatures
+        self._clip = clip
 
     @property
     def example_count(self) -> int:

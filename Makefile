@@ -14,7 +14,7 @@ endif
 # How to become root where that takes no password.
 ROOT := $(shell test "$$(id -u)" = 0 || echo sudo -n)
 
-.PHONY: help setup run test browser mosquitto check bench soak docs pictures lock clean
+.PHONY: help setup run test browser mosquitto check bench soak mutate docs pictures lock clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
@@ -62,6 +62,9 @@ bench: $(READY)  ## every benchmark, written to docs/benchmarks.md
 soak: $(READY)   ## the long tests: 10,000 interleavings a learner
 	$(BIN)/python -m pytest -n 2 -m soak tests
 
+mutate: $(READY)  ## small wrong changes, each against the tests that call it; continues where it stopped
+	$(BIN)/python -m checks.mutation
+
 pictures: $(READY) browser  ## the pictures in docs/images, from a run of an example
 	$(BIN)/python docs/pictures.py
 	$(BIN)/python -m docs.live_picture
@@ -75,4 +78,4 @@ lock: $(READY)   ## resolve the pinned versions again
 	  --no-header --no-annotate --extra all --group dev pyproject.toml --output-file constraints.txt
 
 clean:           ## remove generated files
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .mutation .pytest_cache .mypy_cache .ruff_cache .hypothesis

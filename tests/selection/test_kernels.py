@@ -166,3 +166,17 @@ def test_rounds_seeds_and_purposes_are_independent_for_one_arm() -> None:
     surprise = ((pairs - expected) ** 2 / expected).sum()
     assert abs(surprise - 255) < 5 * math.sqrt(2 * 255)
     assert round_keys(3, 1, purpose=1) != round_keys(3, 1, purpose=2)
+
+
+@pytest.mark.parametrize("discount", [1.0, 0.9])
+def test_queues_that_were_brought_forward_grow_from_there_as_before(discount: float) -> None:
+    rates = np.array([0.1, 0.4, 0.0])
+    plain, forward = (Arms(rates, eta=1.0, discount=discount) for _ in range(2))
+    for one in (plain, forward):
+        one.pick(3, np.array([1]))
+        one.learn(np.array([1]), np.array([0.5]))
+    for round_number in (5, 9):
+        forward.bring_forward(round_number)
+        assert forward.queues(20) == pytest.approx(plain.queues(20))
+        weight = np.ones(3)
+        assert forward.scores(20, weight) == pytest.approx(plain.scores(20, weight))

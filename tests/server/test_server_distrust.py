@@ -1,5 +1,6 @@
 """What a worker says is believed only as far as it can be true; the server never falls over it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -134,6 +135,25 @@ def test_an_absurd_delta_harms_nobody_else() -> None:
     one.handle([], 500.0)
     assert one.model.statistics == examples(2)
     assert one.workers["w"].flag.startswith("diverged")
+
+
+def test_nothing_of_a_worker_that_was_dropped_is_left_in_the_ledger(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    one = joined("w", "honest", ledger=ledger)
+    one.handle([update(1, 3), update(3, 2), update(1, 2, name="honest")], 1.0)
+    one.handle([], 100.0)
+    assert ledger.find_sum("w") is not None
+    assert ledger.find_update("w", 1, 3) is not None, "it waits for the second"
+    one.handle([update(2, delta=-examples(9))], 101.0)
+    one.handle([], 200.0)
+    assert one.workers["w"].flag.startswith("diverged")
+    for sequence in (1, 2, 3):
+        assert ledger.find_update("w", 1, sequence) is None
+        needle = examples(sequence).to_bytes()
+        others = examples(2).to_bytes()  # the sum of the honest worker, and the total
+        assert needle == others or needle not in (tmp_path / "ledger.db").read_bytes()
+    assert ledger.find_sum("w") is None
+    assert ledger.find_update("honest", 1, 1) is not None
 
 
 def test_two_workers_under_one_name_are_flagged_and_the_last_who_joined_is_the_worker() -> None:

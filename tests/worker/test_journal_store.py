@@ -92,6 +92,17 @@ def test_after_compacting_the_bytes_of_a_deleted_record_are_nowhere(tmp_path: Pa
     journal.close()
 
 
+def test_the_bytes_of_a_deleted_record_are_overwritten_where_others_stay(tmp_path: Path) -> None:
+    journal = filled(tmp_path / "j.db")
+    journal.checkpoint()
+    assert bytes_in(tmp_path).count(SECRET) == 20
+    with journal.transaction():
+        journal.delete([record.id for record in journal.records(State.WAITING)[5:9]])
+    journal.checkpoint()
+    assert bytes_in(tmp_path).count(SECRET) == 16
+    journal.close()
+
+
 def test_an_erasure_leaves_no_byte_of_record_or_update(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j.db")
     one = welcomed(journal=journal)

@@ -7,8 +7,8 @@ import pytest
 
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
-from dealfl.learners import NaiveBayes, Rows
-from dealfl.messages import Assignment, Update, Welcome
+from dealfl.learners import NaiveBayes, Rows, statistics_of
+from dealfl.messages import Assignment, Erase, Message, Update, Welcome
 from dealfl.statistics import Statistics
 from dealfl.worker import Cost, Done, Journal, State, Worker
 
@@ -31,7 +31,8 @@ def make() -> NaiveBayes:
 
 def worker(journal: Journal, **other: Any) -> Worker:
     settings: dict[str, Any] = {"forget_fraction": "1", "validation_share": 0.3}
-    made = Worker("job", "w", make, journal, FreeMeter(), key=KEY, **(settings | other))
+    meter = other.pop("meter", FreeMeter())
+    made = Worker("job", "w", make, journal, meter, key=KEY, **(settings | other))
     made.handle([Welcome(job="job", worker="w", incarnation=1, journal_id=journal.id)], 0.0)
     return made
 
@@ -42,8 +43,16 @@ def ingest(made: Worker, examples: list[tuple[list[float], str]], owner: str = "
 
 def train(made: Worker, number: int) -> list[Update]:
     assignment = Assignment(job="job", worker="w", round=number, deadline_s=1e9)
-    step = made.handle([assignment], float(number))
+    return sent(made, float(number), assignment)
+
+
+def sent(made: Worker, now_s: float, *messages: Message) -> list[Update]:
+    step = made.handle(messages, now_s)
     return [message for message in step.messages if isinstance(message, Update)]
+
+
+def erasure(owner: str) -> Erase:
+    return Erase(job="job", worker="", request="r", owners=(owner_hash(KEY, owner),))
 
 
 def total(updates: list[Update]) -> Statistics:
@@ -109,12 +118,48 @@ def test_an_erasure_reaches_grace_area_and_validation_slice() -> None:
     ingest(made, GOOD)
     train(made, 2)
     assert journal.count(State.GRACE)
-    from dealfl.messages import Erase
-
-    order = Erase(job="job", worker="", request="r", owners=(owner_hash(KEY, "bob"),))
-    made.handle([order], 3.0)
+    made.handle([erasure("bob")], 3.0)
     assert journal.count(State.GRACE) == 0
     assert not any(journal.records_of([owner_hash(KEY, "bob")]).values())
+
+
+def test_the_model_that_judges_an_eviction_forgets_the_erased_too() -> None:
+    journal = Journal()
+    made = worker(journal, forget_fraction="0.5")
+    ingest(made, GOOD)
+    train(made, 1)
+    ingest(made, GOOD, owner="bob")
+    assert train(made, 2)[0].evicted, "so the worker has a model of its own"
+    made.handle([erasure("bob")], 3.0)
+    ingest(made, BAD + BAD[:4])
+    left = journal.count(State.LEARNED)
+    updates = train(made, 4)
+    assert left / 2 < updates[0].learned < left, "bad ones are more than what would stay"
+    assert len(updates) == 2, "without bob's examples the evicted ones are missed"
+    assert updates[1].learned == updates[0].evicted
+
+
+class WorkMeter(FreeMeter):
+    """Operations cost a joule each, every piece of work a second."""
+
+    def cost(self, done: Done) -> Cost:
+        return Cost(1.0, float(done.work.operations))
+
+
+def test_learning_back_costs_what_it_costs_and_comes_after_the_training() -> None:
+    journal = Journal()
+    made = worker(journal, meter=WorkMeter())
+    ingest(made, GOOD)
+    train(made, 10)
+    made.handle([], 20.0)
+    ingest(made, BAD)
+    good = journal.records(State.LEARNED)
+    assert train(made, 30) == []
+    (trained,) = sent(made, 31.0)
+    (back,) = sent(made, 32.0)
+    operations = statistics_of(make, good)[1].operations
+    assert (back.operations, back.energy_j, back.elapsed_s) == (operations, operations, 1.0)
+    assert trained.operations > operations, "it learned the new ones and forgot these"
 
 
 def test_validation_records_are_never_learned() -> None:

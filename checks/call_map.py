@@ -1,0 +1,52 @@
+"""A plug-in of pytest: writes which functions of the package each test calls, and its duration."""
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FrameType
+
+import pytest
+
+_calls: dict[str, tuple[float, list[str]]] = {}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that names the file."""
+    parser.addoption("--call-map", default="calls.json", help="file to write")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Record the calls of a test, of its fixtures and threads."""
+    seen: set[CodeType] = set()
+
+    def trace(frame: FrameType, event: str, arg: object) -> None:  # noqa: ARG001
+        seen.add(frame.f_code)
+
+    start = time.perf_counter()
+    sys.settrace(trace)
+    threading.settrace(trace)
+    try:
+        return (yield)
+    finally:
+        sys.settrace(None)
+        threading.settrace(None)
+        elapsed_s = time.perf_counter() - start
+        _calls[item.nodeid] = (elapsed_s, sorted(filter(None, map(_name, seen))))
+
+
+def _name(code: CodeType) -> str:
+    """Return the path and the function of a piece of code of the package; else ''."""
+    _, package, path = code.co_filename.rpartition("/src/dealfl/")
+    function = code.co_qualname.partition(".<locals>.<")[0]  # a lambda belongs to its function
+    return f"src/dealfl/{path}:{function}" if package else ""
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Write the file if all tests passed."""
+    if not exitstatus:
+        path = Path(session.config.getoption("--call-map"))
+        path.write_text(json.dumps(_calls), "utf-8")

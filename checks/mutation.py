@@ -1,0 +1,191 @@
+"""`python -m checks.mutation`: do the tests notice a small wrong change?
+
+A seeded sample of changes is made in a copy of the project, one at a time; each runs against the
+tests that call the changed function, the quickest first. `.mutation/` holds the copy, which test
+calls what, and the results: a run that is stopped continues. `checks/equivalent.txt` lists changes
+that change nothing, with the reason; they do not count.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from checks.mutants import Mutant, mutants_of, mutate
+
+__all__ = ["main", "sampled"]
+
+ROOT = Path(__file__).parents[1]
+HOME = ROOT / ".mutation"
+COPY = HOME / "copy"
+EQUIVALENT = ROOT / "checks" / "equivalent.txt"
+_PACKAGE = "src/dealfl/"
+_CORE = (
+    "server/aggregation.py", "server/*ledger*.py", "server/*_store.py", "worker/journal*.py",
+    "worker/outbox.py", "erasure/*.py", "statistics.py", "encoding.py",
+)  # fmt: skip
+_REST = ("server/*.py", "worker/*.py", "learners/*.py")
+GROUPS = {"core": (_CORE, (), 0.95), "rest": (_REST, _CORE, 0.85)}
+_FOLDERS = (
+    "tests/statistics", "tests/learners", "tests/erasure", "tests/server", "tests/worker",
+    "tests/selection", "tests/retention", "tests/transport", "tests/memory", "tests/federation",
+)  # fmt: skip
+_MAX_TESTS_S = 60.0  # time of all tests of one change
+_GRACE_S = 60.0
+_MAX_TESTS = 1500
+
+
+def sampled(mutants: Iterable[Mutant], seed: int, count: int) -> list[Mutant]:
+    """Return a sample that hardly changes when other code does: the first by a seeded hash."""
+
+    def place(one: Mutant) -> bytes:
+        return hashlib.sha256(f"{seed} {one.name}".encode()).digest()
+
+    return sorted(mutants, key=place)[:count]
+
+
+def _mutants(group: str) -> list[Mutant]:
+    wanted, unwanted, _ = GROUPS[group]
+    found: list[Mutant] = []
+    for path in sorted((ROOT / _PACKAGE).rglob("*.py")):
+        name = path.relative_to(ROOT / _PACKAGE).as_posix()
+        if _fits(name, wanted) and not _fits(name, unwanted):
+            found += mutants_of(_PACKAGE + name, path.read_text("utf-8"))
+    lines = EQUIVALENT.read_text("utf-8").splitlines() if EQUIVALENT.exists() else []
+    equivalent = {line.partition("  # ")[0] for line in lines}
+    return [one for one in found if one.name not in equivalent]
+
+
+def _fits(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
+
+
+def _copy() -> None:
+    """Copy the project as it is, without what git ignores."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout  # noqa: S603
+    for name in filter(None, names.decode().split("\0")):
+        if (source := ROOT / name).exists():
+            target = COPY / name
+            if not target.exists() or target.read_bytes() != source.read_bytes():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(source.read_bytes())
+
+
+def _pytest(arguments: list[str], timeout_s: float | None = None) -> tuple[int, str]:
+    """Run pytest in the copy; return its exit code and output."""
+    options = ["-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "--no-header", "--tb=line"]
+    paths = os.pathsep.join([str(COPY / "src"), str(COPY)])
+    environment = os.environ | {"PYTHONPATH": paths}
+    command = [sys.executable, "-m", "pytest", *options, *arguments]
+    try:
+        done = subprocess.run(  # noqa: S603
+            command, cwd=COPY, env=environment, capture_output=True, text=True, check=False,
+            timeout=timeout_s,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return -1, "time limit"
+    return done.returncode, done.stdout
+
+
+def _calls() -> dict[str, Any]:
+    """Return which functions each test calls and how long it takes; record it if necessary."""
+    found: dict[str, Any] = {}
+    for folder in _FOLDERS:
+        path = HOME / f"{folder.replace('/', '-')}.json"
+        if not path.exists():
+            print(f"recording which functions {folder} calls", flush=True)
+            code, text = _pytest(["-p", "checks.call_map", f"--call-map={path}", folder])
+            if code:
+                sys.exit(f"the tests must pass before changes are made:\n{text}")
+        found |= json.loads(path.read_text("utf-8"))
+    return found
+
+
+def _tests(mutant: Mutant, calls: dict[str, Any]) -> list[str]:
+    """Return the tests that call the changed function; of a constant, any of its module."""
+    exact = f"{mutant.path}:{mutant.function}"
+    chosen = [test for test, (_, called) in calls.items() if exact in called]
+    if not chosen:
+        module = f"{mutant.path}:"
+        chosen = [
+            t for t, (_, called) in calls.items() if any(c.startswith(module) for c in called)
+        ]
+    chosen.sort(key=lambda test: calls[test][0])
+    total_s, affordable = 0.0, list[str]()
+    for test in chosen[:_MAX_TESTS]:
+        total_s += calls[test][0]
+        if affordable and total_s > _MAX_TESTS_S:
+            break
+        affordable.append(test)
+    return affordable
+
+
+def _try(mutant: Mutant, tests: list[str]) -> str:
+    """Make a change in the copy, run tests, and undo it; return what happened."""
+    if not tests:
+        return "survived: no test calls it"
+    target = COPY / mutant.path
+    text = (ROOT / mutant.path).read_text("utf-8")
+    arguments = HOME / "tests.txt"
+    arguments.write_text("\n".join(tests), "utf-8")
+    try:
+        target.write_text(mutate(text, mutant.index), "utf-8")
+        stamp = time.time_ns() // 1000 * 1000
+        os.utime(
+            target, ns=(stamp, stamp + mutant.index * 10**9)
+        )  # no compiled file is taken for it
+        code, output = _pytest(["-x", f"@{arguments}"], _MAX_TESTS_S + _GRACE_S)
+    finally:
+        target.write_text(text, "utf-8")
+    if code == 0:
+        return f"survived {len(tests)} tests"
+    failed = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return f"died: {failed[0] if failed else output.splitlines()[-1:]}"
+
+
+def main() -> int:
+    """Try a sample of each group; return 1 if too few die."""
+    parser = argparse.ArgumentParser(prog="python -m checks.mutation", description=__doc__)
+    parser.add_argument("--group", choices=GROUPS, action="append", help="default: both")
+    parser.add_argument("--count", type=int, default=100, help="changes of each group")
+    parser.add_argument("--seed", type=int, default=0, help="which sample")
+    parser.add_argument("--again", action="store_true", help="try survivors again")
+    given = parser.parse_args()
+    HOME.mkdir(exist_ok=True)
+    _copy()
+    calls = _calls()
+    results = HOME / "results.json"
+    known: dict[str, list[str]] = json.loads(results.read_text()) if results.exists() else {}
+    enough = True
+    for group in given.group or GROUPS:
+        survivors = []
+        sample = sampled(_mutants(group), given.seed, given.count)
+        for one in sample:
+            text = (ROOT / one.path).read_text("utf-8")
+            state = hashlib.sha256(mutate(text, one.index).encode()).hexdigest()
+            before, outcome = known.get(one.name, ["", ""])
+            if before != state or (given.again and outcome.startswith("survived")):
+                outcome = _try(one, _tests(one, calls))
+                known[one.name] = [state, outcome]
+                results.write_text(json.dumps(known, indent=1), "utf-8")
+            if outcome.startswith("survived"):
+                survivors.append(one)
+                print(
+                    f"{one.path}:{one.line}: {one.function}: {one.change}  [{outcome}]", flush=True
+                )
+        share = 1 - len(survivors) / len(sample)
+        enough &= share >= GROUPS[group][2]
+        print(f"{group}: {share:.1%} of {len(sample)} died; target ≥ {GROUPS[group][2]:.0%}")
+    return int(not enough)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

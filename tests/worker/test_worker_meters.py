@@ -105,6 +105,14 @@ def test_an_update_leaves_when_it_was_trained_and_sent_and_says_how_long_trainin
     assert sent.elapsed_s == 2.0
 
 
+def test_a_measured_training_has_taken_its_time_and_is_sent_at_once() -> None:
+    ticks = iter(range(0, 1_000, 7))
+    one = welcomed(meter=MeasuredMeter(clock=lambda: float(next(ticks))))
+    one.ingest(rows(1))
+    (sent,) = updates(one.handle([assignment(1)], 0.0).messages)
+    assert sent.elapsed_s == 7.0
+
+
 # -- measured -----------------------------------------------------------------------------------
 
 
@@ -136,7 +144,7 @@ def model() -> PhoneMeter:
 def test_time_is_measured_and_energy_where_it_can_be() -> None:
     meter = MeasuredMeter(Counter(3.5), model(), ticking())
     meter.start()
-    assert meter.cost(Done(learned=Work(10, 0))) == Cost(2.5, 3.5, "measured")
+    assert meter.cost(Done(learned=Work(10, 0))) == Cost(2.5, 3.5, "measured", is_measured=True)
 
 
 @pytest.mark.parametrize("power", [None, Counter(0.0), Counter(1.0, "start"), Counter(1.0, "read")])
@@ -151,7 +159,7 @@ def test_where_no_meter_can_tell_the_model_does_and_is_called_so(power: Any) -> 
 def test_without_meter_and_model_the_energy_is_not_known() -> None:
     meter = MeasuredMeter(clock=ticking())
     meter.start()
-    assert meter.cost(Done()) == Cost(2.5, 0.0, "unknown")
+    assert meter.cost(Done()) == Cost(2.5, 0.0, "unknown", is_measured=True)
 
 
 # -- the device ---------------------------------------------------------------------------------

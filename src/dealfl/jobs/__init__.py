@@ -2,6 +2,7 @@
 
 from dealfl.jobs.job import Job, read_job, read_selection
 from dealfl.jobs.plan import Plan, plan_without_data, read_plan
+from dealfl.jobs.records import GrowingSource, Head, records_of
 from dealfl.jobs.sources import Quarantine, Quarantined, Reading
 from dealfl.jobs.subject import SOURCES, Data, Subject, read_source, read_subject
 from dealfl.settings import Document
@@ -10,6 +11,8 @@ __all__ = [
     "SOURCES",
     "Data",
     "Document",
+    "GrowingSource",
+    "Head",
     "Job",
     "Plan",
     "Quarantine",
@@ -22,4 +25,5 @@ __all__ = [
     "read_selection",
     "read_source",
     "read_subject",
+    "records_of",
 ]  # fmt: skip

@@ -53,8 +53,11 @@ class Plan:
     def read(self) -> tuple[Reading, Any]:
         """Return the data that was read, and the features in the form that the learner takes."""
         reading = self.subject.read()
-        raw = reading.examples.features
-        return reading, raw if self.feature_map is None else self.feature_map.transform(raw)
+        return reading, self.map(reading.examples.features)
+
+    def map(self, features: Any) -> Any:  # noqa: ANN401 - an array or a csr
+        """Return raw features in the form that the learner takes."""
+        return features if self.feature_map is None else self.feature_map.transform(features)
 
 
 def read_plan(document: Document, job: Job, data: Data | None = None) -> Plan:

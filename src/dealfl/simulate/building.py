@@ -40,7 +40,7 @@ class SpeedMeter:
     >>> from dealfl.learners import Work
     >>> meter = SpeedMeter(operations_per_s=1e6, joules_per_operation=1e-6, wake_j=0.5)
     >>> meter.cost(Done(learned=Work(2_000_000, 0)))
-    Cost(elapsed_s=2.0, energy_j=2.5, source='modelled', transfer_s=0.0)
+    Cost(elapsed_s=2.0, energy_j=2.5, source='modelled', transfer_s=0.0, is_measured=False)
     """
 
     operations_per_s: float

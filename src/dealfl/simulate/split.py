@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 
 from dealfl.datasets import Examples, Task, split_by_label, split_by_owner, split_uniformly
 from dealfl.errors import BadInput, NotLearned
-from dealfl.jobs import Plan, Quarantine, Reading
-from dealfl.learners import Histories, Learner, Rows
+from dealfl.jobs import Plan, Quarantine, Reading, records_of
+from dealfl.learners import Learner
 from dealfl.settings import Positive, Whole
 
 __all__ = ["METRICS", "PARTITIONS", "Partition", "Split", "split_examples"]
 
 Indices = NDArray[np.int64]
 Stream = list[tuple[str, bytes]]  # owner and body of each record, in the order of arrival
-Sides = tuple[list[Stream], tuple[Any, ...]]
 NumberOfRows = Annotated[Whole, Meta(description="examples drawn from the dataset; 0: all")]
 TestShare = Annotated[
     float,
@@ -188,8 +187,7 @@ def split_examples(plan: Plan, data: Partition, workers: int, seed: int) -> Spli
         )
     test, rest = order[:cut], order[cut:]
     parts = data.parts(examples, rest, workers, seed)
-    sides = _split_histories if task is Task.RECOMMENDATION else _split_rows
-    streams, held_out = sides(reading, X, [draw.permutation(part) for part in parts], test)
+    streams, held_out = _streams(reading, X, [draw.permutation(part) for part in parts], test)
     notes = reading.notes
     if task is Task.RECOMMENDATION and (short := len(test) - len(held_out[0])):
         why = "histories of the test share have one item only: they are neither learned nor tested"
@@ -202,36 +200,16 @@ def _load(plan: Plan) -> tuple[Reading, Any]:
     return plan.read()
 
 
-def _split_rows(reading: Reading, X: Any, parts: list[Indices], test: Indices) -> Sides:  # noqa: ANN401
-    targets, times = reading.examples.targets, reading.examples.times
-    assert targets is not None, f"{reading.examples.name} has no targets"
-
-    def record(place: int) -> tuple[str, bytes]:
-        return reading.owner(place), Rows.encode(_dense(X[place]), targets[place])
-
-    if times is not None:
-        parts = [part[np.argsort(times[part], kind="stable")] for part in parts]
-    streams = [[record(place) for place in part.tolist()] for part in parts]
-    return streams, (X[test], targets[test])
-
-
-def _dense(row: Any) -> NDArray[Any]:  # noqa: ANN401 - a row of an array or of a csr
-    return np.asarray(row.toarray() if hasattr(row, "toarray") else row).ravel()
-
-
-def _split_histories(reading: Reading, X: Any, parts: list[Indices], test: Indices) -> Sides:  # noqa: ANN401, ARG001
-    """Divide interactions in the order of their times; test with each history's latest."""
-    examples, named = reading.examples, reading.owner_names is not None
-
-    def stream(part: Indices) -> Stream:
-        meetings = [
-            (moment, row, item) for row in part.tolist() for moment, item in examples.meetings(row)
-        ]
-        if examples.times is not None:
-            meetings.sort()
-        owners = {row: reading.owner(row) if named else f"{row}" for row in part.tolist()}
-        return [(owners[row], Histories.encode(item)) for _, row, item in meetings]
-
+def _streams(
+    reading: Reading,
+    X: Any,  # noqa: ANN401
+    parts: list[Indices],
+    test: Indices,
+) -> tuple[list[Stream], tuple[Any, ...]]:
+    """Return the records of each part, and the test set."""
+    examples = reading.examples
+    streams = [records_of(reading, X, part) for part in parts]
+    if examples.targets is not None:
+        return streams, (X[test], examples.targets[test])
     questions = [[item for _, item in examples.meetings(row)] for row in test.tolist()]
-    asked = [history for history in questions if len(history) > 1]
-    return [stream(part) for part in parts], (asked,)
+    return streams, ([history for history in questions if len(history) > 1],)

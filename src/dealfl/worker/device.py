@@ -142,12 +142,20 @@ class Cost:
         Source of the energy value: "modelled", the kind of a power meter, or "unknown".
     transfer_s : float
         Modelled duration of the transfer, in seconds; 0 if the transfer is real.
+    is_measured : bool
+        Whether the duration was measured, i.e. has passed already.
     """
 
     elapsed_s: float
     energy_j: float
     source: str = "modelled"
     transfer_s: float = 0.0
+    is_measured: bool = False
+
+    @property
+    def delay_s(self) -> float:
+        """Time until the update leaves, in seconds: measured time has passed already."""
+        return 0.0 if self.is_measured else self.elapsed_s + self.transfer_s
 
 
 class Meter(Protocol):
@@ -286,10 +294,11 @@ class MeasuredMeter:
         modelled = self._model.cost(done) if self._model else None
         reading = self._reading()
         if reading is not None and reading.energy_j > 0.0:
-            return Cost(elapsed_s, reading.energy_j, reading.source.kind.value)
+            kind = reading.source.kind.value
+            return Cost(elapsed_s, reading.energy_j, kind, is_measured=True)
         if modelled is not None:
-            return Cost(elapsed_s, modelled.energy_j)
-        return Cost(elapsed_s, 0.0, "unknown")
+            return Cost(elapsed_s, modelled.energy_j, is_measured=True)
+        return Cost(elapsed_s, 0.0, "unknown", is_measured=True)
 
     def _reading(self) -> Reading | None:
         if not self._metering or self._power is None:

@@ -274,6 +274,23 @@ class Journal(Database):
         row = self._db.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
         return default if row is None else str(row[0])
 
+    def settings(self, beginning: str) -> dict[str, str]:
+        """Return the stored settings whose names have a beginning.
+
+        Parameters
+        ----------
+        beginning : str
+            The beginning.
+
+        Returns
+        -------
+        dict of str to str
+            Values by name.
+        """
+        query = "SELECT name, value FROM settings WHERE substr(name, 1, ?) = ?"
+        rows = self._db.execute(query, (len(beginning), beginning))
+        return {str(name): str(value) for name, value in rows}
+
     def set_setting(self, name: str, value: str) -> None:
         """Store a setting; it survives restarts.
 

@@ -135,7 +135,7 @@ class Trainer:
     ) -> float:
         """Put an update and its cost into the outbox; return the time when it is due."""
         cost = self._meter.cost(done)
-        due_s = now_s + cost.elapsed_s + cost.transfer_s
+        due_s = now_s + cost.delay_s
         self._outbox.post(
             delta,
             due_s,

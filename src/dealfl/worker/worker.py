@@ -118,13 +118,18 @@ class Worker:
 
     # -- new records ----------------------------------------------------------------------------
 
-    def ingest(self, rows: Sequence[tuple[str, bytes]]) -> Accepted:
+    def ingest(
+        self, rows: Sequence[tuple[str, bytes]], position: tuple[str, str] | None = None
+    ) -> Accepted:
         """Store new records; drop those of erased owners.
 
         Parameters
         ----------
         rows : sequence of (str, bytes)
             Owner and encoded body of each record.
+        position : tuple of (str, str) or None
+            Name and value of a setting that is stored with the records, e.g. the position up to
+            which a file was read.
 
         Returns
         -------
@@ -132,6 +137,8 @@ class Worker:
             The number of records by outcome.
         """
         with self._journal.transaction():
+            if position is not None:
+                self._journal.set_setting(*position)
             return self._trainer.take(
                 [(owner_hash(self._key, owner), body) for owner, body in rows]
             )

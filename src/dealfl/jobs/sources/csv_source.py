@@ -132,13 +132,16 @@ class CsvSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="csv"
             names += [f"{name}={word}" for word in words] or [name]
         return names
 
-    def read(self, path: Place) -> Reading:
+    def read(self, path: Place, *, part: bool = False) -> Reading:
         """Read the examples.
 
         Parameters
         ----------
         path
-            The data: a file, or a table in memory.
+            The data: a file, its content, or a table in memory.
+        part
+            Whether the data are a part of a file. A part may have no usable row, and its
+            quarantined rows are not logged.
 
         Returns
         -------
@@ -151,7 +154,8 @@ class CsvSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="csv"
             If no row can be used.
         """
         quarantine, names = Quarantine(path.name), OwnerNames()
-        found = read_columns(path, self.layout, self._readers(names), quarantine)
+        readers = self._readers(names)
+        found = read_columns(path, self.layout, readers, quarantine, part=part)
         examples = Examples(
             path.name,
             np.hstack([column.features(found[name]) for name, column in self.features]),

@@ -10,7 +10,14 @@ from msgspec import Meta, Struct
 from scipy.sparse import csr_array
 
 from dealfl.datasets import Dataset, Domain, Examples
-from dealfl.datasets.readers import Encoding, SparseRows, read_libsvm, read_number, read_pairs
+from dealfl.datasets.readers import (
+    Content,
+    Encoding,
+    SparseRows,
+    read_libsvm,
+    read_number,
+    read_pairs,
+)
 from dealfl.errors import BadInput
 from dealfl.jobs.sources.base import Classes, File, TargetBound, describe_table, require_one_target
 from dealfl.jobs.sources.memory import MemoryRows
@@ -95,13 +102,16 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
         """
         return describe_table(path, self.domain, self.classes, self.target_bound)
 
-    def read(self, path: Path | MemoryRows) -> Reading:
+    def read(self, path: Path | Content | MemoryRows, *, part: bool = False) -> Reading:
         """Read the examples.
 
         Parameters
         ----------
         path
-            The data: a file, or rows in memory.
+            The data: a file, its content, or rows in memory.
+        part
+            Whether the data are a part of a file. A part may have no usable row, and its
+            quarantined rows are not logged.
 
         Returns
         -------
@@ -127,7 +137,8 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
                 else:
                     targets.append(target)
                     rows.add(indices, values)
-        quarantine.report(count)
+        if not part:
+            quarantine.report(count)
         return Reading(Examples(path.name, gather(rows), np.array(targets)), quarantine)
 
     def _read_memory(self, rows: MemoryRows) -> Reading:

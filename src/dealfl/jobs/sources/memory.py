@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dealfl.datasets.readers import Block, DelimitedText, Layout
+from dealfl.datasets.readers import Block, Content, DelimitedText, Layout
 from dealfl.errors import BadInput
 from dealfl.learners import is_absent
 
@@ -142,8 +142,8 @@ class MemoryRows:
 
 
 Table = DelimitedText | MemoryTable
-Place = Path | MemoryTable
-"""A table: a file, or columns in memory."""
+Place = Path | Content | MemoryTable
+"""A table: a file, its content, or columns in memory."""
 
 
 def open_table(place: Place, layout: Layout) -> Table:
@@ -152,7 +152,7 @@ def open_table(place: Place, layout: Layout) -> Table:
     Parameters
     ----------
     place
-        Path of a file of delimited text, or a table in memory.
+        A file of delimited text, its content, or a table in memory.
     layout
         Delimiter, header and encoding of the file; not used for a table in memory.
 

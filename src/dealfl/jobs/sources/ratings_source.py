@@ -117,13 +117,16 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
             liked_from=self.liked_from,
         )
 
-    def read(self, path: Place) -> Reading:
+    def read(self, path: Place, *, part: bool = False) -> Reading:
         """Read the histories.
 
         Parameters
         ----------
         path
-            The data: a file, or a table in memory.
+            The data: a file, its content, or a table in memory.
+        part
+            Whether the data are a part of a file. A part may have no usable row, and its
+            quarantined rows are not logged.
 
         Returns
         -------
@@ -139,7 +142,7 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
         readers = self.readers(names)
         if self.time:
             readers[self.time] = read_moments
-        found = read_columns(path, self.layout, readers, quarantine)
+        found = read_columns(path, self.layout, readers, quarantine, part=part)
         interactions = Interactions(
             found[self.owner],
             found[self.item].astype(np.int64),
@@ -149,7 +152,7 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
             rank(found[self.time]) if self.time else None,
         )
         histories = interactions.histories(self.liked_from)
-        if not len(histories.owners):
+        if not part and not len(histories.owners):
             raise BadInput(
                 f"{path}: no rating reaches source.liked_from = {self.liked_from:g}; lower it"
             )

@@ -318,9 +318,14 @@ def sift(block: Block, readers: Mapping[str, Reader], places: Mapping[str, int])
 
 
 def read_columns(
-    path: Place, layout: Layout, readers: Mapping[str, Reader], quarantine: Quarantine
+    path: Place,
+    layout: Layout,
+    readers: Mapping[str, Reader],
+    quarantine: Quarantine,
+    *,
+    part: bool,
 ) -> dict[str, NDArray[Any]]:
-    """Return the usable rows of a file by column; quarantine and report the others."""
+    """Return the usable rows of a file by column; quarantine the others, and report them."""
     table = open_table(path, layout)
     names = table.read_names()
     places = {name: names.index(name) for name in readers}
@@ -333,7 +338,8 @@ def read_columns(
             quarantine.add(one)
         for name, values in sifted.values.items():
             found[name].append(values)
-    quarantine.report(rows)
+    if not part:
+        quarantine.report(rows)
     return {name: np.concatenate(found.pop(name)) for name in readers}
 
 

@@ -1,0 +1,245 @@
+"""From rows of data to a worker's records: the owner and the encoded body of each."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from dealfl.datasets.readers import Content, Layout
+from dealfl.jobs.plan import Plan
+from dealfl.jobs.sources import Reading, open_table
+from dealfl.jobs.subject import read_source
+from dealfl.learners import Histories, Rows
+from dealfl.settings import Document
+
+__all__ = ["GrowingSource", "Head", "Part", "records_of"]
+
+Records = list[tuple[str, bytes]]
+Indices = NDArray[np.int64]
+
+
+def records_of(reading: Reading, X: Any, places: Indices, owner: str = "") -> Records:  # noqa: ANN401
+    """Return the records of some examples, in the order of their times, else as given.
+
+    Parameters
+    ----------
+    reading
+        The data that was read.
+    X
+        Its features, as `Plan.read` returns them.
+    places
+        Places of the examples, ≥ 0.
+    owner
+        Owner of rows without one; '' gives every row an owner of its own.
+
+    Returns
+    -------
+    list of (str, bytes)
+        Owner and body of each record: a row is a record, each item of a history is one.
+    """
+    examples = reading.examples
+    if examples.targets is None:
+        return _interactions(reading, places)
+    if examples.times is not None:
+        places = places[np.argsort(examples.times[places], kind="stable")]
+    targets, everybody = examples.targets, owner if examples.owners is None else ""
+    return [
+        (everybody or reading.owner(place), Rows.encode(_dense(X[place]), targets[place]))
+        for place in places.tolist()
+    ]
+
+
+def _dense(row: Any) -> NDArray[Any]:  # noqa: ANN401 - a row of an array or of a csr
+    return np.asarray(row.toarray() if hasattr(row, "toarray") else row).ravel()
+
+
+def _interactions(reading: Reading, places: Indices) -> Records:
+    examples, named = reading.examples, reading.owner_names is not None
+    rows = places.tolist()
+    meetings = [(moment, row, item) for row in rows for moment, item in examples.meetings(row)]
+    if examples.times is not None:
+        meetings.sort()
+    owners = {row: reading.owner(row) if named else f"{row}" for row in rows}
+    return [(owners[row], Histories.encode(item)) for _, row, item in meetings]
+
+
+# -- files that grow ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The beginning of a file: where the rows begin, in bytes, and the row of names before them."""
+
+    size: int = 0
+    names: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The content of some rows of a file.
+
+    Attributes
+    ----------
+    records
+        Owner and body of each record.
+    bad
+        Number of unusable rows by the column with the bad value; '' stands for the row as a
+        whole. The values are not kept.
+    """
+
+    records: Records
+    bad: Counter[str]
+
+
+class GrowingSource:
+    """Reads growing files row by row, in the format of a job's [source].
+
+    Parameters
+    ----------
+    document
+        The job file.
+    plan
+        Its plan.
+
+    Raises
+    ------
+    BadInput
+        If the job has no [source], or its files cannot be read in parts.
+    """
+
+    def __init__(self, document: Document, plan: Plan) -> None:
+        if "source" not in document.tables:
+            raise document.error(
+                "job",
+                "the job has no [source], which describes the data of a worker; "
+                "`dealfl job init FILE` writes it",
+            )
+        self._document, self._plan = document, plan
+        source: Any = read_source(document)
+        self._layout: Layout | None = getattr(source, "layout", None)  # LIBSVM has none
+        if (self._layout or source).encoding == "utf-16":
+            raise document.error(
+                "source.encoding",
+                "source.encoding is 'utf-16'; files that grow must be utf-8 or windows-1252",
+            )
+        self._whole = self._rows = source
+        if self._layout is not None:
+            self._whole = replace(source, layout=replace(self._layout, skip_lines=0))
+            # every part of a file gets the row of names
+            self._rows = replace(source, layout=replace(self._layout, skip_lines=0, header=True))
+
+    def read_head(self, name: str, data: bytes) -> Head | None:
+        """Read the header of a file.
+
+        Parameters
+        ----------
+        name
+            Name of the file in messages.
+        data
+            First bytes of the file.
+
+        Returns
+        -------
+        Head or None
+            The header; None if it is not complete yet.
+
+        Raises
+        ------
+        BadInput
+            If the file has no such column as the job names.
+        """
+        layout = self._layout
+        if layout is None:
+            return Head()
+        *skipped, rest = data.split(b"\n", layout.skip_lines)
+        start = len(data) - len(rest)
+        first = next((row for row in self.split_rows(rest) if row.strip()), None)
+        if len(skipped) < layout.skip_lines or first is None:
+            return None
+        self._whole.check(self._document, Content(name, first))
+        if layout.header:
+            return Head(start + rest.index(first) + len(first), first)
+        names = open_table(Content(name, first), self._whole.layout).read_names()
+        return Head(start, f"{layout.delimiter.join(names)}\n".encode(layout.encoding))
+
+    def split_rows(self, data: bytes) -> list[bytes]:
+        """Return the complete rows at the beginning of some bytes.
+
+        Parameters
+        ----------
+        data
+            Bytes of a file that begin with a row.
+
+        Returns
+        -------
+        list of bytes
+            Rows with their line ends. A quoted cell can contain line ends; a row whose quotation
+            mark is never closed is a row of one line.
+        """
+        lines = [line + b"\n" for line in data.split(b"\n")[:-1]]
+        layout = self._layout
+        if layout is None or b'"' not in data:
+            return lines
+        texts = [line.decode(layout.encoding, "replace").replace("\r", " ") for line in lines]
+        rows: list[bytes] = []
+        done = 0
+        while True:
+            # an open quotation mark swallows the line at the end
+            text = chain(texts[done:], ["\n"])
+            reader = csv.reader(text, delimiter=layout.delimiter, skipinitialspace=True)
+            begin = done
+            try:
+                for _ in reader:
+                    end = begin + reader.line_num
+                    if end > len(lines):
+                        return rows
+                    rows.append(b"".join(lines[done:end]))
+                    done = end
+            except csv.Error:  # a cell of more than 128 KiB
+                rows.append(lines[done])
+                done += 1
+
+    def read(self, name: str, head: Head, rows: Sequence[bytes], owner: str) -> Part:
+        """Read some rows of a file.
+
+        Parameters
+        ----------
+        name
+            Name of the file in messages.
+        head
+            Header of the file.
+        rows
+            Complete rows, from `split_rows`.
+        owner
+            Owner of rows without one.
+
+        Returns
+        -------
+        Part
+            The records of the rows, and the number of rows that cannot be used.
+        """
+        rows = [row for row in rows if row.strip()]
+        if not rows:
+            return Part([], Counter())
+        try:
+            reading = self._rows.read(Content(name, head.names + b"".join(rows)), part=True)
+        except ValueError:  # bytes that are no text, or no row: find them
+            if len(rows) == 1:
+                return Part([], Counter({"": 1}))
+            middle = len(rows) // 2
+            sides = (rows[:middle], rows[middle:])
+            one, other = (self.read(name, head, side, owner) for side in sides)
+            return Part(one.records + other.records, one.bad + other.bad)
+        bad, count = Counter(reading.quarantine.by_column), len(reading.examples)
+        if not count:
+            return Part([], bad)
+        X = self._plan.map(reading.examples.features)
+        return Part(records_of(reading, X, np.arange(count), owner), bad)

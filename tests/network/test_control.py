@@ -58,7 +58,7 @@ def test_an_operator_gets_an_answer_and_only_trusted_ones_change_something(
 ) -> None:
     ann, bob = broker.broker.enrol(["ann", "bob"], operator=True)
     with served(broker, trusted=("ann",)):
-        assert ask(bob, "greet", name="you") == {"hello": "you"}
+        assert ask(bob, "greet", {"name": "you"}) == {"hello": "you"}
         assert ask(ann, "erase") == "done"
         with pytest.raises(BadInput, match=r"bob may not erase; .* --trust bob"):
             ask(bob, "erase")
@@ -69,7 +69,7 @@ def test_an_operator_gets_an_answer_and_only_trusted_ones_change_something(
 def test_a_worker_gets_no_answer(broker: RunningBroker) -> None:
     worker = broker.enrol("w1")
     with served(broker, trusted=("w1",)), pytest.raises(DealError, match="no answer within"):
-        ask(worker, "greet", timeout_s=0.7, name="you")
+        ask(worker, "greet", {"name": "you"}, timeout_s=0.7)
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,16 @@ import argparse
 import csv
 import dataclasses
 import io
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dealfl.cli.printing import add_json, format_table, print_problems, print_result
+from dealfl.cli.printing import add_json, format_table, open_server, print_problems, print_result
 from dealfl.errors import BadInput
+
+if TYPE_CHECKING:
+    from dealfl.runs import Model
 
 __all__ = ["add_parser"]
 
@@ -22,7 +26,8 @@ examples:
   dealfl model predict films.deal histories.csv --top 5    recommend five items to each owner
   dealfl model score runs/digits labelled.csv          score the model on rows with a target
 
-MODEL is a saved model, a run folder or a ledger. A file is read in the format of the job, which an
+MODEL is a saved model, a run folder, a ledger, or the credentials of an operator, who asks a
+running server. A file is read in the format of the job, which an
 exported model contains: CSV columns are matched by name, LIBSVM text needs no labels to predict,
 ratings form one history for each owner. Without a job, columns are taken in the order of the
 features, and the target to score is the last column.
@@ -62,10 +67,21 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         action.add_argument("--force", action="store_true", help="replace an existing file")
 
 
-def _info(arguments: argparse.Namespace) -> int:
+def _open(arguments: argparse.Namespace) -> "Model":
+    """Return the model in files, or of the running server that credentials lead to."""
     from dealfl.runs import open_model
 
-    info = open_model(arguments.model, arguments.job).info()
+    server = open_server(arguments.model)
+    if server is None:
+        return open_model(arguments.model, arguments.job)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.deal"
+        server.save_model(path)
+        return open_model(path, arguments.job)
+
+
+def _info(arguments: argparse.Namespace) -> int:
+    info = _open(arguments).info()
     rows = [(k.replace("_", " "), _shown(value)) for k, value in info.items() if k != "settings"]
     rows += [(f"  {key}", _shown(value)) for key, value in info["settings"].items()]
     return print_result(arguments, info, format_table(rows))
@@ -84,11 +100,11 @@ def _shown(value: Any) -> str:  # noqa: ANN401
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from dealfl.runs import export_model, open_model, save_arrays
+    from dealfl.runs import export_model, save_arrays
 
     if not arguments.out and not arguments.arrays:
         raise BadInput("no output file; give --out MODEL.deal, --arrays ARRAYS.npz, or both")
-    model = open_model(arguments.model, arguments.job)
+    model = _open(arguments)
     written: dict[str, Any] = {"digest": model.learner.digest()}
     if arguments.out:
         export_model(model, Path(arguments.out), force=arguments.force)
@@ -105,13 +121,13 @@ def _export(arguments: argparse.Namespace) -> int:
 
 def _predict(arguments: argparse.Namespace) -> int:
     from dealfl.learners import HistoryLearner
-    from dealfl.runs import open_model, require_free
+    from dealfl.runs import require_free
 
     if arguments.top is not None and arguments.top < 1:
         raise BadInput(f"--top is {arguments.top}; it must be a whole number ≥ 1")
     if arguments.out:
         require_free(Path(arguments.out), force=arguments.force)
-    model = open_model(arguments.model, arguments.job)
+    model = _open(arguments)
     recommends = isinstance(model.learner, HistoryLearner)
     if arguments.top is not None and not recommends:
         raise BadInput(f"--top is for items; {model.learner.name} predicts one value per row")
@@ -164,9 +180,9 @@ def _write(
 
 def _score(arguments: argparse.Namespace) -> int:
     from dealfl.report import format_quality
-    from dealfl.runs import open_model, score
+    from dealfl.runs import score
 
-    model = open_model(arguments.model, arguments.job)
+    model = _open(arguments)
     found = score(model, Path(arguments.data))
     what = "histories" if found.metric.startswith("hit rate") else "rows"
     rows = [

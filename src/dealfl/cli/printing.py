@@ -4,9 +4,13 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["add_json", "add_run", "format_table", "print_problems", "print_result"]
+if TYPE_CHECKING:
+    from dealfl.runs import RunningServer
+
+__all__ = ["add_json", "add_run", "format_table", "open_server", "print_problems", "print_result"]
 
 _SHOWN = 20
 
@@ -22,8 +26,15 @@ def add_json(parser: argparse.ArgumentParser, default: Any = False) -> None:  # 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the run folder, which is optional, to a command."""
-    text = "run folder or ledger file (default: the latest in runs/)"
+    text = "run folder, ledger file, or credentials of an operator (default: the latest in runs/)"
     parser.add_argument("run_folder", nargs="?", default="", metavar="RUN", help=text)
+
+
+def open_server(path: str) -> "RunningServer | None":
+    """Return the running server that credentials lead to; None if the path is a run."""
+    from dealfl.runs import RunningServer
+
+    return RunningServer(Path(path)) if path.endswith(".toml") else None
 
 
 def format_table(table: Sequence[Sequence[str]], indent: str = "") -> str:

@@ -1,9 +1,7 @@
 """`dealfl serve` and `dealfl work`: the server and a worker as processes, over MQTT."""
 
 import argparse
-import dataclasses
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 __all__ = ["add_parser"]
@@ -62,22 +60,17 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def _serve(arguments: argparse.Namespace) -> int:
     from dealfl.jobs import Document, read_job
     from dealfl.network import read_credentials, run_until_stopped, serve
-    from dealfl.runs import RunFolder, log_to, read_status, read_worker_rounds, read_workers
+    from dealfl.runs import RunFolder, answers_about, log_to
 
     document = Document.read(arguments.job)
     brokers = [read_credentials(path) for path in arguments.brokers]
     run = RunFolder(arguments.out or Path("runs") / read_job(document).name)
     run.open_server(document)
-    answers: dict[str, Callable[..., object]] = {
-        "status": lambda: read_status(run).as_dict(),
-        "workers": lambda: [dataclasses.asdict(one) for one in read_workers(run)],
-        "rounds": lambda worker: read_worker_rounds(run, worker),
-    }
     with log_to(run.path / "log.jsonl"):
         run_until_stopped(
             lambda stopped: serve(
                 document, run.path, brokers, stopped,
-                answers=answers, trusted=arguments.trust, health=_say,
+                answers=answers_about(run), trusted=arguments.trust, health=_say,
             )
         )  # fmt: skip
     return 0

@@ -7,11 +7,11 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from dealfl.cli.printing import add_json, add_run, format_table, print_result
+from dealfl.cli.printing import add_json, add_run, format_table, open_server, print_result
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
-    from dealfl.runs import RunFolder, RunStart, RunStatus
+    from dealfl.runs import RunFolder, RunningServer, RunStart, RunStatus
 
 __all__ = ["add_metrics", "add_parser"]
 
@@ -21,6 +21,7 @@ examples:
   dealfl status runs/digits          the run in a folder
   dealfl status ledger.db --watch    repeat every 2 seconds until Ctrl-C
   dealfl status runs/digits --json   print one JSON object
+  dealfl status ann.toml             ask a running server, as its operator ann
 
 The command only reads the ledger. It can run while a server writes, and never blocks it.
 """
@@ -58,7 +59,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
     if not 0.1 <= arguments.every <= 86_400:
         raise BadInput(f"--every is {arguments.every:g}; it must be from 0.1 to 86400 seconds")
-    run = RunFolder.at(arguments.run_folder, starting=True)
+    server = open_server(arguments.run_folder)
+    run = server or RunFolder.at(arguments.run_folder, starting=True)
     try:
         while True:
             _show(run, arguments)
@@ -71,10 +73,13 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0  # Ctrl-C is the normal end of --watch
 
 
-def _show(run: "RunFolder", arguments: argparse.Namespace) -> None:
-    from dealfl.runs import RunStatus, read_start, read_status
+def _show(run: "RunFolder | RunningServer", arguments: argparse.Namespace) -> None:
+    from dealfl.runs import RunFolder, RunStatus, read_start, read_status
 
-    status = read_status(run) if run.ledger.is_file() else read_start(run)
+    if isinstance(run, RunFolder):
+        status = read_status(run) if run.ledger.is_file() else read_start(run)
+    else:
+        status = run.status()
     rows = [("run", _run_row(status))] if status.state else []
     rows += _rows(status) if isinstance(status, RunStatus) else []
     clear = _CLEAR if arguments.watch and sys.stdout.isatty() else ""

@@ -5,7 +5,7 @@ import dataclasses
 import sys
 from typing import TYPE_CHECKING
 
-from dealfl.cli.printing import add_json, add_run, format_table, print_result
+from dealfl.cli.printing import add_json, add_run, format_table, open_server, print_result
 from dealfl.errors import BadInput, unknown_name
 
 if TYPE_CHECKING:
@@ -19,8 +19,9 @@ examples:
   dealfl workers show w07 runs/digits      show one worker and its rounds
   dealfl workers remove w07 runs/digits    remove a lost phone from the model
 
-`remove` removes all updates of the worker from the model, in one transaction. The server must not
-be running. If the phone returns, it starts a new incarnation and sends its examples again.
+`remove` removes all updates of the worker from the model, in one transaction. A running server is
+reached with the credentials of an operator; without them, the server must not be running. If the
+phone returns, it starts a new incarnation and sends its examples again.
 """
 _HEADER = (
     "NAME", "STATE", "DEVICE", "BATTERY", "INCARNATION", "COUNTED", "WAITING", "HEARD",
@@ -52,8 +53,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def _list(arguments: argparse.Namespace) -> int:
     from dealfl.runs import RunFolder, read_status, read_workers
 
-    run = RunFolder.at(arguments.run_folder)
-    workers, now_s = read_workers(run), read_status(run).now_s
+    server = open_server(arguments.run_folder)
+    if server is None:
+        run = RunFolder.at(arguments.run_folder)
+        workers, now_s = read_workers(run), read_status(run).now_s
+    else:
+        workers, now_s = server.workers(), server.status().now_s
     plain = [dataclasses.asdict(worker) for worker in workers]
     table = format_table([_HEADER, *(_row(worker, now_s) for worker in workers)])
     return print_result(arguments, {"now_s": now_s, "workers": plain}, table)
@@ -82,12 +87,16 @@ def _row(worker: "WorkerStatus", now_s: float) -> tuple[str, ...]:
 def _show(arguments: argparse.Namespace) -> int:
     from dealfl.runs import RunFolder, read_worker_rounds, read_workers
 
-    run = RunFolder.at(arguments.run_folder)
-    workers = {worker.name: worker for worker in read_workers(run)}
+    server = open_server(arguments.run_folder)
+    if server is None:
+        run = RunFolder.at(arguments.run_folder)
+        known, rounds = read_workers(run), read_worker_rounds(run, arguments.name)
+    else:
+        known, rounds = server.workers(), server.worker_rounds(arguments.name)
+    workers = {worker.name: worker for worker in known}
     if arguments.name not in workers:
         raise unknown_name("worker", arguments.name, workers)
     plain = dataclasses.asdict(workers[arguments.name])
-    rounds = read_worker_rounds(run, arguments.name)
     text = format_table([(key.replace("_", " "), _shown(value)) for key, value in plain.items()])
     if rounds:
         cells = [[_shown(value) for value in one.values()] for one in rounds]
@@ -108,10 +117,15 @@ def _shown(value: object) -> str:
 def _remove(arguments: argparse.Namespace) -> int:
     from dealfl.runs import RunFolder, remove_worker
 
-    run = RunFolder.at(arguments.run_folder)
+    server = open_server(arguments.run_folder)
     if not arguments.yes:
-        _require_consent(arguments.name, str(run.ledger))
-    removed = remove_worker(run, arguments.name)
+        run_or_server = server or RunFolder.at(arguments.run_folder)
+        _require_consent(arguments.name, str(run_or_server.ledger))
+    if server is not None:
+        digest = server.remove(arguments.name)
+        text = f"Removed {arguments.name} from the model.\n  digest after   {digest}"
+        return print_result(arguments, {"worker": arguments.name, "digest_after": digest}, text)
+    removed = remove_worker(RunFolder.at(arguments.run_folder), arguments.name)
     still = f"The published model is still version {removed.version}. " if removed.version else ""
     text = (
         f"Removed {removed.worker} and its {removed.updates} updates from the model.\n"

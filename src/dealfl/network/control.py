@@ -102,7 +102,12 @@ class Desk:
         return self._answers[verb](**question.arguments)
 
 
-def ask(credentials: Credentials, verb: str, timeout_s: float = 10.0, **arguments: object) -> Any:  # noqa: ANN401
+def ask(
+    credentials: Credentials,
+    verb: str,
+    arguments: Mapping[str, object] | None = None,
+    timeout_s: float = 10.0,
+) -> Any:  # noqa: ANN401
     """Ask a running server.
 
     Parameters
@@ -110,11 +115,11 @@ def ask(credentials: Credentials, verb: str, timeout_s: float = 10.0, **argument
     credentials : Credentials
         Credentials of an operator.
     verb : str
-        What is asked, such as "status".
+        The question, such as "status".
+    arguments : mapping or None
+        Arguments of the verb.
     timeout_s : float
         Time to wait for the answer, in seconds.
-    **arguments : object
-        Arguments of the verb.
 
     Returns
     -------
@@ -128,7 +133,7 @@ def ask(credentials: Credentials, verb: str, timeout_s: float = 10.0, **argument
     DealError
         If there is no answer in time.
     """
-    payload = msgspec.json.encode(Question(secrets.token_hex(8), verb, arguments))
+    payload = msgspec.json.encode(Question(secrets.token_hex(8), verb, dict(arguments or {})))
     try:
         answer = asyncio.run(_Asking(credentials, payload).run(timeout_s))
     except TimeoutError:

@@ -91,7 +91,7 @@ def run_workers(numbers: range, credentials: list[Credentials], per: int, pipe: 
         phones = [Phone(number) for number in numbers]
         stopped = asyncio.Event()
         ends = [
-            WorkerEnd("bench", one, {phone.name: phone for phone in phones[at : at + per]})
+            WorkerEnd("bench", [one], {phone.name: phone for phone in phones[at : at + per]})
             for at, one in zip(range(0, len(phones), per), credentials, strict=True)
         ]
         tasks = [asyncio.ensure_future(end.run(stopped)) for end in ends]

@@ -144,9 +144,11 @@ class Assembly:
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._key = b""
-        self._whole = bytearray()
-        self._missing: set[int] = set()
+        self._start(())
+
+    def _start(self, packet: tuple[bytes | int, ...]) -> None:
+        self._packet, self.size_bytes = packet, 0
+        self._pieces: dict[int, memoryview] = {}
 
     def add(self, data: bytes) -> bytes | None:
         """Take a packet or a piece from the network.
@@ -174,29 +176,24 @@ class Assembly:
         key, place, count, length = _PIECE_HEAD.unpack_from(body)
         piece = body[_PIECE_HEAD.size :]
         self._check(place, count, length, len(piece))
-        if key != self._key:
-            self._key, self._whole = key, bytearray(length)
-            self._missing = set(range(count))
-        start = place * len(piece) if place < count - 1 else length - len(piece)
-        if len(self._whole) != length or start + len(piece) > length:
-            raise BadBytes("pieces of one packet contradict each other")
-        self._whole[start : start + len(piece)] = piece
-        self._missing.discard(place)
-        return None if self._missing else self._finish()
+        if self._packet != (key, count, length):
+            self._start((key, count, length))
+        self.size_bytes += len(piece) - len(self._pieces.get(place, b""))
+        self._pieces[place] = piece
+        if len(self._pieces) < count:
+            return None
+        packet = b"".join(self._pieces[place] for place in range(count))
+        self._start(())
+        if hashlib.sha256(packet).digest() != key:
+            raise BadBytes("the pieces of a packet do not have the hash that they state")
+        return packet
 
     def _check(self, place: int, count: int, length: int, piece: int) -> None:
         if length > self._max_bytes:
             raise BadBytes(f"packet has {length} bytes; the limit is {self._max_bytes}")
-        fits = 0 < piece <= length and (place == count - 1 or (count - 1) * piece < length)
-        if not place < count <= length // _MIN_PIECE + 1 or not fits:
+        fits = piece >= _MIN_PIECE and (count - 1) * piece < length
+        if not place < count or not (fits if place < count - 1 else 0 < piece <= length):
             raise BadBytes(f"piece {place + 1} of {count} has {piece} of {length} bytes")
-
-    def _finish(self) -> bytes:
-        packet, key = bytes(self._whole), self._key
-        self._key, self._whole = b"", bytearray()
-        if hashlib.sha256(packet).digest() != key:
-            raise BadBytes("the pieces of a packet do not have the hash that they state")
-        return packet
 
 
 def _head(kind: int) -> bytes:

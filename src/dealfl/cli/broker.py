@@ -13,6 +13,7 @@ __all__ = ["add_parser"]
 _EPILOG = """\
 examples:
   dealfl broker init broker --job digits --host 192.168.1.7   write the files of a broker with TLS
+  dealfl broker init second --like broker --host 192.168.1.8  write a second broker of the job
   dealfl broker run broker                                    start mosquitto with them
   dealfl broker enrol broker w1 w2 w3                         admit devices: one file for each
   dealfl broker enrol broker hub --workers w4,w5              admit a gateway for two workers
@@ -34,7 +35,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     actions = parser.add_subparsers(metavar="ACTION", title="actions", required=True)
     init = actions.add_parser("init", help="write the files of a new broker")
-    init.add_argument("--job", required=True, help="name of the job")
+    which = init.add_mutually_exclusive_group(required=True)
+    which.add_argument("--job", help="name of the job")
+    which.add_argument(
+        "--like", type=Path, metavar="FOLDER", help="another broker of the same job, for safety"
+    )
     init.add_argument("--host", default="127.0.0.1", help="address by which devices reach it")
     init.add_argument("--listen", default="", help="address to listen on (default: the host)")
     init.add_argument("--port", type=int, default=0, help="port (default: 8883, or 1883)")
@@ -58,11 +63,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _init(arguments: argparse.Namespace) -> int:
-    from dealfl.network import BrokerSettings, create_broker, write_credentials
+    from dealfl.network import BrokerSettings, create_broker, open_broker, write_credentials
 
     tls = not arguments.passwords
+    like = open_broker(arguments.like).settings if arguments.like else None
     settings = BrokerSettings(
-        job=arguments.job,
+        job=like.job if like else arguments.job,
+        owners_key=like.owners_key if like else "",
         host=arguments.host,
         port=arguments.port or (8883 if tls else 1883),
         tls=tls,
@@ -117,9 +124,11 @@ def _revoke(arguments: argparse.Namespace) -> int:
 
     broker = open_broker(arguments.folder)
     for name in arguments.names:
-        broker.revoke(name)
+        running = broker.revoke(name)
         (arguments.folder / "devices" / f"{name}.toml").unlink(missing_ok=True)
-        print(f"{name} can no longer connect.")
+        print(f"{name} can no longer connect." if running else f"{name} is revoked.")
+    if not running:
+        print("The broker does not run here: restart it, or send SIGHUP to mosquitto.")
     return 0
 
 
@@ -130,9 +139,8 @@ def _list(arguments: argparse.Namespace) -> int:
     rows = [
         *((name, "operator", "") for name in settings.operators),
         *(
-            (name, "gateway" if name in settings.gateways else "device",
-             ", ".join(settings.gateways.get(name, ())))
-            for name in settings.devices
+            (name, "device" if workers == (name,) else "gateway", ", ".join(workers))
+            for name, workers in settings.devices.items()
         ),
     ]  # fmt: skip
     plain = [{"name": name, "kind": kind, "workers": workers} for name, kind, workers in rows]

@@ -43,8 +43,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="credentials of the server, from `dealfl broker init`; can be repeated",
     )  # fmt: skip
     work.add_argument(
-        "--broker", type=Path, required=True, metavar="FILE",
-        help="credentials of the device, from `dealfl broker enrol`",
+        "--broker", type=Path, action="append", required=True, dest="brokers", metavar="FILE",
+        help="credentials of the device, from `dealfl broker enrol`; can be repeated",
     )  # fmt: skip
     serve.add_argument(
         "--trust", action="append", default=[], metavar="OPERATOR",
@@ -82,13 +82,14 @@ def _work(arguments: argparse.Namespace) -> int:
     from dealfl.runs import log_to
 
     document = Document.read(arguments.job)
-    credentials = read_credentials(arguments.broker)
-    folder = arguments.out or Path("workers") / credentials.user
+    brokers = [read_credentials(path) for path in arguments.brokers]
+    name = brokers[0].user
+    folder = arguments.out or Path("workers") / name
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with log_to(folder / "log.jsonl"):
         run_until_stopped(
             lambda stopped: work(
-                document, credentials.user, folder, credentials, stopped,
+                document, name, folder, brokers, stopped,
                 phone_name=arguments.phone, health=_say,
             )
         )  # fmt: skip

@@ -36,7 +36,7 @@ class Authority:
         """Write a new authority, the broker's certificate, and an empty revocation list."""
         key, name = ec.generate_private_key(ec.SECP256R1()), _name(f"dealfl {job}"[:64])
         made = (
-            _certificate(name, name, key.public_key(), _YEARS_10)
+            _certificate(name, name, key, key, _YEARS_10)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage(signs=True), critical=True)
             .sign(key, hashes.SHA256())
@@ -59,7 +59,7 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         purpose = ExtendedKeyUsageOID.SERVER_AUTH if host else ExtendedKeyUsageOID.CLIENT_AUTH
         builder = (
-            _certificate(self._issuer.subject, _name(name), key.public_key(), _YEARS_2)
+            _certificate(self._issuer.subject, _name(name), key, self._key, _YEARS_2)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
@@ -98,17 +98,24 @@ class Authority:
 
 
 def _certificate(
-    issuer: x509.Name, subject: x509.Name, key: ec.EllipticCurvePublicKey, valid: datetime.timedelta
+    issuer: x509.Name,
+    subject: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    issuer_key: ec.EllipticCurvePrivateKey,
+    valid: datetime.timedelta,
 ) -> x509.CertificateBuilder:
+    authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
     start = _now() - datetime.timedelta(days=1)  # clocks of devices may be behind
     return (
         x509.CertificateBuilder()
         .issuer_name(issuer)
         .subject_name(subject)
-        .public_key(key)
+        .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(start)
         .not_valid_after(start + valid)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(authority, critical=False)
     )
 
 

@@ -7,18 +7,9 @@ rules bind every topic to the user that the broker authenticated.
 
 from __future__ import annotations
 
-import base64
-import getpass
-import hashlib
-import os
 import secrets
-import shutil
-import signal
-import socket
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -26,49 +17,17 @@ import msgspec
 from msgspec import Meta, Struct
 
 from dealfl.atomic_files import replace_file
-from dealfl.errors import BadInput, DealError
+from dealfl.errors import BadInput
 from dealfl.network.authority import Authority
 from dealfl.network.credentials import Credentials
+from dealfl.network.mosquitto import configure, hash_password, reload, start, take_over
 from dealfl.network.topics import Topics, check_id
 from dealfl.settings import Count, Document, Text, read_section, toml_document
 
 __all__ = ["Broker", "BrokerSettings", "create_broker", "open_broker"]
 
 SERVER = "server"
-_ITERATIONS = 10_000
-_STARTED_S = 10.0
-
-_CONFIGURATION = """\
-# Written by `dealfl broker init`. `dealfl broker run` starts mosquitto with it.
-listener {port} {listen}
-allow_anonymous false
-acl_file {folder}/acl
-use_username_as_clientid true
-user {user}
-pid_file {folder}/mosquitto.pid
-log_dest file {folder}/mosquitto.log
-log_type error
-log_type warning
-log_type notice
-connection_messages false
-persistence false
-max_packet_size 9437184
-max_queued_messages 20000
-max_queued_bytes 1073741824
-max_inflight_messages 500
-max_keepalive 3600
-memory_limit 4294967296
-"""
-_WITH_PASSWORDS = "password_file {folder}/passwords\n"
-_WITH_CERTIFICATES = """\
-cafile {folder}/authority.pem
-certfile {folder}/broker.pem
-keyfile {folder}/broker.key
-crlfile {folder}/revoked.pem
-require_certificate true
-use_identity_as_username true
-tls_version tlsv1.3
-"""
+_RESERVED = {SERVER, "broker"}  # both have certificates
 
 
 class BrokerSettings(Struct, frozen=True, kw_only=True):
@@ -80,11 +39,10 @@ class BrokerSettings(Struct, frozen=True, kw_only=True):
     tls: Annotated[bool, Meta(description="TLS with client certificates instead of passwords")]
     listen: Annotated[Text, Meta(description="address on which the broker listens")] = "127.0.0.1"
     owners_key: Annotated[Text, Meta(description="key for the hashes of owners")] = ""
-    devices: Annotated[tuple[str, ...], Meta(description="workers and gateways")] = ()
-    operators: Annotated[tuple[str, ...], Meta(description="users that may ask the server")] = ()
-    gateways: Annotated[
-        dict[str, tuple[str, ...]], Meta(description="workers that each gateway carries")
+    devices: Annotated[
+        dict[str, tuple[str, ...]], Meta(description="devices, and the workers that each carries")
     ] = msgspec.field(default_factory=dict)
+    operators: Annotated[tuple[str, ...], Meta(description="users that may ask the server")] = ()
 
 
 class Broker:
@@ -129,20 +87,25 @@ class Broker:
         """
         for name in (*names, *workers):
             check_id(name, "operator" if operator else "worker")
-        if SERVER in names:
-            raise BadInput(f"{SERVER!r} is the name of the server; use another name")
-        old = self._without(names)
-        self._save(
-            msgspec.structs.replace(
-                old,
-                devices=old.devices if operator else (*old.devices, *names),
-                operators=(*old.operators, *names) if operator else old.operators,
-                gateways=old.gateways | (dict.fromkeys(names, workers) if workers else {}),
-            )
-        )
+        new = {} if operator else {name: workers or (name,) for name in names}
+        self._refuse_conflicts(names, new)
+        devices, operators = self._without(names)
+        self._save(devices | new, (*operators, *(names if operator else ())))
         return self._admit(names, workers)
 
-    def revoke(self, name: str) -> None:
+    def _refuse_conflicts(self, names: Sequence[str], new: Mapping[str, tuple[str, ...]]) -> None:
+        """Refuse names that somebody else answers to: a worker has one device."""
+        devices, _ = self._without(names)
+        taken = {worker: device for device, workers in devices.items() for worker in workers}
+        for worker in (one for workers in new.values() for one in workers):
+            if worker in taken:
+                raise BadInput(f"{taken[worker]!r} carries the worker {worker!r}; revoke it first")
+        others = {*self.settings.devices} if not new else {*self.settings.operators}
+        for name in names:
+            if name in _RESERVED or name in others:
+                raise BadInput(f"the name {name!r} is used otherwise; choose another name")
+
+    def revoke(self, name: str) -> bool:
         """Lock a user out, also one that is connected.
 
         Parameters
@@ -150,45 +113,53 @@ class Broker:
         name : str
             Name of the user.
 
+        Returns
+        -------
+        bool
+            False if the broker does not run on this machine. It must be restarted, or get the
+            signal SIGHUP.
+
         Raises
         ------
         BadInput
             If nobody with this name is enrolled.
         """
-        if name not in (*self.settings.devices, *self.settings.operators):
-            known = ", ".join((*self.settings.devices, *self.settings.operators)) or "nobody"
+        enrolled = (*self.settings.devices, *self.settings.operators)
+        if name not in enrolled:
+            known = ", ".join(enrolled) or "nobody"
             raise BadInput(f"no user called {name!r} is enrolled; enrolled: {known}")
-        self._save(self._without([name]))
-        if self.settings.tls:
-            Authority(self.folder).revoke(name)
-        else:
+        self._save(*self._without([name]))
+        if not self.settings.tls:
             self._set_passwords({name: None})
-        self.reload()
+            return reload(self.folder)  # mosquitto disconnects users without a password
+        authority = Authority(self.folder)
+        authority.revoke(name)
+        own = _with_certificate(self._unsigned(name), authority)
+        running = reload(self.folder)
+        if running:  # mosquitto refuses the revoked certificate, but keeps its connection
+            take_over(own, (self.settings.listen, self.settings.port))
+        authority.revoke(name)
+        return reload(self.folder)
 
     def admit_server(self) -> Credentials:
         """Return new credentials of the server."""
         return self._admit([SERVER], ())[0]
 
-    def _without(self, names: Sequence[str]) -> BrokerSettings:
-        old, gone = self.settings, set(names)
-        return msgspec.structs.replace(
-            old,
-            devices=tuple(one for one in old.devices if one not in gone),
-            operators=tuple(one for one in old.operators if one not in gone),
-            gateways={one: carried for one, carried in old.gateways.items() if one not in gone},
-        )
+    def _without(self, names: Sequence[str]) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+        """Return the devices and operators but these."""
+        devices = {one: own for one, own in self.settings.devices.items() if one not in names}
+        return devices, tuple(one for one in self.settings.operators if one not in names)
+
+    def _unsigned(self, name: str, workers: tuple[str, ...] = ()) -> Credentials:
+        settings = self.settings
+        return Credentials(
+            host=settings.host, job=settings.job, port=settings.port, user=name, workers=workers,
+            owners_key=settings.owners_key,
+        )  # fmt: skip
 
     def _admit(self, names: Sequence[str], workers: tuple[str, ...]) -> list[Credentials]:
-        settings = self.settings
-        made = [
-            Credentials(
-                host=settings.host, port=settings.port, job=settings.job, user=name,
-                workers=workers,
-                owners_key=settings.owners_key,
-            )
-            for name in names
-        ]  # fmt: skip
-        if settings.tls:
+        made = [self._unsigned(name, workers) for name in names]
+        if self.settings.tls:
             authority = Authority(self.folder)
             made = [_with_certificate(one, authority) for one in made]
         else:
@@ -196,26 +167,31 @@ class Broker:
                 msgspec.structs.replace(one, password=secrets.token_urlsafe(24)) for one in made
             ]
             self._set_passwords({one.user: one.password for one in made})
-        self.reload()
+        reload(self.folder)
         return made
 
     def _set_passwords(self, passwords: Mapping[str, str | None]) -> None:
         path = self.folder / "passwords"
         lines = path.read_text().splitlines() if path.exists() else []
         kept = [line for line in lines if line.partition(":")[0] not in passwords]
-        kept += [f"{name}:{_hashed(one)}" for name, one in passwords.items() if one is not None]
+        kept += [
+            f"{name}:{hash_password(one)}" for name, one in passwords.items() if one is not None
+        ]
         replace_file(path, "".join(f"{line}\n" for line in kept), 0o600)
 
     # -- files ----------------------------------------------------------------------------------
 
-    def _save(self, settings: BrokerSettings) -> None:
-        self.settings = settings
-        table = {key: value for key, value in msgspec.structs.asdict(settings).items() if value}
-        table["tls"] = settings.tls
+    def _save(self, devices: Mapping[str, tuple[str, ...]], operators: tuple[str, ...]) -> None:
+        self.settings = msgspec.structs.replace(
+            self.settings, devices=dict(devices), operators=operators
+        )
+        table = {key: one for key, one in msgspec.structs.asdict(self.settings).items() if one}
+        table["tls"] = self.settings.tls
         replace_file(self.folder / "broker.toml", toml_document({"broker": table}), 0o600)
         replace_file(self.folder / "acl", self._rules(), 0o600)
 
     def _rules(self) -> str:
+        """Return who may write and read what; everything else is denied."""
         topics = Topics(self.settings.job)
         lines = [f"user {SERVER}", f"topic readwrite {topics.job_part}/#"]
         for name in self.settings.operators:
@@ -224,21 +200,19 @@ class Broker:
                 f"topic write {topics.ask(name)}",
                 f"topic read {topics.answer(name)}",
             ]
-        for name, workers in self.settings.gateways.items():
-            lines.append(f"user {name}")
+        for name, workers in self.settings.devices.items():
+            lines += [
+                f"user {name}",
+                f"topic write {topics.left(name)}",
+                f"topic read {topics.state}",
+                f"topic read {topics.all}",
+                f"topic read {topics.model}/#",
+            ]
             for worker in workers:
                 lines += [
                     f"topic write {topics.up(name, worker)}",
                     f"topic read {topics.down(name, worker)}",
                 ]
-        lines += [
-            f"pattern write {topics.up('%u', '%u')}",
-            f"pattern write {topics.left('%u')}",
-            f"pattern read {topics.down('%u', '%u')}",
-            f"pattern read {topics.all}",
-            f"pattern read {topics.model}/#",
-            f"pattern read {topics.state}",
-        ]
         return "".join(f"{line}\n" for line in lines)
 
     # -- the process ----------------------------------------------------------------------------
@@ -256,32 +230,7 @@ class Broker:
         DealError
             If mosquitto is not installed or does not start.
         """
-        program = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-        if program is None:
-            raise DealError("mosquitto is missing; install it, e.g.: apt-get install mosquitto")
-        process = subprocess.Popen(  # noqa: S603 - a program of the system, with our own file
-            [program, "-c", str(self.folder / "mosquitto.conf")],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        until_s = time.monotonic() + _STARTED_S
-        while not self._accepts():
-            if process.poll() is not None or time.monotonic() > until_s:
-                process.kill()
-                raise DealError(f"mosquitto does not start; see {self.folder}/mosquitto.log")
-            time.sleep(0.02)
-        return process
-
-    def _accepts(self) -> bool:
-        try:
-            with socket.create_connection((self.settings.listen, self.settings.port), 1.0):
-                return True
-        except OSError:
-            return False
-
-    def reload(self) -> None:
-        """Let a running broker read users and rules again."""
-        with suppress(OSError, ValueError):
-            os.kill(int((self.folder / "mosquitto.pid").read_text()), signal.SIGHUP)
+        return start(self.folder, self.settings.listen, self.settings.port)
 
 
 def create_broker(folder: Path, settings: BrokerSettings) -> Broker:
@@ -309,14 +258,10 @@ def create_broker(folder: Path, settings: BrokerSettings) -> Broker:
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     owners_key = settings.owners_key or secrets.token_hex(32)
-    broker = Broker(folder, settings)
-    broker._save(msgspec.structs.replace(settings, owners_key=owners_key))
-    text = _CONFIGURATION + (_WITH_CERTIFICATES if settings.tls else _WITH_PASSWORDS)
-    values = {
-        "port": settings.port, "listen": settings.listen, "folder": folder.resolve(),
-        "user": getpass.getuser(),
-    }  # fmt: skip
-    replace_file(folder / "mosquitto.conf", text.format(**values), 0o600)
+    broker = Broker(folder, msgspec.structs.replace(settings, owners_key=owners_key))
+    broker._save({}, ())
+    text = configure(folder, settings.listen, settings.port, tls=settings.tls)
+    replace_file(folder / "mosquitto.conf", text, 0o600)
     if settings.tls:
         Authority.create(folder, settings.job, settings.host)
     else:
@@ -353,10 +298,3 @@ def _with_certificate(credentials: Credentials, authority: Authority) -> Credent
     return msgspec.structs.replace(
         credentials, authority=authority.certificate, certificate=certificate, key=key
     )
-
-
-def _hashed(password: str) -> str:
-    """Return a password as mosquitto stores it: PBKDF2 with SHA-512 and a random salt."""
-    salt = secrets.token_bytes(12)
-    digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ITERATIONS)
-    return f"$7${_ITERATIONS}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"

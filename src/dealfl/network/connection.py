@@ -1,7 +1,7 @@
 """One MQTT 5 connection under asyncio: paho with acknowledgement by the receiver.
 
-A connection is opened again after a failure, with a random delay that grows; the server announces
-over how many seconds its workers spread, so that a fleet does not return all at once. A message is
+A connection is opened again after a failure, to the next broker if there are several, and with a
+random delay: the server announces over how many seconds its workers spread. A message is
 acknowledged by its receiver, after it is durable; acknowledgements of an earlier connection are
 dropped, because their numbers may belong to other messages. What is published without a connection
 is lost: workers and server repeat what matters.
@@ -10,6 +10,7 @@ is lost: workers and server repeat what matters.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import socket
 import ssl
@@ -22,14 +23,18 @@ import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from dealfl.network.credentials import Credentials
 
 __all__ = ["Connection", "Delivery", "Listener", "Will"]
 
+_LOG = logging.getLogger("dealfl.network")
 _IN_FLIGHT = 500
 _MAX_BACKOFF_S = 120.0
+_PATIENCE_S = 10.0  # for a broker that accepts no connection, or nothing more
+_GOODBYE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +46,12 @@ class Delivery:
     number: int
     generation: int
     qos: int
+    retained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Will:
-    """A message that the broker publishes if the connection ends without a goodbye."""
+    """A message that the broker publishes when the connection has ended, for any reason."""
 
     topic: str
     payload: bytes
@@ -64,28 +70,25 @@ class Listener(Protocol):
 
 
 class Connection:
-    """A connection that lasts until it is closed."""
+    """A connection to one of some brokers, until it is stopped."""
 
     def __init__(
         self,
-        credentials: Credentials,
+        brokers: Sequence[Credentials],
         listener: Listener,
         *,
         will: Callable[[], Will | None] = lambda: None,
         spread_s: Callable[[], float] = lambda: 0.0,
         session_s: int = 3600,
         keepalive_s: int = 600,
-        receive_maximum: int = _IN_FLIGHT,
     ) -> None:
         self.sent_bytes = self.received_bytes = self.sent_packets = self.received_packets = 0
-        self._credentials, self._listener, self._will = credentials, listener, will
+        self._listener, self._will, self._spread_s = listener, will, spread_s
+        self._brokers, self._place = brokers, random.randrange(len(brokers))  # noqa: S311
         self._session_s, self._keepalive_s = session_s, keepalive_s
-        self._spread_s = spread_s
-        self._receive_maximum = receive_maximum
-        self._in_flight = _IN_FLIGHT
-        self._generation = 0
+        self._in_flight, self._generation, self._problem = _IN_FLIGHT, 0, ""
         self._client: paho.Client | None = None
-        self._up = False
+        self._up = self._accepted = False
         self._lost = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
@@ -93,8 +96,6 @@ class Connection:
     def is_up(self) -> bool:
         """Whether the broker has accepted the connection."""
         return self._up
-
-    # -- what the owner calls -------------------------------------------------------------------
 
     def publish(
         self, topic: str, payload: bytes, *, retain: bool = False, expiry_s: float | None = None
@@ -110,9 +111,10 @@ class Connection:
         return True
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        """Receive the messages of some topics."""
+        """Receive the messages of some topics, but those of this connection."""
         if self._client is not None and topics:
-            self._client.subscribe([(topic, SubscribeOptions(qos=1)) for topic in topics])
+            options = SubscribeOptions(qos=1, noLocal=True, retainAsPublished=True)
+            self._client.subscribe([(topic, options) for topic in topics])
 
     def unsubscribe(self, topics: Sequence[str]) -> None:
         """Receive nothing more of some topics."""
@@ -125,6 +127,10 @@ class Connection:
             if one.generation == self._generation and one.qos and self._client is not None:
                 self._client.ack(one.number, one.qos)
 
+    def move(self) -> None:
+        """Leave this broker for the next one."""
+        self._lost.set()
+
     # -- the life of a connection ---------------------------------------------------------------
 
     async def run(self, stopped: asyncio.Event) -> None:
@@ -133,6 +139,7 @@ class Connection:
         while not stopped.is_set():
             self._lost.clear()
             was_up = await self._stay(stopped)
+            self._place = (self._place + 1) % len(self._brokers)
             attempt = 0 if was_up else attempt + 1
             if stopped.is_set():
                 break
@@ -143,48 +150,54 @@ class Connection:
 
     async def _stay(self, stopped: asyncio.Event) -> bool:
         """Open one connection and wait for its end; return whether the broker accepted it."""
-        client = self._client = self._make()
+        client, where = self._make(), self._brokers[self._place]
+        self._client, self._accepted = client, False
         self._generation += 1
-        generation, accepted = self._generation, False
         try:
-            where = self._credentials
             await self._loop.run_in_executor(None, self._open, client, where.host, where.port)
-        except (OSError, ValueError):  # refused, unknown host, bad certificate
+        except (OSError, ValueError) as error:  # no route, unknown host, bad certificate
+            self._explain(str(error))
             return False
         try:
             self._register(client)
-            ends = asyncio.ensure_future(self._lost.wait())
-            stop = asyncio.ensure_future(stopped.wait())
-            while not ends.done() and not stop.done():
-                await asyncio.wait(
-                    {ends, stop}, timeout=min(5.0, self._keepalive_s / 4),
-                    return_when=asyncio.FIRST_COMPLETED,
-                )  # fmt: skip
-                accepted = accepted or self._up
-                client.loop_misc()
-            ends.cancel()
-            stop.cancel()
+            await self._wait(client, stopped)
         finally:
-            if generation == self._generation:
-                self._up = False
-            self._shut(client)
-        return accepted
+            self._up = False
+            await self._shut(client)
+        return self._accepted
+
+    async def _wait(self, client: paho.Client, stopped: asyncio.Event) -> None:
+        until_s = self._loop.time() + _PATIENCE_S
+        ends = [asyncio.ensure_future(one.wait()) for one in (self._lost, stopped)]
+        while not any(one.done() for one in ends):
+            timeout_s = min(5.0, self._keepalive_s / 4)
+            await asyncio.wait(ends, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            client.loop_misc()
+            if not self._accepted and self._loop.time() > until_s:
+                self._explain("the broker does not answer")
+                break
+        for one in ends:
+            one.cancel()
+
+    def _explain(self, problem: str) -> None:
+        """Log why there is no connection, once for each reason."""
+        if problem and problem != self._problem:
+            where = self._brokers[self._place]
+            _LOG.warning("%s: no connection to %s: %s", where.user, where.host, problem)
+        self._problem = problem
 
     def _make(self) -> paho.Client:
-        where = self._credentials
+        where = self._brokers[self._place]
         client = paho.Client(
-            CallbackAPIVersion.VERSION2,
-            client_id=where.user,
-            protocol=MQTTProtocolVersion.MQTTv5,
+            CallbackAPIVersion.VERSION2, where.user, protocol=MQTTProtocolVersion.MQTTv5,
             manual_ack=True,
-        )
+        )  # fmt: skip
         if where.password:
             client.username_pw_set(where.user, where.password)
         context = where.tls_context()
         if context is not None:
             client.tls_set_context(context)
         client.max_inflight_messages_set(self._in_flight)
-        client.max_queued_messages_set(0)
         will = self._will()
         if will is not None:
             properties = _properties(PacketTypes.WILLMESSAGE, WillDelayInterval=will.delay_s)
@@ -194,23 +207,22 @@ class Connection:
         client.on_message = self._on_message
         client.on_socket_register_write = self._on_want_write
         client.on_socket_unregister_write = self._on_written
-        client.on_socket_close = self._on_close
+        client.on_socket_close = lambda _, __, sock: self._forget(sock)
         return client
 
     def _open(self, client: paho.Client, host: str, port: int) -> None:
         properties = _properties(
-            PacketTypes.CONNECT,
-            SessionExpiryInterval=self._session_s,
-            ReceiveMaximum=self._receive_maximum,
+            PacketTypes.CONNECT, SessionExpiryInterval=self._session_s, ReceiveMaximum=_IN_FLIGHT
         )
         client.connect(host, port, self._keepalive_s, clean_start=False, properties=properties)
 
     def _register(self, client: paho.Client) -> None:
         sock: Any = client.socket()
         if sock is None:
-            self._lost.set()
-            return
+            return self._lost.set()
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # a network that ends without a word
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1e3 * _PATIENCE_S))
         self._loop.add_reader(sock, self._read, client, sock)
         self._want_write(client)
 
@@ -234,11 +246,13 @@ class Connection:
             self._up = False
             self._lost.set()
 
-    def _shut(self, client: paho.Client) -> None:
-        client.disconnect()
+    async def _shut(self, client: paho.Client) -> None:
+        client.disconnect(ReasonCode(PacketTypes.DISCONNECT, identifier=4))  # publish the will
+        until_s = self._loop.time() + _GOODBYE_S
         while client.want_write() and client.socket() is not None:
-            if client.loop_write() != paho.MQTT_ERR_SUCCESS:
+            if client.loop_write() != paho.MQTT_ERR_SUCCESS or self._loop.time() > until_s:
                 break
+            await asyncio.sleep(0.001)
         sock = client.socket()
         if sock is not None:
             self._forget(sock)
@@ -248,15 +262,17 @@ class Connection:
     # -- what paho calls, from any thread -------------------------------------------------------
 
     def _on_connect(self, client: Any, _: Any, __: Any, reason: Any, properties: Any) -> None:  # noqa: ANN401
-        if client is not self._client or reason.is_failure:
-            self._lost.set()
-            return
+        if client is not self._client:
+            return None
+        if reason.is_failure:
+            self._explain(str(reason))
+            return self._lost.set()
         allowed = getattr(properties, "ReceiveMaximum", _IN_FLIGHT)
         if allowed < self._in_flight:  # paho takes it only before a connection
             self._in_flight = allowed
-            self._lost.set()
-            return
-        self._up = True
+            return self._lost.set()
+        self._up = self._accepted = True
+        self._explain("")
         self._listener.connected()
 
     def _on_disconnect(self, client: Any, *_: object) -> None:  # noqa: ANN401
@@ -268,17 +284,13 @@ class Connection:
     def _on_written(self, _: object, __: object, sock: Any) -> None:  # noqa: ANN401
         self._loop.remove_writer(sock)
 
-    def _on_close(self, _: object, __: object, sock: Any) -> None:  # noqa: ANN401
-        self._forget(sock)
-
     def _on_message(self, client: Any, _: object, message: Any) -> None:  # noqa: ANN401
         if client is not self._client:
             return
         self.received_bytes += len(message.payload)
         self.received_packets += 1
-        self._listener.received(
-            Delivery(message.topic, message.payload, message.mid, self._generation, message.qos)
-        )
+        numbers = (message.mid, self._generation, message.qos, message.retain)
+        self._listener.received(Delivery(message.topic, message.payload, *numbers))
 
 
 def _properties(packet: int, **values: int) -> Properties:

@@ -157,7 +157,7 @@ class _Asking:
     async def run(self, timeout_s: float) -> Answer:
         stopped = asyncio.Event()
         self._answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._connection = Connection(self._credentials, self, session_s=0)
+        self._connection = Connection([self._credentials], self, session_s=0)
         task = asyncio.ensure_future(self._connection.run(stopped))
         try:
             return await asyncio.wait_for(self._answer, timeout_s)

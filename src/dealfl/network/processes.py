@@ -130,7 +130,7 @@ async def work(
     document: Document,
     name: str,
     folder: Path,
-    credentials: Credentials,
+    brokers: Sequence[Credentials],
     stopped: asyncio.Event,
     *,
     feed: Feed | None = None,
@@ -147,8 +147,8 @@ async def work(
         Name of the worker.
     folder : Path
         Folder of the journal.
-    credentials : Credentials
-        Credentials of the worker.
+    brokers : sequence of Credentials
+        Credentials of the worker for one broker or several; it uses one at a time.
     stopped : asyncio.Event
         Ends the process when it is set.
     feed : Feed or None
@@ -160,8 +160,14 @@ async def work(
     """
     job, plan = read_job(document), plan_without_data(document)
     device, meter = _device(phone_name, plan.learner)
+    credentials = brokers[0]
     if not credentials.owners_key:
         raise BadInput(f"the credentials of {name!r} have no owners_key; enrol the device again")
+    if len({(one.user, one.owners_key) for one in brokers}) > 1:
+        raise BadInput(
+            "the credentials differ in user or owners_key; "
+            "write the second broker with `dealfl broker init --like`"
+        )
     with closing(Journal(folder / "journal.db")) as journal:
         worker = Worker(
             job.name, name, plan.make, journal, meter,
@@ -169,7 +175,7 @@ async def work(
             forget_fraction=job.forget_fraction, announce_every_s=job.announce_every_s,
             retry_after_s=job.retry_after_s, device=device,
         )  # fmt: skip
-        end = WorkerEnd(job.name, credentials, {name: worker})
+        end = WorkerEnd(job.name, brokers, {name: worker})
 
         async def follow() -> None:
             while feed is not None and not stopped.is_set():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -15,14 +17,23 @@ from dealfl.network.credentials import Credentials
 from dealfl.network.pump import Handle, Pump
 from dealfl.network.state import ServerState
 from dealfl.network.topics import Topics
-from dealfl.transport import Assembly, decode, encode, split
+from dealfl.transport import MAX_BYTES, Assembly, decode, encode, split
 
-__all__ = ["ServerEnd"]
+__all__ = ["Quota", "ServerEnd"]
 
 _LOG = logging.getLogger("dealfl.network")
 _SESSION_S = 7 * 24 * 3600
 _MAX_SENDERS = 100_000
 _RETURNS_PER_S = 200.0  # workers that may connect again in a second
+_MAX_ASSEMBLIES = 4  # packets of the largest size
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What one worker may send: a minute's worth at once, and no more in the long run."""
+
+    packets: int = 6_000
+    size_bytes: int = 2 * MAX_BYTES
 
 
 class ServerEnd:
@@ -41,19 +52,21 @@ class ServerEnd:
         *,
         ttl_s: Callable[[], float],
         asked: Callable[[str, bytes], bytes] | None = None,
+        quota: Quota | None = None,
     ) -> None:
         self.state, self.topics = state, Topics(job, state.epoch)
-        self.dropped: dict[str, int] = {}  # by gateway: bad packets, strangers' messages
+        self.dropped: dict[str, int] = {}  # packets by gateway
         self.connections = [_Broker(self, one).connection for one in brokers]
         self._pump = Pump(handle, self.send)
-        self._ttl_s, self._asked = ttl_s, asked
+        self._ttl_s, self._asked, self._quota = ttl_s, asked, quota or Quota()
+        self._senders: OrderedDict[str, _Sender] = OrderedDict()  # by topic, silent ones first
+        self._assembled = 0  # bytes of pieces
         self._routes: dict[str, tuple[Connection, str]] = {}
-        self._assemblies: dict[tuple[str, str], Assembly] = {}
         self._model: list[bytes] = []
         self._pieces = 0  # retained by the brokers
 
     async def run(self, stopped: asyncio.Event) -> None:
-        """Serve until stopped, then say goodbye."""
+        """Serve until stopped."""
         ends = [asyncio.ensure_future(one.run(stopped)) for one in self.connections]
         try:
             pump = asyncio.ensure_future(self._pump.run(stopped))
@@ -64,13 +77,13 @@ class ServerEnd:
             pump.cancel()
         finally:
             stopped.set()
-            for one in self.connections:
-                one.publish(self.topics.state, self._offline(), retain=True)
             await asyncio.gather(*ends, return_exceptions=True)
 
     def wake(self) -> None:
         """Call the server soon."""
         self._pump.wake()
+
+    # -- out ------------------------------------------------------------------------------------
 
     def send(self, messages: Iterable[Message]) -> None:
         """Send messages: one packet for each recipient."""
@@ -109,17 +122,21 @@ class ServerEnd:
         for piece in pieces:
             route[0].publish(self.topics.down(route[1], worker), piece, expiry_s=expiry_s)
 
+    # -- in -------------------------------------------------------------------------------------
+
     def receive(self, connection: Connection, delivery: Delivery) -> None:
         """Take a packet from a broker."""
         sender = self.topics.sender(delivery.topic)
         operator = self.topics.user(delivery.topic, "control/ask")
-        if operator and self._asked is not None:
+        if delivery.retained:  # else every new connection would repeat it
+            self._clear(connection, delivery)
+        elif operator and self._asked is not None:
             answer = self._asked(operator, delivery.payload)
             connection.publish(self.topics.answer(operator), answer)
         elif len(sender) == 2:
             gateway, worker = sender
             try:
-                messages = self._messages(gateway, worker, delivery.payload)
+                messages = self._messages(worker, delivery)
             except BadBytes as error:
                 self._drop(gateway, str(error))
                 messages = ()
@@ -131,34 +148,82 @@ class ServerEnd:
 
     def _route(self, worker: str, connection: Connection, gateway: str) -> None:
         """Remember how a worker is reached; let a larger fleet return more slowly."""
+        self._routes.pop(worker, None)
         self._routes[worker] = (connection, gateway)
+        if len(self._routes) > _MAX_SENDERS:
+            del self._routes[next(iter(self._routes))]  # heard longest ago
         spread_s = len(self._routes) / _RETURNS_PER_S
         if spread_s >= 2.0 * max(self.state.spread_s, 1.0):
             self.state = msgspec.structs.replace(self.state, spread_s=spread_s)
             for one in self.connections:
                 one.publish(self.topics.state, self.state.encode(), retain=True)
 
-    def _messages(self, gateway: str, worker: str, payload: bytes) -> Sequence[Message]:
-        if len(self._assemblies) > _MAX_SENDERS:
-            self._assemblies.clear()
-        assembly = self._assemblies.setdefault((gateway, worker), Assembly(self.state.max_bytes))
-        packet = assembly.add(payload)
+    def _clear(self, connection: Connection, delivery: Delivery) -> None:
+        if delivery.payload:
+            connection.publish(delivery.topic, b"", retain=True)
+            self._drop(delivery.topic.rpartition("/")[2], "sent with the flag `retain`")
+
+    def _messages(self, worker: str, delivery: Delivery) -> Sequence[Message]:
+        """Return the messages that a packet completes; refuse what a worker may not send."""
+        sender = self._sender(delivery.topic)
+        if not delivery.qos:
+            raise BadBytes("sent with quality of service 0, which the server cannot slow down")
+        if not sender.spend(len(delivery.payload), self._quota):
+            raise BadBytes("more packets or bytes than the quota of a worker")
+        packet = self._assemble(sender, delivery.payload)
         if packet is None:
             return ()
-        del self._assemblies[gateway, worker]
         messages = decode(packet, self.state.max_bytes)
-        own = [one for one in messages if one.worker == worker and one.job == self.topics.job]
-        if len(own) < len(messages):
-            self._drop(gateway, f"a message in the name of another than {worker!r}")
-        return own
+        if any(one.worker != worker or one.job != self.topics.job for one in messages):
+            raise BadBytes(f"a message in the name of another than {worker!r}")
+        return messages
+
+    def _sender(self, topic: str) -> _Sender:
+        sender = self._senders.pop(topic, None) or _Sender(self.state.max_bytes)
+        self._senders[topic] = sender
+        while len(self._senders) > _MAX_SENDERS:
+            self._assembled -= self._senders.popitem(last=False)[1].assembly.size_bytes
+        return sender
+
+    def _assemble(self, sender: _Sender, payload: bytes) -> bytes | None:
+        """Add a packet or a piece; beyond the memory for pieces, drop those of silent senders."""
+        self._assembled -= sender.assembly.size_bytes
+        try:
+            packet = sender.assembly.add(payload)
+        finally:
+            self._assembled += sender.assembly.size_bytes
+        for other in self._senders.values():
+            if self._assembled <= _MAX_ASSEMBLIES * self.state.max_bytes:
+                break
+            self._assembled -= other.assembly.size_bytes
+            other.assembly = Assembly(self.state.max_bytes)
+        return packet
 
     def _drop(self, gateway: str, reason: str) -> None:
         self.dropped[gateway] = self.dropped.get(gateway, 0) + 1
         if self.dropped[gateway] in (1, 10, 100, 1_000):
             _LOG.warning("%s: %s packets dropped: %s", gateway, self.dropped[gateway], reason)
 
-    def _offline(self) -> bytes:
-        return ServerState(epoch=self.state.epoch, online=False).encode()
+
+class _Sender:
+    """A worker as the network knows it: the pieces of its packet, and the rest of its quota."""
+
+    __slots__ = ("_since_s", "_spent", "assembly")
+
+    def __init__(self, max_bytes: int) -> None:
+        self.assembly = Assembly(max_bytes)
+        self._since_s, self._spent = 0.0, (0.0, 0.0)
+
+    def spend(self, size_bytes: int, quota: Quota) -> bool:
+        """Count a packet; return whether it is within the quota."""
+        now_s = asyncio.get_running_loop().time()
+        share = min((now_s - self._since_s) / 60.0, 1.0)
+        packets = max(self._spent[0] - share * quota.packets, 0.0) + 1
+        size = max(self._spent[1] - share * quota.size_bytes, 0.0) + size_bytes
+        within = packets <= quota.packets and size <= quota.size_bytes
+        if within:
+            self._since_s, self._spent = now_s, (packets, size)
+        return within
 
 
 class _Broker:
@@ -167,15 +232,17 @@ class _Broker:
     def __init__(self, end: ServerEnd, credentials: Credentials) -> None:
         self._end = end
         self.connection = Connection(
-            credentials, self, will=self._will, session_s=_SESSION_S, keepalive_s=30
+            [credentials], self, will=self._will, session_s=_SESSION_S, keepalive_s=30
         )
 
     def _will(self) -> Will:
-        return Will(self._end.topics.state, self._end._offline(), retain=True)
+        state = ServerState(epoch=self._end.state.epoch, online=False)
+        return Will(self._end.topics.state, state.encode(), retain=True)
 
     def connected(self) -> None:
         topics = self._end.topics
-        self.connection.subscribe([topics.up("+", "+"), topics.left("+"), topics.ask("+")])
+        every_epoch = Topics(topics.job)  # what is retained under a wrong epoch is cleared, too
+        self.connection.subscribe([every_epoch.up("+", "+"), topics.left("+"), topics.ask("+")])
         self.connection.publish(topics.state, self._end.state.encode(), retain=True)
         self._end.publish_model(self.connection)
 

@@ -21,23 +21,25 @@ __all__ = ["WorkerEnd"]
 
 _LOG = logging.getLogger("dealfl.network")
 _LEFT_AFTER_S = 3  # a radio that flaps is not asleep
+_PATIENCE_S = 20.0  # for a server that is not at this broker, if there are others
 
 
 class WorkerEnd:
     """Carries messages between workers and the server.
 
     The epoch of the server is found in its retained state. When it changes, the workers subscribe
-    again.
+    again. With several brokers, they look for one at which the server is.
     """
 
     def __init__(
         self,
         job: str,
-        credentials: Credentials,
+        brokers: Sequence[Credentials],
         workers: Mapping[str, Worker],
     ) -> None:
-        self.connection = Connection(credentials, self, will=self._will, spread_s=self._spread_s)
-        self._gateway, self._topics = credentials.user, Topics(job, "")
+        self.connection = Connection(brokers, self, will=self._will, spread_s=self._spread_s)
+        self._gateway, self._topics = brokers[0].user, Topics(job, "")
+        self._several, self._served = len(brokers) > 1, False
         self._state: ServerState | None = None
         self._workers = workers
         self._pumps = {
@@ -81,9 +83,19 @@ class WorkerEnd:
 
     def connected(self) -> None:
         """Look for the server; announce the workers again."""
+        self._note_server(here=False)
         self.connection.subscribe([self._topics.state])
         if self._state is not None:
             self._join()
+
+    def _note_server(self, *, here: bool) -> None:
+        self._served = here
+        if self._several and not here:
+            asyncio.get_running_loop().call_later(_PATIENCE_S, self._look_elsewhere)
+
+    def _look_elsewhere(self) -> None:
+        if not self._served:
+            self.connection.move()
 
     def received(self, delivery: Delivery) -> None:
         """Take a packet from the broker."""
@@ -128,6 +140,7 @@ class WorkerEnd:
     def _meet(self, state: ServerState) -> None:
         known = self._state
         self._state = state
+        self._note_server(here=state.online)
         if known is None or known.epoch != state.epoch:
             if known is not None:
                 self.connection.unsubscribe(self._subscriptions())

@@ -219,7 +219,8 @@ class Connection:
     def _register(self, client: paho.Client) -> None:
         sock: Any = client.socket()
         if sock is None:
-            return self._lost.set()
+            self._lost.set()
+            return
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # a network that ends without a word
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1e3 * _PATIENCE_S))
@@ -262,18 +263,17 @@ class Connection:
     # -- what paho calls, from any thread -------------------------------------------------------
 
     def _on_connect(self, client: Any, _: Any, __: Any, reason: Any, properties: Any) -> None:  # noqa: ANN401
-        if client is not self._client:
-            return None
+        allowed = getattr(properties, "ReceiveMaximum", _IN_FLIGHT)
         if reason.is_failure:
             self._explain(str(reason))
-            return self._lost.set()
-        allowed = getattr(properties, "ReceiveMaximum", _IN_FLIGHT)
-        if allowed < self._in_flight:  # paho takes it only before a connection
+            self._end(client)
+        elif allowed < self._in_flight:  # paho takes it only before a connection
             self._in_flight = allowed
-            return self._lost.set()
-        self._up = self._accepted = True
-        self._explain("")
-        self._listener.connected()
+            self._end(client)
+        elif client is self._client:
+            self._up = self._accepted = True
+            self._explain("")
+            self._listener.connected()
 
     def _on_disconnect(self, client: Any, *_: object) -> None:  # noqa: ANN401
         self._loop.call_soon_threadsafe(self._end, client)

@@ -11,9 +11,8 @@ import pytest
 from dealfl.learners import TikhonovClassifier
 from dealfl.messages import Update
 from dealfl.power import PHONES, PhoneSpending, Training
-from dealfl.server import Ledger, Server, Terms, WorkerRow
+from dealfl.server import Ledger, Server, WorkerRow
 from dealfl.server.predictions import Predictions
-from dealfl.server.roster import Roster, note_decline
 from tests.federation.parts import announce, server, update
 
 LEARNER = TikhonovClassifier
@@ -291,47 +290,3 @@ def test_a_worker_that_does_not_answer_has_spent_what_is_expected() -> None:
     assert expected is not None
     one.handle([], 100.0 + 60.0)
     assert one.workers["w"].spent_j == pytest.approx(before + expected.energy_j)
-
-
-# -- on the roster ------------------------------------------------------------------------------
-
-
-def row_of(**other: Any) -> WorkerRow:
-    return worker(capacity_j=100.0, heard_s=0.0, **other)
-
-
-def test_candidates_carry_what_is_expected_of_them() -> None:
-    known = Predictions(LEARNER)
-    known.observe(worker(), said())
-    (one,) = Roster({"w": row_of()}).find_candidates(Terms(), 1.0, known)
-    assert one.elapsed_s == pytest.approx(0.5, rel=0.01)
-    assert one.energy_j == pytest.approx(0.2, rel=0.01)
-    (unknown,) = Roster({"w": row_of()}).find_candidates(Terms(), 1.0)
-    assert (unknown.elapsed_s, unknown.energy_j) == (None, None)
-
-
-def test_who_can_not_afford_what_is_expected_is_not_asked() -> None:
-    known = Predictions(LEARNER)
-    for _ in range(5):
-        known.observe(worker(), said())
-    terms = Terms(battery_budget=0.02)  # 2 J
-    assert Roster({"w": row_of(spent_j=1.7)}).find_candidates(terms, 1.0, known)
-    assert not Roster({"w": row_of(spent_j=1.9)}).find_candidates(terms, 1.0, known)
-    assert Roster({"w": row_of(spent_j=1.9, charging=True)}).find_candidates(terms, 1.0, known)
-    assert not Roster({"w": row_of(spent_j=1.7, waiting=100)}).find_candidates(terms, 1.0, known)
-    dear = row_of(spent_j=1.7, last_energy_j=5.0)
-    assert Roster({"w": dear}).find_candidates(terms, 1.0, known), "what it took last says less"
-    assert not Roster({"w": replace(dear, device="unheard of")}).find_candidates(terms, 1.0, known)
-
-
-def test_who_declined_is_not_asked_until_it_announces_itself() -> None:
-    row = note_decline(row_of(training=True))
-    assert not row.training
-    assert Roster({"w": row}).find_candidates(Terms(), 1.0) == []
-
-
-def test_a_silent_worker_is_charged_what_is_expected() -> None:
-    known = Predictions(LEARNER)
-    assert known.predict_energy_j(row_of(last_energy_j=3.0)) == 3.0
-    known.observe(worker(), said())
-    assert known.predict_energy_j(row_of(last_energy_j=3.0)) == pytest.approx(0.2, rel=0.01)

@@ -1,0 +1,215 @@
+"""Ridge regression and classification as scikit-learn estimators."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin  # type: ignore[import-untyped]
+from sklearn.utils import check_scalar  # type: ignore[import-untyped]
+from sklearn.utils.extmath import safe_sparse_dot  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
+
+from dealfl.learners import Tikhonov, TikhonovClassifier
+from dealfl.sklearn.base import (
+    ForgettingClassifier,
+    ForgettingEstimator,
+    Matrix,
+    is_auto,
+    out_of_bounds,
+    proposed_bound,
+    range_of,
+)
+
+__all__ = ["Ridge", "RidgeClassifier"]
+
+Floats = NDArray[np.float64]
+
+
+def _magnitude_bound(given: object, X: Matrix) -> Any:  # noqa: ANN401
+    """Return the given bound, or one for the largest magnitude of each column."""
+    return proposed_bound(np.abs(range_of(X)).max(axis=0)) if is_auto(given) else given
+
+
+class Ridge(RegressorMixin, ForgettingEstimator):  # type: ignore[misc]
+    """Ridge regression like `sklearn.linear_model.Ridge` that forgets rows exactly.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Weight of the squared norm of the coefficients, ≥ 0.
+    fit_intercept : bool, default True
+        Whether to learn a constant, which is not penalised.
+    solver : {"auto", "cholesky", "qr", "refactor"}, default "auto"
+        How coefficients are computed; it does not affect the statistics.
+    feature_bound : float, array_like or "auto", default "auto"
+        Largest magnitude of the features, one number or one per feature; "auto" takes it from the
+        first rows.
+    target_bound : float or "auto", default "auto"
+        Largest magnitude of the target.
+    clip : bool, default False
+        Move values outside the bounds to the bounds instead of raising an error.
+
+    Attributes
+    ----------
+    learner_ : Tikhonov
+        The model; it saves, merges and checks statistics.
+    feature_bound_ : ndarray of shape (n_features,)
+        Bound of each feature.
+    target_bound_ : float
+        Bound of the target.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str
+        Names of the features, if `X` has names.
+
+    Examples
+    --------
+    >>> model = Ridge(alpha=0.0).fit([[0.0], [1.0], [2.0], [9.0]], [1.0, 3.0, 5.0, 0.0])
+    >>> model.forget([[9.0]], [0.0]).predict([[3.0]]).round(6).tolist()
+    [7.0]
+    """
+
+    learner_: Tikhonov
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        feature_bound: float | ArrayLike | str = "auto",
+        target_bound: float | str = "auto",
+        clip: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.feature_bound = feature_bound
+        self.target_bound = target_bound
+        self.clip = clip
+
+    def predict(self, X: object) -> Floats:
+        """Return the predicted target of each row."""
+        rows = self._rows(X)
+        predicted: Floats = self.learner_.predict(rows)
+        return predicted
+
+    @property
+    def coef_(self) -> Floats:
+        """One coefficient per feature."""
+        check_is_fitted(self)
+        return self.learner_.weights
+
+    @property
+    def intercept_(self) -> float:
+        """The constant that is added to every prediction."""
+        check_is_fitted(self)
+        return self.learner_.bias
+
+    def _empty_learner(self, X: Matrix, y: NDArray[Any]) -> Tikhonov:
+        check_scalar(self.alpha, "alpha", Real, min_val=0)
+        learner = Tikhonov(
+            X.shape[1], penalty=self.alpha, feature_bound=_magnitude_bound(self.feature_bound, X),
+            target_bound=_magnitude_bound(self.target_bound, y[:, None]), solver=self.solver,
+            intercept=self.fit_intercept, clip=True,
+        )  # fmt: skip
+        self.target_bound_ = learner.settings["target_bound"]
+        return learner
+
+    def _require_inside(self, X: Matrix, y: NDArray[Any]) -> None:
+        super()._require_inside(X, y)
+        worst = y[np.argmax(np.abs(y))]
+        if abs(worst) > self.target_bound_:
+            raise out_of_bounds("the target", worst, self.target_bound_, 0.0, "target_bound")
+
+
+class RidgeClassifier(ForgettingClassifier):
+    """Ridge classification like `sklearn.linear_model.RidgeClassifier` that forgets rows exactly.
+
+    Parameters
+    ----------
+    alpha, fit_intercept, solver, feature_bound, clip
+        See `Ridge`.
+
+    Attributes
+    ----------
+    learner_ : TikhonovClassifier
+        The model; it saves, merges and checks statistics.
+    classes_ : ndarray
+        The classes, sorted.
+    feature_bound_, n_features_in_, feature_names_in_
+        See `Ridge`.
+
+    Examples
+    --------
+    >>> model = RidgeClassifier().fit([[0.0], [1.0], [2.0], [9.0]], ["a", "a", "b", "a"])
+    >>> model.forget([[9.0]], ["a"]).predict([[3.0]]).tolist()
+    ['b']
+    """
+
+    learner_: TikhonovClassifier
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        feature_bound: float | ArrayLike | str = "auto",
+        clip: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.feature_bound = feature_bound
+        self.clip = clip
+
+    def decision_function(self, X: object) -> Floats:
+        """Return the output of each class; of two classes, that of the second one.
+
+        Parameters
+        ----------
+        X : {array_like, sparse matrix, DataFrame} of shape (n_samples, n_features)
+            Rows, inside or outside the bounds.
+
+        Returns
+        -------
+        ndarray of float64
+            Rows by classes, or one number per row for two classes.
+        """
+        rows = self._rows(X)
+        outputs: Floats = safe_sparse_dot(rows, self.coef_.T, dense_output=True) + self.intercept_
+        return outputs.ravel() if outputs.shape[1] == 1 else outputs
+
+    def predict(self, X: object) -> NDArray[Any]:
+        """Return the class of each row; a class without rows is never predicted."""
+        rows = self._rows(X)
+        labels = self.learner_.predict(rows)
+        return np.asarray(self.classes_[np.searchsorted(self.classes_, labels)])
+
+    @property
+    def coef_(self) -> Floats:
+        """One row of coefficients per class; of two classes, that of the second one."""
+        check_is_fitted(self)
+        return self.learner_.weights[self._shown]
+
+    @property
+    def intercept_(self) -> Floats:
+        """The constant of each row of `coef_`."""
+        check_is_fitted(self)
+        return self.learner_.bias[self._shown]
+
+    @property
+    def _shown(self) -> slice:
+        return slice(1 if len(self.classes_) == 2 else 0, None)
+
+    def _empty_learner(self, X: Matrix, y: NDArray[Any]) -> TikhonovClassifier:  # noqa: ARG002
+        check_scalar(self.alpha, "alpha", Real, min_val=0)
+        return TikhonovClassifier(
+            X.shape[1], self.classes_.tolist(), penalty=self.alpha,
+            feature_bound=_magnitude_bound(self.feature_bound, X), solver=self.solver,
+            intercept=self.fit_intercept, clip=True,
+        )  # fmt: skip

@@ -34,7 +34,9 @@ def open_server(path: str) -> "RunningServer | None":
     """Return the running server that credentials lead to; None if the path is a run."""
     from dealfl.runs import RunningServer
 
-    return RunningServer(Path(path)) if path.endswith(".toml") else None
+    file = Path(path)
+    leads = path.endswith(".toml") and file.is_file() and b"[broker]" in file.read_bytes()
+    return RunningServer(file) if leads else None
 
 
 def format_table(table: Sequence[Sequence[str]], indent: str = "") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -115,14 +116,22 @@ def _durations(main: Outcome) -> Plot:
     )
     times_s = [max(one.duration_s, _SHORTEST_S) for one in main.rounds] or [1.0]
     digits = (1, 2, 5) if max(times_s) < 100 * min(times_s) else (1,)
-    ticks_s = [digit * 10.0**power for power in range(-3, 7) for digit in digits]
+    ticks_s = [digit * 10.0**power for power in range(-4, 8) for digit in digits]
+    low_s = max(tick for tick in ticks_s if tick <= min(times_s))
+    high_s = min((tick for tick in ticks_s if tick > max(times_s)), default=max(times_s))
+    shown = [math.log10(low_s), math.log10(high_s)]  # at least two ticks
     return Plot(
         title=f"Duration of rounds, by reason of closing ({scheme_name(main.scheme)})",
         words=f"Virtual time on a logarithmic scale. Closed: {listed or 'none'}.",
         traces=[_closings(main.rounds, place, reason) for place, reason in enumerate(reasons)],
         layout={
             "xaxis": ROUND | {"zeroline": False},
-            "yaxis": {"title": axis("duration, s"), "type": "log", "tickvals": ticks_s},
+            "yaxis": {
+                "title": axis("duration, s"),
+                "type": "log",
+                "tickvals": ticks_s,
+                "range": shown,
+            },
         },
         nothing=NO_ROUNDS,
     )

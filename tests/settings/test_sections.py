@@ -27,8 +27,8 @@ from dealfl.settings import (
     read_tables,
     read_variant,
     settle,
-    takes,
 )
+from dealfl.settings.values import takes
 
 NAMES = {"red": 1, "blue": 2}
 

@@ -6,8 +6,7 @@ constructor are keys in the same way.
 """
 
 from dealfl.settings.document import Document
-from dealfl.settings.keys import FLAT, check, keys_of, settle, tags_of
-from dealfl.settings.reference import key_table, key_tables
+from dealfl.settings.keys import FLAT, check, key_table, key_tables, keys_of, settle
 from dealfl.settings.sections import (
     nearest,
     read_keys,
@@ -30,12 +29,11 @@ from dealfl.settings.values import (
     Share,
     Text,
     Whole,
-    takes,
 )
 
 __all__ = [
     "FLAT", "Amount", "As", "Count", "Document", "Formerly", "Fraction", "Labels", "Numbers",
     "OneOf", "Positive", "Share", "Text", "Whole", "check", "key_table", "key_tables", "keys_of",
     "nearest", "read_keys", "read_section", "read_tables", "read_value", "read_variant", "settle",
-    "tags_of", "takes", "toml_document", "toml_key", "toml_value",
+    "toml_document", "toml_key", "toml_value",
 ]  # fmt: skip

@@ -1,9 +1,9 @@
-"""The keys of a section: their names, types, meanings, and the check of their values."""
+"""The keys of a section: names, types, meanings, the check of their values, the reference."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -13,9 +13,13 @@ from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
 from dealfl.errors import BadInput
+from dealfl.settings.toml_text import toml_value
 from dealfl.settings.values import Formerly, bare, convert, takes
 
-__all__ = ["FLAT", "Key", "check", "keys_of", "section_in", "settle", "show", "tags_of"]
+__all__ = [
+    "FLAT", "Key", "check", "key_table", "key_tables", "keys_of", "section_in", "settle", "show",
+    "tags_of",
+]  # fmt: skip
 
 Variant = TypeVar("Variant", bound=Struct)
 REQUIRED = inspect.Parameter.empty
@@ -25,19 +29,7 @@ FLAT = Meta(extra={"flat": True})
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of a section: its type, its default, its meaning.
-
-    Attributes
-    ----------
-    name
-        Name of the key.
-    type
-        Annotated type of its value.
-    default
-        Value if the key is not given; `REQUIRED` if it must be given.
-    part
-        Name of the flat field that holds the key; '' if the section itself does.
-    """
+    """A key of a section; `part` is the flat field that holds it, '' if the section itself does."""
 
     name: str
     type: Any
@@ -109,18 +101,7 @@ def _declaring(section: Callable[..., Any]) -> Any:  # noqa: ANN401
 
 
 def tags_of(variants: Iterable[type[Variant]]) -> dict[str, type[Variant]]:
-    """Return tagged Structs by their tags.
-
-    Parameters
-    ----------
-    variants
-        Structs declared with `tag`.
-
-    Returns
-    -------
-    dict
-        Each Struct by its tag, in the given order.
-    """
+    """Return tagged Structs by their tags, in the given order."""
     return {str(one.__struct_config__.tag): one for one in variants}
 
 
@@ -163,14 +144,15 @@ def check(section: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, A
     dealfl.errors.BadInput: seconds is 0; it takes a number > 0
     """
     keys = keys_of(section)
-    return {name: _checked(keys[name], value) for name, value in values.items() if name in keys}
-
-
-def _checked(key: Key, value: object) -> Any:  # noqa: ANN401
-    try:
-        return convert(value, key.type)
-    except ValueError:
-        raise BadInput(f"{key.name} is {show(value)}; it takes {key.takes}") from None
+    found = {}
+    for name, value in values.items():
+        if name in keys:
+            try:
+                found[name] = convert(value, keys[name].type)
+            except ValueError:
+                problem = f"{name} is {show(value)}; it takes {keys[name].takes}"
+                raise BadInput(problem) from None
+    return found
 
 
 def settle(struct: Struct) -> None:
@@ -196,3 +178,66 @@ def show(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(show, value))}]"
     return str(value) if isinstance(value, Decimal) else repr(value)
+
+
+# -- the key reference --------------------------------------------------------------------------
+
+
+def key_table(title: str, section: Callable[..., Any], without: Collection[str] = ()) -> str:
+    """Return the keys of a section as a Markdown table.
+
+    Parameters
+    ----------
+    title
+        Heading of the table.
+    section
+        Struct, function or class that declares the keys; its first docstring line is the
+        introduction.
+    without
+        Names of keys to leave out.
+
+    Returns
+    -------
+    str
+        Heading, introduction and table.
+    """
+    first = (section.__doc__ or "").partition("\n")[0]
+    keys = [key for key in keys_of(section).values() if key.name not in without]
+    lines = [f"### {title}\n\n{first}\n"]
+    if keys:
+        lines.append("| key | takes | default | meaning |\n|---|---|---|---|")
+    lines += [
+        f"| `{key.name}` | {key.takes} | {_default(key)} | {key.description} |" for key in keys
+    ]
+    return "\n".join([*lines, ""] if keys else lines)
+
+
+def key_tables(title: str, section: Callable[..., Any]) -> Iterator[str]:
+    """Yield the key table of a section, then the tables of the sections inside it.
+
+    Parameters
+    ----------
+    title
+        Heading of the first table; inner tables append the name of their key.
+    section
+        Struct, function or class that declares the keys.
+
+    Yields
+    ------
+    str
+        Heading, introduction and table of one section.
+    """
+    yield key_table(title, section)
+    for key in keys_of(section).values():
+        inner = section_in(key.type)
+        if inner is not None:
+            yield from key_tables(f"{title}: {key.name}", inner)
+
+
+def _default(key: Key) -> str:
+    if key.is_required:
+        return "required"
+    try:
+        return f"`{toml_value(convert(key.default, key.type))}`"
+    except (TypeError, ValueError):
+        return "none"

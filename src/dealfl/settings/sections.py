@@ -145,7 +145,7 @@ def read_variant(
 
 
 def read_tables(document: Document, section: type[Section], name: str) -> tuple[Section, ...]:
-    """Read the sections of a list of tables, `[[name]]`.
+    """Read the sections of a list of tables, `[[name]]`; there must be at least one.
 
     Parameters
     ----------
@@ -160,11 +160,6 @@ def read_tables(document: Document, section: type[Section], name: str) -> tuple[
     -------
     tuple
         One section for each table, in the order of the file.
-
-    Raises
-    ------
-    BadInput
-        If there is no such table, or if one is not valid; the message names the line.
     """
     return _tables(document, section, name, document.tables.get(name, []))
 
@@ -248,10 +243,9 @@ def read_value(document: Document, annotated: Any, key: str, value: object) -> A
         If the value is not valid; the message names the line, the key and the valid values.
     """
     section = section_in(annotated)
-    if section is not None and get_origin(bare(annotated)[0]) is tuple:
-        return _tables(document, section, key, value)
     if section is not None:
-        return _made(document, section, key, value)
+        several = get_origin(bare(annotated)[0]) is tuple
+        return (_tables if several else _made)(document, section, key, value)
     try:
         return convert(value, annotated)
     except ValueError:
@@ -275,15 +269,12 @@ def _made(
         (parts.setdefault(part, {}) if part else whole)[key] = value
     try:
         for part, given in parts.items():
-            whole[part] = _part_type(section, part)(**given)
+            kind = bare(get_type_hints(section, include_extras=True)[part])[0]
+            whole[part] = kind(**given)
         return section(**whole)
     except BadInput as error:
         blamed = next((key for key in found if key in str(error).partition(";")[0].split()), "")
         raise document.error(_inside(name, blamed), f"{name or document.name}: {error}") from error
-
-
-def _part_type(section: Callable[..., Any], part: str) -> Any:  # noqa: ANN401
-    return bare(get_type_hints(section, include_extras=True)[part])[0]
 
 
 def _tables(

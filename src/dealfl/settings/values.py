@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, runtime_checkable
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
@@ -27,16 +27,16 @@ Text = Annotated[str, Meta(pattern=r"\S")]
 Numbers = float | Annotated[tuple[float, ...], Meta(min_length=1)]
 
 
-@runtime_checkable
-class Reader(Protocol):
+class Reader:
     """An annotation that reads the value itself, where the type is not specific enough."""
 
     @property
     def takes(self) -> str:
         """Valid values, in words."""
+        raise NotImplementedError
 
     def read(self, value: object) -> Any:  # noqa: ANN401
-        """Return the plain value.
+        """Return the plain value, or raise ValueError.
 
         Parameters
         ----------
@@ -47,16 +47,12 @@ class Reader(Protocol):
         -------
         Any
             The value in its plain form.
-
-        Raises
-        ------
-        ValueError
-            If the value is not valid.
         """
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(Reader):
     """One of several names; the names that plug-ins add to a registry are included.
 
     Attributes
@@ -75,26 +71,10 @@ class OneOf:
     @property
     def takes(self) -> str:
         """All valid names."""
-        return f"one of {', '.join(_quoted(name) for name in sorted(self.names))}"
+        return _listed(sorted(self.names))
 
     def read(self, value: object) -> str:
-        """Return the value if it is a valid name.
-
-        Parameters
-        ----------
-        value
-            Value in the settings file.
-
-        Returns
-        -------
-        str
-            The name.
-
-        Raises
-        ------
-        ValueError
-            If the value is not one of the names.
-        """
+        """Return the value if it is a valid name."""
         if not isinstance(value, str) or value not in self.names:
             raise ValueError(value)
         return value
@@ -104,7 +84,7 @@ class OneOf:
 
 
 @dataclass(frozen=True, slots=True)
-class As:
+class As(Reader):
     """Read a value as another type than the annotated one, such as numbers for any array.
 
     Attributes
@@ -121,23 +101,7 @@ class As:
         return takes(self.type)
 
     def read(self, value: object) -> Any:  # noqa: ANN401
-        """Return the value as the other type.
-
-        Parameters
-        ----------
-        value
-            Value in the settings file.
-
-        Returns
-        -------
-        Any
-            The value in the plain form of the other type.
-
-        Raises
-        ------
-        ValueError
-            If the value is not valid for that type.
-        """
+        """Return the value as the other type."""
         return convert(value, self.type)
 
 
@@ -154,32 +118,32 @@ class Formerly:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Special:
-    takes: str
-    read: Callable[[object], Any]
+class _Decimal(Reader):
+    """An exact decimal from 0 to 1, kept as a string."""
+
+    takes = 'a decimal from 0 to 1, such as "0.02"'
+
+    def read(self, value: object) -> str:
+        exact = isinstance(value, int | str | Decimal) and not isinstance(value, bool)
+        text = str(value).strip() if exact else ""
+        try:
+            plain = Decimal(text)
+        except ArithmeticError:
+            raise ValueError(value) from None
+        if not (plain.is_finite() and 0 <= plain <= 1):
+            raise ValueError(value)
+        return text
 
 
-def _fraction(value: object) -> str:
-    exact = isinstance(value, int | str | Decimal) and not isinstance(value, bool)
-    text = str(value).strip() if exact else ""
-    try:
-        plain = Decimal(text)
-    except ArithmeticError:
-        raise ValueError(value) from None
-    if not (plain.is_finite() and 0 <= plain <= 1):
-        raise ValueError(value)
-    return text
-
-
-Fraction = Annotated[str, _Special('a decimal from 0 to 1, such as "0.02"', _fraction)]
+Fraction = Annotated[str, _Decimal()]
 """An exact decimal, kept as a string."""
 
 
-class Labels:
+@dataclass(frozen=True, slots=True)
+class Labels(Reader):
     """A list of distinct strings, or of distinct numbers.
 
-    Parameters
+    Attributes
     ----------
     least
         Smallest valid number of labels.
@@ -190,29 +154,16 @@ class Labels:
     (('no', 'yes'), (1, 2.5))
     """
 
-    def __init__(self, least: int) -> None:
-        self._least = least
-        self.takes = f"a list of at least {least} strings, or of numbers, no two the same"
+    least: int
+
+    @property
+    def takes(self) -> str:
+        """Lists of at least so many labels."""
+        return f"a list of at least {self.least} strings, or of numbers, no two the same"
 
     def read(self, value: object) -> tuple[str | int | float, ...]:
-        """Return the labels; whole numbers as integers.
-
-        Parameters
-        ----------
-        value
-            Value in the settings file.
-
-        Returns
-        -------
-        tuple
-            The labels: strings without surrounding spaces, or numbers.
-
-        Raises
-        ------
-        ValueError
-            If it is not such a list, is too short, or repeats a label.
-        """
-        if not isinstance(value, list | tuple) or len(value) < self._least:
+        """Return the labels: strings without surrounding spaces, or numbers, whole ones as int."""
+        if not isinstance(value, list | tuple) or len(value) < self.least:
             raise ValueError(value)
         each = tuple(_label(part) for part in value)
         texts = sum(isinstance(part, str) for part in each)
@@ -265,17 +216,7 @@ def _finite(made: object) -> bool:
 
 
 def takes(annotated: Any) -> str:  # noqa: ANN401
-    """Return the valid values of a type, in words.
-
-    Parameters
-    ----------
-    annotated
-        Annotated type of a key.
-
-    Returns
-    -------
-    str
-        The words that error messages and the key reference use.
+    """Return the valid values of a type in words, for error messages and the key reference.
 
     Examples
     --------
@@ -291,14 +232,15 @@ def takes(annotated: Any) -> str:  # noqa: ANN401
     if origin in (Union, UnionType):
         return _alternatives([one for one in get_args(kind) if one is not NoneType])
     if origin is Literal:
-        return f"one of {', '.join(map(_quoted, get_args(kind)))}"
+        return _listed(get_args(kind))
     if origin is tuple:
         return _list(get_args(kind), limits)
     return _plain(kind, origin, limits)
 
 
-def _quoted(name: str) -> str:
-    return f'"{name}"'
+def _listed(names: Iterable[str]) -> str:
+    quoted = (f'"{name}"' for name in names)
+    return f"one of {', '.join(quoted)}"
 
 
 def _limits(notes: Iterable[Any]) -> dict[str, Any]:
@@ -332,7 +274,7 @@ def _plain(kind: Any, origin: Any, limits: Mapping[str, Any]) -> str:  # noqa: A
     if kind is bool:
         return "true or false"
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return f"one of {', '.join(_quoted(one.value) for one in kind)}"
+        return _listed(one.value for one in kind)
     if kind is str:
         return _string(limits.get("max_length"))
     if kind in (int, float):

@@ -1,7 +1,7 @@
 """A laboratory for selection: policies against the optimum in known environments."""
 
+from dealfl.simulate.laboratory.environment import Optimum, find_optima
 from dealfl.simulate.laboratory.experiment import Course, Result, compute_bound, run_laboratory
-from dealfl.simulate.laboratory.optimum import Optimum, find_optima
 from dealfl.simulate.laboratory.prediction_errors import (
     WrongChoices,
     judge_wrong_choices,
@@ -17,19 +17,7 @@ from dealfl.simulate.laboratory.setting import (
 )
 
 __all__ = [
-    "SECTIONS",
-    "Course",
-    "Laboratory",
-    "Optimum",
-    "Policy",
-    "Result",
-    "WrongChoices",
-    "compute_bound",
-    "find_optima",
-    "judge_wrong_choices",
-    "measure_wrong_choices",
-    "preset_names",
-    "read_laboratory",
-    "read_setting",
-    "run_laboratory",
-]
+    "SECTIONS", "Course", "Laboratory", "Optimum", "Policy", "Result", "WrongChoices",
+    "compute_bound", "find_optima", "judge_wrong_choices", "measure_wrong_choices", "preset_names",
+    "read_laboratory", "read_setting", "run_laboratory",
+]  # fmt: skip

@@ -9,18 +9,103 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.simulate.laboratory.batched_policies import Player, make_player
-from dealfl.simulate.laboratory.environment import Environment
-from dealfl.simulate.laboratory.optimum import Optimum, find_optima
+from dealfl.seeded import round_keys, uniforms
+from dealfl.server.selection import Arms, Utilities, draw_rewards
+from dealfl.simulate.laboratory.environment import (
+    Environment,
+    Floats,
+    Masks,
+    Optimum,
+    find_optima,
+)
 from dealfl.simulate.laboratory.setting import Laboratory, Policy, Steady
 from dealfl.simulate.sweeps import Estimate
 
 __all__ = ["Course", "Result", "compute_bound", "run_laboratory"]
 
-Floats = NDArray[np.float64]
-Masks = NDArray[np.bool_]
-
 _POINTS = 60
+_CHOICE = 5
+
+
+# -- the policies for many seeds at once, on the arrays and formulas of the selectors -----------
+
+
+class _Queued:
+    """A policy with fairness queues; the arms of all seeds are stored one after another."""
+
+    def __init__(self, setting: Laboratory, policy: Policy, seeds: int) -> None:
+        aged = policy.kind == "discounted"
+        self._arms = Arms(
+            np.tile(setting.fairness, seeds),
+            eta=policy.eta,
+            discount=policy.discount if aged else 1.0,
+            exploration=policy.exploration if aged else 1.0,
+        )
+        self._weight = np.tile(setting.weight, seeds)
+        self._shape = (seeds, setting.workers)
+        self._seed = setting.plan.seed
+
+    def scores(self, round_number: int, means: Floats, awake: Masks) -> Floats:  # noqa: ARG002
+        return self._arms.scores(round_number, self._weight).reshape(self._shape)
+
+    def learn(self, round_number: int, chosen: Masks, rewards: Floats) -> None:
+        places = np.flatnonzero(chosen)
+        self._arms.pick(round_number, places)
+        self._arms.learn(places, rewards.ravel()[places])
+
+
+class _Sampled(_Queued):
+    def scores(self, round_number: int, means: Floats, awake: Masks) -> Floats:  # noqa: ARG002
+        sample = draw_rewards(self._seed, round_number, self._arms.mean, self._arms.count)
+        return self._arms.sampled_scores(round_number, self._weight, sample).reshape(self._shape)
+
+
+class _Known(_Queued):
+    """A policy that knows the mean rewards; its regret is the cost of fairness alone."""
+
+    def scores(self, round_number: int, means: Floats, awake: Masks) -> Floats:  # noqa: ARG002
+        everywhere = np.tile(means, self._shape[0])
+        scores = self._arms.sampled_scores(round_number, self._weight, everywhere)
+        return scores.reshape(self._shape)
+
+
+class _Useful(_Queued):
+    """A policy that chooses by utility: chosen workers score 1, all others −1."""
+
+    def __init__(self, setting: Laboratory, policy: Policy, seeds: int) -> None:
+        super().__init__(setting, policy, seeds)
+        self._count = setting.plan.per_round
+
+    def scores(self, round_number: int, means: Floats, awake: Masks) -> Floats:  # noqa: ARG002
+        workers = self._shape[1]
+        utilities = Utilities.of(self._arms, self._seed, round_number, self._weight, workers)
+        return np.where(utilities.choose(awake, self._count), 1.0, -1.0)
+
+
+class _Uniform:
+    def __init__(self, setting: Laboratory, policy: Policy, seeds: int) -> None:  # noqa: ARG002
+        self._places = np.arange(seeds * setting.workers, dtype=np.uint64)
+        self._shape, self._seed = (seeds, setting.workers), setting.plan.seed
+
+    def scores(self, round_number: int, means: Floats, awake: Masks) -> Floats:  # noqa: ARG002
+        keys = round_keys(self._seed, round_number, _CHOICE)
+        return uniforms(keys, self._places).reshape(self._shape)
+
+    def learn(self, round_number: int, chosen: Masks, rewards: Floats) -> None:
+        """Learn nothing."""
+
+
+_PLAYERS: dict[str, type[_Queued] | type[_Uniform]] = {
+    "fair_ucb": _Queued,
+    "discounted": _Queued,
+    "thompson": _Sampled,
+    "known": _Known,
+    "oort": _Useful,
+    "uniform": _Uniform,
+}
+
+
+# -- results ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +165,8 @@ class Result:
 
     Parameters
     ----------
-    setting : Laboratory
-        The setting.
-    seeds : int
-        Number of seeds.
+    setting, seeds : Laboratory, int
+        The setting, and the number of seeds.
     points : array of int
         Reported rounds.
     optimum : Optimum
@@ -159,7 +242,8 @@ def run_laboratory(
     best = find_optima(setting)
     games = [_Game(setting, policy, seeds) for policy in setting.policies]
     world = Environment(setting, seeds)
-    points = _points(setting.plan.rounds)
+    spaced = np.geomspace(min(10, setting.plan.rounds), setting.plan.rounds, _POINTS)
+    points: NDArray[np.int64] = np.unique(spaced.round().astype(int))  # at growing distances
     reported = set(points.tolist())
     possible = 0.0
     for number in range(1, setting.plan.rounds + 1):
@@ -172,20 +256,9 @@ def run_laboratory(
                 game.report(number, possible)
         if progress is not None:
             progress(number, setting.plan.rounds)
-    mean = _mean_optimum(best)
-    return Result(setting, seeds, points, mean, tuple(game.course() for game in games))
-
-
-def _mean_optimum(best: list[Optimum]) -> Optimum:
     fractions = np.mean([one.fractions for one in best], axis=0)
-    return Optimum(float(np.mean([one.reward for one in best])), fractions, best[0].exact)
-
-
-def _points(rounds: int) -> NDArray[np.int64]:
-    """Return the rounds to report, at growing distances."""
-    first = min(10, rounds)
-    points: NDArray[np.int64] = np.unique(np.geomspace(first, rounds, _POINTS).round().astype(int))
-    return points
+    mean = Optimum(float(np.mean([one.reward for one in best])), fractions, best[0].exact)
+    return Result(setting, seeds, points, mean, tuple(game.course() for game in games))
 
 
 class _Game:
@@ -193,7 +266,7 @@ class _Game:
 
     def __init__(self, setting: Laboratory, policy: Policy, seeds: int) -> None:
         self._setting, self._policy = setting, policy
-        self._player: Player = make_player(setting, policy, seeds)
+        self._player = _PLAYERS[policy.kind](setting, policy, seeds)
         self._gained = np.zeros(seeds)
         self._picks = np.zeros((seeds, setting.workers), np.int64)
         self._curve: list[Floats] = []

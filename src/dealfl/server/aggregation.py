@@ -97,7 +97,6 @@ class Aggregation:
             self.total.merge(-Statistics.from_bytes(saved))
             self._ledger.updates.put_total(self.total.statistics.to_bytes())
         self._ledger.updates.drop(worker)
-        self._decoded = {key: one for key, one in self._decoded.items() if key[0] != worker}
 
     def has_pending(self, workers: dict[str, WorkerRow]) -> bool:
         """Return whether `aggregate` would add anything."""

@@ -15,9 +15,15 @@ Ctrl-C or SIGTERM stops the server after its current call. The same command cont
 """
 _WORK = """\
 examples:
-  dealfl work job.toml --broker w1.toml
-  dealfl work job.toml --broker w1.toml --phone nexus   model the energy of this phone
+  dealfl work job.toml --broker w1.toml --data data.csv     each row of a growing file, once
+  dealfl work job.toml --broker w1.toml --data inbox/       all files of a folder
+  dealfl work job.toml --broker hub.toml --data sensors/    a gateway: sensors/w4.csv, sensors/w5/
+  dealfl work job.toml --broker w1.toml --phone nexus       model the energy of this phone
+  dealfl work job.toml --broker w1.toml --predict-socket predict.sock
+  echo '{"features": [[5.1, 3.5]]}' | nc -NU predict.sock   one line of JSON as the answer
 
+The section [source] of the job describes the data. Files may grow and be rotated (data.csv.1);
+they must not be edited. A last line without a line end waits until it is complete.
 Ctrl-C or SIGTERM stops the worker after its current call. The same command continues.
 """
 
@@ -52,6 +58,15 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )  # fmt: skip
     serve.add_argument("--out", type=Path, metavar="FOLDER", help="default: runs/NAME")
     work.add_argument("--out", type=Path, metavar="FOLDER", help="default: workers/NAME")
+    work.add_argument(
+        "--data", type=Path, metavar="PATH",
+        help="file that grows, or folder of files; a gateway's folder has a file or a folder for "
+        "each worker",
+    )  # fmt: skip
+    work.add_argument(
+        "--predict-socket", type=Path, metavar="PATH",
+        help="answer requests for predictions at this Unix socket",
+    )  # fmt: skip
     work.add_argument("--phone", default="", help="phone of `dealfl devices`, or a profile")
     serve.set_defaults(run=_serve)
     work.set_defaults(run=_work)
@@ -83,14 +98,13 @@ def _work(arguments: argparse.Namespace) -> int:
 
     document = Document.read(arguments.job)
     brokers = [read_credentials(path) for path in arguments.brokers]
-    name = brokers[0].user
-    folder = arguments.out or Path("workers") / name
+    folder = arguments.out or Path("workers") / brokers[0].user
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with log_to(folder / "log.jsonl"):
         run_until_stopped(
             lambda stopped: work(
-                document, name, folder, brokers, stopped,
-                phone_name=arguments.phone, health=_say,
+                document, folder, brokers, stopped, data=arguments.data,
+                predict_socket=arguments.predict_socket, phone_name=arguments.phone, health=_say,
             )
         )  # fmt: skip
     return 0

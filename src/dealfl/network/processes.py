@@ -1,4 +1,4 @@
-"""The two processes: a server and a worker, from a job file, until they are stopped.
+"""The process of a server, from a job file, until it is stopped.
 
 SIGTERM and Ctrl-C stop a process after its current call; it resumes from its store.
 """
@@ -13,35 +13,22 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
 
 from dealfl.atomic_files import replace_file
 from dealfl.errors import BadInput
 from dealfl.jobs import Document, plan_without_data, read_job, read_selection
-from dealfl.learners import cycles_of
 from dealfl.network.control import Desk
 from dealfl.network.credentials import Credentials
 from dealfl.network.server_end import ServerEnd
 from dealfl.network.state import ServerState
-from dealfl.network.worker_end import WorkerEnd
-from dealfl.power import PhoneSpending, load_phone, phone
 from dealfl.server import Ledger, Server
 from dealfl.server.selection import make_selector
-from dealfl.worker import Device, Journal, MeasuredMeter, PhoneMeter, Worker
 
-__all__ = ["Feed", "run_until_stopped", "serve", "work"]
+__all__ = ["Health", "report_health", "run_together", "run_until_stopped", "serve"]
 
 _HEALTH_S = 10.0
-_FEED_S = 1.0
 
 Health = Callable[[str], None]
-
-
-class Feed(Protocol):
-    """A source of new records."""
-
-    def poll(self, worker: Worker) -> int:
-        """Give new records to a worker; return their number."""
 
 
 async def serve(
@@ -102,7 +89,7 @@ async def serve(
                 f"{received / 1e3:,.0f} kB received"
             )
 
-        await _together(end.run(stopped), _report(health, line, stopped))
+        await run_together(end.run(stopped), report_health(health, line, stopped))
 
 
 class _Changes:
@@ -126,75 +113,6 @@ class _Changes:
         return {"removed": worker, "digest": self._server.model.digest()}
 
 
-async def work(
-    document: Document,
-    name: str,
-    folder: Path,
-    brokers: Sequence[Credentials],
-    stopped: asyncio.Event,
-    *,
-    feed: Feed | None = None,
-    phone_name: str = "",
-    health: Health = lambda _: None,
-) -> None:
-    """Run one worker until stopped.
-
-    Parameters
-    ----------
-    document : Document
-        The job file.
-    name : str
-        Name of the worker.
-    folder : Path
-        Folder of the journal.
-    brokers : sequence of Credentials
-        Credentials of the worker for one broker or several; it uses one at a time.
-    stopped : asyncio.Event
-        Ends the process when it is set.
-    feed : Feed or None
-        Source of new records.
-    phone_name : str
-        Phone of `dealfl devices`, or path of a profile, by which energy is modelled.
-    health : callable
-        Receives one line about the state every ten seconds.
-    """
-    job, plan = read_job(document), plan_without_data(document)
-    device, meter = _device(phone_name, plan.learner)
-    credentials = brokers[0]
-    if not credentials.owners_key:
-        raise BadInput(f"the credentials of {name!r} have no owners_key; enrol the device again")
-    if len({(one.user, one.owners_key) for one in brokers}) > 1:
-        raise BadInput(
-            "the credentials differ in user or owners_key; "
-            "write the second broker with `dealfl broker init --like`"
-        )
-    with closing(Journal(folder / "journal.db")) as journal:
-        worker = Worker(
-            job.name, name, plan.make, journal, meter,
-            key=bytes.fromhex(credentials.owners_key), scheme_name=job.scheme,
-            forget_fraction=job.forget_fraction, announce_every_s=job.announce_every_s,
-            retry_after_s=job.retry_after_s, device=device,
-        )  # fmt: skip
-        end = WorkerEnd(job.name, brokers, {name: worker})
-
-        async def follow() -> None:
-            while feed is not None and not stopped.is_set():
-                if feed.poll(worker):
-                    end.wake(name)
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(stopped.wait(), _FEED_S)
-
-        def line() -> str:
-            connection = end.connection
-            return (
-                f"{name}: {'connected' if connection.is_up else 'not connected'}, "
-                f"{connection.sent_bytes / 1e3:,.1f} kB sent in {connection.sent_packets} packets, "
-                f"{connection.received_bytes / 1e3:,.1f} kB received"
-            )
-
-        await _together(end.run(stopped), follow(), _report(health, line, stopped))
-
-
 def _epoch(folder: Path) -> str:
     """Return the id of this server's history, drawn once."""
     path = folder / "epoch"
@@ -203,24 +121,15 @@ def _epoch(folder: Path) -> str:
     return path.read_text()
 
 
-def _device(name: str, learner: str) -> tuple[Device | None, MeasuredMeter]:
-    if not name:
-        return None, MeasuredMeter()
-    profile = load_phone(Path(name)) if name.endswith(".toml") else phone(name)
-    battery = profile.battery
-    device = Device(profile.name, battery.capacity_c * battery.voltage_v)
-    model = PhoneMeter(PhoneSpending(profile, cycles_of(learner).of_worker))
-    return device, MeasuredMeter(model=model)
-
-
-async def _report(health: Health, line: Callable[[], str], stopped: asyncio.Event) -> None:
+async def report_health(health: Health, line: Callable[[], str], stopped: asyncio.Event) -> None:
+    """Report a line about the state every ten seconds."""
     while not stopped.is_set():
         with suppress(TimeoutError):
             await asyncio.wait_for(stopped.wait(), _HEALTH_S)
         health(line())
 
 
-async def _together(*parts: Awaitable[None]) -> None:
+async def run_together(*parts: Awaitable[None]) -> None:
     """Wait for all parts; if one fails, stop the others and raise its error."""
     async with asyncio.TaskGroup() as group:
         for part in parts:

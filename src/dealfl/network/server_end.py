@@ -63,6 +63,7 @@ class ServerEnd:
         self._assembled = 0  # bytes of pieces
         self._routes: dict[str, tuple[Connection, str]] = {}
         self._model: list[bytes] = []
+        self._version = 0
         self._pieces = 0  # retained by the brokers
 
     async def run(self, stopped: asyncio.Event) -> None:
@@ -98,6 +99,7 @@ class ServerEnd:
 
     def _publish(self, message: Published) -> None:
         self._model = split(encode([message]), self.state.inline_bytes)
+        self._version = message.version
         for connection in self.connections:
             self.publish_model(connection)
 
@@ -107,6 +109,8 @@ class ServerEnd:
         for place in range(self._pieces):
             piece = self._model[place] if place < len(self._model) else b""
             connection.publish(f"{self.topics.model}/{place}", piece, retain=True)
+        if self._model:
+            connection.publish(f"{self.topics.model}/version", b"%d" % self._version, retain=True)
 
     def _send_to(self, worker: str, messages: list[Message]) -> None:
         pieces = split(encode(messages), self.state.inline_bytes)

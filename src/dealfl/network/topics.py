@@ -3,6 +3,7 @@
     dealfl/v1/JOB/state                     server → all     epoch and limits, retained
     dealfl/v1/JOB/EPOCH/all                 server → all     requests to all workers
     dealfl/v1/JOB/EPOCH/model/PIECE         server → all     the published version, retained
+    dealfl/v1/JOB/EPOCH/model/version       server → all     its number, retained
     dealfl/v1/JOB/EPOCH/up/GATEWAY/WORKER   worker → server
     dealfl/v1/JOB/EPOCH/down/GATEWAY/WORKER server → worker
     dealfl/v1/JOB/left/GATEWAY              gateway's will   its workers are asleep
@@ -15,10 +16,24 @@ topics with its own name as the gateway: the sender of a message is what the bro
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from urllib.parse import quote
 
-__all__ = ["Topics"]
+from dealfl.errors import BadInput
+
+__all__ = ["Topics", "check_id"]
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def check_id(name: str, what: str = "worker") -> str:
+    """Return a name that can be part of a topic; refuse others."""
+    if not _ID.fullmatch(name):
+        raise BadInput(
+            f"{what} is called {name!r}; a name has 1 to 64 letters, digits, '-' and '_'"
+        )
+    return name
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any, TypeVar
 
 from dealfl.errors import BadBytes
 from dealfl.messages import Message, Published
@@ -18,6 +19,8 @@ from dealfl.transport import Assembly, decode, encode, split
 from dealfl.worker import Worker
 
 __all__ = ["WorkerEnd"]
+
+Fetched = TypeVar("Fetched", int, Published)
 
 _LOG = logging.getLogger("dealfl.network")
 _LEFT_AFTER_S = 3  # a radio that flaps is not asleep
@@ -46,7 +49,7 @@ class WorkerEnd:
             name: Pump(one.handle, partial(self._send, name)) for name, one in workers.items()
         }
         self._assemblies: dict[str, Assembly] = {}
-        self._fetched: asyncio.Future[Published] | None = None
+        self._fetched: tuple[type, asyncio.Future[Any]] | None = None
         self.online = asyncio.Event()
 
     async def run(self, stopped: asyncio.Event) -> None:
@@ -68,16 +71,36 @@ class WorkerEnd:
         """Call a worker soon, e.g. because it has new records."""
         self._pumps[worker].wake()
 
-    async def fetch_model(self, timeout_s: float) -> Published:
-        """Return the published version that the broker retains."""
-        self._fetched = asyncio.get_running_loop().create_future()
+    async def update_model(self, worker: str, known: int, timeout_s: float) -> None:
+        """Give a worker the version that the broker retains, if it is newer than a known one."""
+        async with asyncio.timeout(timeout_s):
+            await self.online.wait()
+            if await self._fetch("version", int) <= known:
+                return
+            message = await self._fetch("#", Published)
+            stored = asyncio.Event()
+            self._pumps[worker].put([message], stored.set)
+            await stored.wait()
+
+    async def _fetch(self, part: str, kind: type[Fetched]) -> Fetched:
+        """Return what the broker retains: the number of the version, or the version itself."""
+        fetched: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
+        self._fetched = (kind, fetched)
         self._assemblies.pop(self._topics.model, None)
-        self.connection.subscribe([f"{self._topics.model}/#"])
+        topics = [f"{self._topics.model}/{part}"]
+        self.connection.subscribe(topics)
         try:
-            return await asyncio.wait_for(self._fetched, timeout_s)
+            return await fetched
         finally:
             self._fetched = None
-            self.connection.unsubscribe([f"{self._topics.model}/#"])
+            self.connection.unsubscribe(topics)
+
+    def _deliver(self, found: object) -> None:
+        """Take a part of the model; it may come when nobody waits for it any more."""
+        if self._fetched is not None:
+            kind, waiting = self._fetched
+            if isinstance(found, kind) and not waiting.done():
+                waiting.set_result(found)
 
     # -- the connection's listener --------------------------------------------------------------
 
@@ -111,9 +134,13 @@ class WorkerEnd:
         if topic == topics.state:
             self._meet(ServerState.decode(delivery.payload))
             return acknowledge()
+        if topic == f"{topics.model}/version":
+            self._deliver(_version(delivery.payload))
+            return acknowledge()
         messages = self._messages(delivery)
         if topic.startswith(topics.model):
-            self._deliver_model(messages)
+            for message in messages:
+                self._deliver(message)
         elif topic == topics.all:
             for pump in self._pumps.values():
                 pump.put(messages)
@@ -130,12 +157,6 @@ class WorkerEnd:
         )
         packet = self._assemblies.setdefault(key, Assembly(limit)).add(delivery.payload)
         return () if packet is None else decode(packet, limit)
-
-    def _deliver_model(self, messages: Sequence[Message]) -> None:
-        for message in messages:
-            waiting = self._fetched
-            if isinstance(message, Published) and waiting is not None and not waiting.done():
-                waiting.set_result(message)
 
     def _meet(self, state: ServerState) -> None:
         known = self._state
@@ -173,3 +194,9 @@ class WorkerEnd:
 
     def _will(self) -> Will:
         return Will(self._topics.left(self._gateway), b"left", delay_s=_LEFT_AFTER_S)
+
+
+def _version(payload: bytes) -> int:
+    if not payload.isdigit() or len(payload) > 18:
+        raise BadBytes("the number of the version is no number")
+    return int(payload)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dealfl.report.wording import (
+from dealfl.report.formats import (
     format_duration,
     format_energy,
     format_number,

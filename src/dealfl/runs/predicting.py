@@ -116,8 +116,7 @@ def recommend(
         items, scores = model.learner.recommend(sorted(history), top)
         pairs = zip(items.tolist(), scores.tolist(), strict=True)
         for rank, (item, score) in enumerate(pairs, 1):
-            label = source.items[item] if source.items else item + source.first_item
-            found.append(Recommended(owner, rank, label, score))
+            found.append(Recommended(owner, rank, source.label(item), score))
     return found, bad, rows
 
 

@@ -92,6 +92,21 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
         """Number of possible items."""
         return len(self.items) or self.last_item - self.first_item + 1
 
+    def label(self, item: int) -> Any:  # noqa: ANN401
+        """Return the name of an item in the file.
+
+        Parameters
+        ----------
+        item
+            Place of the item, ≥ 0.
+
+        Returns
+        -------
+        object
+            A string or a number.
+        """
+        return self.items[item] if self.items else item + self.first_item
+
     def describe(self, path: Place) -> Dataset:
         """Return the properties of the data that learners need.
 

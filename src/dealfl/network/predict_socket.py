@@ -1,0 +1,166 @@
+"""Local predictions: a Unix socket that answers one line of JSON with one line of JSON.
+
+    {"features": [[5.1, 3.5], [6.2, 2.9]]}    {"version": 7, "predictions": ["yes", "no"]}
+    {"owner": "ann", "k": 2}                  {"version": 7, "predictions": [["alien", 0.4], …]}
+    {"rubbish": 1}                            {"error": "…"}
+
+A gateway needs the worker, too: {"worker": "w4", "features": …}. The model is fetched from the
+broker when a request needs it and a newer version is published, at most once a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from dealfl.errors import BadInput, DealError, NotLearned
+from dealfl.jobs import Document, Plan, read_source
+from dealfl.network.worker_end import WorkerEnd
+from dealfl.worker import Worker
+
+__all__ = ["PredictSocket"]
+
+_LOG = logging.getLogger("dealfl.network")
+_MAX_BYTES = 1 << 20
+_MAX_CLIENTS = 64
+_CHECK_S = 60.0
+_FETCH_S = 10.0
+
+
+class Request(msgspec.Struct, forbid_unknown_fields=True):
+    """A request for predictions of rows, or for items for an owner."""
+
+    features: list[list[float]] | None = None
+    owner: str | None = None
+    k: Annotated[int, Meta(ge=1, le=1000)] = 10
+    worker: str = ""
+
+
+class PredictSocket:
+    """Answers the programs of this machine's user; nobody else can open the socket."""
+
+    def __init__(
+        self,
+        path: Path,
+        document: Document,
+        plan: Plan,
+        workers: Mapping[str, Worker],
+        end: WorkerEnd,
+    ) -> None:
+        self._path, self._plan, self._workers, self._end = path, plan, workers, end
+        source = read_source(document) if "source" in document.tables else None
+        self._label: Callable[[int], Any] = getattr(source, "label", int)
+        self._decoder = msgspec.json.Decoder(Request)
+        self._clients = 0
+        self._fetching = asyncio.Lock()
+        self._checked_s: dict[str, float] = {}
+
+    async def run(self, stopped: asyncio.Event) -> None:
+        """Answer until stopped, then remove the socket."""
+        listener = self._listen()
+        try:
+            server = await asyncio.start_unix_server(self._serve, sock=listener, limit=_MAX_BYTES)
+            async with server:
+                await stopped.wait()
+        finally:
+            self._path.unlink(missing_ok=True)
+
+    def _listen(self) -> socket.socket:
+        listener, path = socket.socket(socket.AF_UNIX), str(self._path)
+        mask = os.umask(0o177)
+        try:
+            if self._path.is_socket():  # of a process that was killed
+                with socket.socket(socket.AF_UNIX) as probe:
+                    if probe.connect_ex(path) == 0:
+                        raise BadInput(f"{path}: another process answers there; use another path")
+                self._path.unlink()
+            listener.bind(path)
+        except OSError as error:
+            raise BadInput(f"{path} cannot be a socket: {error}; use another path") from error
+        finally:
+            os.umask(mask)
+        return listener
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one client until it goes."""
+        self._clients += 1
+        try:
+            if self._clients > _MAX_CLIENTS:
+                await _send(writer, {"error": f"there are {_MAX_CLIENTS} clients already"})
+                return
+            while line := await reader.readline():
+                await _send(writer, await self._answer(line))
+        except ValueError:
+            await _send(writer, {"error": f"a request has at most {_MAX_BYTES:,} bytes"})
+        except ConnectionError:
+            pass
+        finally:
+            self._clients -= 1
+            writer.close()
+
+    async def _answer(self, line: bytes) -> dict[str, Any]:
+        try:
+            request = self._decoder.decode(line)
+            name = self._find(request.worker)
+            await self._refresh(name)
+            worker = self._workers[name]
+            return {"version": worker.model_version, "predictions": self._predict(worker, request)}
+        except (DealError, msgspec.MsgspecError) as error:
+            return {"error": str(error)}
+        except Exception as error:  # nothing that a client sends may end the worker
+            _LOG.exception("a request for predictions failed")
+            return {"error": f"{type(error).__name__}: {error}"}
+
+    def _find(self, name: str) -> str:
+        if name in self._workers:
+            return name
+        if name or len(self._workers) > 1:
+            known = ", ".join(self._workers)
+            raise BadInput(f"worker is {name!r}; it takes one of: {known}")
+        return next(iter(self._workers))
+
+    def _predict(self, worker: Worker, request: Request) -> list[Any]:
+        if (request.features is None) == (request.owner is None):
+            raise BadInput('a request has either "features" or "owner"')
+        if request.owner is not None:
+            items, scores = worker.recommend(request.owner, request.k)
+            labels = map(self._label, items.tolist())
+            return list(zip(labels, scores.tolist(), strict=True))
+        try:
+            features = np.array(request.features, dtype=np.float64)
+        except ValueError:
+            raise BadInput("features must have rows of one length") from None
+        predictions: list[Any] = worker.predict(self._plan.map(features)).tolist()
+        return predictions
+
+    async def _refresh(self, name: str) -> None:
+        """Fetch the published model if it was not looked for lately."""
+        async with self._fetching:
+            try:
+                known = self._workers[name].model_version
+            except NotLearned:
+                known = 0
+            since_s = time.monotonic() - self._checked_s.get(name, -math.inf)
+            if since_s < (_CHECK_S if known else _FETCH_S) or not self._end.connection.is_up:
+                return
+            with suppress(TimeoutError):
+                await self._end.update_model(name, known, _FETCH_S)
+            self._checked_s[name] = time.monotonic()
+
+
+async def _send(writer: asyncio.StreamWriter, answer: dict[str, Any]) -> None:
+    writer.write(msgspec.json.encode(answer) + b"\n")
+    with suppress(ConnectionError):
+        await writer.drain()

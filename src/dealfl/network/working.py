@@ -1,0 +1,184 @@
+"""The process of a worker, or of a gateway that carries several, until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from dealfl.errors import BadInput
+from dealfl.jobs import Document, GrowingSource, Job, Plan, plan_without_data, read_job
+from dealfl.learners import cycles_of
+from dealfl.network.credentials import Credentials
+from dealfl.network.feed import Feed
+from dealfl.network.predict_socket import PredictSocket
+from dealfl.network.processes import Health, report_health, run_together
+from dealfl.network.worker_end import WorkerEnd
+from dealfl.power import PhoneSpending, load_phone, phone
+from dealfl.worker import Device, Journal, MeasuredMeter, PhoneMeter, Worker
+
+__all__ = ["work"]
+
+_FEED_S = 1.0
+_PROGRESS_S = 5.0
+_IDLE = 50  # a look at the files takes at most this part of the time
+
+
+async def work(
+    document: Document,
+    folder: Path,
+    brokers: Sequence[Credentials],
+    stopped: asyncio.Event,
+    *,
+    data: Path | None = None,
+    predict_socket: Path | None = None,
+    phone_name: str = "",
+    health: Health = lambda _: None,
+) -> None:
+    """Run the workers of one connection until stopped.
+
+    Parameters
+    ----------
+    document : Document
+        The job file. Its section [source] describes the data of the workers.
+    folder : Path
+        Folder of the journal; a gateway has a folder in it for each worker.
+    brokers : sequence of Credentials
+        Credentials of the worker or gateway for one broker or several; it uses one at a time.
+    stopped : asyncio.Event
+        Ends the process when it is set.
+    data : Path or None
+        File that grows, or folder of files. A gateway takes a folder with a file or a folder for
+        each worker.
+    predict_socket : Path or None
+        Unix socket that answers requests for predictions.
+    phone_name : str
+        Phone of `dealfl devices`, or path of a profile, by which energy is modelled.
+    health : callable
+        Receives one line about the state every ten seconds, and what is wrong with the data.
+
+    Raises
+    ------
+    BadInput
+        If the credentials, the job or the phone are not valid.
+    """
+    job, plan = read_job(document), plan_without_data(document)
+    credentials = _require_alike(brokers)
+    source = GrowingSource(document, plan) if data else None
+    with ExitStack() as stack:
+        workers, feeds = {}, {}
+        for name in credentials.workers or (credentials.user,):
+            home = folder / name if credentials.workers else folder
+            home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            stack.enter_context(_lock(home))
+            journal = stack.enter_context(closing(Journal(home / "journal.db")))
+            workers[name] = _make_worker(job, plan, name, journal, credentials, phone_name)
+            if data is not None and source is not None:
+                feeds[name] = Feed(
+                    workers[name], journal, source, data, gateway=bool(credentials.workers),
+                    key=bytes.fromhex(credentials.owners_key),
+                    report=partial(_report, health, name),
+                )  # fmt: skip
+        end = WorkerEnd(job.name, brokers, workers)
+
+        def line() -> str:
+            connection = end.connection
+            bad, left = (
+                sum(f.bad for f in feeds.values()),
+                sum(f.left_bytes for f in feeds.values()),
+            )
+            return (
+                f"{credentials.user}: {'connected' if connection.is_up else 'not connected'}, "
+                f"{connection.sent_bytes / 1e3:,.1f} kB sent in {connection.sent_packets} packets, "
+                f"{connection.received_bytes / 1e3:,.1f} kB received"
+                + f", {bad:,} rows cannot be used" * (bad > 0)
+                + f", {left:,} bytes of data not read yet" * (left > 0)
+            )
+
+        parts = [end.run(stopped), report_health(health, line, stopped)]
+        if feeds:
+            parts.append(_follow(feeds, end, health, stopped))
+        if predict_socket is not None:
+            parts.append(PredictSocket(predict_socket, document, plan, workers, end).run(stopped))
+        await run_together(*parts)
+
+
+def _report(health: Health, name: str, line: str) -> None:
+    health(f"{name}: {line}")
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Keep other processes from the journal: they would read the same rows."""
+    with (folder / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BadInput(f"{folder} is in use by another process; use another --out") from None
+        yield
+
+
+def _require_alike(brokers: Sequence[Credentials]) -> Credentials:
+    first = brokers[0]
+    if not first.owners_key:
+        raise BadInput(f"the credentials of {first.user!r} have no owners_key; enrol it again")
+    if len({(one.user, one.owners_key, one.workers) for one in brokers}) > 1:
+        raise BadInput(
+            "the credentials differ in user, workers or owners_key; "
+            "write the second broker with `dealfl broker init --like`"
+        )
+    return first
+
+
+def _make_worker(
+    job: Job, plan: Plan, name: str, journal: Journal, credentials: Credentials, phone_name: str
+) -> Worker:
+    device, meter = None, MeasuredMeter()
+    if phone_name:
+        named = phone_name.endswith(".toml")
+        profile = load_phone(Path(phone_name)) if named else phone(phone_name)
+        battery = profile.battery
+        device = Device(profile.name, battery.capacity_c * battery.voltage_v)
+        spending = PhoneSpending(profile, cycles_of(plan.learner).of_worker)
+        meter = MeasuredMeter(model=PhoneMeter(spending))
+    return Worker(
+        job.name, name, plan.make, journal, meter,
+        key=bytes.fromhex(credentials.owners_key), scheme_name=job.scheme,
+        forget_fraction=job.forget_fraction, announce_every_s=job.announce_every_s,
+        retry_after_s=job.retry_after_s, device=device,
+    )  # fmt: skip
+
+
+async def _follow(
+    feeds: Mapping[str, Feed], end: WorkerEnd, health: Health, stopped: asyncio.Event
+) -> None:
+    """Give new rows to the workers until stopped."""
+    while not stopped.is_set():
+        began_s = time.monotonic()
+        news = [await _take(name, feed, end, health, stopped) for name, feed in feeds.items()]
+        spent_s = 0.0 if any(news) else time.monotonic() - began_s
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stopped.wait(), max(_FEED_S, _IDLE * spent_s))
+
+
+async def _take(
+    name: str, feed: Feed, end: WorkerEnd, health: Health, stopped: asyncio.Event
+) -> bool:
+    """Give new rows to one worker, and report the progress of large files."""
+    rows, report_s = 0, time.monotonic() + _PROGRESS_S
+    for count in feed.poll():
+        rows += count
+        if time.monotonic() >= report_s:
+            health(f"{name}: {rows:,} records read, {feed.left_bytes / 1e6:,.1f} MB left")
+            end.wake(name)
+            report_s = time.monotonic() + _PROGRESS_S
+        await asyncio.sleep(0)  # messages between two transactions
+        if stopped.is_set():
+            break
+    if rows:
+        end.wake(name)
+    return rows > 0

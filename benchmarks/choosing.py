@@ -225,7 +225,7 @@ def _memory(size: int) -> None:
 def server_side(report: Report, workers: int) -> None:
     """Measure what the server's own calls cost."""
     one = FairUpperConfidence(fairness=1e-3)
-    candidates = [Candidate(f"worker {number:05d}", 50.0) for number in range(workers)]
+    candidates = [Candidate(f"w{number:05d}", 50.0) for number in range(workers)]
     chosen = one.select(1, candidates, 100)
     select_ms, state_ms = [], []
     for number in range(2, 12):

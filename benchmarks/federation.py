@@ -69,7 +69,7 @@ class Fleet:
         )  # fmt: skip
         ledger = Ledger(directory / "ledger.db")
         server = Server("job", make, ledger, terms, Uniform(1))
-        names = [f"worker {number:05d}" for number in range(workers)]
+        names = [f"w{number:05d}" for number in range(workers)]
         return cls(server, names, one_example().to_bytes(), make().schema.digest())
 
     def announcement(self, name: str, incarnation: int) -> Announce:
@@ -147,7 +147,7 @@ def server_memory(workers: int, selected: int, number: int) -> dict[str, Any]:
         fleet = Fleet.joined(Path(directory), 0, selected)
         before = _held_bytes()
         for first in range(0, workers, 500):
-            names = [f"worker {n:05d}" for n in range(first, min(first + 500, workers))]
+            names = [f"w{n:05d}" for n in range(first, min(first + 500, workers))]
             fleet.server.handle([fleet.announcement(name, 0) for name in names], 0.0)
         names.clear()
         joined = _held_bytes()

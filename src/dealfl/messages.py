@@ -23,6 +23,23 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from dealfl.bounds import (
+    Amount,
+    Bytes,
+    Count,
+    Examples,
+    Hash,
+    Hashes,
+    Name,
+    Number,
+    Operations,
+    Ratio,
+    Share,
+    Time,
+    WorkerId,
+    WorkerOrAll,
+)
+
 __all__ = [
     "PROTOCOL",
     "Announce",
@@ -40,9 +57,7 @@ __all__ = [
     "Verdict",
     "Welcome",
     "Withdraw",
-    "is_storable",
 ]
-
 
 PROTOCOL = 1
 
@@ -52,56 +67,62 @@ def _field(meaning: str) -> Meta:
     return Meta(description=meaning)
 
 
-Protocol = Annotated[int, _field("Version of the protocol.")]
-Round = Annotated[int, _field("Number of the round.")]
-Reason = Annotated[str, _field("Reason, as text for people.")]
-Request = Annotated[str, _field("Name of the erasure request.")]
-Delta = Annotated[bytes, _field("Difference of the statistics, in canonical bytes.")]
+Protocol = Annotated[Number, _field("Version of the protocol.")]
+Round = Annotated[Number, _field("Number of the round.")]
+Reason = Annotated[Name, _field("Reason, as text for people.")]
+Request = Annotated[Name, _field("Name of the erasure request.")]
+Delta = Annotated[Bytes, _field("Difference of the statistics, in canonical bytes.")]
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
     """A message of a job, from or to a worker."""
 
-    job: Annotated[str, _field("Name of the job.")]
-    worker: Annotated[str, _field("Name of the worker; empty means all workers.")]
+    job: Annotated[Name, _field("Name of the job.")]
+    worker: Annotated[WorkerId, _field("Name of the worker.")]
+
+
+class _ToAll(Record, frozen=True, kw_only=True):
+    """A message that can be for all workers."""
+
+    worker: Annotated[WorkerOrAll, _field("Name of the worker; empty means all workers.")]
 
 
 class _OfUpdate(Record, frozen=True, kw_only=True):
     """A message about one update of a worker."""
 
-    incarnation: Annotated[int, _field("Incarnation of the update.")]
-    sequence: Annotated[int, _field("Number of the update in its incarnation: 1, 2, 3, …")]
+    incarnation: Annotated[Number, _field("Incarnation of the update.")]
+    sequence: Annotated[Count, _field("Number of the update in its incarnation: 1, 2, 3, …")]
 
 
 class Announce(Record, frozen=True, kw_only=True):
     """A worker is awake and reports its state."""
 
-    incarnation: Annotated[int, _field("Incarnation of the worker; 0 requests one.")]
+    incarnation: Annotated[Number, _field("Incarnation of the worker; 0 requests one.")]
     journal_id: Annotated[
-        str,
+        Name,
         _field(
             "Random id of the worker's journal. "
             "Another id under a known name starts a new incarnation."
         ),
     ]
     receipted: Annotated[
-        int,
+        Number,
         _field("All updates up to this sequence have a receipt or a verdict."),
     ] = 0
     schema_digest: Annotated[
-        str,
+        Name,
         _field("Hash of the schema. A worker with another schema is never selected."),
     ]
-    waiting: Annotated[int, _field("Number of examples that are not learned yet.")]
-    held: Annotated[int, _field("Number of examples that are learned.")]
-    device: Annotated[str, _field("Kind of device, such as the name of a phone.")] = ""
-    battery: Annotated[float, _field("Charge of the battery, as a share of its capacity.")] = 1.0
+    waiting: Annotated[Examples, _field("Number of examples that are not learned yet.")]
+    held: Annotated[Examples, _field("Number of examples that are learned.")]
+    device: Annotated[Name, _field("Kind of device, such as the name of a phone.")] = ""
+    battery: Annotated[Share, _field("Charge of the battery, as a share of its capacity.")] = 1.0
     charging: Annotated[
         bool,
         _field("Whether the device is charging. The energy budget does not apply then."),
     ] = False
     capacity_j: Annotated[
-        float,
+        Amount,
         _field(
             "Capacity of the battery in joules. If it is 0 (unknown), no energy budget applies."
         ),
@@ -113,27 +134,31 @@ class Announce(Record, frozen=True, kw_only=True):
 class Welcome(Record, frozen=True, kw_only=True):
     """The server assigns an incarnation to a worker and lists the erased owners."""
 
-    incarnation: Annotated[int, _field("New incarnation of the worker.")]
+    incarnation: Annotated[Number, _field("New incarnation of the worker.")]
     journal_id: Annotated[
-        str,
+        Name,
         _field(
             "Journal that the message is for. "
             "A worker with another journal ignores the incarnation."
         ),
     ]
-    erased: Annotated[tuple[bytes, ...], _field("Keyed hashes of all owners erased so far.")] = ()
+    erased: Annotated[
+        tuple[Hash, ...],
+        Meta(max_length=2**21),
+        _field("Keyed hashes of all owners erased so far."),
+    ] = ()
 
 
 class Assignment(Record, frozen=True, kw_only=True):
     """The worker trains now. An update after the deadline counts, but earns no reward."""
 
     round: Annotated[
-        int,
+        Number,
         _field("Number of the round. A worker ignores a number that it has seen before."),
     ]
-    deadline_s: Annotated[float, _field("End of the round, in seconds of the server's clock.")]
+    deadline_s: Annotated[Time, _field("End of the round, in seconds of the server's clock.")]
     forget_fraction: Annotated[
-        str | None,
+        Ratio | None,
         _field('θ for this training as a decimal, such as "0.02"; None uses the worker\'s own.'),
     ] = None
 
@@ -149,19 +174,19 @@ class Update(_OfUpdate, frozen=True, kw_only=True):
     """A worker sends the change of its statistics and the cost of the training."""
 
     round: Annotated[
-        int | None,
+        Number | None,
         _field("Round of the assignment; None if the update answers no assignment."),
     ]
     delta: Delta
-    learned: Annotated[int, _field("Number of examples learned.")] = 0
-    evicted: Annotated[int, _field("Number of examples forgotten by policy.")] = 0
+    learned: Annotated[Examples, _field("Number of examples learned.")] = 0
+    evicted: Annotated[Examples, _field("Number of examples forgotten by policy.")] = 0
     operations: Annotated[
-        int,
+        Operations,
         _field("Number of multiply-adds, computed by the learner's formulas."),
     ] = 0
-    elapsed_s: Annotated[float, _field("Duration of the training in seconds.")] = 0.0
+    elapsed_s: Annotated[Amount, _field("Duration of the training in seconds.")] = 0.0
     energy_j: Annotated[
-        float,
+        Amount,
         _field("Energy of the training in joules, measured or modelled by the worker's meter."),
     ] = 0.0
     protocol: Protocol = PROTOCOL
@@ -177,29 +202,31 @@ class Refusal(_OfUpdate, frozen=True, kw_only=True):
     reason: Reason
 
 
-class Published(Record, frozen=True, kw_only=True):
+class Published(_ToAll, frozen=True, kw_only=True):
     """A new version of the model, for all workers."""
 
-    version: Annotated[int, _field("Number of the version: 1, 2, 3, … A worker keeps the highest.")]
-    digest: Annotated[str, _field("Digest of the statistics.")]
-    statistics: Annotated[bytes, _field("Statistics of the model, in canonical bytes.")]
+    version: Annotated[
+        Count, _field("Number of the version: 1, 2, 3, … A worker keeps the highest.")
+    ]
+    digest: Annotated[Name, _field("Digest of the statistics.")]
+    statistics: Annotated[Bytes, _field("Statistics of the model, in canonical bytes.")]
 
 
-class Erase(Record, frozen=True, kw_only=True):
+class Erase(_ToAll, frozen=True, kw_only=True):
     """A worker forgets all examples of these owners. Only keyed hashes of names are sent."""
 
     request: Request
-    owners: Annotated[tuple[bytes, ...], _field("Keyed hashes of the owners.")]
+    owners: Annotated[Hashes, _field("Keyed hashes of the owners.")]
 
 
 class Erased(Record, frozen=True, kw_only=True):
     """A worker has answered an erasure request, even if it held no such example."""
 
-    incarnation: Annotated[int, _field("Incarnation of the worker that made the answer.")]
+    incarnation: Annotated[Number, _field("Incarnation of the worker that made the answer.")]
     request: Request
-    examples: Annotated[int, _field("Number of examples deleted, in any state; may be 0.")]
+    examples: Annotated[Examples, _field("Number of examples deleted, in any state; may be 0.")]
     sequence: Annotated[
-        int,
+        Number,
         _field(
             "Last update made so far. The model reflects the erasure once this update is counted."
         ),
@@ -226,9 +253,20 @@ class Verdict(_OfUpdate, frozen=True, kw_only=True):
 
 
 Message = (
-    Announce | Welcome | Assignment | Declined | Update | Receipt | Refusal | Published
-    | Erase | Erased | ErasedReceipt | Withdraw | Verdict
-)  # fmt: skip
+    Announce
+    | Welcome
+    | Assignment
+    | Declined
+    | Update
+    | Receipt
+    | Refusal
+    | Published
+    | Erase
+    | Erased
+    | ErasedReceipt
+    | Withdraw
+    | Verdict
+)
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -245,32 +283,3 @@ class Step(msgspec.Struct, frozen=True):
 
     messages: tuple[Message, ...] = ()
     wake_at_s: float | None = None
-
-
-def is_storable(message: Message) -> bool:
-    """Return whether a database can store every value of a message.
-
-    Parameters
-    ----------
-    message : Message
-        A message that was received.
-
-    Returns
-    -------
-    bool
-        False for numbers of 2⁶² and above, and for text with unpaired surrogates.
-
-    Examples
-    --------
-    >>> is_storable(Withdraw(job="j", worker="w", incarnation=1, sequence=2**70))
-    False
-    """
-    return all(_fits_column(value) for value in msgspec.structs.astuple(message))
-
-
-def _fits_column(value: object) -> bool:
-    if isinstance(value, (int, float)):
-        return -(2**62) < value < 2**62
-    if isinstance(value, str):
-        return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
-    return True

@@ -1,9 +1,11 @@
 """The estimators keep scikit-learn's contract and work inside its tools."""
 
 import pickle
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from sklearn.utils.estimator_checks import (  # type: ignore[import-untyped]
 import dealfl.sklearn
 from dealfl.sklearn import KNeighborsClassifier, MultinomialNB, Ridge, RidgeClassifier
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "forget_a_person.py"
 Estimator = Any
 ALL = (Ridge(), RidgeClassifier(), MultinomialNB(), KNeighborsClassifier())
 RNG = np.random.default_rng(0)
@@ -50,6 +53,11 @@ def test_importing_dealfl_does_not_import_scikit_learn() -> None:
     code = "import sys, dealfl, dealfl.learners; print('sklearn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_the_example_ends_with_equal_digests(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    assert capsys.readouterr().out.endswith("\nequal\n")
 
 
 @each

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dealfl.errors import NotLearned, OutOfBounds
+from dealfl.learners import Tikhonov
 from dealfl.sklearn import KNeighborsClassifier, MultinomialNB, Ridge, RidgeClassifier
 
 Estimator = Any
@@ -62,6 +63,12 @@ def test_forgetting_gives_the_digest_of_fitting_the_others(
         assert model.predict(X).tolist() == others.predict(X).tolist()
 
 
+def test_the_digest_is_that_of_the_learner_with_the_same_settings() -> None:
+    learner = Tikhonov(n_features=2, feature_bound=8.0, target_bound=4.0, intercept=True)
+    learner.learn(X, targets("Ridge", LABELS))
+    assert fitted("Ridge", X, LABELS).digest() == learner.digest()
+
+
 @each
 def test_bounds_from_the_data_are_the_same_for_similar_data(name: str) -> None:
     kind = type(MAKERS[name]())
@@ -80,12 +87,14 @@ def test_rows_outside_the_bounds_are_refused_or_clipped(name: str) -> None:
     with pytest.raises(OutOfBounds, match=r"'height' has the value 1000, outside .* clip=True"):
         model.partial_fit(large, y[:1])
     assert model.digest() == before
-    largest = model.feature_bound_[1] + np.broadcast_to(model.offset_, 2)[1]
-    clipped = model.set_params(clip=True).partial_fit(large, y[:1]).digest()
+    model = kind(clip=True).fit(frame, y)
+    unclipped, before = before, model.digest()
+    assert before != unclipped  # clipping shapes the statistics
+    clipped = model.partial_fit(large, y[:1]).digest()
     assert clipped != before
     assert model.forget(large, y[:1]).digest() == before
-    large["height"] = largest
-    assert model.set_params(clip=False).partial_fit(large, y[:1]).digest() == clipped
+    large["height"] = model.feature_bound_[1] + np.broadcast_to(model.offset_, 2)[1]
+    assert model.partial_fit(large, y[:1]).digest() == clipped
 
 
 def test_a_target_outside_its_bound_is_refused_or_clipped() -> None:
@@ -93,8 +102,10 @@ def test_a_target_outside_its_bound_is_refused_or_clipped() -> None:
     assert model.target_bound_ == 32.0
     with pytest.raises(OutOfBounds, match=r"the target has the value -99, outside \[-32, 32\]"):
         model.partial_fit([[1.0]], [-99.0])
-    clipped = model.set_params(clip=True).partial_fit([[1.0]], [-99.0])
-    assert clipped.forget([[1.0]], [-32.0]).digest() == Ridge().fit([[1], [2]], [1, -2]).digest()
+    model = Ridge(clip=True).fit([[1.0], [2.0]], [1.0, -2.0])
+    before = model.digest()
+    model.partial_fit([[1.0]], [-99.0])
+    assert model.forget([[1.0]], [-32.0]).digest() == before
 
 
 def test_bounds_around_a_centre_follow_the_rows() -> None:

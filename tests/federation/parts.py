@@ -98,7 +98,8 @@ def announce(name: str = "w", incarnation: int = 1, make: Any = bayes, **other: 
 
 
 def update(sequence: int, count: int = 1, name: str = "w", **other: Any) -> Update:
-    plain: dict[str, Any] = {"incarnation": 1, "round": None, "learned": count}
+    plain: dict[str, Any] = {"incarnation": 1, "round": None, "learned": max(count, 0)}
+    plain["evicted"] = max(-count, 0)
     delta = other.pop("delta", None)
     body = (examples(count) if delta is None else delta).to_bytes()
     return Update(job="job", worker=name, sequence=sequence, delta=body, **(plain | other))

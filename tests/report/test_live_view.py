@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from dealfl.report import LiveView, PlainView, choose_line, choose_view, view_for
+from dealfl.report import LiveView, PlainView, choose_line, choose_view
 from dealfl.report.live import sparkline
-from dealfl.report.notebook_view import NotebookView, SilentView
-from dealfl.report.remaining import Remaining
+from dealfl.report.progress import NotebookView, Remaining, SilentView
 from dealfl.simulate import Progress, SweepProgress
 
 
@@ -30,8 +29,8 @@ def progress(rounds: int, **other: Any) -> Progress:
 
 
 def test_a_terminal_gets_a_panel_and_a_file_gets_lines() -> None:
-    assert isinstance(view_for(Terminal(), "job"), LiveView)
-    assert isinstance(view_for(io.StringIO(), "job"), PlainView)
+    assert isinstance(choose_view(Terminal(), "job"), LiveView)
+    assert isinstance(choose_view(io.StringIO(), "job"), PlainView)
 
 
 def test_the_panel_shows_rounds_workers_quality_energy_and_what_was_forgotten() -> None:

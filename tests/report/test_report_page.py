@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from dealfl.report import format_saving, write_page
+from dealfl.report import write_page
+from dealfl.report.wording import format_saving
 from dealfl.runs import Result
 from tests.report.browsing import Browsing, Opened
 from tests.report.results import EVIL, LINK, by_hand, crowd, hostile, nobody_came, nothing_happened

@@ -7,7 +7,7 @@ import numpy as np
 from dealfl.server.selection import Candidate, Selector
 
 Parts = dict[str, bytes]
-NAMES = [f"worker {number}" for number in range(8)]
+NAMES = [f"w{number}" for number in range(8)]
 
 
 def candidates(names: Sequence[str], weight: float = 100.0) -> list[Candidate]:

@@ -101,7 +101,7 @@ def test_a_worker_that_sleeps_more_than_its_promise_allows_is_the_only_one_repor
 
 
 def test_a_restart_continues_also_where_promises_were_cut() -> None:
-    promises = {"worker 1": 0.05, "*": 0.9}
+    promises = {"w1": 0.05, "*": 0.9}
     whole = play(FairUpperConfidence(fairness=promises), range(1, 330))
     for stop in (99, 100, 101, 102, 199, 205, 320):
         first = FairUpperConfidence(fairness=promises)

@@ -37,13 +37,13 @@ def test_every_selector_chooses_different_candidates_and_is_deterministic(name: 
 
 @pytest.mark.parametrize("name", sorted(SELECTORS))
 def test_a_restart_at_any_round_continues_the_same_sequence(name: str) -> None:
-    whole = play(make_selector(name), range(1, 260), silent="worker 2")
+    whole = play(make_selector(name), range(1, 260), silent="w2")
     for stop in (1, 7, 120, 255):
         first, second = make_selector(name), make_selector(name)
-        begun = play(first, range(1, stop), silent="worker 2")
+        begun = play(first, range(1, stop), silent="w2")
         second.restore(save(first))
         assert not second.changes()
-        assert begun + play(second, range(stop, 260), silent="worker 2") == whole
+        assert begun + play(second, range(stop, 260), silent="w2") == whole
 
 
 @pytest.mark.parametrize("name", sorted(SELECTORS))
@@ -87,7 +87,7 @@ def test_nothing_is_saved_until_something_changes() -> None:
     one.select(1, candidates(NAMES), 2)
     assert one.changes()
     one.record_reward(1, "a stranger", 0.5)
-    one.record_reward(0, "worker 0", 0.5)
+    one.record_reward(0, "w0", 0.5)
     assert one.select(2, [], 3) == []
     assert not one.changes()
 
@@ -151,9 +151,9 @@ def test_the_queue_is_the_one_of_the_paper_kept_step_by_step() -> None:
 
 @pytest.mark.parametrize("make", [FairUpperConfidence, ThompsonSampling, Discounted])
 def test_everybody_gets_its_fraction(make: type[Bandit]) -> None:
-    one = make(fairness={"worker 0": 0.4, "*": 0.2}, eta=5.0)
+    one = make(fairness={"w0": 0.4, "*": 0.2}, eta=5.0)
     times = Counter(name for names in play(one, range(1, 1500)) for name in names)
-    assert times["worker 0"] >= 0.39 * 1500
+    assert times["w0"] >= 0.39 * 1500
     assert min(times.values()) >= 0.19 * 1500
     assert one.over_promised() is None
 
@@ -182,9 +182,9 @@ def test_a_new_worker_is_owed_nothing_and_one_that_came_back_is_new() -> None:
 def test_a_removed_worker_leaves_nothing_behind_and_the_others_as_they_were() -> None:
     one = FairUpperConfidence(fairness=0.2)
     play(one, range(1, 40))
-    before = {name: mean_and_tries(one, name) for name in NAMES if name != "worker 3"}
-    one.remove("worker 3")
-    assert not any(b"worker 3" in part for part in save(one).values())
+    before = {name: mean_and_tries(one, name) for name in NAMES if name != "w3"}
+    one.remove("w3")
+    assert not any(b"w3" in part for part in save(one).values())
     assert {name: mean_and_tries(one, name) for name in one.names} == before
 
 

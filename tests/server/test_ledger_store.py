@@ -88,7 +88,7 @@ def test_a_damaged_ledger_is_refused(tmp_path: Path, damage: str) -> None:
     ledger = Ledger(path)
     with ledger.transaction():
         for number in range(300):
-            ledger.put_worker(WorkerRow(f"worker {number}"))
+            ledger.put_worker(WorkerRow(f"w{number}"))
     ledger.checkpoint()
     ledger.close()
     content = bytearray(path.read_bytes())

@@ -3,12 +3,12 @@
 `import dealfl` offers what is here; the commands `run`, `simulate` and `job init` call it.
 """
 
+from dealfl.api.describing import Records
 from dealfl.api.fleet import Fleet
 from dealfl.api.proposing import propose
 from dealfl.api.result import Result
 from dealfl.api.running import run
 from dealfl.api.sweeping import compare, sweep, sweep_settings
-from dealfl.api.tables import Records
 from dealfl.runs import Interrupted
 
 __all__ = [

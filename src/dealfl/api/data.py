@@ -1,28 +1,35 @@
-"""What callers pass in - arrays, frames, sparse matrices, histories - as tables in memory."""
+"""What callers pass in: data as tables in memory, and rows and items as a model takes them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dealfl.api.prepared_job import PreparedJob
 from dealfl.errors import BadInput
+from dealfl.jobs import Source, read_source
 from dealfl.jobs.proposals import Roles
-from dealfl.jobs.sources import MemoryRows, MemoryTable
-from dealfl.learners import column_array, frame_columns, is_frame
+from dealfl.jobs.sources import CsvSource, MemoryRows, MemoryTable, RatingsSource, sift
+from dealfl.learners import as_matrix, column_array, frame_columns, is_frame
 
-__all__ = ["examples_table", "feature_columns", "histories_table", "sparse_rows"]
+__all__ = [
+    "ItemNames", "Items", "examples_table", "features_of", "histories_table", "items_of",
+    "name_features", "sparse_rows",
+]  # fmt: skip
 
 Columns = dict[str, NDArray[Any]]
+Items = Iterable[Any]
 
 
-def feature_columns(X: object) -> Columns:
+def _feature_columns(X: object) -> Columns:
     """Return the columns of an array, of nested lists or of a frame; those of an array are x1, x2 …
 
-    >>> list(feature_columns([[1, 2], [3, 4]]))
+    >>> list(_feature_columns([[1, 2], [3, 4]]))
     ['x1', 'x2']
     """
     if is_frame(X):
@@ -40,7 +47,7 @@ def examples_table(
     name: str, X: object, y: object, owners: object, times: object
 ) -> tuple[MemoryTable, Roles]:
     """Return examples as a table, and the columns of target, owner and time in it."""
-    columns = feature_columns(X)
+    columns = _feature_columns(X)
     roles = {}
     for role, values in (("target", y), ("owner", owners), ("time", times)):
         if values is None:
@@ -118,3 +125,99 @@ def _from_lists(
         n_items = int(items.max()) + 1
     roles = Roles(owner="owner", item="item", time="time")
     return MemoryTable(f"{name}.csv", columns), roles, n_items
+
+
+# -- what a model takes -------------------------------------------------------------------------
+
+
+def _source(fleet: PreparedJob) -> Source | None:
+    return read_source(fleet.document) if "source" in fleet.document.tables else None
+
+
+def features_of(fleet: PreparedJob, X: object) -> Any:  # noqa: ANN401 - an array or a csr
+    """Return raw rows as the model of a fleet takes them."""
+    plan = fleet.simulated.plan
+    source = _source(fleet)
+    if isinstance(source, CsvSource):
+        raw: Any = _read_rows(source, X)
+    else:
+        domain = plan.subject.dataset.domain
+        assert domain is not None, f"{plan.subject.name} has no domain"
+        raw = as_matrix(X, domain.n_features)
+    return raw if plan.feature_map is None else plan.feature_map.transform(raw)
+
+
+def _read_rows(source: CsvSource, X: object) -> Any:  # noqa: ANN401
+    """Return rows by the columns of a source; BadInput names the first that does not fit."""
+    wanted = [name for name, _ in source.features]
+    columns = _feature_columns(X)
+    if not is_frame(X):
+        if len(columns) != len(wanted):
+            raise BadInput(f"X has {len(columns)} columns; the job has {len(wanted)}")
+        columns = dict(zip(wanted, columns.values(), strict=True))
+    missing = [name for name in wanted if name not in columns]
+    if missing:
+        raise BadInput(
+            f"X has no column {missing[0]!r}; its columns: {', '.join(map(str, columns))}"
+        )
+    table = MemoryTable("X", {name: columns[name] for name in wanted})
+    readers = {name: column.read for name, column in source.features}
+    places = {name: place for place, name in enumerate(wanted)}
+    parts = []
+    for block in table.read_blocks(len(wanted)):
+        sifted = sift(block, readers, places)
+        if sifted.bad:
+            raise BadInput(f"X, {sifted.bad[0]}")
+        parts.append(
+            np.hstack([column.features(sifted.values[name]) for name, column in source.features])
+        )
+    return np.vstack(parts) if parts else np.empty((0, len(wanted)))
+
+
+def name_features(fleet: PreparedJob) -> list[str]:
+    """Return the names of a model's features; none with a feature map, or if nobody named them."""
+    source = _source(fleet)
+    mapped = fleet.simulated.plan.feature_map is not None
+    if mapped or not isinstance(source, CsvSource) or not source.layout.header:
+        return []
+    names = source.feature_names
+    unnamed = [f"x{n + 1}" for n in range(len(names))]
+    return [] if fleet.data is not None and names == unnamed else names
+
+
+# -- items --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ItemNames:
+    """The items of a job by their numbers, which begin with 0."""
+
+    items: Sequence[Any]
+    first: int
+    count: int
+
+    def numbers(self, history: Items) -> list[int]:
+        """Return the numbers of items."""
+        if not self.items:
+            return [self._number(int(item) - self.first, item) for item in history]
+        places = {item: place for place, item in enumerate(self.items)}
+        return [self._number(places.get(item, -1), item) for item in history]
+
+    def _number(self, number: int, item: object) -> int:
+        if not 0 <= number < self.count:
+            raise BadInput(f"the item {item!r} is not among the {self.count:,} items of the job")
+        return number
+
+    def labels(self, numbers: Sequence[int]) -> list[Any]:
+        """Return the items of numbers."""
+        if self.items:
+            return [self.items[number] for number in numbers]
+        return [number + self.first for number in numbers]
+
+
+def items_of(fleet: PreparedJob, n_items: int) -> ItemNames:
+    """Return the items of a fleet, as its [source] names them."""
+    source = _source(fleet)
+    if isinstance(source, RatingsSource):
+        return ItemNames(source.items, source.first_item, source.n_items)
+    return ItemNames((), 0, n_items)

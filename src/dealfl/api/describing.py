@@ -1,19 +1,64 @@
-"""A fleet in words: what was found, and what was proposed."""
+"""Fleets and results for people: a fleet in words, and tables, with pandas or without."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
 
 from dealfl.api.proposing import Proposal
-from dealfl.api.tables import html_table
-from dealfl.pages import escaped
+from dealfl.pages import escape_html
 from dealfl.simulate import Fleet
 
-__all__ = ["describe", "describe_html"]
+__all__ = ["Records", "as_table", "describe", "describe_html", "html_table"]
 
 _MOST = 8
 _FIXED = ("classes", "feature_bound", "offset", "target_bound", "intercept", "n_items")
+
+
+class Records(list[dict[str, Any]]):
+    """A table as a list of records; a notebook shows it as a table.
+
+    Parameters
+    ----------
+    iterable
+        The records: dictionaries with the same keys.
+
+    Examples
+    --------
+    >>> Records([{"round": 1, "quality": 0.5}])[0]["quality"]
+    0.5
+    """
+
+    def _repr_html_(self) -> str:
+        head = list(self[0]) if self else []
+        return html_table(head, [[_figure(one[name]) for name in head] for one in self])
+
+
+def as_table(records: Sequence[Mapping[str, Any]]) -> Any:  # noqa: ANN401 - pandas is optional
+    """Return a `pandas.DataFrame` if pandas is installed, else `Records`."""
+    if find_spec("pandas") is None:
+        return Records(dict(one) for one in records)
+    return import_module("pandas").DataFrame(list(records))
+
+
+def html_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return a plain HTML table; every text is escape_html."""
+    names = "".join(f"<th>{escape_html(name)}</th>" for name in head)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape_html(cell)}</td>' for cell in row)}</tr>" for row in rows
+    )
+    top = f"<thead><tr>{names}</tr></thead>" if head else ""
+    return f"<table>{top}<tbody>{body}</tbody></table>"
+
+
+def _figure(value: object) -> object:
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+# -- a fleet ------------------------------------------------------------------------------------
 
 
 def describe(fleet: Fleet, proposal: Proposal | None) -> str:
@@ -26,7 +71,7 @@ def describe(fleet: Fleet, proposal: Proposal | None) -> str:
 
 def describe_html(fleet: Fleet, proposal: Proposal | None) -> str:
     """Return a fleet as a table."""
-    return f"<b>Fleet {escaped(fleet.job.name)}</b>{html_table([], _rows(fleet, proposal))}"
+    return f"<b>Fleet {escape_html(fleet.job.name)}</b>{html_table([], _rows(fleet, proposal))}"
 
 
 def _rows(fleet: Fleet, proposal: Proposal | None) -> list[tuple[str, str]]:

@@ -7,13 +7,11 @@ from pathlib import Path
 from scipy import sparse
 
 from dealfl.api.data import examples_table, histories_table, sparse_rows
-from dealfl.api.prepared_job import PreparedJob, Settings
-from dealfl.api.proposing import propose
-from dealfl.api.values import changed_document
-from dealfl.api.wishes import make_wishes, require_count, require_learner, take_guess
+from dealfl.api.prepared_job import PreparedJob, Settings, change
+from dealfl.api.proposing import propose, require_count, require_learner
 from dealfl.errors import BadInput
 from dealfl.jobs import Data, Document
-from dealfl.jobs.proposals import Roles, Start, Wishes, start, start_in_memory
+from dealfl.jobs.proposals import Roles, Start, Wishes, start, start_in_memory, take_guess
 from dealfl.runs import default_job
 
 __all__ = ["Fleet"]
@@ -110,8 +108,11 @@ class Fleet(PreparedJob):
         else:
             data, roles = examples_table(name, X, y, owners, times)
             kind = "csv"
-        wishes = make_wishes(kind, roles, learner, workers)
-        return cls._from_memory(data, wishes, test_share, settings)
+        wishes = Wishes(
+            format=kind, roles=roles, learner=learner or "", workers=require_count(workers)
+        )
+        begun = start_in_memory(data, wishes)
+        return cls._proposed(begun, wishes, test_share, settings, data)
 
     @classmethod
     def from_histories(
@@ -164,19 +165,10 @@ class Fleet(PreparedJob):
         require_learner(learner, "rows", ("recommendation",), "from_arrays")
         given = Roles(owner=owner, item=item, rating=rating, time=time)
         data, roles, count = histories_table(name, histories, given, n_items)
-        wishes = make_wishes("ratings", roles, learner, workers)
-        return cls._from_memory(data, wishes, test_share, settings, count)
-
-    @classmethod
-    def _from_memory(
-        cls,
-        data: Data,
-        wishes: Wishes,
-        test_share: float,
-        settings: Settings | None,
-        n_items: int | None = None,
-    ) -> Fleet:
-        begun = start_in_memory(data, wishes, n_items)
+        wishes = Wishes(
+            format="ratings", roles=roles, learner=learner or "", workers=require_count(workers)
+        )
+        begun = start_in_memory(data, wishes, count)
         return cls._proposed(begun, wishes, test_share, settings, data)
 
     @classmethod
@@ -244,7 +236,7 @@ class Fleet(PreparedJob):
             delimiter=delimiter,
             header=header,
             skip_lines=skip_lines,
-            workers=require_count("workers", workers),
+            workers=require_count(workers),
         )
         begun = start(Path(path), wishes, take_guess)
         return cls._proposed(begun, wishes, test_share, settings, None)
@@ -276,7 +268,7 @@ class Fleet(PreparedJob):
         else:
             document = Document.read(path)
             text = Path(path).read_text("utf-8")
-        changed = changed_document(document, settings or {})
+        changed = change(document, settings or {})
         return cls(changed, text="" if settings else text)
 
     @classmethod
@@ -293,7 +285,7 @@ class Fleet(PreparedJob):
         shares = {} if test_share == 0.2 else {"data.test_share": test_share}
         changes = {**shares, **(settings or {})}
         return cls(
-            changed_document(document, changes),
+            change(document, changes),
             text="" if changes else proposal.text,
             data=data,
             proposal=proposal,

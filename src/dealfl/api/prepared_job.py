@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Self
+from decimal import Decimal
+from pathlib import Path, PurePath
+from typing import Any, Self
+
+import numpy as np
 
 from dealfl.api.describing import describe, describe_html
 from dealfl.api.proposing import Proposal
-from dealfl.api.values import changed_document, plain_value
 from dealfl.atomic_files import replace_file
 from dealfl.errors import BadInput
 from dealfl.jobs import Data, Document
@@ -16,30 +18,13 @@ from dealfl.settings import toml_document
 from dealfl.simulate import Fleet as SimulatedFleet
 from dealfl.simulate import read_fleet
 
-__all__ = ["PreparedJob", "Settings"]
+__all__ = ["PreparedJob", "Settings", "change", "plain_value"]
 
 Settings = Mapping[str, object]
 
 
 class PreparedJob:
-    """A job that was read and checked, with its data if they are in memory.
-
-    Parameters
-    ----------
-    document
-        The job.
-    text
-        The job as it was written; by default it is made from `document`.
-    data
-        Data in memory, in place of the file that the job names.
-    proposal
-        How the job was proposed, if it was.
-
-    Raises
-    ------
-    BadInput
-        If a key of the job is wrong; the error names key, value and remedy.
-    """
+    """A job that was read and checked, with its data if they are in memory."""
 
     def __init__(
         self,
@@ -108,7 +93,7 @@ class PreparedJob:
         """
         if not settings:
             return self
-        document = changed_document(self._document, settings)
+        document = change(self._document, settings)
         return type(self)(document, data=self.data, proposal=self.proposal)
 
     def with_rounds(self, rounds: int) -> Self:
@@ -187,3 +172,32 @@ class PreparedJob:
         if self.data is not None:
             file = self._document.tables["source"]["file"]
             replace_file(folder / file, self.data.text(), mode=0o600)
+
+
+def change(document: Document, settings: Settings) -> Document:
+    """Return a job with other values for some keys; None removes a key or a section.
+
+    >>> job = Document.parse("[job]\\nrounds = 3", "job.toml")
+    >>> change(job, {"job.forget_fraction": 0.05, "job.rounds": None}).tables
+    {'job': {'forget_fraction': Decimal('0.05')}}
+    """
+    for key, value in settings.items():
+        document = document.replaced(key, plain_value(value))
+    return document
+
+
+def plain_value(value: object) -> Any:  # noqa: ANN401
+    """Return a value as TOML would have given it: exact decimals, plain lists.
+
+    >>> plain_value([0.1, np.int64(3), "deal"])
+    [Decimal('0.1'), 3, 'deal']
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, float):
+        return Decimal(repr(value))
+    if isinstance(value, Mapping):
+        return {str(key): plain_value(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [plain_value(one) for one in value]
+    return str(value) if isinstance(value, PurePath) else value

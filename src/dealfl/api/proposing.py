@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dealfl.errors import BadInput
+from dealfl.errors import BadInput, unknown_name
 from dealfl.jobs import Data, Document, Reading
 from dealfl.jobs.proposals import Sizes, Start, Wishes
+from dealfl.learners import LEARNERS, learners_for
 from dealfl.simulate import read_fleet
 
-__all__ = ["Proposal", "propose"]
+__all__ = ["Proposal", "propose", "require_count", "require_learner"]
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A proposed job.
-
-    Attributes
-    ----------
-    start
-        What was found in the data, and the parts of the job.
-    text
-        The job file.
-    reading
-        The data as the job reads them.
-    """
+    """A proposed job: what was found in the data, the job file, and the data as it reads them."""
 
     start: Start
     text: str
@@ -76,3 +68,22 @@ def propose(start: Start, wishes: Wishes, out: Path, data: Data | None = None) -
     text = start.text(out.parent, sizes)
     read_fleet(Document.parse(text, str(out), out.parent), data)
     return Proposal(start, text, reading, wishes)
+
+
+def require_learner(
+    learner: str | None, learns: str = "", tasks: Sequence[str] = (), other: str = ""
+) -> None:
+    """Refuse a learner that is unknown, or that learns from something else."""
+    if not learner:
+        return
+    if learner not in LEARNERS:
+        raise unknown_name("learner", learner, LEARNERS)
+    if tasks and not any(learner in learners_for(task) for task in tasks):
+        raise BadInput(f"{learner} learns from {learns}; use Fleet.{other}")
+
+
+def require_count(workers: int | None) -> int:
+    """Return a number of workers; 0 means: propose one."""
+    if workers is not None and workers < 1:
+        raise BadInput(f"workers is {workers}; it must be a whole number ≥ 1")
+    return int(workers or 0)

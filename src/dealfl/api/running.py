@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+from dealfl.api.data import name_features
 from dealfl.api.fleet import Fleet
-from dealfl.api.inputs import names_of_features
 from dealfl.api.result import Result
 from dealfl.errors import BadInput
 from dealfl.learners import Learner, RowLearner
@@ -118,7 +118,7 @@ def _run_in_folder(
 
 def _named(fleet: Fleet, model: Learner | None) -> Learner:
     assert model is not None, "a run that has ended has a model"
-    names = names_of_features(fleet)
+    names = name_features(fleet)
     if isinstance(model, RowLearner) and names:
         model.name_features(names)
     return model

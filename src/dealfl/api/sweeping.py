@@ -6,9 +6,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dealfl.api.describing import as_table
 from dealfl.api.fleet import Fleet
-from dealfl.api.tables import as_table
-from dealfl.api.values import plain_value
+from dealfl.api.prepared_job import plain_value
 from dealfl.report import choose_line
 from dealfl.simulate import Setting
 from dealfl.simulate import sweep as simulate_all

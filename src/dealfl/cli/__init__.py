@@ -13,6 +13,7 @@ from dealfl.cli import (
     backup,
     broker,
     datasets,
+    demo,
     devices,
     job,
     model,
@@ -29,7 +30,7 @@ __all__ = ["main", "parser"]
 _COMMANDS = (
     run.add_parser, simulate.add_parser, job.add_parser, status.add_parser, workers.add_parser,
     model.add_parser, backup.add_parser, status.add_metrics, serve.add_parser, broker.add_parser,
-    datasets.add_parser, devices.add_parser,
+    demo.add_parser,     datasets.add_parser, devices.add_parser,
 )  # fmt: skip
 
 _EPILOG = """\
@@ -42,6 +43,9 @@ examples:
   dealfl datasets                  list the datasets and where they are
   dealfl devices show nexus        show the energy per cycle of a phone at each clock frequency
 """
+
+
+_EXTRAS = {"paho": "network", "cryptography": "network"}  # what a command needs
 
 
 class _Parser(argparse.ArgumentParser):
@@ -91,6 +95,12 @@ def main(words: Sequence[str] | None = None) -> int:
     except DealError as error:
         print(f"dealfl: {error}", file=sys.stderr)
         return 2 if isinstance(error, BadInput) else 1
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        print(f"dealfl: {error.name} is missing; pip install 'dealfl[{extra}]'", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("dealfl: interrupted; no file is incomplete", file=sys.stderr)
         return 130

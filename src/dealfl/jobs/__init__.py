@@ -4,26 +4,11 @@ from dealfl.jobs.job import Job, read_job, read_selection
 from dealfl.jobs.plan import Plan, plan_without_data, read_plan
 from dealfl.jobs.records import GrowingSource, Head, records_of
 from dealfl.jobs.sources import Quarantine, Quarantined, Reading
-from dealfl.jobs.subject import SOURCES, Data, Subject, read_source, read_subject
+from dealfl.jobs.subject import SOURCES, Data, Source, read_source
 from dealfl.settings import Document
 
 __all__ = [
-    "SOURCES",
-    "Data",
-    "Document",
-    "GrowingSource",
-    "Head",
-    "Job",
-    "Plan",
-    "Quarantine",
-    "Quarantined",
-    "Reading",
-    "Subject",
-    "plan_without_data",
-    "read_job",
-    "read_plan",
-    "read_selection",
-    "read_source",
-    "read_subject",
-    "records_of",
+    "SOURCES", "Data", "Document", "GrowingSource", "Head", "Job", "Plan", "Quarantine",
+    "Quarantined", "Reading", "Source", "plan_without_data", "read_job", "read_plan",
+    "read_selection", "read_source", "records_of",
 ]  # fmt: skip

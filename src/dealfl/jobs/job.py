@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from dealfl.bounds import Name
 from dealfl.datasets import CATALOG
 from dealfl.server import RewardWeights, Terms
 from dealfl.server.selection import SELECTORS
@@ -37,7 +38,7 @@ class Job(Struct, frozen=True, kw_only=True):
     dataset: Annotated[
         str, OneOf(CATALOG), Meta(description="dataset of the catalog; a [source] replaces it")
     ] = ""
-    name: Annotated[Text, Meta(description="name of the job")] = "simulated"
+    name: Annotated[Name, Meta(min_length=1, description="name of the job")] = "simulated"
     learner: Annotated[
         Text, Meta(description="name of the learner; by default the first that suits the task")
     ] = ""

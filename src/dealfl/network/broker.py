@@ -17,11 +17,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from dealfl.atomic_files import replace_file
+from dealfl.bounds import check_id
 from dealfl.errors import BadInput
 from dealfl.network.authority import Authority
 from dealfl.network.credentials import Credentials
 from dealfl.network.mosquitto import configure, hash_password, reload, start, take_over
-from dealfl.network.topics import Topics, check_id
+from dealfl.network.topics import Topics
 from dealfl.settings import Count, Document, Text, read_section, toml_document
 
 __all__ = ["Broker", "BrokerSettings", "create_broker", "open_broker"]

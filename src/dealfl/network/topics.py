@@ -16,24 +16,10 @@ topics with its own name as the gateway: the sender of a message is what the bro
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from dealfl.errors import BadInput
-
-__all__ = ["Topics", "check_id"]
-
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-
-
-def check_id(name: str, what: str = "worker") -> str:
-    """Return a name that can be part of a topic; refuse others."""
-    if not _ID.fullmatch(name):
-        raise BadInput(
-            f"{what} is called {name!r}; a name has 1 to 64 letters, digits, '-' and '_'"
-        )
-    return name
+__all__ = ["Topics"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any
 from dealfl.errors import DealError
 
 __all__ = [
-    "COLOURS", "Cell", "Plot", "details", "draw", "escaped", "page", "plot_section",
+    "COLOURS", "Cell", "Plot", "details", "draw", "escape_html", "page", "plot_section",
     "plotly_text", "table",
 ]  # fmt: skip
 
@@ -85,7 +85,7 @@ class Cell:
     value: float
 
 
-def escaped(text: object) -> str:
+def escape_html(text: object) -> str:
     """Escape text for HTML.
 
     Parameters
@@ -100,7 +100,7 @@ def escaped(text: object) -> str:
 
     Examples
     --------
-    >>> escaped("<b>")
+    >>> escape_html("<b>")
     '&lt;b&gt;'
     """
     return html.escape(str(text))
@@ -136,20 +136,20 @@ def plot_section(plot: Plot) -> str:
         A figure element.
     """
     return (
-        f'<figure class="box"><h3>{escaped(plot.title)}</h3>{_drawing(plot)}'
-        f"<figcaption>{escaped(plot.words)}</figcaption></figure>\n"
+        f'<figure class="box"><h3>{escape_html(plot.title)}</h3>{_drawing(plot)}'
+        f"<figcaption>{escape_html(plot.words)}</figcaption></figure>\n"
     )
 
 
 def _drawing(plot: Plot) -> str:
     if not plot.traces:
-        return f'<p class="nothing">{escaped(plot.nothing)}</p>'
+        return f'<p class="nothing">{escape_html(plot.nothing)}</p>'
     content = _finite({"data": list(plot.traces), "layout": _LAYOUT | plot.layout})
     # A script decodes \u003c but no HTML entities, so no tag can start or end here.
     text = json.dumps(content, allow_nan=False).replace("<", "\\u003c").replace("&", "\\u0026")
     return (
         f'<div class="plot" role="img" style="height: {plot.height}px" '
-        f'aria-label="{escaped(f"{plot.title}. {plot.words}")}"></div>'
+        f'aria-label="{escape_html(f"{plot.title}. {plot.words}")}"></div>'
         f'<script type="application/json">{text}</script>'
     )
 
@@ -185,11 +185,11 @@ def table(
         A scrollable element with the table.
     """
     box, kind = ("scroll long", "sortable") if sortable else ("scroll", "plain")
-    names = "".join(f'<th scope="col">{escaped(name)}</th>' for name in head)
+    names = "".join(f'<th scope="col">{escape_html(name)}</th>' for name in head)
     body = "".join(f"<tr>{_row(row)}</tr>\n" for row in rows)
     return (
-        f'<div class="{box}" tabindex="0" role="region" aria-label="{escaped(caption)}">'
-        f'<table class="{kind}"><caption>{escaped(caption)}</caption>'
+        f'<div class="{box}" tabindex="0" role="region" aria-label="{escape_html(caption)}">'
+        f'<table class="{kind}"><caption>{escape_html(caption)}</caption>'
         f"<thead><tr>{names}</tr></thead>"
         f"<tbody>\n{body}</tbody></table></div>\n"
     )
@@ -197,13 +197,13 @@ def table(
 
 def _row(row: Sequence[object]) -> str:
     first, *others = row
-    return f'<th scope="row">{escaped(first)}</th>' + "".join(_cell(one) for one in others)
+    return f'<th scope="row">{escape_html(first)}</th>' + "".join(_cell(one) for one in others)
 
 
 def _cell(content: object) -> str:
     if isinstance(content, Cell):
-        return f'<td data-value="{content.value!r}">{escaped(content.text)}</td>'
-    return f"<td>{escaped(content)}</td>"
+        return f'<td data-value="{content.value!r}">{escape_html(content.text)}</td>'
+    return f"<td>{escape_html(content)}</td>"
 
 
 def details(summary: str, inside: str) -> str:
@@ -221,7 +221,7 @@ def details(summary: str, inside: str) -> str:
     str
         A details element.
     """
-    return f"<details><summary>{escaped(summary)}</summary>\n{inside}</details>\n"
+    return f"<details><summary>{escape_html(summary)}</summary>\n{inside}</details>\n"
 
 
 def page(title: str, body: str) -> str:
@@ -252,7 +252,7 @@ def page(title: str, body: str) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escaped(title)}</title>\n<style>\n{style}</style></head>\n"
+        f"<title>{escape_html(title)}</title>\n<style>\n{style}</style></head>\n"
         f"<body><main>\n{body}</main>\n"
         f"<script>{_plotly()}</script>\n<script>\n{script}</script></body></html>\n"
     )

@@ -4,44 +4,46 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, TextIO
 
-from dealfl.report.formats import format_duration, format_energy, format_quality
-from dealfl.report.progress_lines import PlainView
-from dealfl.report.remaining import Remaining
+from dealfl.report.progress import PlainView, Remaining, choose_line
+from dealfl.report.wording import format_duration, format_energy, format_quality
+from dealfl.runs import Watcher
 from dealfl.simulate import Outcome, Progress
 
-__all__ = ["LiveView", "view_for"]
+__all__ = ["LiveView", "choose_view"]
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _SHOWN_EVERY_S = 0.1
 
 
-def view_for(stream: TextIO, title: str) -> LiveView | PlainView:
-    """Return the best view for a stream.
+def choose_view(stream: TextIO, title: str, verbose: bool = True) -> LiveView | PlainView:
+    """Return what shows a run.
 
     Parameters
     ----------
-    stream : file
-        Text stream, such as `sys.stderr`.
-    title : str
-        Title of the panel.
+    stream
+        Where to write outside a notebook.
+    title
+        Name of the job.
+    verbose
+        False shows nothing.
 
     Returns
     -------
     LiveView or PlainView
-        A panel if the stream is a terminal and rich is installed, else lines of text.
+        A panel on a terminal if rich is installed, else a line for a notebook or a file.
     """
-    if stream.isatty():
+    line = choose_line(stream, verbose)
+    if type(line) is PlainView and stream.isatty():
         try:
             return LiveView(stream, title)
         except ImportError:
             pass
-    return PlainView(stream)
+    return line
 
 
-class LiveView:
+class LiveView(Watcher):
     """The progress of a run as a panel with rounds, workers, quality, energy and examples.
 
     Parameters
@@ -80,38 +82,19 @@ class LiveView:
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Remove the panel."""
         self._live.stop()
 
     def start_scheme(self, scheme: str, place: int, of: int) -> None:
-        """Start a scheme.
-
-        Parameters
-        ----------
-        scheme : str
-            Name of the scheme.
-        place, of : int
-            Position of the scheme, counted from 1, and number of schemes.
-        """
+        """Start a scheme."""
         self._scheme, self._place, self._of = scheme, place, of
         self._remaining.start_scheme(place, of)
         self._qualities, self._seen_round, self._progress = [], 0, None
         self._show()
 
     def show_progress(self, progress: Progress) -> None:
-        """Show the progress of the scheme.
-
-        Parameters
-        ----------
-        progress : Progress
-            Current progress.
-        """
+        """Show the progress of the scheme."""
         self._progress = progress
         self._remaining.update(progress.rounds, progress.of_rounds, self._clock())
         if progress.quality is not None and progress.rounds > self._seen_round:
@@ -122,13 +105,7 @@ class LiveView:
             self._show()
 
     def finish_scheme(self, outcome: Outcome) -> None:
-        """Show the outcome of a scheme.
-
-        Parameters
-        ----------
-        outcome : Outcome
-            Outcome of the scheme.
-        """
+        """Show the outcome of a scheme."""
         self._done.append(outcome)
         self._show()
 
@@ -148,22 +125,18 @@ class LiveView:
         return Panel(rows, title=title, subtitle="Ctrl-C stops; --resume continues", expand=False)
 
     def _lines(self) -> list[tuple[str, Any]]:
+        from rich.progress_bar import ProgressBar
+
         lines: list[tuple[str, Any]] = [("", "reading the data …")]
         if self._place > 1 or self._progress is not None:
-            lines = self._whole()
+            bar = ProgressBar(total=1.0, completed=self._remaining.share, width=44)
+            lines = [("whole run", str(self._remaining)), ("", bar)]
         if self._progress is not None:
             lines += _present(self._progress, self._qualities)
         for outcome in self._done:
             quality, energy = format_quality(outcome.quality), outcome.energy.compute_j
             lines.append((outcome.scheme, f"{quality}  {format_energy(energy)} computing"))
         return lines
-
-    def _whole(self) -> list[tuple[str, Any]]:
-        """Return one bar for all schemes, and the time left."""
-        from rich.progress_bar import ProgressBar
-
-        bar = ProgressBar(total=1.0, completed=self._remaining.share, width=44)
-        return [("whole run", str(self._remaining)), ("", bar)]
 
 
 def _present(progress: Progress, qualities: list[float]) -> list[tuple[str, Any]]:

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from dealfl.atomic_files import replace_file
-from dealfl.pages import Cell, Plot, details, escaped, page, plot_section, table
-from dealfl.report.energy_plots import energy_plots
-from dealfl.report.formats import (
+from dealfl.errors import unknown_name
+from dealfl.pages import Cell, details, draw, escape_html, page, plot_section, table
+from dealfl.report.phone_plots import phone_plots
+from dealfl.report.run_plots import energy_plots, round_plots
+from dealfl.report.wording import (
+    explain_terms,
     format_count,
     format_duration,
     format_energy,
     format_quality,
     format_saving,
+    radio_sentence,
+    scheme_name,
+    verdict,
 )
-from dealfl.report.phone_plots import phone_plots
-from dealfl.report.round_plots import round_plots
-from dealfl.report.wording import explain_terms, radio_sentence, scheme_name, verdict
 from dealfl.runs import Result
 from dealfl.simulate import Outcome, Participant
 
-__all__ = ["write_page"]
+__all__ = ["draw_plot", "plot_names", "write_page"]
+
+_PLOTS = {
+    "Round by round": (round_plots, ("quality", "examples", "durations", "replies")),
+    "Energy": (energy_plots, ("compute_energy", "whole_energy", "energy_causes", "savings")),
+    "Phones": (phone_plots, ("wake_ups", "selected", "phone_energy", "battery")),
+}
 
 _MOST_PARTICIPANTS = 1000
 _BASELINE = "original"
@@ -45,9 +54,7 @@ def write_page(result: Result, path: str | Path) -> None:
     body = "".join(
         [
             _head(result),
-            _section("Round by round", round_plots(result)),
-            _section("Energy", energy_plots(result)),
-            _section("Phones", phone_plots(result)),
+            *(_section(title, result) for title in _PLOTS),
             "<h2>All schemes</h2>\n",
             _schemes(result),
             "<h2>Details</h2>\n",
@@ -59,9 +66,53 @@ def write_page(result: Result, path: str | Path) -> None:
     replace_file(path, page(result.job, body))
 
 
-def _section(title: str, plots: Iterable[Plot]) -> str:
-    drawn = "".join(plot_section(plot) for plot in plots)
-    return f'<h2>{escaped(title)}</h2>\n<div class="plots">\n{drawn}</div>\n'
+def _section(title: str, result: Result) -> str:
+    drawn = "".join(plot_section(plot) for plot in _PLOTS[title][0](result))
+    return f'<h2>{escape_html(title)}</h2>\n<div class="plots">\n{drawn}</div>\n'
+
+
+def plot_names() -> tuple[str, ...]:
+    """Return the names of all plots, in the order of the page.
+
+    Returns
+    -------
+    tuple of str
+        The names.
+
+    Examples
+    --------
+    >>> plot_names()[:2]
+    ('quality', 'examples')
+    """
+    return tuple(name for _, names in _PLOTS.values() for name in names)
+
+
+def draw_plot(result: Result, name: str) -> Any:  # noqa: ANN401 - plotly is optional
+    """Return a plot of a result.
+
+    Parameters
+    ----------
+    result
+        The outcomes to plot.
+    name
+        One of `plot_names()`.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The plot.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such plot.
+    DealError
+        If plotly is not installed.
+    """
+    for make, names in _PLOTS.values():
+        if name in names:
+            return draw(make(result)[names.index(name)])
+    raise unknown_name("plot", name, plot_names())
 
 
 # -- the top ------------------------------------------------------------------------------------
@@ -78,11 +129,11 @@ def _head(result: Result) -> str:
         "Energy is modelled, not measured; time is virtual."
     )
     return (
-        f"<h1>{escaped(result.job)}</h1>\n"
-        f'<p class="verdict">{escaped(verdict(main))}</p>\n'
-        f'<p class="quiet">{escaped(about)}</p>\n'
+        f"<h1>{escape_html(result.job)}</h1>\n"
+        f'<p class="verdict">{escape_html(verdict(main))}</p>\n'
+        f'<p class="quiet">{escape_html(about)}</p>\n'
         f'<div class="figures">\n{"".join(_figures(result))}</div>\n'
-        f"<p>{escaped(radio_sentence(main))}</p>\n"
+        f"<p>{escape_html(radio_sentence(main))}</p>\n"
     )
 
 
@@ -107,11 +158,11 @@ def _figures(result: Result) -> list[str]:
 
 
 def _figure(name: str, value: str, words: str, *, tag: str = "", kind: str = "") -> str:
-    label = f' <span class="tag">{escaped(tag)}</span>' if tag else ""
+    label = f' <span class="tag">{escape_html(tag)}</span>' if tag else ""
     return (
-        f'<div class="box figure"><span class="quiet">{escaped(name)}</span>{label}'
-        f'<strong class="{kind}">{escaped(value)}</strong>'
-        f'<span class="quiet">{escaped(words)}</span></div>\n'
+        f'<div class="box figure"><span class="quiet">{escape_html(name)}</span>{label}'
+        f'<strong class="{kind}">{escape_html(value)}</strong>'
+        f'<span class="quiet">{escape_html(words)}</span></div>\n'
     )
 
 
@@ -179,12 +230,14 @@ def _participant(one: Participant) -> list[object]:
 def _settings(result: Result) -> str:
     if not result.settings:
         return ""
-    return details("Settings of the job", f'<pre tabindex="0">{escaped(result.settings)}</pre>\n')
+    return details(
+        "Settings of the job", f'<pre tabindex="0">{escape_html(result.settings)}</pre>\n'
+    )
 
 
 def _terms(result: Result) -> str:
     listed = "".join(
-        f"<dt>{escaped(word)}</dt><dd>{escaped(meaning)}</dd>\n"
+        f"<dt>{escape_html(word)}</dt><dd>{escape_html(meaning)}</dd>\n"
         for word, meaning in explain_terms(result.outcomes).items()
     )
     return f"<h2>Terms</h2>\n<dl>\n{listed}</dl>\n"

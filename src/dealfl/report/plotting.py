@@ -1,4 +1,4 @@
-"""Shared parts of the plots: lines, colours, labels, titles of axes."""
+"""Shared parts of the plots: lines, bars, colours, labels, titles of axes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from dealfl.report.wording import scheme_name
 from dealfl.runs import Result
 from dealfl.simulate import Round
 
-__all__ = ["NO_ROUNDS", "ROUND", "Trace", "axis", "colour", "label", "lines", "thin"]
+__all__ = [
+    "NO_ROUNDS", "ROUND", "Trace", "axis", "bar", "colour", "label", "lines", "scheme_labels",
+    "thin",
+]  # fmt: skip
 
 Trace = dict[str, Any]
 
@@ -26,16 +29,18 @@ _MAX_LABEL = 22
 def lines(result: Result, value: Callable[[Round], float | None], form: str) -> list[Trace]:
     """Return a line for each scheme; rounds without a value are skipped."""
     traces = []
-    names = label(scheme_name(one.scheme) for one in result.outcomes)
-    for place, outcome in enumerate(result.outcomes):
-        points = thin(_known(outcome.rounds, value))
+    for place, (name, outcome) in enumerate(
+        zip(scheme_labels(result), result.outcomes, strict=True)
+    ):
+        found = ((one.number, value(one)) for one in outcome.rounds)
+        points = thin([(n, y) for n, y in found if y is not None and math.isfinite(y)])
         if points:
             style = {"color": colour(place), "dash": _DASHES[place % len(_DASHES)], "width": 2}
             traces.append(
                 {
                     "x": [number for number, _ in points],
                     "y": [height for _, height in points],
-                    "name": plotly_text(names[scheme_name(outcome.scheme)]),
+                    "name": name,
                     "mode": "lines" if len(points) > 1 else "markers",
                     "line": style,
                     "marker": {"color": style["color"], "size": 9},
@@ -45,11 +50,20 @@ def lines(result: Result, value: Callable[[Round], float | None], form: str) -> 
     return traces
 
 
-def _known(
-    rounds: Sequence[Round], value: Callable[[Round], float | None]
-) -> list[tuple[int, float]]:
-    found = ((one.number, value(one)) for one in rounds)
-    return [(n, height) for n, height in found if height is not None and math.isfinite(height)]
+def bar(
+    x: Iterable[Any], y: Iterable[Any], name: str, place: int, hover: str, **others: object
+) -> Trace:
+    """Return bars in the colour of a place."""
+    marker = {"color": colour(place)}
+    named = {"name": plotly_text(name), "marker": marker, "hovertemplate": hover}
+    return {"type": "bar", "x": list(x), "y": list(y), **named, **others}
+
+
+def scheme_labels(result: Result) -> list[str]:
+    """Return a short, unique label for each scheme."""
+    names = [scheme_name(one.scheme) for one in result.outcomes]
+    labels = label(names)
+    return [plotly_text(labels[name]) for name in names]
 
 
 def thin(points: Sequence[Any]) -> list[Any]:

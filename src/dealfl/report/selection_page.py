@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.atomic_files import replace_file
-from dealfl.pages import COLOURS, Plot, escaped, page, plot_section, plotly_text
+from dealfl.pages import COLOURS, Plot, escape_html, page, plot_section, plotly_text
 
 if TYPE_CHECKING:
     from dealfl.simulate.laboratory import Course, Result
@@ -39,8 +39,8 @@ def write_selection_page(result: Result, table: str, path: Path) -> None:
     """
     name = result.setting.plan.name
     body = (
-        f"<h1>{escaped(name)}</h1>\n{plot_section(_regret(result))}"
-        f"{plot_section(_fractions(result))}<pre>{escaped(table)}</pre>\n"
+        f"<h1>{escape_html(name)}</h1>\n{plot_section(_regret(result))}"
+        f"{plot_section(_fractions(result))}<pre>{escape_html(table)}</pre>\n"
     )
     replace_file(path, page(name, body))
 

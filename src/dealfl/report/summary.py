@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dealfl.report.formats import (
+from dealfl.report.wording import (
     format_duration,
     format_energy,
     format_number,

@@ -1,13 +1,167 @@
-"""Names, terms and sentences of the report, for readers who do not know the paper."""
+"""Numbers, names and sentences of reports, for readers who do not know the paper."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
-from dealfl.report.formats import format_count, format_quality
 from dealfl.simulate import Outcome
 
-__all__ = ["explain_terms", "radio_sentence", "scheme_name", "verdict"]
+__all__ = [
+    "energy_scale", "explain_terms", "format_age", "format_count", "format_duration",
+    "format_energy", "format_number", "format_quality", "format_saving", "radio_sentence",
+    "scheme_name", "verdict",
+]  # fmt: skip
+
+_NOTHING = "–"
+_SCALES = ((1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"))
+_AGES = ((86_400.0, "days"), (3600.0, "h"), (60.0, "min"))
+
+
+def format_count(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    Examples
+    --------
+    >>> format_count(1, "phone"), format_count(1200, "phone")
+    ('1 phone', '1,200 phones')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def format_number(figure: float | None) -> str:
+    """Return a number with three significant digits, or as a whole number if it is ≥ 100.
+
+    Parameters
+    ----------
+    figure : float or None
+        The number.
+
+    Returns
+    -------
+    str
+        Text; a dash for None.
+
+    Examples
+    --------
+    >>> format_number(None), format_number(0.24817), format_number(1234.5)
+    ('–', '0.248', '1,234')
+    """
+    if figure is None:
+        return _NOTHING
+    return f"{figure:,.0f}" if abs(figure) >= 100 else f"{figure:.3g}"
+
+
+def format_quality(quality: float | None) -> str:
+    """Return a quality with four decimals.
+
+    Parameters
+    ----------
+    quality : float or None
+        The quality.
+
+    Returns
+    -------
+    str
+        Text; a dash if the quality is None or not finite.
+
+    Examples
+    --------
+    >>> format_quality(0.91), format_quality(None)
+    ('0.9100', '–')
+    """
+    return _NOTHING if quality is None or not math.isfinite(quality) else f"{quality:.4f}"
+
+
+def energy_scale(largest_j: float) -> tuple[float, str]:
+    """Return a suitable unit for an energy: its size in joules, and its name."""
+    fitting = (scale for scale in _SCALES if abs(largest_j) >= scale[0])
+    return next(fitting, _SCALES[-1] if largest_j else (1.0, "J"))
+
+
+def format_energy(energy_j: float) -> str:
+    """Return an energy with three significant digits.
+
+    Parameters
+    ----------
+    energy_j : float
+        Energy, in joules.
+
+    Returns
+    -------
+    str
+        Text with a unit from µJ to MJ.
+
+    Examples
+    --------
+    >>> format_energy(0.5734), format_energy(35.36), format_energy(0.0)
+    ('573 mJ', '35.4 J', '0 J')
+    """
+    scale_j, unit = energy_scale(energy_j)
+    value = energy_j / scale_j
+    decimals = 0 if abs(value) >= 100 or not value else 1 if abs(value) >= 10 else 2
+    return f"{value:,.{decimals}f} {unit}"
+
+
+def format_duration(elapsed_s: float) -> str:
+    """Return a duration.
+
+    Examples
+    --------
+    >>> format_duration(0.0123), format_duration(0.84)
+    ('12.3 ms', '0.84 s')
+    >>> format_duration(195.6), format_duration(7500.0)
+    ('3 min 16 s', '2 h 5 min')
+    """
+    if 0.0 < elapsed_s < 0.1:
+        return f"{1000.0 * elapsed_s:.3g} ms"
+    if elapsed_s < 60.0:
+        return f"{elapsed_s:.2f} s" if elapsed_s < 10.0 else f"{elapsed_s:.0f} s"
+    minutes, seconds = divmod(round(elapsed_s), 60)
+    hours, rest = divmod(minutes, 60)
+    return f"{hours:,} h {rest} min" if hours else f"{minutes} min {seconds} s"
+
+
+def format_age(seconds: float) -> str:
+    """Return an approximate age.
+
+    Parameters
+    ----------
+    seconds : float
+        Age, in seconds.
+
+    Returns
+    -------
+    str
+        Text with one unit from s to days.
+
+    Examples
+    --------
+    >>> format_age(7.0), format_age(200.0), format_age(8000.0), format_age(200_000.0)
+    ('7 s', '3 min', '2 h', '2 days')
+    """
+    for size, unit in _AGES:
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def format_saving(saved: float | None) -> str:
+    """Return a saved fraction as a percentage.
+
+    Examples
+    --------
+    >>> format_saving(0.19), format_saving(-0.013), format_saving(None)
+    ('19\\xa0% less', '1.3\\xa0% more', '–')
+    """
+    if saved is None:
+        return _NOTHING
+    size = 100.0 * abs(saved)
+    shown = f"{size:.0f}" if size >= 10.0 else f"{size:.1f}"
+    return f"{shown}\u00a0% {'less' if saved >= 0.0 else 'more'}"
+
+
+# -- names and sentences ------------------------------------------------------------------------
 
 _NAMES = {"deal": "DEAL", "original": "Original", "newfl": "NewFL", "incremental": "Incremental"}
 _SCHEMES = {

@@ -1,6 +1,7 @@
 """Runs and their folders: start, stop, resume, compare; status, models, backups, logs, metrics."""
 
 from dealfl.runs.backups import MANIFEST, Copied, back_up, restore
+from dealfl.runs.demo import Proof, run_demo
 from dealfl.runs.folder import NoFolder, RunFolder
 from dealfl.runs.logs import LOG, JsonLines, configure_logs, log, log_to
 from dealfl.runs.metrics import serve_metrics
@@ -38,6 +39,7 @@ __all__ = [
     "JsonLines",
     "Model",
     "NoFolder",
+    "Proof",
     "Removal",
     "Result",
     "Run",
@@ -68,6 +70,7 @@ __all__ = [
     "remove_worker",
     "require_free",
     "restore",
+    "run_demo",
     "save_arrays",
     "score",
     "serve_metrics",

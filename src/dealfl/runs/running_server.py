@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from dealfl.network import ask, read_credentials
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.models import export_model, open_model
 from dealfl.runs.status import RunStatus, read_status
@@ -58,10 +57,14 @@ class RunningServer:
     """
 
     def __init__(self, path: Path) -> None:
+        from dealfl.network import read_credentials
+
         self._credentials = read_credentials(path)
         self.ledger = f"{self._credentials.host}:{self._credentials.port}"
 
     def _ask(self, verb: str, kind: Any, **arguments: object) -> Any:  # noqa: ANN401
+        from dealfl.network import ask
+
         return msgspec.convert(ask(self._credentials, verb, arguments), kind)
 
     def status(self) -> RunStatus:

@@ -6,7 +6,9 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dealfl.bounds import MAX_NAME
 from dealfl.errors import BadInput
+from dealfl.escaping import for_terminal
 from dealfl.learners import Learner
 from dealfl.messages import PROTOCOL, Update
 from dealfl.server.ledger import Ledger
@@ -59,8 +61,6 @@ class Aggregation:
             return Problem(
                 f"update has protocol version {message.protocol}; this server supports {PROTOCOL}"
             )
-        if message.sequence < 1:
-            return Problem(f"update has sequence {message.sequence}; it must be ≥ 1")
         if message.incarnation != row.incarnation:
             return Problem(
                 f"update has incarnation {message.incarnation}; the worker has {row.incarnation}"
@@ -77,7 +77,7 @@ class Aggregation:
             delta = Statistics.from_bytes(message.delta)
             self._schema.require_same(delta.schema)
         except BadInput as error:
-            return Problem(str(error), fatal=True)
+            return Problem(for_terminal(error, MAX_NAME), fatal=True)
         self._ledger.updates.put(*key, message.delta)
         self._decoded[row.name, message.sequence] = delta
         return None
@@ -113,7 +113,7 @@ class Aggregation:
             try:
                 self._add(workers[name], ready)
             except BadInput as error:
-                diverged[name] = f"diverged: {error}"
+                diverged[name] = for_terminal(f"diverged: {error}", MAX_NAME)
             else:
                 counted[name] = ready[-1].sequence
         self._ledger.updates.put_total(self.total.statistics.to_bytes())

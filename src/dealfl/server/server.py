@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from dealfl.bounds import MAX_NAME, MAX_OWNERS, problem_of
 from dealfl.erasure import Request
 from dealfl.errors import BadInput
+from dealfl.escaping import for_terminal
 from dealfl.learners import Learner
 from dealfl.messages import (
     Announce,
@@ -27,7 +29,6 @@ from dealfl.messages import (
     Update,
     Verdict,
     Withdraw,
-    is_storable,
 )
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger
@@ -152,8 +153,7 @@ class Server:
         replies: list[Message] = []
         with self._transaction():
             for message in messages:
-                if message.job == self.job:
-                    replies += self._receive(message, now_s)
+                replies += self._receive(message, now_s)
             replies += self._rounds.advance(now_s)
             self._rounds.save()
         return Step(tuple(replies), self._rounds.wake_at_s(now_s))
@@ -170,14 +170,14 @@ class Server:
 
     def _receive(self, message: Message, now_s: float) -> list[Message]:
         action = self._actions.get(type(message))
-        if action is None:
+        if action is None or message.job != self.job:
             return []
-        if is_storable(message):
+        problem = problem_of(message)
+        if problem is None:
             return action(message, now_s)
         row = self._members.rows.get(message.worker)
         if row is not None:
-            flag = f"{type(message).__name__} message has a value out of range"
-            self._members.put(replace(row, flag=flag))
+            self._members.put(replace(row, flag=problem))
         return []
 
     def erase(self, request: str, owners: Sequence[bytes], now_s: float) -> Step:
@@ -200,11 +200,17 @@ class Server:
         Raises
         ------
         BadInput
-            If a request of this name with other owners exists.
+            If a request of this name with other owners exists, its name is too long or has
+            unprintable characters, or there are too many owners.
         """
+        order = Erase(job=self.job, worker="", request=request, owners=tuple(owners))
+        if problem_of(order) is not None:
+            raise BadInput(
+                f"erasure {for_terminal(request, MAX_NAME)!r} has {len(owners):,} owners; a name "
+                f"has at most {MAX_NAME} printable characters, a request {MAX_OWNERS:,} owners"
+            )
         with self._transaction():
             self._ledger.erasures.put(Request(request, tuple(owners), now_s))
-        order = Erase(job=self.job, worker="", request=request, owners=tuple(owners))
         return Step((order,), None)
 
     def drain(self) -> None:

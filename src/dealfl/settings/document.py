@@ -157,7 +157,7 @@ class Document:
         key
             Dotted name of the key; numbers select tables of a list, as in `devices.1.count`.
         value
-            New value; missing tables on the way are added.
+            New value; missing tables on the way are added. None removes the key, or a section.
 
         Returns
         -------
@@ -174,6 +174,11 @@ class Document:
         place: Any = tables
         for name in parents:
             place = self._inside(place, name, key)
+        if value is None:
+            if not isinstance(place, dict) or last not in place:
+                raise BadInput(f"{key!r} cannot be removed: {self.name} does not have it")
+            del place[last]
+            return Document(tables, self.name, self.folder, self.places)
         if not isinstance(place, dict) or not parents or not last:
             raise BadInput(f"{key!r} is not a key of a section; write for example job.rounds")
         place[last] = value

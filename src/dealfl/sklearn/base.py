@@ -176,14 +176,15 @@ class ForgettingEstimator(Learned):
         learner = self._empty_learner(X, y)
         self.feature_bound_ = np.array(learner.settings["feature_bound"])
         self.offset_ = np.array(learner.settings.get("offset", 0.0))
+        self._clips = bool(self.clip)  # clipping shapes the statistics, so it is fixed, too
         self._change(learner.learn, X, y)
         self.learner_ = learner
         return self
 
     def _change(self, verb: Verb, X: Matrix, y: NDArray[Any]) -> Self:
-        if not self.clip:
+        if not self._clips:
             self._require_inside(X, y)
-        verb(X, y)  # the learner clips
+        verb(X, y)
         return self
 
     def _require_inside(self, X: Matrix, y: NDArray[Any]) -> None:  # noqa: ARG002
@@ -270,6 +271,6 @@ def out_of_bounds(
     """Return the error for a value outside its bound."""
     return OutOfBounds(
         f"{what} has the value {value:g}, outside [{offset - bound:g}, {offset + bound:g}]; bounds "
-        f"are fixed when the first rows are learned: set clip=True to move such values to the "
-        f"bounds, or fit again with a larger {setting}"
+        f"are fixed when the first rows are learned: fit again with a larger {setting}, or with "
+        "clip=True to move such values to the bounds"
     )

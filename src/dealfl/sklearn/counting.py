@@ -29,8 +29,6 @@ __all__ = ["KNeighborsClassifier", "MultinomialNB"]
 
 Floats = NDArray[np.float64]
 
-_BITS = 24  # features are compared, not sent: more bits cost nothing
-
 
 class MultinomialNB(ForgettingClassifier):
     """Multinomial naive Bayes like `sklearn.naive_bayes.MultinomialNB` that forgets rows exactly.
@@ -169,8 +167,9 @@ class MultinomialNB(ForgettingClassifier):
             )
         bound = proposed_bound(X.max()) if is_auto(self.feature_bound) else self.feature_bound
         return NaiveBayes(
-            X.shape[1], self.classes_.tolist(), smoothing=self.alpha, feature_bound=bound, clip=True
-        )
+            X.shape[1], self.classes_.tolist(), smoothing=self.alpha, feature_bound=bound,
+            clip=self.clip,
+        )  # fmt: skip
 
     def _checked(self, X: object, y: object, *, reset: bool) -> tuple[Matrix, NDArray[Any]]:
         rows, labels = super()._checked(X, y, reset=reset)
@@ -284,7 +283,7 @@ class KNeighborsClassifier(ForgettingClassifier):
             X.shape[1], self.classes_.tolist(), k=self.n_neighbors, tables=self.tables,
             bits=self.bits, vote_bits=self.vote_bits, seed=self.random_state,
             feature_bound=proposed_bound(distance.max()) if auto else self.feature_bound,
-            offset=offset, enough=self.enough, fraction_bits=_BITS, clip=True,
+            offset=offset, enough=self.enough, clip=self.clip,
         )  # fmt: skip
 
 

@@ -114,7 +114,7 @@ class Ridge(RegressorMixin, ForgettingEstimator):  # type: ignore[misc]
         learner = Tikhonov(
             X.shape[1], penalty=self.alpha, feature_bound=_magnitude_bound(self.feature_bound, X),
             target_bound=_magnitude_bound(self.target_bound, y[:, None]), solver=self.solver,
-            intercept=self.fit_intercept, clip=True,
+            intercept=self.fit_intercept, clip=self.clip,
         )  # fmt: skip
         self.target_bound_ = learner.settings["target_bound"]
         return learner
@@ -211,5 +211,5 @@ class RidgeClassifier(ForgettingClassifier):
         return TikhonovClassifier(
             X.shape[1], self.classes_.tolist(), penalty=self.alpha,
             feature_bound=_magnitude_bound(self.feature_bound, X), solver=self.solver,
-            intercept=self.fit_intercept, clip=True,
+            intercept=self.fit_intercept, clip=self.clip,
         )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dealfl.bounds import MAX_NAME, bounded
+from dealfl.escaping import for_terminal
 from dealfl.messages import Announce, Message
 from dealfl.worker.device import DeviceNow
 from dealfl.worker.journal import Journal
@@ -49,10 +51,10 @@ class Membership:
                 schema_digest=self._schema_digest,
                 waiting=waiting,
                 held=self._journal.count(State.LEARNED),
-                device=device.name,
-                battery=device.battery,
+                device=for_terminal(device.name, MAX_NAME),
+                battery=min(bounded(device.battery), 1.0),
                 charging=device.charging,
-                capacity_j=device.capacity_j,
+                capacity_j=bounded(device.capacity_j),
                 training=any(not outgoing.sent for outgoing in self._journal.outbox()),
             )
         ]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from dealfl.bounds import bounded
 from dealfl.learners import Work
 from dealfl.messages import Erased, Update, Withdraw
 from dealfl.statistics import Statistics
@@ -70,8 +71,8 @@ class Outbox:
             learned=learned,
             evicted=evicted,
             operations=work.operations if work else 0,
-            elapsed_s=elapsed_s,
-            energy_j=energy_j,
+            elapsed_s=bounded(elapsed_s),
+            energy_j=bounded(energy_j),
         )
         self._put(update, due_s)
         return update

@@ -11,8 +11,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from dealfl.bounds import MAX_NAME, check_id, problem_of
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
+from dealfl.escaping import for_terminal
 from dealfl.learners import Learner
 from dealfl.messages import (
     Assignment,
@@ -91,7 +93,7 @@ class Worker:
         device: Device | DeviceNow | None = None,
         min_battery: float = MIN_BATTERY,
     ) -> None:
-        self.job, self.name = job, name
+        self.job, self.name = job, check_id(name)
         self._journal, self._key = journal, key
         self._forget_fraction = exact_fraction(forget_fraction)
         self._device, self._min_battery = always(device), min_battery
@@ -164,7 +166,7 @@ class Worker:
         try:
             with self._journal.transaction():
                 for message in messages:
-                    if message.job == self.job and message.worker in ("", self.name):
+                    if self._is_mine(message):
                         replies += self._receive(message, now_s)
                 replies += self._membership.announce(now_s)
                 replies += self._outbox.take_due(now_s)
@@ -187,6 +189,17 @@ class Worker:
         if action is not None:
             action(message, now_s)
         return []
+
+    def _is_mine(self, message: Message) -> bool:
+        """Return whether to process a message; note one that is out of bounds."""
+        if type(message) not in self._actions and not isinstance(message, Assignment):
+            return False
+        if message.job != self.job or message.worker not in ("", self.name):
+            return False
+        problem = problem_of(message)
+        if problem is not None:
+            self._journal.set_setting("refused", problem)
+        return problem is None
 
     def _receive_receipt(self, message: Receipt, now_s: float) -> None:
         if message.incarnation == self._outbox.incarnation:
@@ -239,7 +252,12 @@ class Worker:
         return []
 
     def _decline(self, round_number: int, reason: str) -> Declined:
-        return Declined(job=self.job, worker=self.name, round=round_number, reason=reason)
+        return Declined(
+            job=self.job,
+            worker=self.name,
+            round=round_number,
+            reason=for_terminal(reason, MAX_NAME),
+        )
 
     # -- the published model on the device ------------------------------------------------------
 

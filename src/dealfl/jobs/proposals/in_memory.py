@@ -13,7 +13,7 @@ from dealfl.jobs.proposals.starting import Start, Wishes, start_ratings, start_t
 from dealfl.jobs.proposals.survey import survey
 from dealfl.jobs.sources import MemoryRows, MemoryTable
 
-__all__ = ["start_in_memory"]
+__all__ = ["start_in_memory", "take_guess"]
 
 _LAYOUT = Layout()
 
@@ -55,14 +55,32 @@ def start_in_memory(
     items = None
     if n_items is not None:
         items = ["# all possible items", "first_item = 0", f"last_item = {n_items - 1}"]
-    return start_ratings(path, wishes, _LAYOUT, columns, _take_guess, items)
+    return start_ratings(path, wishes, _LAYOUT, columns, take_guess, items)
 
 
 def _no_guess(role: str, names: Sequence[str], guess: str, required: bool) -> str:  # noqa: ARG001
-    return _take_guess(role, names, "", required)
+    return take_guess(role, names, "", required)
 
 
-def _take_guess(role: str, names: Sequence[str], guess: str, required: bool) -> str:
+def take_guess(role: str, names: Sequence[str], guess: str, required: bool) -> str:
+    """Return the guess for a role.
+
+    Parameters
+    ----------
+    role : str
+        Name of the role.
+    names : sequence of str
+        Names of the columns.
+    guess : str
+        Guessed column, or "".
+    required : bool
+        Whether to raise BadInput without a guess.
+
+    Returns
+    -------
+    str
+        The guess.
+    """
     if required and not guess:
         raise BadInput(f"the {role} cannot be guessed; give {role}= one of {', '.join(names)}")
     return guess

@@ -1,0 +1,122 @@
+"""The bounds of every field of a message, and the check of a message on entry.
+
+A worker may lie, and bytes may be damaged. Decoding refuses a value out of bounds; `problem_of`
+checks the same bounds for records that are handed over without bytes in between.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from dealfl.errors import BadInput
+from dealfl.escaping import UNPRINTABLE
+
+__all__ = [
+    "MAX_EXAMPLES", "MAX_NAME", "MAX_OWNERS", "Amount", "Bytes", "Count", "Examples", "Hash",
+    "Hashes", "Name", "Number", "Operations", "Ratio", "Share", "Time", "WorkerId", "WorkerOrAll",
+    "bounded", "check_id", "problem_of",
+]  # fmt: skip
+
+MAX_NAME = 128
+MAX_EXAMPLES = 10**9
+MAX_OWNERS = 4096
+_MAX_AMOUNT = 1e9
+_TINY = 1e-30  # a figure closer to 0 is refused: quotients would overflow
+_ID = r"[A-Za-z0-9_-]{1,64}"
+_FIELD = re.compile(r"\$\.(\w+)")
+
+Number = Annotated[int, Meta(ge=0, le=2**53)]
+Count = Annotated[int, Meta(ge=1, le=2**53)]
+Examples = Annotated[int, Meta(ge=0, le=MAX_EXAMPLES)]
+Operations = Annotated[int, Meta(ge=0, le=10**18)]
+Amount = Annotated[float, Meta(ge=0.0, le=_MAX_AMOUNT)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+Time = Annotated[float, Meta(ge=-1e12, le=1e12)]
+Ratio = Annotated[str, Meta(max_length=32, pattern=r"^[0-9./]*\Z")]
+Name = Annotated[str, Meta(max_length=MAX_NAME, pattern=rf"^[^{UNPRINTABLE}]*\Z")]
+WorkerId = Annotated[str, Meta(max_length=64, pattern=rf"^{_ID}\Z")]
+WorkerOrAll = Annotated[str, Meta(max_length=64, pattern=rf"^({_ID})?\Z")]
+Bytes = Annotated[bytes, Meta(max_length=2**28)]
+Hash = Annotated[bytes, Meta(max_length=64)]
+Hashes = Annotated[tuple[Hash, ...], Meta(max_length=MAX_OWNERS)]
+
+
+def problem_of(message: msgspec.Struct) -> str | None:
+    """Return why a message is refused on entry.
+
+    Parameters
+    ----------
+    message : Struct
+        A message that was received.
+
+    Returns
+    -------
+    str or None
+        The field that is out of its bounds; None if all are within.
+
+    Examples
+    --------
+    >>> from dealfl.messages import Withdraw
+    >>> problem_of(Withdraw(job="j", worker="w", incarnation=1, sequence=2**70))
+    'Withdraw message: sequence is out of bounds'
+    """
+    values, kind = msgspec.structs.asdict(message), type(message)
+    try:
+        msgspec.convert(values, kind, builtin_types=(bytes,))  # no base64
+    except msgspec.ValidationError as error:
+        found = _FIELD.search(str(error))
+        wrong = found[1] if found else "a field"
+    else:
+        wrong = next((name for name, value in values.items() if _is_tiny(value)), "")
+    return f"{kind.__name__} message: {wrong} is out of bounds" if wrong else None
+
+
+def _is_tiny(value: object) -> bool:
+    return isinstance(value, float) and 0.0 < abs(value) < _TINY
+
+
+def bounded(amount: float) -> float:
+    """Return an amount as a message can state it.
+
+    Parameters
+    ----------
+    amount : float
+        A measured or modelled figure.
+
+    Returns
+    -------
+    float
+        The nearest amount within the bounds; 0.0 for NaN.
+    """
+    return min(float(amount), _MAX_AMOUNT) if amount > _TINY else 0.0
+
+
+def check_id(name: str, what: str = "worker") -> str:
+    """Return a name that can be part of a topic; refuse others.
+
+    Parameters
+    ----------
+    name : str
+        Name of a worker or an operator.
+    what : str
+        Who is named, for the error.
+
+    Returns
+    -------
+    str
+        The name.
+
+    Raises
+    ------
+    BadInput
+        If the name is not an id.
+    """
+    if not re.fullmatch(_ID, name):
+        raise BadInput(
+            f"{what} is called {name[:MAX_NAME]!r}; a name has 1 to 64 letters, digits, '-' and '_'"
+        )
+    return name

@@ -1,0 +1,45 @@
+"""`dealfl demo`: a federation of real processes on this machine, a kill, an erasure, a proof."""
+
+import argparse
+import dataclasses
+import sys
+
+from dealfl.cli.printing import add_json, print_result
+
+__all__ = ["add_parser"]
+
+_EPILOG = """\
+examples:
+  dealfl demo           about half a minute; mosquitto is needed
+  dealfl demo --json    print the two digests as one JSON object
+"""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the command `demo`."""
+    parser = subparsers.add_parser(
+        "demo",
+        help="run broker, server and ten workers on this machine, and forget a person",
+        description=(
+            "Start a broker, a server and ten worker processes on this machine, let them learn, "
+            "kill one, erase a person, and compare the server's digest with training without her. "
+            "Nothing keeps running, and no file is left."
+        ),
+        epilog=_EPILOG,
+    )
+    add_json(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from dealfl.runs import run_demo
+
+    proof = run_demo(lambda line: print(line, file=sys.stderr, flush=True))
+    verdict = "equal: nothing of ann remains" if proof.holds else "DIFFERENT: this is a defect"
+    text = (
+        f"\nserver, after erasing ann ({proof.erased} rows)   {proof.federated}\n"
+        f"training without ann ({proof.examples} rows)       {proof.central}\n"
+        f"{verdict} ({proof.elapsed_s:.0f} s)"
+    )
+    print_result(arguments, dataclasses.asdict(proof) | {"holds": proof.holds}, text)
+    return 0 if proof.holds else 1

@@ -1,0 +1,238 @@
+"""Plots over the rounds of a run, and of its energy: by round, by cause, and the savings."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from dealfl.pages import Plot, plotly_text
+from dealfl.report.plotting import (
+    NO_ROUNDS,
+    ROUND,
+    Trace,
+    axis,
+    bar,
+    colour,
+    label,
+    lines,
+    scheme_labels,
+    thin,
+)
+from dealfl.report.wording import (
+    energy_scale,
+    format_energy,
+    format_quality,
+    radio_sentence,
+    scheme_name,
+)
+from dealfl.runs import Result
+from dealfl.simulate import Outcome, Round
+
+__all__ = ["energy_plots", "round_plots"]
+
+_MOST_BARS = 100
+_SHORTEST_S = 1e-3  # a logarithmic axis cannot show zero
+_SYMBOLS = ("circle", "diamond", "square", "cross")
+_REASONS = {"declined": "all declining"}
+_CAUSES = {
+    "cpu": "processor",
+    "awake": "being awake",
+    "wifi_active": "radio transfers",
+    "wifi_tail": "radio tail",
+}
+_TOP_DOWN = {"autorange": "reversed", "ticksuffix": " "}
+
+
+def round_plots(result: Result) -> list[Plot]:
+    """Return the plots of the quality of all schemes, and of the rounds of the main one."""
+    main = result.main
+    return [_quality(result), _examples(main), _durations(main), _replies(main)]
+
+
+def _quality(result: Result) -> Plot:
+    metric = result.main.metric
+    reached = ", ".join(
+        f"{scheme_name(one.scheme)} {format_quality(one.quality)}" for one in result.outcomes
+    )
+    return Plot(
+        title=f"Quality of the model: {metric}",
+        words=f"{metric[:1].upper()}{metric[1:]} after each round, on held-out test examples. "
+        f"Final: {reached}.",
+        traces=lines(result, lambda one: one.quality, ".3f"),
+        layout={"xaxis": ROUND, "yaxis": {"title": axis(plotly_text(label([metric])[metric]))}},
+        nothing="The quality was not measured.",
+    )
+
+
+def _bars(
+    main: Outcome, title: str, words: str, unit: str, mode: str,
+    values: Sequence[tuple[str, int, Callable[[Round], float]]],
+) -> Plot:  # fmt: skip
+    """Return bars for each round, or for blocks of equal length if there are many rounds."""
+    length = -(-len(main.rounds) // _MOST_BARS) or 1
+    starts = range(0, len(main.rounds), length)
+    blocks = [main.rounds[start : start + length] for start in starts]
+    traces = [
+        bar(
+            (block[0].number for block in blocks),
+            (sum(value(one) for one in block) / len(block) for block in blocks),
+            name, place, "round %{x}: %{y:.3~f}",
+        )
+        for name, place, value in values
+    ]  # fmt: skip
+    return Plot(
+        title=f"{title} per round ({scheme_name(main.scheme)})",
+        words=words + (f" Each bar is the mean of {length} rounds." if length > 1 else ""),
+        traces=traces if main.rounds else [],
+        layout={"xaxis": ROUND, "yaxis": {"title": axis(unit)}, "barmode": mode},
+        nothing=NO_ROUNDS,
+    )
+
+
+def _examples(main: Outcome) -> Plot:
+    words = "Examples added to the model are above zero, removed examples below."
+    values = [
+        ("learned", 2, lambda one: one.learned),
+        ("forgotten", 4, lambda one: -one.evicted),
+    ]
+    return _bars(main, "Examples learned and forgotten", words, "examples", "relative", values)
+
+
+def _replies(main: Outcome) -> Plot:
+    words = f"Out of {main.workers:,}. Phones that are not selected stay asleep and use no energy."
+    values = [
+        ("available", 6, lambda one: one.able),
+        ("selected", 0, lambda one: one.selected),
+        ("replied in time", 2, lambda one: one.replied),
+    ]
+    return _bars(main, "Phones selected", words, "phones", "overlay", values)
+
+
+def _durations(main: Outcome) -> Plot:
+    reasons = Counter(one.reason for one in main.rounds)
+    listed = ", ".join(
+        f"{count:,} by {_REASONS.get(reason, reason)}" for reason, count in reasons.most_common()
+    )
+    times_s = [max(one.duration_s, _SHORTEST_S) for one in main.rounds] or [1.0]
+    digits = (1, 2, 5) if max(times_s) < 100 * min(times_s) else (1,)
+    ticks_s = [digit * 10.0**power for power in range(-4, 8) for digit in digits]
+    low_s = max(tick for tick in ticks_s if tick <= min(times_s))
+    high_s = min((tick for tick in ticks_s if tick > max(times_s)), default=max(times_s))
+    shown = [math.log10(low_s), math.log10(high_s)]  # at least two ticks
+    return Plot(
+        title=f"Duration of rounds, by reason of closing ({scheme_name(main.scheme)})",
+        words=f"Virtual time on a logarithmic scale. Closed: {listed or 'none'}.",
+        traces=[_closings(main.rounds, place, reason) for place, reason in enumerate(reasons)],
+        layout={
+            "xaxis": ROUND | {"zeroline": False},
+            "yaxis": {
+                "title": axis("duration, s"),
+                "type": "log",
+                "tickvals": ticks_s,
+                "range": shown,
+            },
+        },
+        nothing=NO_ROUNDS,
+    )
+
+
+def _closings(rounds: Sequence[Round], place: int, reason: str) -> Trace:
+    closed = thin([one for one in rounds if one.reason == reason])
+    return {
+        "x": [one.number for one in closed],
+        "y": [max(one.duration_s, _SHORTEST_S) for one in closed],
+        "name": plotly_text(label([_REASONS.get(reason, reason)]).popitem()[1]),
+        "mode": "markers",
+        "marker": {"color": colour(place), "symbol": _SYMBOLS[place % len(_SYMBOLS)], "size": 8},
+        "showlegend": True,
+        "hovertemplate": "round %{x}: %{y:.3s} s",
+    }
+
+
+# -- energy -------------------------------------------------------------------------------------
+
+
+def energy_plots(result: Result) -> list[Plot]:
+    """Return the plots of the energy of all schemes, and of the savings of the main one."""
+    return [
+        _cumulative(
+            result,
+            "Energy for computing (modelled)",
+            "Cumulative energy of all phones to learn and to forget.",
+            lambda one: one.compute_j,
+        ),
+        _cumulative(
+            result,
+            "Energy of whole devices (modelled)",
+            f"Cumulative energy of computing, waking and radio. {radio_sentence(result.main)}",
+            lambda one: one.compute_j + one.radio_j,
+        ),
+        _causes(result),
+        _savings(result.main),
+    ]
+
+
+def _cumulative(result: Result, title: str, words: str, value: Callable[[Round], float]) -> Plot:
+    largest_j = max((value(one) for made in result.outcomes for one in made.rounds), default=0.0)
+    scale_j, unit = energy_scale(largest_j)
+    return Plot(
+        title=title,
+        words=words,
+        traces=lines(result, lambda one: value(one) / scale_j, ".3s"),
+        layout={"xaxis": ROUND, "yaxis": {"title": axis(f"energy, {unit}"), "rangemode": "tozero"}},
+        nothing=NO_ROUNDS,
+    )
+
+
+def _causes(result: Result) -> Plot:
+    scale_j, unit = energy_scale(max(one.energy.whole_j for one in result.outcomes))
+    causes = dict.fromkeys(
+        cause for one in result.outcomes for cause, spent in one.energy.by_cause_j.items() if spent
+    )
+    traces = [
+        bar(
+            (one.energy.by_cause_j.get(cause, 0.0) / scale_j for one in result.outcomes),
+            scheme_labels(result), _CAUSES.get(cause, cause.replace("_", " ")), place,
+            f"%{{y}}: %{{x:.3s}} {unit}", orientation="h",
+        )
+        for place, cause in enumerate(causes)
+    ]  # fmt: skip
+    return Plot(
+        title="Energy by cause (modelled)",
+        words=f"Total of all phones, by scheme. {radio_sentence(result.main)}",
+        traces=traces,
+        layout={
+            "xaxis": {"title": axis(f"energy, {unit}")}, "yaxis": _TOP_DOWN, "barmode": "stack",
+        },
+        nothing="No energy was spent.",
+    )  # fmt: skip
+
+
+def _savings(main: Outcome) -> Plot:
+    saved = main.energy.savings
+    parts = {
+        "fewer wake-ups": saved.fewer_wake_ups_j,
+        "less work": saved.less_work_j,
+        "slower clock": saved.dvfs_j,
+    }
+    scale_j, unit = energy_scale(max(abs(part_j) for part_j in parts.values()))
+    trace = {
+        "type": "bar",
+        "orientation": "h",
+        "y": list(parts),
+        "x": [part_j / scale_j for part_j in parts.values()],
+        "text": [format_energy(part_j) for part_j in parts.values()],
+        "textposition": "auto",
+        "marker": {"color": colour(2)},
+        "hoverinfo": "text",
+    }
+    return Plot(
+        title=f"Energy saved by {scheme_name(main.scheme)}, by cause (modelled)",
+        words="Fewer wake-ups: compared with waking every phone with new examples in each round. "
+        "Less work: compared with training on all examples from scratch each time. "
+        "Slower clock: compared with the fastest clock for the same work.",
+        traces=[trace] if any(parts.values()) else [],
+        layout={"xaxis": {"title": axis(f"energy saved, {unit}")}, "yaxis": _TOP_DOWN},
+        nothing="No energy was saved.",
+    )

@@ -1,17 +1,24 @@
-"""Files that are replaced as a whole: after a crash, either the old or the new content exists."""
+"""Files that are replaced as a whole, and locks that end with their process.
+
+After a crash, either the old or the new content of a file exists.
+"""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import tempfile
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from dealfl.errors import BadInput, DealError, WriteFailed
 
-__all__ = ["is_disk_failure", "refused_write", "replace_file", "synchronize"]
+__all__ = ["is_disk_failure", "lock_file", "refused_write", "replace_file", "synchronize"]
 
+_LOCK_TRIES, _LOCK_WAIT_S = 50, 0.02  # the kernel needs a moment to bury a killed process
 _DISK_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -59,6 +66,55 @@ def replace_file(
     finally:
         Path(draft).unlink(missing_ok=True)
     return target
+
+
+def lock_file(path: Path, what: str) -> Callable[[], None]:
+    """Lock a file until the lock is released or the process ends, even by kill −9.
+
+    Parameters
+    ----------
+    path : Path
+        File to create; it contains the id of the process that holds the lock.
+    what : str
+        Name of the locked thing, for the error.
+
+    Returns
+    -------
+    callable
+        Function without arguments that releases the lock.
+
+    Raises
+    ------
+    BadInput
+        If another process holds the lock, or the file cannot be written.
+    """
+    holder = ""
+    for _ in range(_LOCK_TRIES):
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise refused_write(path, error) from error
+        if _lock(descriptor, path):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+            return partial(_unlock, descriptor, path)
+        holder = os.pread(descriptor, 20, 0).decode(errors="replace")
+        os.close(descriptor)
+        time.sleep(_LOCK_WAIT_S)
+    raise BadInput(f"{what} is in use by process {holder}; stop it and try again")
+
+
+def _lock(descriptor: int, path: Path) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(descriptor), path.stat())  # not one just released
+    except (BlockingIOError, FileNotFoundError):
+        return False
+
+
+def _unlock(descriptor: int, path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.close(descriptor)
 
 
 def synchronize(path: Path) -> None:

@@ -8,6 +8,7 @@ DealError
 │   ├── Impossible                     no set of examples has these statistics
 │   └── BadBytes                       bytes are truncated, damaged or hostile
 ├── NotLearned (also a ValueError)     the examples or the model were never learned
+├── Fenced                             another process writes this file now
 ├── WriteFailed                        the disk is full or fails; the old file is still there
 └── DatasetMissing                     a dataset is not available and cannot be downloaded
 """
@@ -19,6 +20,7 @@ __all__ = [
     "BadInput",
     "DatasetMissing",
     "DealError",
+    "Fenced",
     "Impossible",
     "Incompatible",
     "NotLearned",
@@ -59,6 +61,10 @@ class BadBytes(BadInput):
 
 class NotLearned(DealError, ValueError):
     """The examples to forget, or the model to predict with, were never learned."""
+
+
+class Fenced(DealError):
+    """Another process writes this file now; this one must stop, and has changed nothing."""
 
 
 class WriteFailed(DealError):

@@ -5,7 +5,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "dealfl"
 STORES = {
-    "database.py",
+    "database/files.py",
+    "database/store.py",
     "server/ledger.py",
     "server/ledger_reader.py",
     "server/stores.py",

@@ -92,9 +92,10 @@ def run(
             return Result(fleet, running.run(view), _named(fleet, running.model))
     folder = RunFolder(Path(out))
     running = Run(fleet.simulated, folder, compare=compare, start_from=base)
-    _prepare(folder, fleet, resume=resume, restart=restart)
     try:
-        outcomes, page = _run_in_folder(running, folder, fleet.name, verbose)
+        with folder.locked():
+            _prepare(folder, fleet, resume=resume, restart=restart)
+            outcomes, page = _run_in_folder(running, folder, fleet.name, verbose)
     except Interrupted:
         again = f"dealfl.run(fleet, out={str(out)!r}, resume=True)"
         raise Interrupted(f"the run was stopped; {again} continues it") from None

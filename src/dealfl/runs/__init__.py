@@ -2,7 +2,7 @@
 
 from dealfl.runs.backups import MANIFEST, Copied, back_up, restore
 from dealfl.runs.demo import Proof, run_demo
-from dealfl.runs.folder import NoFolder, RunFolder
+from dealfl.runs.folder import RunFolder
 from dealfl.runs.logs import LOG, JsonLines, configure_logs, log, log_to
 from dealfl.runs.metrics import serve_metrics
 from dealfl.runs.models import (
@@ -18,7 +18,7 @@ from dealfl.runs.models import (
 from dealfl.runs.predicting import Score, predict, recommend, score
 from dealfl.runs.progress import RunProgress, Watcher
 from dealfl.runs.result import Comparison, Result
-from dealfl.runs.run import Interrupted, Run, default_job
+from dealfl.runs.run import Interrupted, NoFolder, Run, default_job
 from dealfl.runs.running_server import RunningServer, answers_about
 from dealfl.runs.status import RunStart, RunStatus, read_start, read_status
 from dealfl.runs.workers import (
@@ -26,6 +26,7 @@ from dealfl.runs.workers import (
     WorkerStatus,
     read_worker_rounds,
     read_workers,
+    rebuild_model,
     remove_worker,
 )  # fmt: skip
 
@@ -66,6 +67,7 @@ __all__ = [
     "read_status",
     "read_worker_rounds",
     "read_workers",
+    "rebuild_model",
     "recommend",
     "remove_worker",
     "require_free",

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from dealfl.atomic_files import is_disk_failure, refused_write, replace_file
+from dealfl.atomic_files import is_disk_failure, lock_file, refused_write, replace_file
 from dealfl.errors import BadBytes, BadInput, DealError
 from dealfl.jobs import Document
 from dealfl.runs.progress import RunProgress
 from dealfl.settings import toml_document
 from dealfl.simulate import Outcome, RunState
 
-__all__ = ["JOB", "RESULT", "NoFolder", "RunFolder"]
+__all__ = ["JOB", "RESULT", "RunFolder"]
 
 LEDGER, JOB, RESULT, RUNS = "ledger.db", "job.toml", "result.json", "runs"
 
-_OUTCOMES, _STATE, _PROGRESS = "outcomes", "state", "progress.json"
+_OUTCOMES, _STATE, _PROGRESS, _LOCK = "outcomes", "state", "progress.json", "running"
 _LEDGER_LOGS = (f"{LEDGER}-wal", f"{LEDGER}-shm")  # left by a reader of the ledger
 _WRITTEN = (LEDGER, *_LEDGER_LOGS, RESULT, "report.html", "log.jsonl")
 
@@ -127,21 +127,39 @@ class RunFolder:
         job_text : str
             TOML text of the job.
         """
+        with self._writing():
+            for name in _WRITTEN:
+                (self.path / name).unlink(missing_ok=True)
+            self.discard_state()
+            replace_file(self.path / JOB, job_text.encode())
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Create the folder if it is missing; explain errors of writing into it."""
         fresh = self.path.parent == Path(RUNS) and not self.path.parent.exists()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if fresh:  # git ignores a new runs/ because it can contain personal data
                 (self.path.parent / ".gitignore").write_text("# made by dealfl\n*\n")
-            for name in _WRITTEN:
-                (self.path / name).unlink(missing_ok=True)
-            self.discard_state()
-            replace_file(self.path / JOB, job_text.encode())
+            yield
         except OSError as error:
             if is_disk_failure(error):
                 raise refused_write(self.path, error) from error
             raise BadInput(
                 f"{self.path} cannot be written ({error.strerror}); use another folder with --out"
             ) from error
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Yield while no other process can run in the folder; raise BadInput if one does."""
+        with self._writing():
+            release = lock_file(self.path / _LOCK, f"the run folder {self.path}")
+        try:
+            yield
+        finally:
+            release()
+            with suppress(OSError):
+                self.path.rmdir()  # if nothing was written
 
     def open_server(self, document: Document) -> None:
         """Create the folder of a server, or refuse one that belongs to another job.
@@ -233,7 +251,7 @@ class RunFolder:
         replace_file(self.path / LEDGER, content)
 
     def save_progress(self, progress: RunProgress) -> None:
-        """Write the progress of the run; a failure to write is ignored.
+        """Write the progress of the run, unless that fails.
 
         Parameters
         ----------
@@ -249,43 +267,6 @@ class RunFolder:
             return msgspec.json.decode((self.path / _PROGRESS).read_bytes(), type=RunProgress)
         except (OSError, msgspec.MsgspecError):
             return None
-
-
-class NoFolder(RunFolder):
-    """The twin of a folder for a run that leaves no files and cannot be resumed.
-
-    Parameters
-    ----------
-    text : str
-        TOML text of the job.
-    """
-
-    def __init__(self, text: str) -> None:
-        super().__init__(Path())
-        self._text = text
-
-    def job_text(self) -> str:
-        """Return the TOML text of the job."""
-        return self._text
-
-    def outcomes(self) -> dict[str, Outcome]:
-        """Return no outcomes."""
-        return {}
-
-    def save_outcomes(self, outcomes: dict[str, Outcome]) -> None:
-        """Write nothing."""
-
-    def state(self, scheme: str) -> None:
-        """Return nothing to resume from."""
-
-    def save_state(self, scheme: str, state: RunState) -> None:
-        """Write nothing."""
-
-    def save_ledger(self, content: bytes) -> None:
-        """Write nothing."""
-
-    def save_progress(self, progress: RunProgress) -> None:
-        """Write nothing."""
 
 
 def _find_latest(runs: Path, starting: bool) -> Path:

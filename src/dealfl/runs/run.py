@@ -12,14 +12,14 @@ from pathlib import Path
 from dealfl.atomic_files import replace_file
 from dealfl.errors import DealError
 from dealfl.learners import Learner
-from dealfl.runs.folder import RESULT, NoFolder, RunFolder
+from dealfl.runs.folder import RESULT, RunFolder
 from dealfl.runs.logs import log
 from dealfl.runs.models import read_statistics
-from dealfl.runs.progress import NotedProgress, Watcher
+from dealfl.runs.progress import NotedProgress, RunProgress, Watcher
 from dealfl.runs.result import Result
-from dealfl.simulate import Fleet, FleetRun, Outcome, finish, start_run
+from dealfl.simulate import Fleet, FleetRun, Outcome, RunState, finish, start_run
 
-__all__ = ["Interrupted", "Run", "default_job"]
+__all__ = ["Interrupted", "NoFolder", "Run", "default_job"]
 
 _SAVE_EVERY_S = 5.0
 _COMPARED = ("original", "newfl", "incremental", "deal")
@@ -38,6 +38,43 @@ def default_job() -> str:
 
 class Interrupted(DealError):
     """The run was stopped, and can be resumed."""
+
+
+class NoFolder(RunFolder):
+    """The twin of a folder for a run that leaves no files and cannot be resumed.
+
+    Parameters
+    ----------
+    text : str
+        TOML text of the job.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(Path())
+        self._text = text
+
+    def job_text(self) -> str:
+        """Return the TOML text of the job."""
+        return self._text
+
+    def outcomes(self) -> dict[str, Outcome]:
+        """Return no outcomes."""
+        return {}
+
+    def save_outcomes(self, outcomes: dict[str, Outcome]) -> None:
+        """Write nothing."""
+
+    def state(self, scheme: str) -> None:
+        """Return nothing to resume from."""
+
+    def save_state(self, scheme: str, state: RunState) -> None:
+        """Write nothing."""
+
+    def save_ledger(self, content: bytes) -> None:
+        """Write nothing."""
+
+    def save_progress(self, progress: RunProgress) -> None:
+        """Write nothing."""
 
 
 class Run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -13,9 +13,17 @@ from typing import Any
 from dealfl.database import require_unused
 from dealfl.errors import BadInput, unknown_name
 from dealfl.jobs import Document, read_job, read_selection
+from dealfl.learners import Learner
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.models import make_learner
-from dealfl.server import Ledger, LedgerReader, Server, WorkerFigures, WorkerRow
+from dealfl.server import (
+    Ledger,
+    LedgerReader,
+    Server,
+    WorkerFigures,
+    WorkerRow,
+    rebuild_total,
+)
 from dealfl.server.selection import Candidate, Selector, make_selector
 from dealfl.statistics import Statistics
 
@@ -229,10 +237,7 @@ def remove_worker(run: RunFolder, worker: str) -> Removal:
         total = ledger.total()
         if total is None:
             raise BadInput(f"{run.ledger} has no model yet, so {worker!r} has no part in it")
-        document = run.document()
-        empty = make_learner(Statistics.from_bytes(total).schema, document)
-        kind: Any = type(empty)
-        make = partial(kind, **empty.settings)
+        document, make = run.document(), _maker(run, total)
         name = str(run.tables().get("job", {}).get("name", ""))
         server = Server(name, make, ledger, selector=_selector(document))
         server.drain()  # open no round and publish no version
@@ -242,3 +247,36 @@ def remove_worker(run: RunFolder, worker: str) -> Removal:
             worker, known[worker].counted, before, server.model.digest(),
             server.workers[worker].incarnation, version.number if version else 0,
         )  # fmt: skip
+
+
+def _maker(run: RunFolder, total: bytes) -> Callable[[], Learner]:
+    """Return the function that makes an empty learner of the run."""
+    empty = make_learner(Statistics.from_bytes(total).schema, run.document())
+    kind: Any = type(empty)
+    return partial(kind, **empty.settings)
+
+
+def rebuild_model(run: RunFolder) -> str:
+    """Compute the model of a run again from the sum of each worker.
+
+    Parameters
+    ----------
+    run : RunFolder
+        Run whose server is not running.
+
+    Returns
+    -------
+    str
+        Digest of the model.
+
+    Raises
+    ------
+    BadInput
+        If the ledger has no model, or a server uses it.
+    """
+    require_unused(run.ledger)
+    with closing(Ledger(run.ledger)) as ledger:
+        total = ledger.total()
+        if total is None:
+            raise BadInput(f"{run.ledger} has no model yet")
+        return rebuild_total(ledger, _maker(run, total)).digest()

@@ -1,5 +1,6 @@
 """The server: it selects workers, collects their updates and counts each exactly once."""
 
+from dealfl.server.aggregation import rebuild_total
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import LedgerReader
 from dealfl.server.rewards import RewardWeights, compute_reward, compute_reward_parts
@@ -20,4 +21,5 @@ __all__ = [
     "WorkerRow",
     "compute_reward",
     "compute_reward_parts",
+    "rebuild_total",
 ]

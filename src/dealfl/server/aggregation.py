@@ -6,17 +6,23 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dealfl.bounds import MAX_NAME
-from dealfl.errors import BadInput
+from dealfl.errors import BadBytes, BadInput
 from dealfl.escaping import for_terminal
 from dealfl.learners import Learner
 from dealfl.messages import PROTOCOL, Update
+from dealfl.seeded import round_keys, words
 from dealfl.server.ledger import Ledger
 from dealfl.server.tables import Pending, WorkerRow
 from dealfl.statistics import Statistics
 
-__all__ = ["Aggregated", "Aggregation", "Problem"]
+__all__ = ["Aggregated", "Aggregation", "Problem", "rebuild_total"]
 
+_BASE = ""  # stands for no worker
+_PRIME = (1 << 61) - 1
 _CONFLICT = "another update with this sequence exists"
 
 
@@ -55,6 +61,42 @@ class Aggregation:
         if saved is not None:
             self.total.merge(Statistics.from_bytes(saved))
 
+    def verify(self) -> None:
+        """Raise an error if the total is not the sum of all workers."""
+        parts = self._ledger.updates.fingerprints().values()
+        if self._fingerprint(self.total.statistics) != sum(parts) % _PRIME:
+            raise BadBytes(
+                f"ledger {self._ledger.path}: the total is not the sum of its workers; "
+                "rebuild it with `dealfl workers rebuild`, or restore a backup"
+            )
+
+    def rebuild(self) -> None:
+        """Compute the total again from the sums of all workers."""
+        for worker in self._ledger.updates.fingerprints():
+            self._put_sum(worker, self._sum_of(worker))
+            self.total.merge(self._sum_of(worker))
+        self._put_total()
+
+    def put_base(self, base: Statistics) -> None:
+        """Store statistics that belong to no worker, in place of earlier ones."""
+        self.total.merge(base - self._sum_of(_BASE))
+        self._put_sum(_BASE, base)
+        self._put_total()
+
+    def _sum_of(self, worker: str) -> Statistics:
+        saved = self._ledger.find_sum(worker)
+        return Statistics.zero(self._schema) if saved is None else Statistics.from_bytes(saved)
+
+    def _put_sum(self, worker: str, whole: Statistics) -> None:
+        self._ledger.updates.put_sum(worker, whole.to_bytes(), self._fingerprint(whole))
+
+    def _put_total(self) -> None:
+        self._ledger.updates.put_total(self.total.statistics.to_bytes())
+
+    def _fingerprint(self, statistics: Statistics) -> int:
+        key = self._ledger.setting("fingerprint_key")
+        return compute_fingerprint(statistics, int.from_bytes(key, "little"))
+
     def receive(self, row: WorkerRow, message: Update) -> Problem | None:
         """Store an update, or return why it cannot count."""
         if message.protocol != PROTOCOL:
@@ -92,10 +134,9 @@ class Aggregation:
 
     def drop(self, worker: str) -> None:
         """Subtract a worker's sum from the total and delete its updates."""
-        saved = self._ledger.find_sum(worker)
-        if saved is not None:
-            self.total.merge(-Statistics.from_bytes(saved))
-            self._ledger.updates.put_total(self.total.statistics.to_bytes())
+        if self._ledger.find_sum(worker) is not None:
+            self.total.merge(-self._sum_of(worker))
+            self._put_total()
         self._ledger.updates.drop(worker)
 
     def has_pending(self, workers: dict[str, WorkerRow]) -> bool:
@@ -116,7 +157,7 @@ class Aggregation:
                 diverged[name] = for_terminal(f"diverged: {error}", MAX_NAME)
             else:
                 counted[name] = ready[-1].sequence
-        self._ledger.updates.put_total(self.total.statistics.to_bytes())
+        self._put_total()
         self._decoded.clear()
         return Aggregated(counted, diverged)
 
@@ -126,11 +167,10 @@ class Aggregation:
             if update.delta is not None:
                 known = self._decoded.get((row.name, update.sequence))
                 delta = delta + (Statistics.from_bytes(update.delta) if known is None else known)
-        saved = self._ledger.find_sum(row.name)
-        whole = delta + Statistics.from_bytes(saved) if saved else delta
+        whole = delta + self._sum_of(row.name)
         self._require_possible(whole)
         self.total.merge(delta)
-        self._ledger.updates.put_sum(row.name, whole.to_bytes())
+        self._put_sum(row.name, whole)
         self._ledger.updates.delete_deltas(row.name, row.incarnation, ready[-1].sequence)
 
     def _require_possible(self, whole: Statistics) -> None:
@@ -149,3 +189,53 @@ def _without_gap(updates: list[Pending], counted: int) -> list[Pending]:
             break
         ready.append(update)
     return ready
+
+
+def rebuild_total(ledger: Ledger, make: Callable[[], Learner]) -> Learner:
+    """Compute the total of a ledger again from the sums of all workers.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        A ledger that no server uses.
+    make : callable
+        Function without arguments that returns an empty learner of the job.
+
+    Returns
+    -------
+    Learner
+        The model.
+    """
+    aggregation = Aggregation(ledger, make)
+    with ledger.transaction(ledger.claim()):
+        aggregation.rebuild()
+    return aggregation.total
+
+
+def compute_fingerprint(statistics: Statistics, seed: int) -> int:
+    """Return Σ value · key(array, index) modulo 2⁶¹ − 1, with secret keys.
+
+    It is additive: the fingerprint of a sum is the sum of the fingerprints. Two statistics that
+    differ have the same fingerprint with a probability of about 2⁻⁶¹.
+    """
+    total = 0
+    for place, name in enumerate(statistics):
+        entries = statistics[name]
+        keys = words(round_keys(seed, place), entries.indices.astype(np.uint64)) >> np.uint64(3)
+        total += _dot(entries.values.low, keys)
+        if entries.values.high is not None:
+            total += _dot(entries.values.high, keys) << 32
+    return total % _PRIME
+
+
+def _dot(values: NDArray[np.int64], keys: NDArray[np.uint64]) -> int:
+    """Return Σ value · key, exact modulo 2⁶¹ − 1; keys are below 2⁶¹."""
+    low32, shift = np.uint64(0xFFFF_FFFF), np.uint64(32)
+    value = np.mod(values, _PRIME).astype(np.uint64)
+    high = (value >> shift) * (keys >> shift)
+    middle = (value >> shift) * (keys & low32) + (value & low32) * (keys >> shift)
+    low = (value & low32) * (keys & low32)
+    # 2⁶⁴ = 8 and 2⁶¹ = 1 modulo the prime
+    product = (high << np.uint64(3)) + (middle >> np.uint64(29)) + (low >> np.uint64(61))
+    product += ((middle & np.uint64((1 << 29) - 1)) << shift) + (low & np.uint64(_PRIME))
+    return int((product & low32).sum()) + (int((product >> shift).sum()) << 32)

@@ -8,6 +8,7 @@ deleted; the key of a counted update and the hash of its delta remain.
 from __future__ import annotations
 
 import hashlib
+import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -54,21 +55,29 @@ class Ledger(Database):
         self.erasures = ErasureStore(self)
         super().__init__(path, connect=connect)
 
+    def _fill(self) -> None:
+        self.set_setting("fingerprint_key", secrets.token_bytes(16))
+
     @property
     def reader(self) -> LedgerReader:
         """Read access to the same database."""
         return LedgerReader(self._db, self.path)
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, term: int | None = None) -> Iterator[None]:
         """Commit all changes together; then remove the bytes of deleted deltas from all files.
+
+        Parameters
+        ----------
+        term : int or None
+            Term of the writer, from `claim`; `Fenced` is raised after a later claim.
 
         Yields
         ------
         None
             Control to the block.
         """
-        with super().transaction():
+        with super().transaction(term):
             yield
         if self.updates.deleted:
             self.updates.deleted = False

@@ -39,6 +39,7 @@ from dealfl.server.rounds import Rounds
 from dealfl.server.selection import OverPromise, Selector, Uniform
 from dealfl.server.tables import WorkerRow
 from dealfl.server.terms import Terms
+from dealfl.statistics import Statistics
 
 __all__ = ["Server"]
 
@@ -60,6 +61,11 @@ class Server:
         Limits of rounds and of the job; None uses the defaults.
     selector : Selector or None
         Policy that selects workers; None selects at random.
+
+    Raises
+    ------
+    BadInput
+        If another process serves this ledger, or its total is not the sum of all workers.
     """
 
     def __init__(
@@ -71,9 +77,10 @@ class Server:
         selector: Selector | None = None,
     ) -> None:
         self.job = job
-        self._ledger = ledger
+        self._ledger, self._term = ledger, ledger.claim()
         self._aggregation = Aggregation(ledger, make)
         self._aggregation.load()
+        self._aggregation.verify()
         self._members = Membership(job, ledger, self._aggregation)
         self._rounds = Rounds(
             job, ledger, self._aggregation, self._members, terms or Terms(), selector or Uniform()
@@ -162,7 +169,7 @@ class Server:
     def _transaction(self) -> Iterator[None]:
         """Change ledger and memory together; after a failure, reload memory from the ledger."""
         try:
-            with self._ledger.transaction():
+            with self._ledger.transaction(self._term):
                 yield
         except BaseException:
             self.reload()
@@ -212,6 +219,17 @@ class Server:
         with self._transaction():
             self._ledger.erasures.put(Request(request, tuple(owners), now_s))
         return Step((order,), None)
+
+    def start_from(self, base: Statistics) -> None:
+        """Add statistics that belong to no worker, such as those of an earlier model.
+
+        Parameters
+        ----------
+        base : Statistics
+            Statistics of the job's learner; they replace an earlier base.
+        """
+        with self._transaction():
+            self._aggregation.put_base(base)
 
     def drain(self) -> None:
         """Stop opening rounds and publishing versions. Updates still count."""

@@ -64,10 +64,14 @@ class UpdateStore:
         self._run("DELETE FROM updates WHERE worker = ?", (worker,))
         self._run("DELETE FROM sums WHERE worker = ?", (worker,))
 
-    def put_sum(self, worker: str, statistics: bytes) -> None:
-        """Replace the sum of a worker's counted updates."""
-        row = (worker, statistics, hashlib.sha256(statistics).digest())
-        self._run("INSERT OR REPLACE INTO sums VALUES (?, ?, ?)", row)
+    def put_sum(self, worker: str, statistics: bytes, fingerprint: int) -> None:
+        """Replace the sum of a worker's counted updates; that of "" is the base of the job."""
+        row = (worker, statistics, hashlib.sha256(statistics).digest(), fingerprint)
+        self._run("INSERT OR REPLACE INTO sums VALUES (?, ?, ?, ?)", row)
+
+    def fingerprints(self) -> dict[str, int]:
+        """Return the fingerprint of each sum by worker."""
+        return dict(self._run("SELECT worker, fingerprint FROM sums ORDER BY worker").fetchall())
 
     def put_total(self, statistics: bytes) -> None:
         """Replace the sum of all workers."""

@@ -27,7 +27,8 @@ CREATE TABLE workers (
   training INTEGER NOT NULL, busy_until_s REAL NOT NULL, fits INTEGER NOT NULL,
   spent_j REAL NOT NULL, spent_since_s REAL NOT NULL, last_energy_j REAL NOT NULL,
   flag TEXT NOT NULL, waiting_since_s REAL NOT NULL) WITHOUT ROWID;
-CREATE TABLE sums (worker TEXT PRIMARY KEY, statistics BLOB NOT NULL, sha256 BLOB NOT NULL);
+CREATE TABLE sums (worker TEXT PRIMARY KEY, statistics BLOB NOT NULL, sha256 BLOB NOT NULL,
+  fingerprint INTEGER NOT NULL);
 CREATE TABLE updates (
   worker TEXT NOT NULL, incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL,
   delta_sha256 BLOB, withdrawn INTEGER NOT NULL, delta BLOB,

@@ -82,9 +82,7 @@ class FleetRun:
     def start(self) -> None:
         """Give the server its base model, and every worker its initial examples."""
         if self.base is not None:
-            with self.ledger.transaction():
-                self.ledger.updates.put_total(self.base.to_bytes())
-            self.parts.server.reload()
+            self.parts.server.start_from(self.base)
         for name in self.parts.workers:
             self._arrive(name, round(self.fleet.arrival.initial_share * self.left[name]))
             self._expect(name)

@@ -94,7 +94,7 @@ class Worker:
         min_battery: float = MIN_BATTERY,
     ) -> None:
         self.job, self.name = job, check_id(name)
-        self._journal, self._key = journal, key
+        self._journal, self._key, self._term = journal, key, journal.claim()
         self._forget_fraction = exact_fraction(forget_fraction)
         self._device, self._min_battery = always(device), min_battery
         self._outbox = Outbox(journal, job, name, retry_after_s)
@@ -138,7 +138,7 @@ class Worker:
         Accepted
             The number of records by outcome.
         """
-        with self._journal.transaction():
+        with self._journal.transaction(self._term):
             if position is not None:
                 self._journal.set_setting(*position)
             return self._trainer.take(
@@ -164,7 +164,7 @@ class Worker:
         """
         replies: list[Message] = []
         try:
-            with self._journal.transaction():
+            with self._journal.transaction(self._term):
                 for message in messages:
                     if self._is_mine(message):
                         replies += self._receive(message, now_s)
@@ -310,7 +310,7 @@ class Worker:
         NotLearned
             If no model is published yet.
         """
-        with self._journal.transaction():
+        with self._journal.transaction(self._term):
             return self._local.recommend(owner_hash(self._key, owner), k)
 
     @property

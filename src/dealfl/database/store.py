@@ -1,31 +1,19 @@
-"""A SQLite file that survives kill −9. Journal and ledger are such files.
-
-Every change is one transaction (WAL, synchronous=FULL). Deleted bytes are overwritten
-(`secure_delete`); `checkpoint` empties the write-ahead log, `compact` also removes free pages.
-Opening a file with an older schema version migrates it; a newer version is refused.
-"""
+"""The class of journals and ledgers: schema, transactions, terms, copies."""
 
 from __future__ import annotations
 
 import sqlite3
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import ClassVar
-from urllib.parse import quote
 
-from dealfl.atomic_files import refused_write, synchronize
-from dealfl.errors import BadBytes, BadInput, DealError, WriteFailed
+from dealfl.atomic_files import lock_file, refused_write, synchronize
+from dealfl.database.files import find_write_failure, open_read_only
+from dealfl.errors import BadBytes, BadInput, DealError, Fenced
 
-__all__ = ["Connect", "Database", "find_write_failure", "open_read_only", "require_unused"]
-
-_READ_TIMEOUT_S = 5.0
-_DISK_FAILURES = (
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR_WRITE,
-    sqlite3.SQLITE_IOERR_FSYNC,
-    sqlite3.SQLITE_IOERR_SHMSIZE,  # readers share a file beside the database
-)
+__all__ = ["Connect", "Database"]
 
 Connect = Callable[..., sqlite3.Connection]
 
@@ -45,12 +33,8 @@ class Database:
 
     Raises
     ------
-    BadBytes
-        If the file is damaged or not a database.
     BadInput
-        If the file has a newer schema version.
-    WriteFailed
-        If the disk is full or fails.
+        If the file is damaged, no database, or has a newer schema version.
     """
 
     kind: ClassVar[str]
@@ -62,6 +46,7 @@ class Database:
         self, path: str | Path = ":memory:", *, connect: Connect = sqlite3.connect
     ) -> None:
         self.path = str(path)
+        self._lock: weakref.finalize[..., Database] | None = None
         try:
             self._db = connect(self.path, isolation_level=None, check_same_thread=False)
             self._open()
@@ -76,7 +61,8 @@ class Database:
         for pragma in ("secure_delete = ON", "journal_mode = WAL", "synchronous = FULL"):
             self._db.execute(f"PRAGMA {pragma}")
         self._migrate()
-        self._require_sound()
+        if (problem := self._db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+            raise sqlite3.DatabaseError(problem)
 
     def _migrate(self) -> None:
         if (version := self.version) > len(self.migrations):
@@ -97,10 +83,6 @@ class Database:
 
     def _fill(self) -> None:
         """Insert the initial rows of a new file."""
-
-    def _require_sound(self) -> None:
-        if (problem := self._db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-            raise sqlite3.DatabaseError(problem)
 
     def execute(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         """Run one statement.
@@ -125,12 +107,46 @@ class Database:
         return int(self._db.execute("PRAGMA user_version").fetchone()[0])
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, and release its lock."""
         self._db.close()
+        if self._lock is not None:
+            self._lock()
+
+    def claim(self) -> int:
+        """Return the number of a new term in which this object alone writes.
+
+        A file is locked until it is closed or the process ends. What an earlier term still writes
+        is refused (`transaction`).
+        """
+        if self.path != ":memory:" and (self._lock is None or not self._lock.alive):
+            release = lock_file(Path(f"{self.path}-lock"), f"{self.kind} {self.path}")
+            self._lock = weakref.finalize(self, release)
+        with self.transaction():
+            term = self._term() + 1
+            row = ("term", str(term).encode())
+            self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", row)
+        return term
+
+    def _require_term(self, term: int | None) -> None:
+        if term is not None and (newer := self._term()) > term:
+            raise Fenced(
+                f"{self.kind} {self.path} was opened by another process (term {newer} after "
+                f"{term}); this one has written nothing and must stop"
+            )
+
+    def _term(self) -> int:
+        query = "SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM settings WHERE name = 'term'"
+        row = self._db.execute(query).fetchone()
+        return 0 if row is None else int(row[0])
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, term: int | None = None) -> Iterator[None]:
         """Commit all changes inside a `with` block together, or roll all of them back.
+
+        Parameters
+        ----------
+        term : int or None
+            Term of the writer, from `claim`; `Fenced` is raised after a later claim.
 
         Yields
         ------
@@ -139,6 +155,7 @@ class Database:
         """
         self._db.execute("BEGIN IMMEDIATE")
         try:
+            self._require_term(term)
             yield
             self._db.execute("COMMIT")
         except BaseException as error:
@@ -200,11 +217,7 @@ class Database:
         Raises
         ------
         BadInput
-            If the new file exists, its path cannot be written, or the schema version is newer.
-        BadBytes
-            If the file is damaged.
-        WriteFailed
-            If the disk is full or fails.
+            If the new file exists or cannot be written, or the file cannot be copied.
         """
         if to.exists():
             raise BadInput(f"{to} exists; choose another name or remove it first")
@@ -247,64 +260,7 @@ class Database:
             raise self._unusable(error) from error
 
 
-def find_write_failure(path: str | Path, error: BaseException) -> WriteFailed | None:
-    """Return the error to raise if the disk of a database is full or fails.
-
-    Parameters
-    ----------
-    path : str or Path
-        File of the database.
-    error : BaseException
-        Error of SQLite.
-
-    Returns
-    -------
-    WriteFailed or None
-        None if the error has another cause.
-    """
-    if getattr(error, "sqlite_errorcode", None) not in _DISK_FAILURES:
-        return None
-    return WriteFailed(f"{path} cannot be written: {error}; free disk space, then try again")
-
-
 def _refused_copy(target: Path, error: OSError | sqlite3.Error) -> DealError:
     if isinstance(error, OSError):
         return refused_write(target, error)
     return find_write_failure(target, error) or BadInput(f"{target} cannot be written: {error}")
-
-
-def open_read_only(path: Path) -> sqlite3.Connection:
-    """Open a file for reading while other processes write it.
-
-    Parameters
-    ----------
-    path : Path
-        An existing SQLite file.
-
-    Returns
-    -------
-    sqlite3.Connection
-        A connection that refuses all changes.
-    """
-    address = f"file:{quote(str(path.absolute()))}?mode=ro"
-    return sqlite3.connect(address, uri=True, isolation_level=None, timeout=_READ_TIMEOUT_S)
-
-
-def require_unused(path: Path) -> None:
-    """Raise an error if another process has a database open; leave no log file behind.
-
-    Parameters
-    ----------
-    path : Path
-        An existing SQLite file; `BadBytes` is raised if it is none or damaged.
-    """
-    try:
-        with closing(sqlite3.connect(path, isolation_level=None, timeout=0.0)) as db:
-            # leaving WAL mode succeeds only without other connections
-            (mode,) = db.execute("PRAGMA journal_mode = DELETE").fetchone()
-    except sqlite3.DatabaseError as error:
-        if "locked" not in str(error):
-            raise BadBytes(f"{path} cannot be used ({error}); restore a backup") from error
-        mode = "wal"
-    if mode != "delete":
-        raise BadInput(f"{path} is in use by another process; stop it and try again")

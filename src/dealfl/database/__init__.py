@@ -1,0 +1,13 @@
+"""A SQLite file that survives kill −9. Journal and ledger are such files.
+
+Every change is one transaction (WAL, synchronous=FULL). One process at a time writes a file: it
+holds a lock, and begins a new term that fences what an earlier one still writes. Deleted bytes
+are overwritten (`secure_delete`); `checkpoint` empties the write-ahead log, `compact` also removes
+free pages.
+Opening a file with an older schema version migrates it; a newer version is refused.
+"""
+
+from dealfl.database.files import find_write_failure, open_read_only, require_unused
+from dealfl.database.store import Connect, Database
+
+__all__ = ["Connect", "Database", "find_write_failure", "open_read_only", "require_unused"]

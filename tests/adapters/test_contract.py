@@ -122,5 +122,10 @@ def test_sparse_rows_give_the_statistics_of_dense_ones(estimator: Estimator) -> 
 def test_a_setting_that_makes_no_sense_is_refused(estimator: Estimator, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         estimator.fit(X, Y)
+    fitted = type(estimator)().fit(X, Y)
+    with pytest.raises(ValueError, match=message):
+        fitted.set_params(**estimator.get_params()).fit(X, Y)
+    with pytest.raises(NotFittedError):
+        fitted.digest()
     with pytest.raises(NotFittedError):
         estimator.predict(X)

@@ -117,6 +117,12 @@ def test_bounds_around_a_centre_follow_the_rows() -> None:
     assert (centred.offset_.tolist(), centred.feature_bound_.tolist()) == ([100.0], [16.0])
 
 
+def test_a_feature_that_was_always_zero_has_room_for_values() -> None:
+    model = Ridge().fit([[0.0, 3.0], [0.0, 4.0]], [1.0, 2.0])
+    assert model.feature_bound_.tolist() == [64.0, 64.0]
+    assert Ridge().fit([[0.0]], [0.0]).feature_bound_.tolist() == [16.0]
+
+
 @each
 def test_what_was_never_learned_is_refused(name: str) -> None:
     model = fitted(name, X, LABELS)
@@ -142,6 +148,8 @@ def test_classes_are_fixed_by_the_first_call() -> None:
 @pytest.mark.parametrize("name", list(MAKERS)[1:])
 def test_a_class_without_rows_is_never_predicted(name: str) -> None:
     model = fitted(name, X, LABELS)
+    if name == "MultinomialNB":
+        model.set_params(fit_prior=False)
     gone = LABELS == "b"
     model.forget(X[gone], LABELS[gone])
     assert "b" not in model.predict(X)

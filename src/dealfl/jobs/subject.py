@@ -17,13 +17,13 @@ from dealfl.jobs.sources import (
     Quarantine,
     RatingsSource,
     Reading,
+    Source,
 )
 from dealfl.learners import learners_for
 from dealfl.settings import Document, OneOf, read_variant
 
-__all__ = ["SOURCES", "Data", "Source", "Subject", "read_source", "read_subject"]
+__all__ = ["SOURCES", "Data", "Subject", "read_source", "read_subject"]
 
-Source = CsvSource | LibsvmSource | RatingsSource
 SOURCES: tuple[type[Source], ...] = (CsvSource, LibsvmSource, RatingsSource)
 
 

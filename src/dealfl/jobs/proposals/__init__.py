@@ -1,19 +1,10 @@
 """A first job for a user's file: its content, and the settings to fix before training."""
 
 from dealfl.jobs.proposals.drafting import Sizes
-from dealfl.jobs.proposals.in_memory import start_in_memory, take_guess
-from dealfl.jobs.proposals.proposal import Roles
-from dealfl.jobs.proposals.starting import Ask, Start, Wishes, start
+from dealfl.jobs.proposals.proposal import Ask, Roles
+from dealfl.jobs.proposals.starting import Start, Wishes, start, start_in_memory, take_guess
 from dealfl.jobs.proposals.survey import Found
 
 __all__ = [
-    "Ask",
-    "Found",
-    "Roles",
-    "Sizes",
-    "Start",
-    "Wishes",
-    "start",
-    "start_in_memory",
-    "take_guess",
-]
+    "Ask", "Found", "Roles", "Sizes", "Start", "Wishes", "start", "start_in_memory", "take_guess",
+]  # fmt: skip

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from dealfl.datasets.readers import Layout
 from dealfl.errors import BadInput
-from dealfl.jobs.proposals.proposal import Column, Roles, Target, widen_limits
+from dealfl.jobs.proposals.proposal import Feature, Roles, Target, widen_limits
 from dealfl.jobs.proposals.survey import Found
-from dealfl.jobs.sources import Bounded, WordColumn
+from dealfl.jobs.sources import WordColumn
 from dealfl.learners import LEARNERS
 from dealfl.settings import toml_key, toml_value
 
@@ -156,7 +156,7 @@ def _beside(path: Path, folder: Path) -> str:
 
 
 def draft_table(
-    target: Target, features: Mapping[str, Column], left_out: Mapping[str, str]
+    target: Target, features: Mapping[str, Feature], left_out: Mapping[str, str]
 ) -> list[str]:
     """Return the lines that describe the target and the columns of a table."""
     lines = _target_lines(target)
@@ -174,7 +174,7 @@ def _target_lines(target: Target) -> list[str]:
     ]
 
 
-def _column_line(name: str, column: Bounded | WordColumn) -> str:
+def _column_line(name: str, column: Feature) -> str:
     if isinstance(column, WordColumn):
         words = ", ".join(toml_value(word) for word in column.words)
         keys = [f"words = [{words}]"]
@@ -187,7 +187,7 @@ def _column_line(name: str, column: Bounded | WordColumn) -> str:
     return f"{toml_key(name)} = {{ {', '.join(keys)} }}"
 
 
-def draft_features(learner: str, features: Mapping[str, Column]) -> list[str]:
+def draft_features(learner: str, features: Mapping[str, Feature]) -> list[str]:
     """Return the section [features] that suits the learner; no lines for the raw columns."""
     limits = [pair for column in features.values() for pair in column.limits]
     wide = [place for place, pair in enumerate(limits) if pair != (0.0, 1.0)]

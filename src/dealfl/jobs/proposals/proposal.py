@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from dealfl.errors import BadInput
 from dealfl.jobs.proposals.survey import Found
@@ -14,9 +14,13 @@ from dealfl.learners import learners_for
 from dealfl.settings import nearest
 
 __all__ = [
-    "NO_COLUMN", "Column", "Roles", "Target", "guess_column", "looks_like_ratings",
+    "NO_COLUMN", "Ask", "Feature", "Roles", "Target", "ask_roles", "guess_column",
     "propose_features", "propose_target", "require_known", "widen_limits",
 ]  # fmt: skip
+
+Feature = Bounded | WordColumn
+Ask = Callable[[str, Sequence[str], str, bool], str]
+"""Function of a role, column names, a proposal and whether a column is required; returns a name."""
 
 # -- roles --------------------------------------------------------------------------------------
 
@@ -40,16 +44,8 @@ class Roles:
 
     Attributes
     ----------
-    target
-        Column to predict.
-    owner
-        Column that names the owner.
-    time
-        Column that orders arrival.
-    item
-        Column that names the item.
-    rating
-        Column of ratings.
+    target, owner, time, item, rating
+        Feature to predict, of owners, that orders arrival, of items, and of ratings.
     """
 
     target: str = ""
@@ -57,16 +53,6 @@ class Roles:
     time: str = ""
     item: str = ""
     rating: str = ""
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
-def _candidates(role: str, names: Iterable[str]) -> list[str]:
-    known = _NAMES[role].split()
-    wanted = {*known, *(f"{word}id" for word in known)} - {"yid", "classid"}
-    return [name for name in names if _plain(name) in wanted]
 
 
 def guess_column(role: str, names: Sequence[str]) -> str:
@@ -77,19 +63,10 @@ def guess_column(role: str, names: Sequence[str]) -> str:
     >>> guess_column("owner", ["Customer ID", "age"]), guess_column("owner", ["user", "device"])
     ('Customer ID', '')
     """
-    found = _candidates(role, names)
+    known = _NAMES[role].split()
+    wanted = {*known, *(f"{word}id" for word in known)} - {"yid", "classid"}
+    found = [name for name in names if re.sub(r"[^a-z0-9]", "", name.lower()) in wanted]
     return found[0] if len(found) == 1 else ""
-
-
-def looks_like_ratings(names: Sequence[str]) -> bool:
-    """Return whether the column names indicate interactions of owners with items.
-
-    Examples
-    --------
-    >>> looks_like_ratings(["user", "item", "rating"]), looks_like_ratings(["user", "age"])
-    (True, False)
-    """
-    return bool(guess_column("owner", names) and guess_column("item", names))
 
 
 def require_known(roles: Roles, columns: Sequence[Found]) -> None:
@@ -107,6 +84,41 @@ def require_known(roles: Roles, columns: Sequence[Found]) -> None:
         seen[name] = role
 
 
+def ask_roles(roles: Roles, columns: list[Found], order: Sequence[str], ask: Ask) -> Roles:
+    """Return the roles; `ask` decides those left open. A role that ends in ! is required."""
+    for word in order:
+        role = word.rstrip("!")
+        if getattr(roles, role) == NO_COLUMN and not any(c.name == NO_COLUMN for c in columns):
+            if word != role:
+                raise BadInput(f"--{role} {NO_COLUMN}: a job needs this column; name one")
+            roles = replace(roles, **{role: ""})
+            continue
+        if getattr(roles, role):
+            continue
+        taken = {roles.target, roles.owner, roles.time, roles.item, roles.rating}
+        free = [column for column in columns if column.name not in taken and column.values]
+        names = [column.name for column in free]
+        if role == "time":
+            free = [column for column in free if column.kind in ("number", "date")]
+        guess = guess_column(role, [column.name for column in free])
+        if role == "time" and not guess:
+            dates = [column.name for column in free if column.kind == "date"]
+            guess = dates[0] if len(dates) == 1 else ""
+        roles = replace(roles, **{role: ask(role, names, guess, word != role)})
+    require_known(roles, columns)
+    _require_readable_time(roles, columns)
+    return roles
+
+
+def _require_readable_time(roles: Roles, columns: Sequence[Found]) -> None:
+    for column in columns:
+        if column.name == roles.time and column.kind not in ("number", "date"):
+            raise BadInput(
+                f"--time {column.name}: {column.stray!r} is neither a number nor an ISO date such "
+                f"as 2024-12-31; convert the column, or give --time {NO_COLUMN}"
+            )
+
+
 # -- features and target ------------------------------------------------------------------------
 
 _MOST_WORDS = 64
@@ -116,8 +128,6 @@ _LARGEST = float(2**53)  # whole numbers above it are not exact in float64
 _SMALLEST = 2.0**-40
 _NO_WORD = "(none)"
 _IDENTIFIER = re.compile(r"(.*[ _-])?(id|index|key|nr|no|number|uuid|guid)|[a-z]+Id", re.ASCII)
-
-Column = Bounded | WordColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +160,12 @@ def widen_limits(low: float, high: float) -> tuple[float, float]:
 
 def propose_features(
     columns: Sequence[Found], roles: Roles, *, keep: bool = False
-) -> tuple[dict[str, Column], dict[str, str]]:
+) -> tuple[dict[str, Feature], dict[str, str]]:
     """Return the columns that are features, and why others are not; BadInput if none is.
 
     With `keep`, columns of equal numbers and columns that number the rows are features, too.
     """
-    features: dict[str, Column] = {}
+    features: dict[str, Feature] = {}
     left_out: dict[str, str] = {}
     for column in columns:
         if column.name in (roles.target, roles.owner, roles.time):
@@ -224,7 +234,7 @@ def _target_bound(target: Found) -> float:
     return _round_up(magnitude)
 
 
-def _feature(column: Found, keep: bool) -> Column | str:
+def _feature(column: Found, keep: bool) -> Feature | str:
     """Return the column as a feature, or the reason why it cannot be one."""
     kept = keep and column.kind == "number"
     if column.kind == "empty":
@@ -243,7 +253,7 @@ def _feature(column: Found, keep: bool) -> Column | str:
     return Bounded(low=low, high=high, date=column.kind == "date", missing=fill)
 
 
-def _text(column: Found) -> Column | str:
+def _text(column: Found) -> Feature | str:
     if column.mostly(column.other_dates):
         return f"its dates are not in ISO 8601: write {column.stray!r} like 2024-12-31 to use it"
     words = _words(column)
@@ -252,7 +262,7 @@ def _text(column: Found) -> Column | str:
     return words
 
 
-def _words(column: Found) -> Column | str:
+def _words(column: Found) -> Feature | str:
     if not column.overflown and column.distinct == column.values:
         return "every row has a different text, like a name"
     if column.overflown or column.distinct > _MOST_WORDS:

@@ -1,8 +1,8 @@
-"""A first job for a user's own file: examine it, assign roles to columns, propose the rest."""
+"""A first job for a user's own data: examine it, assign roles to columns, propose the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,24 +17,24 @@ from dealfl.jobs.proposals.drafting import (
     draft_source,
     draft_table,
 )
-from dealfl.jobs.proposals.images import find_image
 from dealfl.jobs.proposals.layouts import detect_layout
 from dealfl.jobs.proposals.proposal import (
     NO_COLUMN,
+    Ask,
     Roles,
+    ask_roles,
     guess_column,
-    looks_like_ratings,
     propose_features,
     propose_target,
     require_known,
 )
-from dealfl.jobs.proposals.survey import Found, survey, survey_libsvm
+from dealfl.jobs.proposals.survey import Found, find_image, survey, survey_libsvm
+from dealfl.jobs.sources import MemoryRows, MemoryTable
 from dealfl.learners import learners_for
 
-__all__ = ["Ask", "Start", "Wishes", "start", "start_ratings", "start_table"]
+__all__ = ["Start", "Wishes", "start", "start_in_memory", "take_guess"]
 
-Ask = Callable[[str, Sequence[str], str, bool], str]
-"""Function of a role, column names, a proposal and whether a column is required; returns a name."""
+Limits = Mapping[int, tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,22 +43,15 @@ class Wishes:
 
     Attributes
     ----------
-    format
-        Format of the file: "csv", "libsvm" or "ratings".
+    format, learner
+        Format of the file ("csv", "libsvm" or "ratings"), and name of the learner.
     roles
         Columns with a role.
-    learner
-        Name of the learner.
-    delimiter
-        Character between two cells.
-    header
-        Whether the first row holds the names of the columns.
-    skip_lines
-        Number of lines before the table.
-    workers
-        Number of workers.
-    rounds
-        Number of rounds.
+    delimiter, header, skip_lines
+        Character between two cells, whether the first row holds the names of the columns, and
+        number of lines before the table.
+    workers, rounds
+        Number of workers and of rounds.
     """
 
     format: str = ""
@@ -77,24 +70,16 @@ class Start:
 
     Attributes
     ----------
-    path
-        The data file.
-    layout
-        Delimiter, header and encoding of the file.
-    format
-        Format of the file: "csv", "libsvm" or "ratings".
-    columns
-        Content of each column.
-    roles
-        Columns with a role.
+    path, layout, format
+        The data file, its delimiter, header and encoding, and its format.
+    columns, roles
+        Content of each column, and columns with a role.
     learner
         Name of the proposed learner.
-    source
-        Lines of the section [source] after its layout.
+    source, features
+        Lines of the section [source] after its layout, and of [features].
     left_out
         Columns that are not used, with the reason.
-    features
-        Lines of the section [features]; empty for raw features.
     """
 
     path: Path
@@ -155,29 +140,27 @@ def start(path: Path, wishes: Wishes, ask: Ask) -> Start:
         path, delimiter=wishes.delimiter, header=wishes.header, skip_lines=wishes.skip_lines
     )
     if wishes.format == "libsvm" or (libsvm and not wishes.format):
-        return _start_libsvm(path, wishes, layout)
+        return _start_libsvm(path, wishes, layout, *survey_libsvm(path, layout.encoding))
     columns = survey(path, layout)
     if not any(column.values for column in columns):
-        raise BadInput(f"{path} has columns, but no row has a value; {_why_empty(columns)}")
+        advice = "add rows, and check that every quotation mark is closed"
+        advice = "fill in some cells" if any(column.rows for column in columns) else advice
+        raise BadInput(f"{path} has columns, but no row has a value; {advice}")
     require_known(wishes.roles, columns)
     names = [column.name for column in columns]
-    rated = looks_like_ratings(names) and not wishes.roles.target and not wishes.learner
+    rated = bool(guess_column("owner", names) and guess_column("item", names))
+    rated = rated and not wishes.roles.target and not wishes.learner
     rated = rated and wishes.roles.owner != NO_COLUMN
     if wishes.format == "ratings" or wishes.learner in learners_for("recommendation"):
         rated = True
     chosen = wishes.format or ("ratings" if rated else "csv")
-    make = start_ratings if chosen == "ratings" else start_table
+    make = _start_ratings if chosen == "ratings" else _start_table
     return make(path, wishes, layout, columns, ask)
 
 
-def _why_empty(columns: Sequence[Found]) -> str:
-    if any(column.rows for column in columns):
-        return "fill in some cells"
-    return "add rows, and check that every quotation mark is closed"
-
-
-def _start_libsvm(path: Path, wishes: Wishes, layout: Layout) -> Start:
-    label, limits = survey_libsvm(path, layout.encoding)
+def _start_libsvm(
+    path: Path, wishes: Wishes, layout: Layout, label: Found, limits: Limits
+) -> Start:
     target = propose_target(label, wishes.learner)
     return Start(
         path=path,
@@ -190,7 +173,7 @@ def _start_libsvm(path: Path, wishes: Wishes, layout: Layout) -> Start:
     )
 
 
-def start_table(
+def _start_table(
     path: Path,
     wishes: Wishes,
     layout: Layout,
@@ -205,7 +188,7 @@ def start_table(
             f"{path} has one column only, {columns[0].name!r}: there is nothing to learn it from; "
             "if it holds several, give the character between them with --delimiter"
         )
-    roles = _ask_roles(wishes.roles, columns, ("target!", "owner", "time"), ask)
+    roles = ask_roles(wishes.roles, columns, ("target!", "owner", "time"), ask)
     if columns[0].rows == 1:
         raise BadInput(f"{path} has only one row; a job needs at least 2, to learn and to test")
     chosen = next(column for column in columns if column.name == roles.target)
@@ -232,7 +215,7 @@ def start_table(
     )
 
 
-def start_ratings(
+def _start_ratings(
     path: Path,
     wishes: Wishes,
     layout: Layout,
@@ -245,7 +228,7 @@ def start_ratings(
     names = [column.name for column in columns]
     if not layout.header and wishes.roles == Roles() and len(names) in (3, 4):
         wanted = Roles(owner="c1", item="c2", rating="c3", time="c4" if len(names) == 4 else "")
-    roles = _ask_roles(wanted, columns, ("owner!", "item!", "rating", "time"), ask)
+    roles = ask_roles(wanted, columns, ("owner!", "item!", "rating", "time"), ask)
     used = (roles.owner, roles.item, roles.rating, roles.time)
     return Start(
         path=path,
@@ -259,40 +242,59 @@ def start_ratings(
     )
 
 
-def _ask_roles(roles: Roles, columns: list[Found], order: Sequence[str], ask: Ask) -> Roles:
-    """Return the roles; `ask` decides those left open. A role that ends in ! is required."""
-    for word in order:
-        role = word.rstrip("!")
-        if getattr(roles, role) == NO_COLUMN and not any(c.name == NO_COLUMN for c in columns):
-            roles = _without(roles, role, required=word != role)
-            continue
-        if getattr(roles, role):
-            continue
-        taken = {roles.target, roles.owner, roles.time, roles.item, roles.rating}
-        free = [column for column in columns if column.name not in taken and column.values]
-        names = [column.name for column in free]
-        if role == "time":
-            free = [column for column in free if column.kind in ("number", "date")]
-        guess = guess_column(role, [column.name for column in free])
-        if role == "time" and not guess:
-            dates = [column.name for column in free if column.kind == "date"]
-            guess = dates[0] if len(dates) == 1 else ""
-        roles = replace(roles, **{role: ask(role, names, guess, word != role)})
-    require_known(roles, columns)
-    _require_readable_time(roles, columns)
-    return roles
+# -- data in memory, as a file with the same content --------------------------------------------
 
 
-def _without(roles: Roles, role: str, *, required: bool) -> Roles:
-    if required:
-        raise BadInput(f"--{role} {NO_COLUMN}: a job needs this column; name one")
-    return replace(roles, **{role: ""})
+def start_in_memory(
+    data: MemoryTable | MemoryRows, wishes: Wishes, n_items: int | None = None
+) -> Start:
+    """Propose a job for data in memory; every column of a table without a role is a feature.
+
+    Parameters
+    ----------
+    data
+        A table of examples or of interactions, or sparse rows.
+    wishes
+        Roles of the columns, and the learner.
+    n_items
+        Number of items that are numbered from 0; None proposes the items that occur.
+
+    Returns
+    -------
+    Start
+        Properties of the data, and the parts of the job.
+    """
+    path, layout = Path(data.name), Layout()
+    if isinstance(data, MemoryRows):
+        (label,), matrix = survey(data.labels, layout), data.matrix
+        limits = (float(matrix.data.min(initial=0.0)), float(matrix.data.max(initial=0.0)))
+        return _start_libsvm(path, wishes, layout, label, {matrix.shape[1] - 1: limits})
+    columns = survey(data, layout)
+    if wishes.format != "ratings":
+
+        def no_guess(role: str, names: Sequence[str], _: str, required: bool) -> str:
+            return take_guess(role, names, "", required)
+
+        return _start_table(path, wishes, layout, columns, no_guess, keep=True)
+    items = None
+    if n_items is not None:
+        items = ["# all possible items", "first_item = 0", f"last_item = {n_items - 1}"]
+    return _start_ratings(path, wishes, layout, columns, take_guess, items)
 
 
-def _require_readable_time(roles: Roles, columns: Sequence[Found]) -> None:
-    for column in columns:
-        if column.name == roles.time and column.kind not in ("number", "date"):
-            raise BadInput(
-                f"--time {column.name}: {column.stray!r} is neither a number nor an ISO date such "
-                f"as 2024-12-31; convert the column, or give --time {NO_COLUMN}"
-            )
+def take_guess(role: str, names: Sequence[str], guess: str, required: bool) -> str:
+    """Return the guess for a role.
+
+    Parameters
+    ----------
+    role, names, guess, required
+        As in `Ask`; without a guess, BadInput is raised if a column is required.
+
+    Returns
+    -------
+    str
+        The guess.
+    """
+    if required and not guess:
+        raise BadInput(f"the {role} cannot be guessed; give {role}= one of {', '.join(names)}")
+    return guess

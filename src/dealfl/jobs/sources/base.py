@@ -1,22 +1,20 @@
-"""Common parts of the kinds of [source]: keys, their checks, the description for learners."""
+"""What the formats of [source] have in common: keys, their checks, the description for learners."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
-from dealfl.datasets import Dataset, Domain, Task
+from dealfl.datasets import Dataset, Task
 from dealfl.datasets.readers import Layout
 from dealfl.errors import BadInput
-from dealfl.jobs.sources.memory import MemoryRows, Place, open_table
+from dealfl.jobs.sources.memory import Place, open_table
+from dealfl.jobs.sources.reading import Reading
 from dealfl.settings import Document, Labels, Positive, Text, nearest
 
-__all__ = [
-    "Classes", "File", "TargetBound", "Time", "describe_table", "require_columns",
-    "require_one_target",
-]  # fmt: skip
+__all__ = ["Classes", "Source", "TargetBound", "Time", "require_columns", "require_one_target"]
 
 File = Annotated[
     Text,
@@ -34,6 +32,73 @@ Classes = Annotated[
 TargetBound = Annotated[
     Positive, Meta(description="largest magnitude of the target; required for regression only")
 ]
+
+
+class Source(Struct, frozen=True, kw_only=True, tag_field="format"):
+    """The user's own data, in one of several formats."""
+
+    file: File
+
+    def check(self, document: Document, path: Any) -> None:  # noqa: ANN401
+        """Reject a source that contradicts itself or the data.
+
+        Parameters
+        ----------
+        document
+            The job file, for the line numbers in errors.
+        path
+            The data: a file, its content, or data in memory.
+
+        Raises
+        ------
+        BadInput
+            If keys contradict each other, or if the data lack a column or do not exist.
+        """
+        raise NotImplementedError
+
+    def describe(self, path: Any) -> Dataset:  # noqa: ANN401
+        """Return the properties of the data that learners need.
+
+        Parameters
+        ----------
+        path
+            The data, as for `check`; only its name is used.
+
+        Returns
+        -------
+        Dataset
+            Task, limits of the features, classes or bound of the target, number of items.
+        """
+        raise NotImplementedError
+
+    def _dataset(self, path: Any, task: Task, columns: int, **facts: Any) -> Dataset:  # noqa: ANN401
+        return Dataset(
+            name=path.name, task=task, description="the user's own file", rows=0, columns=columns,
+            licence="the user's", address=str(path), **facts,
+        )  # fmt: skip
+
+    def read(self, path: Any, *, part: bool = False) -> Reading:  # noqa: ANN401
+        """Read the examples.
+
+        Parameters
+        ----------
+        path
+            The data, as for `check`.
+        part
+            Whether the data are a part of a file. A part may have no usable row, and its
+            quarantined rows are not logged.
+
+        Returns
+        -------
+        Reading
+            Examples, quarantined rows, and names of owners if the data have them.
+
+        Raises
+        ------
+        BadInput
+            If no row can be used.
+        """
+        raise NotImplementedError
 
 
 def require_columns(
@@ -59,21 +124,3 @@ def require_one_target(document: Document, classes: tuple[Any, ...], bound: floa
             f"source takes either classes (for classification) or target_bound (for "
             f"regression); {given}",
         )
-
-
-def describe_table(
-    path: Place | MemoryRows, domain: Domain, classes: tuple[Any, ...], target_bound: float
-) -> Dataset:
-    """Return the description of a table, from which learners take their settings."""
-    return Dataset(
-        name=path.name,
-        task=Task.CLASSIFICATION if classes else Task.REGRESSION,
-        description="the user's own file",
-        rows=0,
-        columns=domain.n_features,
-        licence="the user's",
-        address=str(path),
-        domain=domain,
-        classes=classes,
-        target_bound=target_bound,
-    )

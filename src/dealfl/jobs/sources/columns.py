@@ -16,8 +16,8 @@ from dealfl.datasets.readers import Block
 from dealfl.settings import Document, Labels, Text, read_value
 
 __all__ = [
-    "Bounded", "Floats", "Reader", "Vocabulary", "WordColumn", "Wrong", "find_date", "find_moment",
-    "is_missing", "read_column", "read_moments",
+    "Bounded", "Column", "Floats", "Reader", "Vocabulary", "WordColumn", "Wrong", "find_date",
+    "find_moment", "is_missing", "read_column", "read_moments",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -110,7 +110,50 @@ def read_moments(block: Block, column: int) -> tuple[Floats, Wrong]:
 # -- features -----------------------------------------------------------------------------------
 
 
-class Bounded(Struct, frozen=True, kw_only=True):
+class Column(Struct, frozen=True, kw_only=True):
+    """A column of a user's file: its valid cells, and the features that they give."""
+
+    @property
+    def limits(self) -> tuple[tuple[float, float], ...]:
+        """Lowest and highest value of each feature."""
+        raise NotImplementedError
+
+    def read(self, block: Block, column: int) -> tuple[Floats, Wrong]:
+        """Return a number for each cell; a missing one is filled if the column declares `missing`.
+
+        Parameters
+        ----------
+        block
+            Rows of the table.
+        column
+            Place of the column, ≥ 0.
+
+        Returns
+        -------
+        values : array
+            One number for each row.
+        wrong : dict
+            Reason by row, for rows that cannot be used.
+        """
+        raise NotImplementedError
+
+    def features(self, values: Floats) -> Floats:
+        """Return the features of the column.
+
+        Parameters
+        ----------
+        values
+            Numbers, as `read` returns them.
+
+        Returns
+        -------
+        array
+            One row for each number.
+        """
+        raise NotImplementedError
+
+
+class Bounded(Column, frozen=True, kw_only=True):
     """A number, or a date as days since 1970, between fixed limits."""
 
     low: Annotated[float, Meta(description="lowest value; rows below it are quarantined")]
@@ -126,22 +169,7 @@ class Bounded(Struct, frozen=True, kw_only=True):
         return ((self.low, self.high),)
 
     def read(self, block: Block, column: int) -> tuple[Floats, Wrong]:
-        """Return the values of a column.
-
-        Parameters
-        ----------
-        block
-            Rows of the table.
-        column
-            Place of the column, ≥ 0.
-
-        Returns
-        -------
-        values : array
-            One number for each row; a missing one is filled if the column declares `missing`.
-        wrong : dict
-            Reason by row, for rows that cannot be used.
-        """
+        """Return the numbers of a column."""
         values = self._values(block, column)
         wrong: Wrong = {}
         outside = np.flatnonzero(~((values >= self.low) & (values <= self.high))).tolist()
@@ -166,22 +194,11 @@ class Bounded(Struct, frozen=True, kw_only=True):
         return f"{cell[:40]!r} is outside {self.low:g} … {self.high:g}"
 
     def features(self, values: Floats) -> Floats:
-        """Return the feature of the column.
-
-        Parameters
-        ----------
-        values
-            Values, as `read` returns them.
-
-        Returns
-        -------
-        array
-            One row for each value, with one feature.
-        """
+        """Return the numbers as one feature."""
         return values[:, np.newaxis]
 
 
-class WordColumn(Struct, frozen=True, kw_only=True):
+class WordColumn(Column, frozen=True, kw_only=True):
     """A word of a fixed vocabulary: a feature for each word, 1 where it occurs and 0 elsewhere."""
 
     words: Annotated[
@@ -199,38 +216,12 @@ class WordColumn(Struct, frozen=True, kw_only=True):
         return ((0.0, 1.0),) * len(self.words)
 
     def read(self, block: Block, column: int) -> tuple[Floats, Wrong]:
-        """Return the place of each word in the vocabulary.
-
-        Parameters
-        ----------
-        block
-            Rows of the table.
-        column
-            Place of the column, ≥ 0.
-
-        Returns
-        -------
-        values : array
-            One place for each row; a missing word is filled if the column declares `missing`.
-        wrong : dict
-            Reason by row, for rows that cannot be used.
-        """
+        """Return the place of each word in the vocabulary."""
         filled = None if self.missing == "quarantine" else self.missing
         return Vocabulary(self.words, filled).read(block, column)
 
     def features(self, values: Floats) -> Floats:
-        """Return the features of the column.
-
-        Parameters
-        ----------
-        values
-            Places of words, as `read` returns them.
-
-        Returns
-        -------
-        array
-            One row for each value, with one feature for each word of the vocabulary.
-        """
+        """Return one feature for each word of the vocabulary."""
         return np.eye(len(self.words))[values.astype(np.int64)]
 
 
@@ -270,11 +261,15 @@ class Vocabulary:
         return f"{cell.strip()[:40]!r} is none of: {known}"
 
 
-def read_column(document: Document, name: str, table: object) -> Bounded | WordColumn:
+def read_column(document: Document, name: str, table: object) -> Column:
     """Return the column that a table of [source.columns] describes."""
     key = f"source.columns.{name}"
     if isinstance(table, dict) and not {"low", "high", "date"} & set(table):
-        return _require_word(document, key, read_value(document, WordColumn, key, table))
+        words: WordColumn = read_value(document, WordColumn, key, table)
+        if words.missing not in ("quarantine", *words.words):
+            given = f"{key}.missing is {words.missing!r}"
+            raise document.error(key, f'{given}; it takes one of the words, or "quarantine"')
+        return words
     column: Bounded = read_value(document, Bounded, key, table)
     if not column.low < column.high:
         raise document.error(
@@ -286,13 +281,5 @@ def read_column(document: Document, name: str, table: object) -> Bounded | WordC
             key,
             f"{key}.missing is {fill!r}; it takes a number from {column.low:g} to "
             f'{column.high:g}, or "quarantine"',
-        )
-    return column
-
-
-def _require_word(document: Document, key: str, column: WordColumn) -> WordColumn:
-    if column.missing != "quarantine" and column.missing not in column.words:
-        raise document.error(
-            key, f'{key}.missing is {column.missing!r}; it takes one of the words, or "quarantine"'
         )
     return column

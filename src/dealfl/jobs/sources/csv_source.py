@@ -6,23 +6,23 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
-from msgspec import Meta, Struct
+from msgspec import Meta
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from dealfl.datasets import Dataset, Domain, Examples
+from dealfl.datasets import Dataset, Domain, Examples, Task
 from dealfl.datasets.readers import Layout
 from dealfl.jobs.sources.base import (
     Classes,
-    File,
+    Source,
     TargetBound,
     Time,
-    describe_table,
     require_columns,
     require_one_target,
 )
 from dealfl.jobs.sources.columns import (
     Bounded,
+    Column,
     Reader,
     Vocabulary,
     WordColumn,
@@ -30,16 +30,16 @@ from dealfl.jobs.sources.columns import (
     read_moments,
 )
 from dealfl.jobs.sources.memory import Place
-from dealfl.jobs.sources.reading import OwnerNames, Quarantine, Reading, rank, read_columns
+from dealfl.jobs.sources.quarantine import Quarantine
+from dealfl.jobs.sources.reading import OwnerNames, Reading, rank, read_columns
 from dealfl.settings import FLAT, Document, Text
 
 __all__ = ["CsvSource"]
 
 
-class CsvSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="csv"):
+class CsvSource(Source, frozen=True, kw_only=True, tag="csv"):
     """A table: each row is an example, some columns are its features, one is its target."""
 
-    file: File
     target: Annotated[Text, Meta(description="column to predict")]
     columns: Annotated[
         Mapping[str, Any],
@@ -53,7 +53,7 @@ class CsvSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="csv"
     ] = ""
     time: Time = ""
     layout: Annotated[Layout, FLAT] = Layout()
-    features: tuple[tuple[str, Bounded | WordColumn], ...] = ()
+    features: tuple[tuple[str, Column], ...] = ()
 
     def settle(self, document: Document) -> CsvSource:
         """Return the source with its columns read from the job file.
@@ -67,38 +67,16 @@ class CsvSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="csv"
         -------
         CsvSource
             The same source, with `features`.
-
-        Raises
-        ------
-        BadInput
-            If the description of a column is not valid; the message names the line.
         """
         read = tuple((name, read_column(document, name, t)) for name, t in self.columns.items())
         return replace(self, features=read)
 
     def check(self, document: Document, path: Place) -> None:
-        """Reject a source that contradicts itself or the data file.
-
-        Parameters
-        ----------
-        document
-            The job file, for the line numbers in errors.
-        path
-            The data: a file, or a table in memory.
-
-        Raises
-        ------
-        BadInput
-            If keys contradict each other, or if the data lack a column.
-        """
+        """Reject a source that contradicts itself or the data."""
         require_one_target(document, self.classes, self.target_bound)
-        wanted = {
-            f"source.{key}": getattr(self, key)
-            for key in ("target", "owner", "time")
-            if getattr(self, key)
-        }
-        for name in self.columns:
-            wanted[f"source.columns.{name}"] = name
+        keys = [key for key in ("target", "owner", "time") if getattr(self, key)]
+        wanted = {f"source.{key}": getattr(self, key) for key in keys}
+        wanted |= {f"source.columns.{name}": name for name in self.columns}
         require_columns(document, path, self.layout, wanted)
         for name in self.columns:
             if name in (self.target, self.owner):
@@ -108,20 +86,11 @@ class CsvSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="csv"
                 )
 
     def describe(self, path: Place) -> Dataset:
-        """Return the properties of the data that learners need.
-
-        Parameters
-        ----------
-        path
-            The data: a file, or a table in memory; only its name is used.
-
-        Returns
-        -------
-        Dataset
-            Task, limits of the features, classes or bound of the target.
-        """
+        """Return task, limits of the features, classes or bound of the target."""
         limits = [pair for _, column in self.features for pair in column.limits]
-        return describe_table(path, Domain.of(*limits), self.classes, self.target_bound)
+        task = Task.CLASSIFICATION if self.classes else Task.REGRESSION
+        target = {"classes": self.classes, "target_bound": self.target_bound}
+        return self._dataset(path, task, len(limits), domain=Domain.of(*limits), **target)
 
     @property
     def feature_names(self) -> list[str]:
@@ -133,40 +102,21 @@ class CsvSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="csv"
         return names
 
     def read(self, path: Place, *, part: bool = False) -> Reading:
-        """Read the examples.
-
-        Parameters
-        ----------
-        path
-            The data: a file, its content, or a table in memory.
-        part
-            Whether the data are a part of a file. A part may have no usable row, and its
-            quarantined rows are not logged.
-
-        Returns
-        -------
-        Reading
-            Examples, quarantined rows and names of owners.
-
-        Raises
-        ------
-        BadInput
-            If no row can be used.
-        """
+        """Read the examples."""
         quarantine, names = Quarantine(path.name), OwnerNames()
         readers = self._readers(names)
         found = read_columns(path, self.layout, readers, quarantine, part=part)
+        targets: NDArray[Any] = found[self.target]
+        if self.classes:
+            targets = np.array(self.classes)[targets.astype(np.int64)]
         examples = Examples(
             path.name,
             np.hstack([column.features(found[name]) for name, column in self.features]),
-            self._targets(found[self.target]),
+            targets,
             owners=found[self.owner] if self.owner else None,
             times=rank(found[self.time]) if self.time else None,
         )
         return Reading(examples, quarantine, names if self.owner else None)
-
-    def _targets(self, values: NDArray[np.float64]) -> NDArray[Any]:
-        return np.array(self.classes)[values.astype(np.int64)] if self.classes else values
 
     def _readers(self, names: OwnerNames) -> dict[str, Reader]:
         bound = self.target_bound

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from msgspec import Meta, Struct
+from msgspec import Meta
 from scipy.sparse import csr_array
 
-from dealfl.datasets import Dataset, Domain, Examples
+from dealfl.datasets import Dataset, Domain, Examples, Task
 from dealfl.datasets.readers import (
     Content,
     Encoding,
@@ -19,9 +19,10 @@ from dealfl.datasets.readers import (
     read_pairs,
 )
 from dealfl.errors import BadInput
-from dealfl.jobs.sources.base import Classes, File, TargetBound, describe_table, require_one_target
+from dealfl.jobs.sources.base import Classes, Source, TargetBound, require_one_target
 from dealfl.jobs.sources.memory import MemoryRows
-from dealfl.jobs.sources.reading import Quarantine, Quarantined, Reading, report_progress
+from dealfl.jobs.sources.quarantine import Quarantine, Quarantined
+from dealfl.jobs.sources.reading import Reading, report_progress
 from dealfl.settings import Count, Document, Numbers
 
 __all__ = ["LibsvmSource", "gather"]
@@ -29,10 +30,9 @@ __all__ = ["LibsvmSource", "gather"]
 _DENSE_CELLS = 50_000_000
 
 
-class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="libsvm"):
+class LibsvmSource(Source, frozen=True, kw_only=True, tag="libsvm"):
     """LIBSVM text: indices start at 1, and a feature that a row does not list is 0."""
 
-    file: File
     n_features: Annotated[Count, Meta(description="highest index")]
     low: Annotated[
         Numbers, Meta(description="lowest value of a feature: a number, or one per feature")
@@ -45,20 +45,7 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
     encoding: Encoding = "utf-8"
 
     def check(self, document: Document, path: Path | MemoryRows) -> None:
-        """Reject a source that contradicts itself, or whose file does not exist.
-
-        Parameters
-        ----------
-        document
-            The job file, for the line numbers in errors.
-        path
-            The data: a file, or rows in memory.
-
-        Raises
-        ------
-        BadInput
-            If keys contradict each other, the limits exclude 0, or the file does not exist.
-        """
+        """Reject limits that exclude 0, and a file that does not exist."""
         require_one_target(document, self.classes, self.target_bound)
         for key in ("low", "high"):
             value = getattr(self, key)
@@ -88,41 +75,13 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
         return Domain.of(*zip(low, high, strict=True))
 
     def describe(self, path: Path | MemoryRows) -> Dataset:
-        """Return the properties of the data that learners need.
-
-        Parameters
-        ----------
-        path
-            The data: a file, or rows in memory; only its name is used.
-
-        Returns
-        -------
-        Dataset
-            Task, limits of the features, classes or bound of the target.
-        """
-        return describe_table(path, self.domain, self.classes, self.target_bound)
+        """Return task, limits of the features, classes or bound of the target."""
+        task = Task.CLASSIFICATION if self.classes else Task.REGRESSION
+        target = {"classes": self.classes, "target_bound": self.target_bound}
+        return self._dataset(path, task, self.n_features, domain=self.domain, **target)
 
     def read(self, path: Path | Content | MemoryRows, *, part: bool = False) -> Reading:
-        """Read the examples.
-
-        Parameters
-        ----------
-        path
-            The data: a file, its content, or rows in memory.
-        part
-            Whether the data are a part of a file. A part may have no usable row, and its
-            quarantined rows are not logged.
-
-        Returns
-        -------
-        Reading
-            Examples and quarantined rows.
-
-        Raises
-        ------
-        BadInput
-            If no row can be used.
-        """
+        """Read the examples."""
         if isinstance(path, MemoryRows):
             return self._read_memory(path)
         quarantine, rows = Quarantine(path.name), SparseRows(self.n_features)
@@ -131,7 +90,8 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
             count += len(block)
             for line, words in block:
                 try:
-                    target, indices, values = self._read_row(words, domain)
+                    target = self._read_target(words[0])
+                    indices, values = self.read_features(words[1:], domain)
                 except ValueError as error:
                     quarantine.add(Quarantined(line, "", str(error)))
                 else:
@@ -150,21 +110,18 @@ class LibsvmSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="l
         row_of = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         bad = set(row_of[outside].tolist())
         for row, text in enumerate(rows.label_texts):
+            reason = "a feature is outside its limits" if row in bad else ""
             try:
                 target = self._read_target(text)
             except ValueError as error:
-                quarantine.add(Quarantined(row, "", str(error), "row"))
-                continue
-            if row in bad:
-                quarantine.add(Quarantined(row, "", "a feature is outside its limits", "row"))
-                continue
-            targets.append(target)
-            good.append(row)
+                reason = str(error)
+            if reason:
+                quarantine.add(Quarantined(row, "", reason, "row"))
+            else:
+                targets.append(target)
+                good.append(row)
         quarantine.report(matrix.shape[0])
         return Reading(Examples(rows.name, _densify(matrix[good]), np.array(targets)), quarantine)
-
-    def _read_row(self, words: list[str], domain: Domain) -> tuple[Any, list[int], list[float]]:
-        return self._read_target(words[0]), *self.read_features(words[1:], domain)
 
     def read_features(self, words: list[str], domain: Domain) -> tuple[list[int], list[float]]:
         """Parse the pairs of one row.

@@ -6,16 +6,16 @@ from collections import Counter
 from typing import Annotated, Any
 
 import numpy as np
-from msgspec import Meta, Struct
-from numpy.typing import NDArray
+from msgspec import Meta
 
 from dealfl.datasets import Dataset, Examples, Task
 from dealfl.datasets.readers import Block, Interactions, Layout
 from dealfl.errors import BadInput
-from dealfl.jobs.sources.base import File, Time, require_columns
+from dealfl.jobs.sources.base import Source, Time, require_columns
 from dealfl.jobs.sources.columns import Bounded, Floats, Reader, Vocabulary, Wrong, read_moments
 from dealfl.jobs.sources.memory import Place
-from dealfl.jobs.sources.reading import OwnerNames, Quarantine, Reading, rank, read_columns
+from dealfl.jobs.sources.quarantine import Quarantine
+from dealfl.jobs.sources.reading import OwnerNames, Reading, rank, read_columns
 from dealfl.settings import FLAT, Document, Labels, Text, Whole
 
 __all__ = ["RatingsSource"]
@@ -24,10 +24,9 @@ _LARGEST = float(2**53)
 _MANY = 1 << 24
 
 
-class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="ratings"):
+class RatingsSource(Source, frozen=True, kw_only=True, tag="ratings"):
     """Interactions: all items of an owner form one history, which is one example."""
 
-    file: File
     owner: Annotated[Text, Meta(description="column that names the owner")]
     item: Annotated[Text, Meta(description="column that names the item")]
     rating: Annotated[
@@ -49,20 +48,7 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
     layout: Annotated[Layout, FLAT] = Layout()
 
     def check(self, document: Document, path: Place) -> None:
-        """Reject a source that contradicts itself or the data file.
-
-        Parameters
-        ----------
-        document
-            The job file, for the line numbers in errors.
-        path
-            The data: a file, or a table in memory.
-
-        Raises
-        ------
-        BadInput
-            If keys contradict each other, or if the data lack a column.
-        """
+        """Reject a source that contradicts itself or the data."""
         keys = ("owner", "item", "rating", "time")
         wanted = {f"source.{key}": getattr(self, key) for key in keys if getattr(self, key)}
         require_columns(document, path, self.layout, wanted)
@@ -108,51 +94,12 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
         return self.items[item] if self.items else item + self.first_item
 
     def describe(self, path: Place) -> Dataset:
-        """Return the properties of the data that learners need.
-
-        Parameters
-        ----------
-        path
-            The data: a file, or a table in memory; only its name is used.
-
-        Returns
-        -------
-        Dataset
-            Task and number of items.
-        """
-        return Dataset(
-            name=path.name,
-            task=Task.RECOMMENDATION,
-            description="the user's own file",
-            rows=0,
-            columns=0,
-            licence="the user's",
-            address=str(path),
-            n_items=self.n_items,
-            liked_from=self.liked_from,
-        )
+        """Return the number of items, and the lowest liked rating."""
+        facts = {"n_items": self.n_items, "liked_from": self.liked_from}
+        return self._dataset(path, Task.RECOMMENDATION, 0, **facts)
 
     def read(self, path: Place, *, part: bool = False) -> Reading:
-        """Read the histories.
-
-        Parameters
-        ----------
-        path
-            The data: a file, its content, or a table in memory.
-        part
-            Whether the data are a part of a file. A part may have no usable row, and its
-            quarantined rows are not logged.
-
-        Returns
-        -------
-        Reading
-            One example for each owner, quarantined rows and names of owners.
-
-        Raises
-        ------
-        BadInput
-            If no row can be used, or no rating reaches `liked_from`.
-        """
+        """Read the histories: one example for each owner."""
         quarantine, names = Quarantine(path.name), OwnerNames()
         readers = self.readers(names)
         if self.time:
@@ -174,18 +121,13 @@ class RatingsSource(Struct, frozen=True, kw_only=True, tag_field="format", tag="
         examples = Examples(
             path.name, histories.items, owners=histories.owners, times=histories.times
         )
-        return Reading(examples, quarantine, names, self._notes(found[self.owner], examples))
-
-    def _notes(self, owners: NDArray[np.int64], examples: Examples) -> tuple[str, ...]:
-        """Return the sentence about owners without a history, if there are some."""
-        met = len(np.unique(owners))
-        if met == len(examples):
-            return ()
-        note = (
-            f"{met - len(examples):,} of {met:,} owners have no item with a rating of at least "
-            f"{self.liked_from:g} (source.liked_from): they have no history"
-        )
-        return (note,)
+        met, notes = len(np.unique(found[self.owner])), []
+        if met > len(examples):
+            notes.append(
+                f"{met - len(examples):,} of {met:,} owners have no item with a rating of at least "
+                f"{self.liked_from:g} (source.liked_from): they have no history"
+            )
+        return Reading(examples, quarantine, names, tuple(notes))
 
     def readers(self, names: OwnerNames) -> dict[str, Reader]:
         """Return the readers of the columns of owners, items and ratings.

@@ -1,11 +1,9 @@
-"""Reading a user's file: bad rows are quarantined, owners are numbered, progress is logged."""
+"""Reading a user's file: usable rows by column, owners as numbers, progress in the log."""
 
 from __future__ import annotations
 
 import hashlib
-import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -18,139 +16,15 @@ from dealfl.datasets.readers import Block, Layout
 from dealfl.errors import BadInput
 from dealfl.jobs.sources.columns import Reader, Wrong, is_missing
 from dealfl.jobs.sources.memory import Place, open_table
+from dealfl.jobs.sources.quarantine import LOG, Quarantine, Quarantined
 
-__all__ = [
-    "OwnerNames", "Quarantine", "Quarantined", "Reading", "Sifted", "rank", "read_columns",
-    "report_progress", "sift",
-]  # fmt: skip
+__all__ = ["OwnerNames", "Reading", "Sifted", "rank", "read_columns", "report_progress", "sift"]
 
 Part = TypeVar("Part", bound=Sized)
 
-_LOG = logging.getLogger("dealfl.jobs")  # without handlers, warnings go to the error output
 _REPORT_AFTER_S = 2.0
 _REPORT_EVERY_S = 5.0
-_KEPT = 1_000  # a file of bad rows must not fill the memory
 _OWNER_BITS = 63
-
-
-# -- bad rows -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Quarantined:
-    """A row that is not used.
-
-    Attributes
-    ----------
-    line
-        Number of the line on which the row ends, or of the row.
-    column
-        Column with the bad value; '' for the row as a whole.
-    reason
-        What is wrong with the value.
-    unit
-        What `line` counts: "line" in a file, "row" in memory.
-    """
-
-    line: int
-    column: str
-    reason: str
-    unit: str = "line"
-
-    def __str__(self) -> str:
-        where = f", column {self.column!r}" if self.column else ""
-        return f"{self.unit} {self.line}{where}: {self.reason}"
-
-
-class Quarantine:
-    """The rows of a file that are not used; details are kept of the first 1000.
-
-    Parameters
-    ----------
-    name
-        Name of the file in messages.
-
-    Examples
-    --------
-    >>> quarantine = Quarantine("people.csv")
-    >>> quarantine.add(Quarantined(7, "age", "'old' is not a number"))
-    >>> print(quarantine.describe(rows=100))
-    people.csv: 1 of 100 rows cannot be used (1 by column 'age'); the first is line 7, \
-column 'age': 'old' is not a number
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._first: list[Quarantined] = []
-        self._columns: Counter[str] = Counter()
-
-    def add(self, row: Quarantined) -> None:
-        """Add a row.
-
-        Parameters
-        ----------
-        row
-            The row and the reason.
-        """
-        self._columns[row.column] += 1
-        if len(self._first) < _KEPT:
-            self._first.append(row)
-
-    def __len__(self) -> int:
-        return self._columns.total()
-
-    @property
-    def first(self) -> tuple[Quarantined, ...]:
-        """The first 1000 rows, in the order of the file."""
-        return tuple(self._first)
-
-    @property
-    def by_column(self) -> dict[str, int]:
-        """Number of rows by the column with the bad value; '' stands for the row as a whole."""
-        return dict(self._columns)
-
-    def describe(self, rows: int) -> str:
-        """Return a sentence for the user.
-
-        Parameters
-        ----------
-        rows
-            Number of rows in the file.
-
-        Returns
-        -------
-        str
-            Number of unusable rows, the columns that cause them, and the first such row.
-        """
-        if not self._first:
-            return f"{self._name}: all {rows:,} rows can be used"
-        blamed = ", ".join(
-            f"{count:,} by {f'column {column!r}' if column else 'their length'}"
-            for column, count in self._columns.most_common(3)
-        )
-        return (
-            f"{self._name}: {len(self):,} of {rows:,} rows cannot be used ({blamed}); "
-            f"the first is {self._first[0]}"
-        )
-
-    def report(self, rows: int) -> None:
-        """Log a warning if some rows cannot be used.
-
-        Parameters
-        ----------
-        rows
-            Number of rows in the file.
-
-        Raises
-        ------
-        BadInput
-            If no row can be used.
-        """
-        if rows == len(self):
-            first = f"; the first is {self._first[0]}" if rows else ""
-            raise BadInput(f"{self._name}: none of {rows:,} rows can be used{first}")
-        if self:
-            _LOG.warning("%s", self.describe(rows))
 
 
 # -- owners -------------------------------------------------------------------------------------
@@ -181,10 +55,8 @@ class OwnerNames:
 
         Parameters
         ----------
-        block
-            Rows of the table.
-        column
-            Place of the column, ≥ 0.
+        block, column
+            Rows of the table, and place of the column, ≥ 0.
 
         Returns
         -------
@@ -192,11 +64,6 @@ class OwnerNames:
             One number for each row; -1 where the name is missing.
         wrong : dict
             Reason by row, for rows without a name.
-
-        Raises
-        ------
-        BadInput
-            If two names have the same number.
         """
         cells = block.texts(column)
         known = {
@@ -241,7 +108,7 @@ class Reading:
     notes: tuple[str, ...] = ()
 
     def owner(self, example: int) -> str:
-        """Return the owner of an example.
+        """Return the name or the number of the owner; without owners, the place of the example.
 
         Parameters
         ----------
@@ -251,7 +118,7 @@ class Reading:
         Returns
         -------
         str
-            Name of the owner, or its number if it has no name; without owners, the place itself.
+            The owner.
         """
         owners = self.examples.owners
         if owners is None:
@@ -265,17 +132,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Sifted:
-    """The usable rows of a block, by column, and the other rows.
-
-    Attributes
-    ----------
-    lines
-        Line number of each usable row.
-    values
-        Values of the usable rows, by column.
-    bad
-        The other rows, in the order of the file.
-    """
+    """Line numbers and values of the usable rows of a block, and the other rows."""
 
     lines: NDArray[np.int64]
     values: dict[str, NDArray[Any]]
@@ -367,7 +224,7 @@ def report_progress(
         yield part
         rows += len(part)
         if clock() >= next_s:
-            _LOG.warning("reading %s: %s rows so far", path.name, f"{rows:,}")
+            LOG.warning("reading %s: %s rows so far", path.name, f"{rows:,}")
             next_s = clock() + _REPORT_EVERY_S
 
 

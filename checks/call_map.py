@@ -11,6 +11,7 @@ from types import CodeType, FrameType
 import pytest
 
 _calls: dict[str, tuple[float, list[str]]] = {}
+_failed: set[str] = set()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,6 +39,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         _calls[item.nodeid] = (elapsed_s, sorted(filter(None, map(_name, seen))))
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note a test that fails: it would fail with every change."""
+    if report.failed:
+        _failed.add(report.nodeid)
+
+
 def _name(code: CodeType) -> str:
     """Return the path and the function of a piece of code of the package; else ''."""
     _, package, path = code.co_filename.rpartition("/src/dealfl/")
@@ -45,8 +52,8 @@ def _name(code: CodeType) -> str:
     return f"src/dealfl/{path}:{function}" if package else ""
 
 
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Write the file if all tests passed."""
-    if not exitstatus:
-        path = Path(session.config.getoption("--call-map"))
-        path.write_text(json.dumps(_calls), "utf-8")
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the file."""
+    path = Path(session.config.getoption("--call-map"))
+    passed = {test: called for test, called in _calls.items() if test not in _failed}
+    path.write_text(json.dumps(passed), "utf-8")

@@ -110,8 +110,8 @@ def _calls() -> dict[str, Any]:
             continue
         print(f"recording which functions {file} calls", flush=True)
         code, text = _pytest(["-p", "checks.call_map", f"--call-map={made}", file])
-        if code:
-            sys.exit(f"the tests must pass before changes are made:\n{text}")
+        if code:  # a test that fails without a change is not used
+            print(text, flush=True)
         known[file] = [state, json.loads(made.read_text("utf-8"))]
         path.write_text(json.dumps(known), "utf-8")
     return {test: one for file in files for test, one in known[file][1].items()}

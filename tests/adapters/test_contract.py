@@ -55,6 +55,12 @@ def test_importing_dealfl_does_not_import_scikit_learn() -> None:
     assert done.stdout == "False\n"
 
 
+def test_without_scikit_learn_the_error_names_the_extra() -> None:
+    code = "import sys; sys.modules['sklearn'] = None; import dealfl.sklearn"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.endswith('scikit-learn; run `pip install "dealfl[sklearn]"`\n')
+
+
 def test_the_example_ends_with_equal_digests(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     assert capsys.readouterr().out.endswith("\nequal\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -65,12 +66,13 @@ class Following:
         data = self.folder / self.name
         return Feed(worker, journal, source, data, key=KEY, report=self.said.append)
 
-    def poll(self, parts: int | None = None) -> int:
-        """Start a worker, follow the files until nothing is new (or some parts are), end it."""
+    def poll(self, parts: int | None = None, between: Callable[[], None] = lambda: None) -> int:
+        """Start a worker, follow the files until nothing is new (or for some parts), end it."""
         with closing(Journal(self._journal_path)) as journal:
             taken = 0
             for done, count in enumerate(self.feed(journal).poll(), 1):
                 taken += count
+                between()
                 if done == parts:
                     break
             return taken

@@ -2,6 +2,7 @@
 
 import random
 import shutil
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -118,39 +119,71 @@ def test_nothing_is_opened_while_nothing_changes(
         assert list(feed.poll()) == []
 
 
+class Writer:
+    """Writes rows and rotates the file, at random."""
+
+    def __init__(self, one: Following, seed: int) -> None:
+        self.one, self.draw = one, random.Random(seed)
+        self.written, self._half = 0, ""
+
+    def grow(self) -> None:
+        """Append rows; the last line may wait for its end."""
+        empty = not self.one.file.exists() or not self.one.file.stat().st_size
+        count = self.draw.choice([1, 3, 40, 400])
+        text = self._half + "".join(row(self.written + n) for n in range(count))
+        cut = len(text) - self.draw.choice([0, 0, 1, 2, 3])
+        self._half = text[cut:]
+        self.one.append(HEADER * empty + text[:cut])
+        self.written += count
+
+    def act(self) -> None:
+        """Do something while the worker reads."""
+        if self.draw.random() < 0.5:
+            self.grow()
+        else:
+            self.rotate(seen=False)
+
+    def rotate(self, *, seen: bool = True) -> None:
+        """End the last line, then rename the file, or copy and truncate it."""
+        if not self.one.file.exists() or not self.one.file.stat().st_size:
+            return
+        self.end_line()
+        for number in range(99, 0, -1):
+            older = self.one.folder / f"data.csv.{number}"
+            if older.exists():
+                older.rename(self.one.folder / f"data.csv.{number + 1}")
+        if self.draw.random() < 0.5:
+            self.one.file.rename(self.one.folder / "data.csv.1")
+            return
+        shutil.copy(self.one.file, self.one.folder / "data.csv.1")
+        if (
+            seen and self.draw.random() < 0.5
+        ):  # a row between copy and truncation, seen by the worker
+            self.one.append(row(self.written))
+            self.written += 1
+            self.one.poll()
+        self.one.file.write_bytes(b"")
+
+    def end_line(self) -> None:
+        if self._half:
+            self.one.append(self._half)
+        self._half = ""
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_any_sequence_of_growth_rotation_and_death_loses_and_doubles_nothing(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dealfl.network.feed._PART_BYTES", 2_000)
-    draw, one, written, half = random.Random(seed), Following(tmp_path, name=""), 0, ""
-    for _ in range(40):
-        act = draw.choice(["grow", "grow", "grow", "rename", "copy", "poll", "poll", "die"])
-        if act == "grow":
-            head = "" if one.file.exists() and one.file.stat().st_size else HEADER
-            count = draw.choice([1, 3, 40, 400])
-            text = half + "".join(row(written + n) for n in range(count))
-            half = text[len(text) - draw.randrange(4) :] if draw.random() < 0.5 else ""
-            one.append(head + text[: len(text) - len(half)])
-            written += count
-        elif act in ("rename", "copy") and one.file.exists() and one.file.stat().st_size:
-            one.append(half)  # whoever rotates lets the writer end its line
-            half = ""
-            for number in range(99, 0, -1):
-                older = one.folder / f"data.csv.{number}"
-                if older.exists():
-                    older.rename(one.folder / f"data.csv.{number + 1}")
-            if act == "rename":
-                one.file.rename(one.folder / "data.csv.1")
-            else:
-                shutil.copy(one.file, one.folder / "data.csv.1")
-                if draw.random() < 0.5:  # seen between copy and truncation
-                    one.append(row(written))
-                    written += 1
-                    one.poll()
-                one.file.write_bytes(b"")
-        else:
-            one.poll(1 if act == "die" else None)
-    one.append(half)
+    one = Following(tmp_path, name="")
+    writer = Writer(one, seed)
+    acts: list[Callable[[], object]] = [
+        writer.grow, writer.grow, writer.grow, writer.rotate, writer.rotate, one.poll,
+        lambda: one.poll(between=writer.act, parts=5),
+        lambda: one.poll(parts=1),  # killed after a transaction
+    ]  # fmt: skip
+    for act in writer.draw.choices(acts, k=40):
+        act()
+    writer.end_line()
     one.poll()
-    assert sorted(one.rows) == list(range(written)), f"seed {seed}"
+    assert sorted(one.rows) == list(range(writer.written)), f"seed {seed}"

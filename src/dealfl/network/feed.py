@@ -137,7 +137,8 @@ class Feed:
 
     def _rows(self, file: File, descriptor: int, offset: int) -> list[bytes]:
         for size in (_PART_BYTES, _MAX_ROW_BYTES):
-            data = os.pread(descriptor, size, offset)
+            # what is written after the listing belongs to the next poll
+            data = os.pread(descriptor, min(size, max(file.size - offset, 0)), offset)
             rows = self._source.split_rows(data)
             if rows or len(data) < size:
                 return rows

@@ -50,6 +50,7 @@ class WorkerEnd:
         }
         self._assemblies: dict[str, Assembly] = {}
         self._fetched: tuple[type, asyncio.Future[Any]] | None = None
+        self._early: list[Delivery] = []
         self.online = asyncio.Event()
 
     async def run(self, stopped: asyncio.Event) -> None:
@@ -107,6 +108,7 @@ class WorkerEnd:
     def connected(self) -> None:
         """Look for the server; announce the workers again."""
         self._note_server(here=False)
+        self._early.clear()  # they come again
         self.connection.subscribe([self._topics.state])
         if self._state is not None:
             self._join()
@@ -123,20 +125,25 @@ class WorkerEnd:
     def received(self, delivery: Delivery) -> None:
         """Take a packet from the broker."""
         try:
-            self._receive(delivery)
+            if delivery.topic == self._topics.state:
+                self._meet(ServerState.decode(delivery.payload))
+            elif self._state is None:
+                self._early.append(delivery)  # of an earlier connection; its epoch is not known yet
+                return
+            elif self._take(delivery):
+                return
         except BadBytes as error:
             _LOG.warning("%s: packet dropped: %s", delivery.topic, error)
-            self.connection.acknowledge([delivery])
+        self.connection.acknowledge([delivery])
 
-    def _receive(self, delivery: Delivery) -> None:
+    def _take(self, delivery: Delivery) -> bool:
+        """Take a packet of this epoch; return whether it is acknowledged later."""
         topic, topics = delivery.topic, self._topics
-        acknowledge = partial(self.connection.acknowledge, [delivery])
-        if topic == topics.state:
-            self._meet(ServerState.decode(delivery.payload))
-            return acknowledge()
+        if not topic.startswith(f"{topics.job_part}/{topics.epoch}/"):
+            return False
         if topic == f"{topics.model}/version":
             self._deliver(_version(delivery.payload))
-            return acknowledge()
+            return False
         messages = self._messages(delivery)
         if topic.startswith(topics.model):
             for message in messages:
@@ -144,11 +151,10 @@ class WorkerEnd:
         elif topic == topics.all:
             for pump in self._pumps.values():
                 pump.put(messages)
-        else:
-            worker = topic.rpartition("/")[2]
-            if messages and worker in self._pumps:
-                return self._pumps[worker].put(messages, acknowledge)
-        return acknowledge()
+        elif messages and (worker := topic.rpartition("/")[2]) in self._pumps:
+            self._pumps[worker].put(messages, partial(self.connection.acknowledge, [delivery]))
+            return True
+        return False
 
     def _messages(self, delivery: Delivery) -> Sequence[Message]:
         limit = self._state.max_bytes if self._state else 0
@@ -166,7 +172,11 @@ class WorkerEnd:
             if known is not None:
                 self.connection.unsubscribe(self._subscriptions())
             self._topics = Topics(self._topics.job, state.epoch)
+            self._assemblies.clear()
             self._join()
+            early, self._early = self._early, []
+            for delivery in early:
+                self.received(delivery)
         elif state.online and not known.online:
             self._announce()
 

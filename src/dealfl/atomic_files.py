@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole, and locks that end with their process.
+"""Files replaced as a whole, locks that end with their process, folders of one user.
 
 After a crash, either the old or the new content of a file exists.
 """
@@ -11,19 +11,23 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from dealfl.errors import BadInput, DealError, WriteFailed
 
-__all__ = ["is_disk_failure", "lock_file", "refused_write", "replace_file", "synchronize"]
+__all__ = [
+    "is_disk_failure", "lock_file", "make_folder", "make_private", "refused_write", "replace_file",
+    "synchronize",
+]  # fmt: skip
 
 _LOCK_TRIES, _LOCK_WAIT_S = 50, 0.02  # the kernel needs a moment to bury a killed process
 _DISK_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def replace_file(
-    path: str | Path, content: bytes | str | Iterable[bytes], mode: int = 0o666
+    path: str | Path, content: bytes | str | Iterable[bytes], mode: int = 0o600
 ) -> Path:
     """Replace the content of a file atomically and durably.
 
@@ -33,8 +37,8 @@ def replace_file(
         File to create or replace.
     content : bytes, str or iterable of bytes
         New content; text is encoded as UTF-8.
-    mode : int, default 0o666
-        Permissions of the file, reduced by the umask.
+    mode : int, default 0o600
+        Permissions of the file, reduced by the umask. By default only the owner can use it.
 
     Returns
     -------
@@ -115,6 +119,35 @@ def _lock(descriptor: int, path: Path) -> bool:
 def _unlock(descriptor: int, path: Path) -> None:
     path.unlink(missing_ok=True)
     os.close(descriptor)
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder and its missing parents; only their owner can use them.
+
+    Parameters
+    ----------
+    path : Path
+        The folder; one that exists does not change.
+    """
+    for folder in (*reversed(path.parents), path):
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+    path.mkdir(exist_ok=True)  # raises an error if it is a file
+
+
+def make_private(path: Path) -> None:
+    """Create an empty file, or change an existing one, so that only its owner can use it.
+
+    Parameters
+    ----------
+    path : Path
+        The file. Logs that SQLite leaves beside a database are changed, too.
+    """
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+        with suppress(FileNotFoundError, PermissionError):  # the owner may be another user
+            if file.stat().st_mode & 0o077:
+                file.chmod(0o600)
 
 
 def synchronize(path: Path) -> None:

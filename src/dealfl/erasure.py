@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import math
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -22,6 +23,7 @@ __all__ = [
     "is_settled",
     "list_suppressed",
     "owner_hash",
+    "plain_name",
 ]
 
 
@@ -33,7 +35,7 @@ def owner_hash(key: bytes, owner: str) -> bytes:
     key : bytes
         Key of the job.
     owner : str
-        Name of the owner.
+        Name of the owner; `plain_name` decides which names are equal.
 
     Returns
     -------
@@ -45,7 +47,28 @@ def owner_hash(key: bytes, owner: str) -> bytes:
     >>> owner_hash(b"key of the job", "ann").hex()[:16]
     '5d93711dfac19823'
     """
-    return hmac.digest(key, owner.encode(), hashlib.sha256)
+    return hmac.digest(key, plain_name(owner).encode(), hashlib.sha256)
+
+
+def plain_name(owner: str) -> str:
+    """Return the form in which names of owners are compared: NFC, without space around it.
+
+    Parameters
+    ----------
+    owner : str
+        Name of an owner.
+
+    Returns
+    -------
+    str
+        The name; equal for names that look alike.
+
+    Examples
+    --------
+    >>> plain_name(" Rene\u0301 ") == "Ren\u00e9"
+    True
+    """
+    return unicodedata.normalize("NFC", owner).strip()
 
 
 @dataclass(frozen=True, slots=True)

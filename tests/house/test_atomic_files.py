@@ -18,10 +18,10 @@ def test_text_bytes_and_parts_are_written_alike(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_others_may_read_what_they_might_read_of_a_plain_file(tmp_path: Path) -> None:
+def test_others_may_read_what_they_might_read_of_a_plain_file_if_wanted(tmp_path: Path) -> None:
     mask = os.umask(0o027)
     try:
-        replace_file(tmp_path / "file", b"")
+        replace_file(tmp_path / "file", b"", mode=0o666)
         (tmp_path / "plain").write_bytes(b"")
     finally:
         os.umask(mask)

@@ -159,7 +159,7 @@ class PreparedJob:
             here = str((self._document.folder / file).resolve())
             text = toml_document(self._document.replaced("source.file", here).tables)
         self.save_data(out.parent)
-        return replace_file(out, text)
+        return replace_file(out, text, 0o666)
 
     def save_data(self, folder: Path) -> None:
         """Write data in memory to the file that the job names; only its owner may read it.

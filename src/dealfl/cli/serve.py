@@ -92,6 +92,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _work(arguments: argparse.Namespace) -> int:
+    from dealfl.atomic_files import make_folder
     from dealfl.jobs import Document
     from dealfl.network import read_credentials, run_until_stopped, work
     from dealfl.runs import log_to
@@ -99,7 +100,7 @@ def _work(arguments: argparse.Namespace) -> int:
     document = Document.read(arguments.job)
     brokers = [read_credentials(path) for path in arguments.brokers]
     folder = arguments.out or Path("workers") / brokers[0].user
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder)
     with log_to(folder / "log.jsonl"):
         run_until_stopped(
             lambda stopped: work(

@@ -2,8 +2,8 @@
 
 Every change is one transaction (WAL, synchronous=FULL). One process at a time writes a file: it
 holds a lock, and begins a new term that fences what an earlier one still writes. Deleted bytes
-are overwritten (`secure_delete`); `checkpoint` empties the write-ahead log, `compact` also removes
-free pages.
+leave all its files: the log after the commit, the pages when the file is compacted. Only the owner
+of a file can read it.
 Opening a file with an older schema version migrates it; a newer version is refused.
 """
 

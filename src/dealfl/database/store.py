@@ -1,24 +1,25 @@
-"""The class of journals and ledgers: schema, transactions, terms, copies."""
+"""The class of journals and ledgers: schema, terms, copies."""
 
 from __future__ import annotations
 
 import sqlite3
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
 
-from dealfl.atomic_files import lock_file, refused_write, synchronize
+from dealfl.atomic_files import lock_file, make_private, refused_write, synchronize
 from dealfl.database.files import find_write_failure, open_read_only
-from dealfl.errors import BadBytes, BadInput, DealError, Fenced
+from dealfl.database.transactions import Transactions
+from dealfl.errors import BadBytes, BadInput, DealError
 
 __all__ = ["Connect", "Database"]
 
 Connect = Callable[..., sqlite3.Connection]
 
 
-class Database:
+class Database(Transactions):
     """A SQLite file with migrations; base class of `Ledger` and `Journal`.
 
     A subclass sets `kind` and `remedy`, which appear in error messages, `migrations`, whose element
@@ -48,9 +49,11 @@ class Database:
         self.path = str(path)
         self._lock: weakref.finalize[..., Database] | None = None
         try:
+            if self.path != ":memory:":
+                make_private(Path(self.path))
             self._db = connect(self.path, isolation_level=None, check_same_thread=False)
             self._open()
-        except sqlite3.DatabaseError as error:
+        except (OSError, sqlite3.DatabaseError) as error:
             raise self._unusable(error) from error
 
     def _unusable(self, error: Exception) -> DealError:
@@ -84,23 +87,6 @@ class Database:
     def _fill(self) -> None:
         """Insert the initial rows of a new file."""
 
-    def execute(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
-        """Run one statement.
-
-        Parameters
-        ----------
-        sql : str
-            The statement.
-        values : sequence
-            Values of its parameters.
-
-        Returns
-        -------
-        sqlite3.Cursor
-            Its rows.
-        """
-        return self._db.execute(sql, values)
-
     @property
     def version(self) -> int:
         """Schema version of the file."""
@@ -126,54 +112,6 @@ class Database:
             row = ("term", str(term).encode())
             self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", row)
         return term
-
-    def _require_term(self, term: int | None) -> None:
-        if term is not None and (newer := self._term()) > term:
-            raise Fenced(
-                f"{self.kind} {self.path} was opened by another process (term {newer} after "
-                f"{term}); this one has written nothing and must stop"
-            )
-
-    def _term(self) -> int:
-        query = "SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM settings WHERE name = 'term'"
-        row = self._db.execute(query).fetchone()
-        return 0 if row is None else int(row[0])
-
-    @contextmanager
-    def transaction(self, term: int | None = None) -> Iterator[None]:
-        """Commit all changes inside a `with` block together, or roll all of them back.
-
-        Parameters
-        ----------
-        term : int or None
-            Term of the writer, from `claim`; `Fenced` is raised after a later claim.
-
-        Yields
-        ------
-        None
-            Control to the block.
-        """
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            self._require_term(term)
-            yield
-            self._db.execute("COMMIT")
-        except BaseException as error:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            if failure := find_write_failure(self.path, error):
-                raise failure from error
-            raise
-
-    def checkpoint(self) -> None:
-        """Empty the write-ahead log, so that deleted bytes are in no file."""
-        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-    def compact(self) -> None:
-        """Remove all bytes of deleted rows from the file and its log."""
-        self.checkpoint()
-        self._db.execute("VACUUM")
-        self.checkpoint()
 
     @classmethod
     def recognizes(cls, path: Path) -> bool:
@@ -224,6 +162,7 @@ class Database:
         part = to.with_name(to.name + ".part")
         part.unlink(missing_ok=True)
         try:
+            make_private(part)
             with closing(sqlite3.connect(part)) as copy, closing(open_read_only(path)) as source:
                 source.backup(copy)
             # upgrade and check the copy; errors name the file that is copied

@@ -278,4 +278,4 @@ def download(url: str, cache: Path) -> Content:
 
 def _store(content: Content, path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    return replace_file(path, content.data)
+    return replace_file(path, content.data, mode=0o666)  # public data

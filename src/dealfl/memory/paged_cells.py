@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dealfl.atomic_files import make_folder
 from dealfl.entries import Entries
 from dealfl.errors import BadInput
 from dealfl.integers import Integers
@@ -106,7 +107,7 @@ class PagedStorage:
                 "use another folder, or delete the file if no learner uses it"
             )
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self._folder)
         except OSError as error:
             raise BadInput(f"{self._folder} cannot be created: {error.strerror}") from None
         array = PagedArray(path, size, kind, self._frames, sync=self._sync)

@@ -129,7 +129,7 @@ class Calibration:
         path : str or Path
             File to write or replace.
         """
-        replace_file(path, json.dumps(self.as_dict(), indent=2) + "\n")
+        replace_file(path, json.dumps(self.as_dict(), indent=2) + "\n", 0o666)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from dealfl.atomic_files import synchronize
+from dealfl.atomic_files import make_folder, make_private, replace_file, synchronize
 from dealfl.database import Database, require_unused
 from dealfl.errors import BadBytes, BadInput
 from dealfl.runs.folder import JOB
@@ -77,7 +77,7 @@ def back_up(source: Path, to: Path) -> list[Copied]:
     found = _find_databases(source)
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise BadInput(f"{to} already exists; give the name of a new folder")
-    to.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(to.parent)
     draft = Path(tempfile.mkdtemp(dir=to.parent, prefix=f".{to.name}."))
     try:
         copies = [_copy(path, draft) for path in found]
@@ -87,8 +87,8 @@ def back_up(source: Path, to: Path) -> list[Copied]:
         }
         job = found[0].parent / JOB
         if source.is_dir() and job.is_file():
-            shutil.copy(job, draft / JOB)
-        (draft / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(entries)))
+            replace_file(draft / JOB, job.read_bytes())
+        replace_file(draft / MANIFEST, msgspec.json.format(msgspec.json.encode(entries)))
         draft.replace(to)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
@@ -158,7 +158,7 @@ def restore(backup: Path, to: Path, *, force: bool = False) -> list[Copied]:
     drafts: list[tuple[Path, Path, Copied]] = []
     try:
         for path, target in pairs:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(target.parent)
             draft = target.with_name(f".{target.name}.{os.getpid()}.part")
             drafts.append((draft, target, _copy_checked(path, draft, target.name)))
         for draft, target, _ in drafts:
@@ -168,7 +168,7 @@ def restore(backup: Path, to: Path, *, force: bool = False) -> list[Copied]:
             _delete(draft)
     job = backup / JOB
     if job.is_file() and to.is_dir() and not (to / JOB).exists():
-        shutil.copy(job, to / JOB)
+        replace_file(to / JOB, job.read_bytes())
     return [copied for _, _, copied in drafts]
 
 
@@ -221,7 +221,8 @@ def _copy_checked(path: Path, draft: Path, name: str) -> Copied:
     kind = _find_kind(path)
     _delete(draft)
     try:
-        shutil.copy(path, draft)
+        make_private(draft)
+        shutil.copyfile(path, draft)
         with closing(_KINDS[kind](draft)) as database:  # checks that it can be opened
             version = database.version
     except BaseException:

@@ -10,7 +10,13 @@ from typing import Any
 
 import msgspec
 
-from dealfl.atomic_files import is_disk_failure, lock_file, refused_write, replace_file
+from dealfl.atomic_files import (
+    is_disk_failure,
+    lock_file,
+    make_folder,
+    refused_write,
+    replace_file,
+)
 from dealfl.errors import BadBytes, BadInput, DealError
 from dealfl.jobs import Document
 from dealfl.runs.progress import RunProgress
@@ -138,9 +144,9 @@ class RunFolder:
         """Create the folder if it is missing; explain errors of writing into it."""
         fresh = self.path.parent == Path(RUNS) and not self.path.parent.exists()
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
             if fresh:  # git ignores a new runs/ because it can contain personal data
-                (self.path.parent / ".gitignore").write_text("# made by dealfl\n*\n")
+                replace_file(self.path.parent / ".gitignore", "# made by dealfl\n*\n")
             yield
         except OSError as error:
             if is_disk_failure(error):

@@ -17,11 +17,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
-from dealfl.atomic_files import is_disk_failure
+from dealfl.atomic_files import is_disk_failure, make_private
 from dealfl.errors import BadInput
 
 __all__ = ["LOG", "JsonLines", "configure_logs", "log", "log_to"]
@@ -226,7 +227,11 @@ def _handler(path: Path | None, largest_bytes: int, kept: int) -> logging.Handle
 
 
 class _LogFile(RotatingFileHandler):
-    """A log file that ignores a full disk: saving the next result reports it."""
+    """A log file of its owner that ignores a full disk: saving the next result reports it."""
+
+    def _open(self) -> TextIOWrapper:
+        make_private(Path(self.baseFilename))
+        return super()._open()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name in logging
         """Drop the record if the disk is full."""

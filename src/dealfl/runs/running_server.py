@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from dealfl.atomic_files import replace_file
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.models import export_model, open_model
 from dealfl.runs.status import RunStatus, read_status
@@ -116,4 +117,4 @@ class RunningServer:
         path : Path
             The file.
         """
-        path.write_bytes(base64.b64decode(self._ask("model", str)))
+        replace_file(path, base64.b64decode(self._ask("model", str)))

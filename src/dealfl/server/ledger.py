@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 
@@ -62,26 +61,6 @@ class Ledger(Database):
     def reader(self) -> LedgerReader:
         """Read access to the same database."""
         return LedgerReader(self._db, self.path)
-
-    @contextmanager
-    def transaction(self, term: int | None = None) -> Iterator[None]:
-        """Commit all changes together; then remove the bytes of deleted deltas from all files.
-
-        Parameters
-        ----------
-        term : int or None
-            Term of the writer, from `claim`; `Fenced` is raised after a later claim.
-
-        Yields
-        ------
-        None
-            Control to the block.
-        """
-        with super().transaction(term):
-            yield
-        if self.updates.deleted:
-            self.updates.deleted = False
-            self.checkpoint()
 
     # -- workers --------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ class Publication:
     ) -> None:
         self._job, self._ledger = job, ledger
         self._aggregation, self._members = aggregation, members
+        self._settled: set[str] = set()  # outstanding requests, as known so far
 
     def publish(self, round_number: int, terms: Terms, now_s: float) -> list[Message]:
         """Publish a version, unless it would differ from the last one by too few erased people."""
@@ -54,10 +55,15 @@ class Publication:
 
     def _outstanding(self) -> list[Outstanding]:
         reader, rows = self._ledger.reader, self._members.rows
-        return [
+        outstanding = [
             Outstanding(request, is_settled(reader.answers(request.name), rows))
             for request in reader.outstanding_erasures()
         ]
+        settled = {one.request.name for one in outstanding if one.settled}
+        if not settled <= self._settled:  # the ledger needs nothing of these people any more
+            self._ledger.note_deletion(compact=True)
+        self._settled = settled
+        return outstanding
 
 
 def _rule(terms: Terms) -> ReleaseRule:

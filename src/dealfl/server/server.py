@@ -163,6 +163,7 @@ class Server:
                 replies += self._receive(message, now_s)
             replies += self._rounds.advance(now_s)
             self._rounds.save()
+        self._ledger.compact_if_due(now_s)
         return Step(tuple(replies), self._rounds.wake_at_s(now_s))
 
     @contextmanager

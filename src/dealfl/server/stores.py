@@ -20,8 +20,7 @@ class UpdateStore:
     """The updates of workers, the sum of each worker, and the total."""
 
     def __init__(self, ledger: Database) -> None:
-        self._run = ledger.execute
-        self.deleted = False  # whether bytes were deleted in this transaction
+        self._ledger, self._run = ledger, ledger.execute
 
     def put(self, worker: str, incarnation: int, sequence: int, delta: bytes) -> None:
         """Store an update."""
@@ -51,7 +50,7 @@ class UpdateStore:
 
     def delete_deltas(self, worker: str, incarnation: int, last: int) -> None:
         """Delete the deltas of counted updates; their keys and hashes remain."""
-        self.deleted = True
+        self._ledger.note_deletion()
         self._run(
             "UPDATE updates SET delta = NULL WHERE worker = ? AND incarnation = ? AND sequence <= ?"
             " AND delta IS NOT NULL",
@@ -60,7 +59,7 @@ class UpdateStore:
 
     def drop(self, worker: str) -> None:
         """Delete all updates of a worker, and its sum."""
-        self.deleted = True
+        self._ledger.note_deletion(compact=True)
         self._run("DELETE FROM updates WHERE worker = ?", (worker,))
         self._run("DELETE FROM sums WHERE worker = ?", (worker,))
 

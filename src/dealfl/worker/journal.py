@@ -1,8 +1,8 @@
 """A worker's journal: its records, its outbox and its settings, in one SQLite file.
 
 A change to the records and the update that reports it are written in one transaction. After a
-crash, statistics and journal therefore agree. Deleted bytes are overwritten (`secure_delete`);
-`compact` empties the log and the free pages after an erasure.
+crash, statistics and journal therefore agree. After an erasure the file is compacted twice: at
+once, and when the server has counted the updates that still held examples of the owner.
 """
 
 from __future__ import annotations
@@ -66,13 +66,6 @@ class Journal(Database):
     def id(self) -> str:
         """The id of the journal, set when the file is created."""
         return self.setting("journal_id", "")
-
-    def compact_if_due(self) -> None:
-        """Compact the file if an erasure requires it, including one before a crash."""
-        if self.setting("compact", "") == "due":
-            self.compact()
-            with self.transaction():
-                self.set_setting("compact", "")
 
     # -- records --------------------------------------------------------------------------------
 
@@ -195,7 +188,10 @@ class Journal(Database):
         ids : iterable of int
             Ids of the records.
         """
-        self._db.executemany("DELETE FROM records WHERE id = ?", [(i,) for i in ids])
+        rows = [(i,) for i in ids]
+        self._db.executemany("DELETE FROM records WHERE id = ?", rows)
+        if rows:
+            self.note_deletion()
 
     def quarantine(self, identity: int, reason: str) -> None:
         """Delete a record that cannot be learned, and keep the reason.
@@ -247,7 +243,8 @@ class Journal(Database):
         statistics : bytes
             Encoded statistics of the model.
         """
-        self._db.execute("DELETE FROM published WHERE version <= ?", (version,))
+        if self._db.execute("DELETE FROM published WHERE version <= ?", (version,)).rowcount:
+            self.note_deletion()
         if self.published() is None:
             self._db.execute("INSERT INTO published VALUES (?, ?)", (version, statistics))
 

@@ -18,6 +18,8 @@ from dealfl.worker.journal import Journal
 
 __all__ = ["Outbox"]
 
+_ERASED = "last_with_erased"
+
 
 class Outbox:
     """The updates and answers of one worker, in its journal."""
@@ -85,7 +87,14 @@ class Outbox:
         )
 
     def _drop(self, sequence: int) -> None:
-        self._run("DELETE FROM outbox WHERE sequence = ?", (sequence,))
+        if not self._run("DELETE FROM outbox WHERE sequence = ?", (sequence,)).rowcount:
+            return
+        last = int(self._journal.setting(_ERASED, "0"))  # that may hold examples of erased owners
+        under_way = self._run("SELECT 1 FROM outbox WHERE sequence <= ?", (last,)).fetchone()
+        settled = last > 0 and under_way is None
+        self._journal.note_deletion(compact=settled)
+        if settled:
+            self._journal.set_setting(_ERASED, "0")
 
     def take_due(self, now_s: float) -> list[Update | Withdraw]:
         """Return the updates and withdrawals to send now, and mark them as sent."""
@@ -129,6 +138,7 @@ class Outbox:
         else:
             kept = held.update
             self._replace(kept, _delta(kept) + _delta(withdrawn.update), now_s)
+        self.compact_when_settled()
         self._hold_or_release(kept.sequence, now_s)
 
     def erase(self, negative: Statistics, now_s: float) -> None:
@@ -152,6 +162,15 @@ class Outbox:
             total = total + _delta(update)
         kept = self._rebuild(unsent, total, now_s)
         self._hold_or_release(kept, now_s)
+
+    def compact_when_settled(self) -> None:
+        """Compact the journal now, and again when all updates made so far are settled.
+
+        Files and updates may hold examples of the erased owners, also those evicted before.
+        """
+        self._journal.note_deletion(compact=True)
+        for outgoing in self._journal.outbox()[-1:]:
+            self._journal.set_setting(_ERASED, str(outgoing.update.sequence))
 
     def _rebuild(self, unsent: Sequence[Update], total: Statistics, now_s: float) -> int:
         """Put the total into the first unsent update, and zero into the others.

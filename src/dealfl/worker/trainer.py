@@ -225,10 +225,14 @@ class Trainer:
 
     def forget_owners(self, owners: Sequence[bytes], now_s: float) -> int:
         """Forget and delete all records of some owners, and suppress their future records."""
-        for owner in owners:
-            self._journal.execute("INSERT OR IGNORE INTO suppressed VALUES (?)", (owner,))
-        if owners:  # the log may still hold records evicted earlier
-            self._journal.set_setting("compact", "due")
+        suppress = "INSERT OR IGNORE INTO suppressed VALUES (?)"
+        new = [owner for owner in owners if self._journal.execute(suppress, (owner,)).rowcount]
+        examples = self._forget(owners, now_s)
+        if new or examples:
+            self._outbox.compact_when_settled()
+        return examples
+
+    def _forget(self, owners: Sequence[bytes], now_s: float) -> int:
         by_state = self._journal.records_of(owners)
         learned = by_state[State.LEARNED]
         count = sum(map(len, by_state.values()))

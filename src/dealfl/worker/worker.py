@@ -175,7 +175,7 @@ class Worker:
         except BaseException:
             self._recovery.forget_model()  # it may include the changes rolled back
             raise
-        self._journal.compact_if_due()
+        self._journal.compact_if_due(now_s)
         return Step(tuple(replies), wake_at_s)
 
     def reconnect(self) -> None:

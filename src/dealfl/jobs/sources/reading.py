@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dealfl.datasets import Examples
 from dealfl.datasets.readers import Block, Layout
+from dealfl.erasure import plain_name
 from dealfl.errors import BadInput
 from dealfl.jobs.sources.columns import Reader, Wrong, is_missing
 from dealfl.jobs.sources.memory import Place, open_table
@@ -67,7 +68,7 @@ class OwnerNames:
         """
         cells = block.texts(column)
         known = {
-            cell: -1 if is_missing(cell) else self._number(cell.strip()) for cell in set(cells)
+            cell: -1 if is_missing(cell) else self._number(plain_name(cell)) for cell in set(cells)
         }
         numbers = np.array([known[cell] for cell in cells], dtype=np.int64)
         return numbers, dict.fromkeys(np.flatnonzero(numbers < 0).tolist(), "it is missing")

@@ -1,0 +1,165 @@
+"""Transactions of a SQLite file, and the removal of deleted bytes from it and its log.
+
+SQLite overwrites deleted bytes (`secure_delete`), but a copy may stay in the write-ahead log, and
+another one in an unused part of a page. A checkpoint empties the log; `compact` rewrites all pages.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from dealfl.database.files import find_write_failure
+from dealfl.errors import Fenced
+
+__all__ = ["Transactions"]
+
+_COMPACT_EVERY_S = 86_400.0
+_DUE = "SELECT value FROM settings WHERE name = 'compact'"
+
+
+class Transactions:
+    """The part of `Database` that writes; it has a table of settings."""
+
+    kind: str
+    path: str
+    _db: sqlite3.Connection
+    _logged = True  # whether the log may hold deleted bytes, such as after a crash
+
+    def execute(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        """Run one statement.
+
+        Parameters
+        ----------
+        sql : str
+            The statement.
+        values : sequence
+            Values of its parameters.
+
+        Returns
+        -------
+        sqlite3.Cursor
+            Its rows.
+        """
+        return self._db.execute(sql, values)
+
+    def _require_term(self, term: int | None) -> None:
+        if term is not None and (newer := self._term()) > term:
+            raise Fenced(
+                f"{self.kind} {self.path} was opened by another process (term {newer} after "
+                f"{term}); this one has written nothing and must stop"
+            )
+
+    def _term(self) -> int:
+        query = "SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM settings WHERE name = 'term'"
+        row = self._db.execute(query).fetchone()
+        return 0 if row is None else int(row[0])
+
+    @contextmanager
+    def transaction(self, term: int | None = None) -> Iterator[None]:
+        """Commit all changes inside a `with` block together, or roll all of them back.
+
+        Parameters
+        ----------
+        term : int or None
+            Term of the writer, from `claim`; `Fenced` is raised after a later claim.
+
+        Yields
+        ------
+        None
+            Control to the block.
+        """
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            self._require_term(term)
+            yield
+            self._db.execute("COMMIT")
+        except BaseException as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            if failure := find_write_failure(self.path, error):
+                raise failure from error
+            raise
+        if self._logged:
+            self.checkpoint()
+
+    # -- deleted bytes --------------------------------------------------------------------------
+
+    def note_deletion(self, *, compact: bool = False) -> None:
+        """Remove the bytes that this transaction deletes from all files after its commit.
+
+        Parameters
+        ----------
+        compact : bool
+            Whether to compact the file at the next `compact_if_due`; otherwise within a day.
+        """
+        self._logged = True
+        if compact or not self._db.execute(_DUE).fetchone():
+            self._db.execute(
+                "INSERT OR REPLACE INTO settings VALUES ('compact', ?)", (b"now" * compact,)
+            )
+
+    def compact_if_due(self, now_s: float) -> None:
+        """Compact the file if deleted bytes require it, including those before a crash.
+
+        Parameters
+        ----------
+        now_s : float
+            Current time in seconds. Without a request, a file is compacted once in 24 hours.
+        """
+        due = self._db.execute(_DUE).fetchone()
+        if due is None or not (due[0] or self._is_day_over(now_s)) or not self.compact():
+            return
+        with self.transaction():
+            self._db.execute("DELETE FROM settings WHERE name = 'compact'")
+            row = ("compacted_s", repr(now_s).encode())
+            self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", row)
+
+    def _is_day_over(self, now_s: float) -> bool:
+        query = "SELECT CAST(value AS TEXT) FROM settings WHERE name = 'compacted_s'"
+        last = self._db.execute(query).fetchone()
+        is_file = self.path != ":memory:"
+        return is_file and (last is None or not 0 <= now_s - float(last[0]) < _COMPACT_EVERY_S)
+
+    def checkpoint(self) -> bool:
+        """Empty the write-ahead log, so that deleted bytes are not in it.
+
+        Returns
+        -------
+        bool
+            Whether the log is empty. While others read, it is not: the next transaction retries.
+        """
+        with self._without_waiting():
+            try:
+                busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            except sqlite3.OperationalError:  # the disk is full
+                busy = True
+        self._logged = bool(busy)
+        return not busy
+
+    def compact(self) -> bool:
+        """Remove all bytes of deleted rows from the file, and from its log as soon as possible.
+
+        Returns
+        -------
+        bool
+            Whether the file was rewritten; False if it is in use or the disk is full.
+        """
+        with self._without_waiting():
+            try:
+                self._db.execute("VACUUM")
+            except sqlite3.OperationalError:
+                return False
+        self.checkpoint()
+        return True
+
+    @contextmanager
+    def _without_waiting(self) -> Iterator[None]:
+        """Let statements fail at once while another connection uses the file."""
+        (before,) = self._db.execute("PRAGMA busy_timeout").fetchone()
+        self._db.execute("PRAGMA busy_timeout = 0")
+        try:
+            yield
+        finally:
+            self._db.execute(f"PRAGMA busy_timeout = {before}")

@@ -1,0 +1,209 @@
+"""After eviction, erasure and removal, no file holds a byte of what must be gone."""
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from dealfl.erasure import owner_hash
+from dealfl.learners import (
+    Histories,
+    Learner,
+    NaiveBayes,
+    Neighbors,
+    PersonalizedPageRank,
+    Rows,
+    Tikhonov,
+    TikhonovClassifier,
+)
+from dealfl.messages import Message, Update
+from dealfl.server import Ledger, Server
+from dealfl.worker import Journal, Worker
+from tests.federation.parts import KEY, joined, server, update, worker
+from tests.traces.needles import (
+    Needles,
+    find_needles,
+    needles_of_name,
+    needles_of_points,
+    needles_of_records,
+    needles_of_statistics,
+    needles_of_values,
+)
+
+ANN, DAY_S = "Ann Example", 86_400.0
+VALUES = (0.12345678, 0.23456789, 0.34567891)
+CLASSES = ["a", "b"]
+LEARNERS: dict[str, Callable[[], Learner]] = {
+    "tikhonov": lambda: Tikhonov(3, feature_bound=1.0, target_bound=1.0),
+    "tikhonov_classifier": lambda: TikhonovClassifier(3, CLASSES, feature_bound=1.0),
+    "naive_bayes": lambda: NaiveBayes(3, CLASSES, feature_bound=1.0),
+    "neighbors": lambda: Neighbors(3, CLASSES, feature_bound=1.0),
+    "pagerank": lambda: PersonalizedPageRank(2**20),
+}
+
+
+def examples_of(name: str, first: float) -> list[bytes]:
+    """Return bodies whose values depend on a number in [0, 0.5]."""
+    if name == "pagerank":
+        return [Histories.encode(int(first * 2**20) + 1_000 * place) for place in range(4)]
+    target = first if name == "tikhonov" else "a"
+    return [Rows.encode([value + first for value in VALUES], target)]
+
+
+class Pair:
+    """A server and a worker, with the files of both in one folder; the test loses messages."""
+
+    def __init__(self, folder: Path, make: Callable[[], Learner], **how: str) -> None:
+        self.folder, self.now_s, self.lost = folder, 0.0, 0
+        self.ledger, self.journal = Ledger(folder / "ledger.db"), Journal(folder / "journal.db")
+        self.server: Server = server(self.ledger, make, release_batch=2, min_workers=1)
+        self.worker: Worker = worker(make, self.journal, announce_every_s=1.0, **how)
+        self.talk()
+
+    def talk(self, passed_s: float = 100.0) -> None:
+        """Let time pass, and exchange messages until nothing is left to say."""
+        self.now_s += passed_s
+        step = self.worker.handle((), self.now_s)
+        for _ in range(6):
+            back = self.server.handle(self._kept(step.messages), self.now_s)
+            step = self.worker.handle(back.messages, self.now_s)
+
+    def _kept(self, messages: Iterable[Message]) -> list[Message]:
+        given = list(messages)
+        kept = [one for one in given if not (self.lost and isinstance(one, Update))]
+        self.lost = max(self.lost - (len(given) - len(kept)), 0)
+        return kept
+
+    def learn(self, owner: str, bodies: list[bytes]) -> None:
+        self.worker.ingest([(owner, body) for body in bodies])
+        self.talk()
+
+    def erase(self, owner: str) -> None:
+        step = self.server.erase(f"request {self.now_s}", [owner_hash(KEY, owner)], self.now_s)
+        self.worker.handle(step.messages, self.now_s)
+
+    def close(self) -> None:
+        self.ledger.close()
+        self.journal.close()
+
+
+def needles_of(name: str) -> Needles:
+    found = needles_of_records(LEARNERS[name], examples_of(name, 0.25)) | needles_of_name(ANN)
+    if name != "pagerank":
+        found |= needles_of_values(*(value + 0.25 for value in VALUES))
+    return found
+
+
+@pytest.mark.parametrize("lost", [0, 1], ids=["counted", "withdrawn"])
+@pytest.mark.parametrize("name", sorted(LEARNERS))
+def test_after_a_settled_erasure_no_file_holds_anything_of_the_person(
+    name: str, lost: int, tmp_path: Path
+) -> None:
+    pair, needles = Pair(tmp_path, LEARNERS[name], forget_fraction="0"), needles_of(name)
+    pair.lost = lost
+    pair.learn(ANN, examples_of(name, 0.25))
+    assert find_needles(tmp_path, needles), "she is found while she is learned"
+    pair.learn("bob", examples_of(name, 0.5))
+    pair.erase(ANN)
+    for _ in range(3):
+        pair.talk()
+    assert not pair.journal.outbox()
+    held_back = [line for line in find_needles(tmp_path, needles) if "learned" not in line]
+    assert not held_back, "only the published version remains until the release deadline"
+    assert not any(line.startswith("ledger") for line in find_needles(tmp_path, needles))
+    pair.talk(DAY_S)
+    assert find_needles(tmp_path, needles) == []
+    assert pair.server.model.statistics.is_zero is False
+    pair.close()
+
+
+@pytest.mark.parametrize("name", sorted(LEARNERS))
+def test_a_day_after_an_eviction_no_file_holds_what_was_evicted(name: str, tmp_path: Path) -> None:
+    pair, needles = Pair(tmp_path, LEARNERS[name], scheme_name="newfl"), needles_of(name)
+    pair.learn(ANN, examples_of(name, 0.25))
+    for number in range(3):
+        pair.learn("bob", examples_of(name, 0.4 + number / 100))
+    pair.talk(DAY_S)
+    assert find_needles(tmp_path, needles) == []
+    pair.close()
+
+
+@pytest.mark.parametrize("name", sorted(LEARNERS))
+def test_after_a_removal_the_ledger_holds_nothing_of_the_worker(name: str, tmp_path: Path) -> None:
+    pair, needles = Pair(tmp_path, LEARNERS[name]), needles_of(name)
+    pair.learn(ANN, examples_of(name, 0.25))
+    pair.server.remove("w", pair.now_s)
+    (tmp_path / "journal.db").rename(tmp_path.parent / "journal.db")  # the device keeps its own
+    (tmp_path / "journal.db-wal").unlink()
+    assert find_needles(tmp_path, needles) == []
+    pair.close()
+
+
+def test_after_many_removals_no_page_of_the_ledger_holds_an_old_sum(tmp_path: Path) -> None:
+    names, ledger = [f"w{number:02}" for number in range(40)], Ledger(tmp_path / "ledger.db")
+    one, needles = joined(*names, ledger=ledger), {}
+    for sequence in range(1, 9):
+        for place, name in enumerate(names):
+            sent = update(sequence, 100 * place + sequence, name=name)
+            one.handle([sent], 500.0 * sequence + place)
+    for place, name in enumerate(names):
+        sums = update(1, sum(100 * place + sequence for sequence in range(1, 9)))
+        needles[name] = sums.delta
+    one.handle([], 9_000.0)
+    assert len(find_needles(tmp_path, needles)) >= 40
+    for name in names[::2]:
+        one.remove(name, 10_000.0)
+    left = find_needles(tmp_path, needles)
+    assert {line.rpartition(" ")[2] for line in left} == set(names[1::2])
+    ledger.close()
+
+
+def test_a_checkpoint_that_a_reader_prevents_is_repeated(tmp_path: Path) -> None:
+    pair, needles = Pair(tmp_path, LEARNERS["naive_bayes"]), needles_of("naive_bayes")
+    pair.learn(ANN, examples_of("naive_bayes", 0.25))
+    with closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM records").fetchone()
+        pair.erase(ANN)
+        pair.talk()
+        assert find_needles(tmp_path, needles), "the reader still needs the log"
+    pair.talk(DAY_S)
+    assert find_needles(tmp_path, needles) == []
+    pair.close()
+
+
+def test_the_bytes_of_a_crashed_process_are_removed_by_the_next_one(tmp_path: Path) -> None:
+    (tmp_path / "before").mkdir()
+    ledger = Ledger(tmp_path / "before" / "ledger.db")
+    one = joined("v", "w", ledger=ledger)
+    first = update(1, 700, name="v", round=1)
+    one.handle([first], 1.0)
+    ledger.checkpoint = lambda: False  # type: ignore[method-assign]
+    one.handle([update(1, 5, round=1), update(2, 1, name="v")], 2.0)
+    one.handle([], 500.0)
+    (tmp_path / "before").rename(tmp_path / "after")  # as kill −9 leaves it
+    assert find_needles(tmp_path, {"delta": first.delta})
+    again = Ledger(tmp_path / "after" / "ledger.db")
+    server(again).handle([], 600.0)
+    assert not find_needles(tmp_path, {"delta": first.delta})
+    again.close()
+
+
+def test_the_search_finds_what_was_hidden(tmp_path: Path) -> None:
+    make = LEARNERS["tikhonov"]
+    model = make()
+    delta = model.learn_records(model.records_of([VALUES], [0.25]))
+    hidden = {
+        **needles_of_values(*VALUES),
+        **needles_of_points(70_000, -80_000),
+        **needles_of_statistics(delta),
+        **needles_of_name(ANN),
+    }
+    for number, (what, needle) in enumerate(hidden.items()):
+        file = tmp_path / f"{number}.db-wal"
+        file.write_bytes(b"\x00" * 100 + needle + b"\xff" * 100)
+        assert any(line.endswith(what) for line in find_needles(tmp_path, {what: needle})), what
+        file.unlink()
+    assert len(hidden) > 25

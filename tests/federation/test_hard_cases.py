@@ -96,7 +96,7 @@ def test_a_worker_killed_before_it_compacted_compacts_when_it_is_back(tmp_path: 
     one.ingest([("ann", body)])
     order = Erase(job="job", worker="w", request="r", owners=(owner_hash(KEY, "ann"),))
 
-    def killed() -> None:
+    def killed() -> bool:
         raise KeyboardInterrupt
 
     journal.compact = killed  # type: ignore[method-assign]

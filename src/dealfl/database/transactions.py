@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import ClassVar
 
 from dealfl.database.files import find_write_failure
 from dealfl.errors import Fenced
@@ -22,7 +23,7 @@ _DUE = "SELECT value FROM settings WHERE name = 'compact'"
 class Transactions:
     """The part of `Database` that writes; it has a table of settings."""
 
-    kind: str
+    kind: ClassVar[str]
     path: str
     _db: sqlite3.Connection
     _logged = True  # whether the log may hold deleted bytes, such as after a crash

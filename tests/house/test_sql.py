@@ -7,6 +7,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "dealfl"
 STORES = {
     "database/files.py",
     "database/store.py",
+    "database/transactions.py",
     "server/ledger.py",
     "server/ledger_reader.py",
     "server/stores.py",

@@ -89,3 +89,16 @@ def test_what_is_wrong_with_a_question_is_the_answer(payload: bytes, problem: st
     assert problem in answer["error"]
     assert answer["error"]
     assert answer["result"] is None
+
+
+def test_a_repeated_question_is_answered_again_but_done_once() -> None:
+    done: list[str] = []
+    desk = Desk({"erase": lambda: done.append("once")}, changes=("erase",), trusted=("ann",))
+    question = b'{"id": "7", "verb": "erase"}'
+    assert desk.answer("ann", question) == desk.answer("ann", question)
+    assert done == ["once"]
+    desk.answer("bob", question)
+    assert done == ["once"]
+    for other in range(200):
+        desk.answer("ann", b'{"id": "q%d", "verb": "erase"}' % other)
+    assert len(done) == 201

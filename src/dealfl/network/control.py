@@ -25,6 +25,8 @@ __all__ = ["Desk", "ask"]
 
 _MAX_QUESTION = 1 << 20
 _MAX_ANSWER = 1 << 26
+_REPEAT_S = 1.0
+_REMEMBERED = 64  # answers, for questions that arrive again
 
 Short = Annotated[str, Meta(max_length=64)]
 
@@ -65,6 +67,7 @@ class Desk:
         trusted: Collection[str] = (),
     ) -> None:
         self._answers, self._changes, self._trusted = answers, changes, trusted
+        self._given: dict[tuple[str, str], bytes] = {}
 
     def answer(self, operator: str, payload: bytes) -> bytes:
         """Return the answer to a question; whatever is wrong with it is part of the answer.
@@ -86,10 +89,17 @@ class Desk:
             if len(payload) > _MAX_QUESTION:
                 raise BadInput(f"question has {len(payload)} bytes; at most {_MAX_QUESTION}")
             question = msgspec.json.decode(payload, type=Question)
+            known = self._given.get((operator, question.id))
+            if known is not None:
+                return known  # the same question again: nothing is done twice
             answer = Answer(question.id, self._call(operator, question))
         except (DealError, msgspec.MsgspecError, TypeError, UnicodeDecodeError) as error:
             answer = Answer(question.id, error=str(error))
-        return zlib.compress(msgspec.json.encode(answer), 1)
+        given = zlib.compress(msgspec.json.encode(answer), 1)
+        if len(self._given) >= _REMEMBERED:
+            del self._given[next(iter(self._given))]
+        self._given[operator, question.id] = given
+        return given
 
     def _call(self, operator: str, question: Question) -> object:
         verb = question.verb
@@ -158,12 +168,20 @@ class _Asking:
         stopped = asyncio.Event()
         self._answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._connection = Connection([self._credentials], self, session_s=0)
-        task = asyncio.ensure_future(self._connection.run(stopped))
+        tasks = [asyncio.ensure_future(self._connection.run(stopped))]
+        tasks.append(asyncio.ensure_future(self._repeat(stopped)))
         try:
             return await asyncio.wait_for(self._answer, timeout_s)
         finally:
             stopped.set()
-            await task
+            await asyncio.gather(*tasks)
+
+    async def _repeat(self, stopped: asyncio.Event) -> None:
+        """Send the question again: the server may not have been there."""
+        while not stopped.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopped.wait(), _REPEAT_S)
+            self._connection.publish(self._topics.ask(self._credentials.user), self._payload)
 
     def connected(self) -> None:
         user = self._credentials.user

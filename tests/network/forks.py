@@ -45,10 +45,14 @@ class Forks:
         wait_for(lambda: not is_alive(pid), "the end of a process")
         self._alive.discard(pid)
 
-    def close(self) -> None:
+    def end_all(self) -> None:
+        """Kill all processes that are alive."""
         for pid in self._alive.copy():
             if is_alive(pid):
                 self.end(pid)
+
+    def close(self) -> None:
+        self.end_all()
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
+import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dealfl.jobs import Document, plan_without_data
-from dealfl.network import Credentials, write_credentials
+from dealfl.network import write_credentials
 from dealfl.runs import RunFolder, read_status
 from tests.network.brokers import RunningBroker
 from tests.network.feeding import HEADER, NUMBERS, row
-from tests.network.forks import Forks, wait_for
+from tests.network.forks import Forks, is_alive, wait_for
 
 JOB = NUMBERS.replace(
     "[source]",
@@ -38,23 +41,36 @@ class Federation:
         self.folder, self.forks, self.broker = folder, forks, broker
         self.job = folder / "job.toml"
         self.job.write_text(text)
-        server = self.write("server", broker.server)
-        self.server = forks.start(
+        server = folder / "server.toml"
+        write_credentials(server, broker.server)
+        forks.start(
             folder / "server.log", ["serve", self.job, "--broker", server, "--out", folder / "run"]
         )
 
-    def write(self, name: str, credentials: Credentials) -> Path:
-        path = self.folder / f"{name}.toml"
-        write_credentials(path, credentials)
-        return path
+    def enrol(self, name: str, workers: tuple[str, ...] = ()) -> None:
+        credentials = self.broker.enrol(name, workers=workers)
+        write_credentials(self.folder / f"{name}.toml", credentials)
 
     def work(self, name: str, *options: object) -> int:
-        """Start a worker whose credentials are written."""
+        """Start a worker that is enrolled."""
         return self.forks.start(
             self.folder / f"{name}.log",
             ["work", self.job, "--broker", self.folder / f"{name}.toml",
              "--out", self.folder / name, *options],
         )  # fmt: skip
+
+    def ask(self, path: Path, *requests: object) -> list[Any]:
+        """Send requests over one connection to a socket; return the answers."""
+        wait_for(path.is_socket, "the socket")
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+            stream = client.makefile("rwb")
+            for request in requests:
+                line = request if isinstance(request, bytes) else json.dumps(request).encode()
+                stream.write(line + b"\n")
+            stream.flush()
+            client.shutdown(socket.SHUT_WR)
+            return [json.loads(line) for line in stream]
 
     def wait_until_learned(self, rows: int) -> None:
         """Wait until the server has counted so many rows, and compare with central training."""
@@ -77,12 +93,17 @@ class Federation:
         return str(model.digest())
 
 
+@pytest.fixture
+def fed(tmp_path: Path, forks: Forks, broker: RunningBroker) -> Iterator[Federation]:
+    yield Federation(tmp_path, forks, broker)
+    forks.end_all()
+
+
 def test_a_worker_killed_while_its_file_grows_and_is_rotated_counts_every_row_once(
-    tmp_path: Path, forks: Forks, broker: RunningBroker
+    tmp_path: Path, fed: Federation
 ) -> None:
     draw = random.Random(11)
-    fed = Federation(tmp_path, forks, broker)
-    fed.write("w1", broker.enrol("w1"))
+    fed.enrol("w1")
     data = tmp_path / "data.csv"
     written = 0
     for _ in range(8):
@@ -100,7 +121,68 @@ def test_a_worker_killed_while_its_file_grows_and_is_rotated_counts_every_row_on
                         older.rename(tmp_path / f"data.csv.{number + 1}")
                 data.rename(tmp_path / "data.csv.1")
             time.sleep(draw.uniform(0.0, 0.1))
-        forks.end(pid, signal.SIGKILL)
+        fed.forks.end(pid, signal.SIGKILL)
     fed.work("w1", "--data", data)
     fed.wait_until_learned(written)
     assert fed.status["statistics_digest"] == fed.central_digest(range(written))
+
+
+def test_a_gateway_carries_workers_with_a_file_or_a_folder_each(
+    tmp_path: Path, fed: Federation
+) -> None:
+    fed.enrol("hub", workers=("w4", "w5"))
+    data = tmp_path / "data"
+    data.mkdir()
+    pid = fed.work("hub", "--data", data, "--predict-socket", tmp_path / "predict")
+    (data / "w4.csv").write_text(HEADER + "".join(map(row, range(10))))
+    (data / "w6.csv").write_text(HEADER + row(99))  # nobody's
+    fed.wait_until_learned(10)
+    (data / "w5").mkdir()
+    (data / "w5" / "monday.csv").write_text(HEADER + "".join(map(row, range(10, 15))))
+    (data / "w5" / "tuesday.csv").write_text("y,x\n" + "15.5,15\n")
+    fed.wait_until_learned(16)
+    assert fed.status["statistics_digest"] == fed.central_digest(range(16))
+    assert fed.status["workers"]["awake"] == 2
+    assert (tmp_path / "hub" / "w4" / "journal.db").exists()
+    nameless, one = fed.ask(
+        tmp_path / "predict", {"features": [[3]]}, {"worker": "w5", "features": [[3]]}
+    )
+    assert nameless == {"error": "worker is ''; it takes one of: w4, w5"}
+    assert one["predictions"] == [pytest.approx(3.5, abs=0.1)]
+    fed.forks.end(pid, signal.SIGTERM)
+
+
+def test_predictions_are_answered_locally_whatever_is_asked(
+    tmp_path: Path, fed: Federation
+) -> None:
+    fed.enrol("w1")
+    data, path = tmp_path / "data.csv", tmp_path / "predict"
+    data.write_text(HEADER + "".join(map(row, range(100))))
+    fed.work("w1", "--data", data, "--predict-socket", path)
+    fed.wait_until_learned(100)
+    wait_for(lambda: fed.status["version"] >= 1, "a version")
+    answers = fed.ask(
+        path, {"features": [[1], [2.5]]}, b"rubbish", b"\xff\x00", b"[]", {},
+        {"features": [[1], []]},
+        {"features": [[1]], "owner": "w1"}, {"owner": "w1"}, {"features": [["a"]]}, {"x": 1},
+        b"[" * 100_000, {"features": [[1]]},
+    )  # fmt: skip
+    assert answers[0]["version"] == answers[-1]["version"] >= 1
+    assert answers[0]["predictions"] == pytest.approx([1.5, 3.0], abs=0.1)
+    assert [set(one) for one in answers[1:-1]] == [{"error"}] * 10
+    assert "1,048,576 bytes" in fed.ask(path, b"1" * 2_000_000)[0]["error"]
+    assert path.stat().st_mode & 0o777 == 0o600
+    with ThreadPoolExecutor(20) as many:
+        found = list(many.map(lambda n: fed.ask(path, {"features": [[n]]}), range(20)))
+    assert [one["predictions"][0] for (one,) in found] == pytest.approx(
+        [n + 0.5 for n in range(20)], abs=0.1
+    )
+
+
+def test_a_second_process_with_the_same_journal_is_refused(tmp_path: Path, fed: Federation) -> None:
+    fed.enrol("w1")
+    fed.work("w1", "--data", tmp_path / "data.csv")
+    wait_for((tmp_path / "w1" / "journal.db").exists, "the journal")
+    second = fed.work("w1", "--data", tmp_path / "data.csv")
+    wait_for(lambda: not is_alive(second), "the end of the second process")
+    assert "w1 is in use by another process; use another --out" in (tmp_path / "w1.log").read_text()

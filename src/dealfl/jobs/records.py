@@ -227,6 +227,12 @@ class GrowingSource:
             The records of the rows, and the number of rows that cannot be used.
         """
         rows = [row for row in rows if row.strip()]
+        closed = [row for row in rows if row.count(b'"') % 2 == 0 or self.split_rows(row)]
+        part = self._read(name, head, closed, owner)
+        part.bad[""] += len(rows) - len(closed)
+        return Part(part.records, +part.bad)
+
+    def _read(self, name: str, head: Head, rows: Sequence[bytes], owner: str) -> Part:
         if not rows:
             return Part([], Counter())
         try:
@@ -236,7 +242,7 @@ class GrowingSource:
                 return Part([], Counter({"": 1}))
             middle = len(rows) // 2
             sides = (rows[:middle], rows[middle:])
-            one, other = (self.read(name, head, side, owner) for side in sides)
+            one, other = (self._read(name, head, side, owner) for side in sides)
             return Part(one.records + other.records, one.bad + other.bad)
         bad, count = Counter(reading.quarantine.by_column), len(reading.examples)
         if not count:

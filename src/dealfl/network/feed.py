@@ -59,9 +59,10 @@ class Feed:
     def poll(self) -> Iterator[int]:
         """Give new rows to the worker; yield the number of records after each transaction."""
         files = self._files.list()
-        if self._known.keys() == {file for file in files if file.size}:
+        there = {file for file in files if file.size}
+        if self._known.keys() == there:
             return
-        self._known = {f: number for f, number in self._known.items() if f in set(files)}
+        self._known = {file: number for file, number in self._known.items() if file in there}
         for last in (False, True):  # a copy is recognised after its original was read
             matching = Matching(self._files, self._positions)
             matching.match(files, self._known, last=last)

@@ -18,8 +18,8 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -44,8 +44,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     bad: int = 0  # rows that cannot be used
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(NamedTuple):
     """A file as its folder lists it."""
 
     name: str

@@ -104,6 +104,10 @@ class PredictSocket:
                 await _send(writer, await self._answer(line))
         except ValueError:
             await _send(writer, {"error": f"a request has at most {_MAX_BYTES:,} bytes"})
+            with suppress(TimeoutError):  # it reads the answer after it has written
+                async with asyncio.timeout(1.0):
+                    while await reader.read(_MAX_BYTES):
+                        pass
         except ConnectionError:
             pass
         finally:

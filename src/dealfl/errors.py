@@ -27,6 +27,7 @@ __all__ = [
     "OutOfBounds",
     "UnknownName",
     "WriteFailed",
+    "describe_without_values",
     "unknown_name",
 ]
 
@@ -36,7 +37,19 @@ class DealError(Exception):
 
 
 class BadInput(DealError, ValueError):
-    """An argument cannot be used; nothing was changed."""
+    """An argument cannot be used; nothing was changed.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, with the value.
+    rule : str
+        The same without any value of an example, for what is stored or sent; "" if unknown.
+    """
+
+    def __init__(self, message: str = "", rule: str = "") -> None:
+        super().__init__(message)
+        self.rule = rule
 
 
 class OutOfBounds(BadInput):
@@ -73,6 +86,24 @@ class WriteFailed(DealError):
 
 class DatasetMissing(DealError):
     """A dataset is not in the cache or in DEALFL_DATA and cannot be downloaded."""
+
+
+def describe_without_values(error: Exception, otherwise: str) -> str:
+    """Return the reason of an error that may be stored or sent: it names no value of an example.
+
+    Parameters
+    ----------
+    error : Exception
+        The error.
+    otherwise : str
+        Text for errors without a rule.
+
+    Returns
+    -------
+    str
+        The rule that was broken, or `otherwise`.
+    """
+    return (error.rule if isinstance(error, BadInput) else "") or otherwise
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownName:

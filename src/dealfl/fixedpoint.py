@@ -45,7 +45,8 @@ def require_finite(values: Floats, first_row: int = 0) -> None:
 
 def _not_finite(row: int, column: int, value: float, what: str) -> BadInput:
     """Return the error for a value that is not a finite number."""
-    return BadInput(f"row {row}, {what} {column} is {value}; it must be a finite number")
+    rule = f"{what} {column} is not a finite number"
+    return BadInput(f"row {row}, {what} {column} is {value}; it must be a finite number", rule)
 
 
 def _per_column(value: float | ArrayLike, columns: int, what: str) -> Floats:
@@ -246,9 +247,11 @@ class FixedPoint:
     def _out_of_bounds(self, row: int, column: int, value: float) -> OutOfBounds:
         offset, bound = self.offset[column], self.bound[column]
         low = offset - bound if self.signed else offset
+        outside = f"outside [{low:g}, {offset + bound:g}]"
         return OutOfBounds(
-            f"row {row}, {self.what} {column} is {value!r}, outside [{low:g}, {offset + bound:g}]; "
-            f"declare a larger {self.what}_bound or another offset, or pass clip=True"
+            f"row {row}, {self.what} {column} is {value!r}, {outside}; "
+            f"declare a larger {self.what}_bound or another offset, or pass clip=True",
+            rule=f"{self.what} {column} is {outside}",
         )
 
 

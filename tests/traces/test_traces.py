@@ -143,8 +143,11 @@ def test_after_a_removal_the_ledger_holds_nothing_of_the_worker(name: str, tmp_p
     pair.close()
 
 
-def test_no_page_of_a_compacted_ledger_holds_a_counted_update(tmp_path: Path) -> None:
+@pytest.mark.parametrize("cause", ["a day", "a removal"])
+def test_no_page_of_a_compacted_ledger_holds_a_counted_update(cause: str, tmp_path: Path) -> None:
     draws, ledger = random.Random(3), Ledger(tmp_path / "ledger.db")
+    one = joined("w", ledger=ledger)
+    one.remove("w", 0.0)
     counted: Needles = {}
     waiting: dict[str, list[bytes]] = {}
     with ledger.transaction():
@@ -156,8 +159,9 @@ def test_no_page_of_a_compacted_ledger_holds_a_counted_update(tmp_path: Path) ->
                 name = draws.choice(sorted(waiting))
                 ledger.updates.delete_deltas(name, 1, number)
                 counted |= {needle.decode(): needle for needle in waiting.pop(name)}
+    one.handle([], 1.0)
     assert find_needles(tmp_path, counted), "SQLite leaves copies in unused parts of pages"
-    server(ledger).handle([], 0.0)
+    one.handle([], DAY_S) if cause == "a day" else one.remove("w", 2.0)
     assert find_needles(tmp_path, counted) == []
     assert find_needles(tmp_path, {name: deltas[0] for name, deltas in waiting.items()})
     ledger.close()

@@ -18,6 +18,7 @@ examples:
   dealfl run job.toml                   run your own job; `dealfl job init data.csv` writes one
   dealfl run job.toml --set job.rounds=50
   dealfl run --resume                   continue the run that Ctrl-C stopped
+  dealfl run --discard                  delete it instead, with the examples that it keeps
   dealfl run job.toml --from model.deal start with an exported model
   dealfl run --json                     print the result as one JSON object
 """
@@ -60,6 +61,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )  # fmt: skip
     parser.add_argument("--resume", action="store_true", help="continue a stopped run")
     parser.add_argument("--restart", action="store_true", help="discard the last run; start over")
+    parser.add_argument("--discard", action="store_true", help="delete a stopped run; start none")
     parser.add_argument("--fresh", action=_Renamed, const="--restart")
     parser.add_argument("--from", type=Path, dest="start_from", metavar="MODEL",
                         help="start with an exported model or the model of a run")  # fmt: skip
@@ -77,8 +79,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
     keep_freed_memory()
     fleet = Fleet.from_job(arguments.job, read_values(arguments.values))
-    latest = arguments.resume or arguments.restart
+    latest = arguments.resume or arguments.restart or arguments.discard
     folder = arguments.out or RunFolder.for_job(_folder_name(fleet.name), latest=latest).path
+    if arguments.discard:
+        return _discard(folder)
     if find_spec("plotly") is None:
         print("dealfl: no report: plotly is missing; pip install 'dealfl[report]'", file=sys.stderr)
     try:
@@ -94,6 +98,18 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         print(f"{result!r}\n\nReport: {result.page}")
     return 0 if result.exact else 1
+
+
+def _discard(folder: Path) -> int:
+    from dealfl.runs import RunFolder
+
+    run = RunFolder(folder)
+    if not run.resumable:
+        raise BadInput(f"{folder} holds no run that was stopped; leave out --discard")
+    with run.locked():
+        run.discard()
+    print(f"Deleted the stopped run in {folder}.")
+    return 0
 
 
 def _folder_name(name: str) -> str:

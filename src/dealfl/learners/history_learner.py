@@ -274,7 +274,8 @@ def require_items(numbers: NDArray[np.integer], items: int) -> None:
     """Raise `BadInput` if a number is not an item."""
     wrong = np.flatnonzero((numbers < 0) | (numbers >= items))
     if len(wrong):
-        raise BadInput(f"item {numbers[wrong[0]]} is out of range; items are 0 .. {items - 1}")
+        rule = f"is out of range; items are 0 .. {items - 1}"
+        raise BadInput(f"item {numbers[wrong[0]]} {rule}", f"an item {rule}")
 
 
 def _require_sets(matrix: sparse.csr_array) -> None:

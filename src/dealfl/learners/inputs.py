@@ -87,7 +87,8 @@ def as_matrix(X: object, columns: int) -> Matrix:
     if matrix.ndim != 2:
         raise BadInput(f"X has shape {matrix.shape}; it must be a table with a row per example")
     if matrix.shape[1] != columns:
-        raise BadInput(f"X has {matrix.shape[1]} columns; the model has n_features={columns}")
+        problem = f"X has {matrix.shape[1]} columns; the model has n_features={columns}"
+        raise BadInput(problem, rule=problem)
     return matrix
 
 
@@ -292,4 +293,4 @@ class Labels:
     def _unknown(self, row: int, label: object) -> BadInput:
         shown = label.item() if isinstance(label, np.generic) else label
         known = ", ".join(repr(value) for value in self.values.tolist()[:20])
-        return BadInput(f"row {row} has class {shown!r}; known: {known}")
+        return BadInput(f"row {row} has class {shown!r}; known: {known}", "its class is unknown")

@@ -15,7 +15,7 @@ import msgspec
 from dealfl.atomic_files import make_folder, make_private, replace_file, synchronize
 from dealfl.database import Database, require_unused
 from dealfl.errors import BadBytes, BadInput
-from dealfl.runs.folder import JOB
+from dealfl.runs.folder import JOB, OWNERS_KEY
 from dealfl.server import Ledger
 from dealfl.worker import Journal
 
@@ -85,9 +85,8 @@ def back_up(source: Path, to: Path) -> list[Copied]:
             copy.file: _Entry(copy.kind, copy.version, _sha256(draft / copy.file))
             for copy in copies
         }
-        job = found[0].parent / JOB
-        if source.is_dir() and job.is_file():
-            replace_file(draft / JOB, job.read_bytes())
+        if source.is_dir():
+            _copy_small(source, draft)
         replace_file(draft / MANIFEST, msgspec.json.format(msgspec.json.encode(entries)))
         draft.replace(to)
     except BaseException:
@@ -118,6 +117,13 @@ def _copy(path: Path, folder: Path) -> Copied:
     kind = _find_kind(path)
     version = _KINDS[kind].back_up(path, folder / path.name)
     return Copied(path.name, kind, version, (folder / path.name).stat().st_size)
+
+
+def _copy_small(source: Path, to: Path) -> None:
+    """Copy the job and the key for hashes of owners; replace nothing."""
+    for name in (JOB, OWNERS_KEY):
+        if (source / name).is_file() and not (to / name).exists():
+            replace_file(to / name, (source / name).read_bytes())
 
 
 def _sha256(path: Path) -> str:
@@ -166,9 +172,8 @@ def restore(backup: Path, to: Path, *, force: bool = False) -> list[Copied]:
     finally:
         for draft, _, _ in drafts:
             _delete(draft)
-    job = backup / JOB
-    if job.is_file() and to.is_dir() and not (to / JOB).exists():
-        replace_file(to / JOB, job.read_bytes())
+    if backup.is_dir() and to.is_dir():
+        _copy_small(backup, to)
     return [copied for _, _, copied in drafts]
 
 

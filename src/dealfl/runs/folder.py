@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -23,13 +24,14 @@ from dealfl.runs.progress import RunProgress
 from dealfl.settings import toml_document
 from dealfl.simulate import Outcome, RunState
 
-__all__ = ["JOB", "RESULT", "RunFolder"]
+__all__ = ["JOB", "OWNERS_KEY", "RESULT", "RunFolder"]
 
 LEDGER, JOB, RESULT, RUNS = "ledger.db", "job.toml", "result.json", "runs"
 
 _OUTCOMES, _STATE, _PROGRESS, _LOCK = "outcomes", "state", "progress.json", "running"
+OWNERS_KEY = "owners.key"
 _LEDGER_LOGS = (f"{LEDGER}-wal", f"{LEDGER}-shm")  # left by a reader of the ledger
-_WRITTEN = (LEDGER, *_LEDGER_LOGS, RESULT, "report.html", "log.jsonl")
+_WRITTEN = (LEDGER, *_LEDGER_LOGS, RESULT, "report.html", "log.jsonl", OWNERS_KEY)
 
 
 class RunFolder:
@@ -134,10 +136,24 @@ class RunFolder:
             TOML text of the job.
         """
         with self._writing():
-            for name in _WRITTEN:
-                (self.path / name).unlink(missing_ok=True)
-            self.discard_state()
+            self.discard()
             replace_file(self.path / JOB, job_text.encode())
+
+    def discard(self) -> None:
+        """Delete what a run wrote, with the examples in its saved state; the job remains."""
+        for name in _WRITTEN:
+            (self.path / name).unlink(missing_ok=True)
+        self.discard_state()
+
+    def owners_key(self) -> bytes:
+        """Return the run's key for the hashes of owners; the first call draws it."""
+        path = self.path / OWNERS_KEY
+        if not path.exists():
+            replace_file(path, secrets.token_hex(32))
+        try:
+            return bytes.fromhex(path.read_text("ascii"))
+        except ValueError:
+            raise BadBytes(f"{path} is damaged; start again with --restart") from None
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -56,6 +57,10 @@ class NoFolder(RunFolder):
     def job_text(self) -> str:
         """Return the TOML text of the job."""
         return self._text
+
+    def owners_key(self) -> bytes:
+        """Return a new key."""
+        return secrets.token_bytes(32)
 
     def outcomes(self) -> dict[str, Outcome]:
         """Return no outcomes."""
@@ -204,7 +209,8 @@ class Run:
         if self._start_from is not None:
             base = read_statistics(self._start_from, fleet.plan.make())
         state = self._folder.state(scheme)
-        return start_run(fleet, state, progress=watcher.show_progress, base=base)
+        key = self._folder.owners_key()
+        return start_run(fleet, state, progress=watcher.show_progress, base=base, owners_key=key)
 
     def _save_progress(self, run: FleetRun) -> None:
         self._folder.save_state(run.fleet.job.scheme, run.state())
@@ -212,6 +218,7 @@ class Run:
 
     def _save_ledger(self, run: FleetRun) -> None:
         if run.fleet.job.scheme == self.schemes[0]:
+            run.ledger.compact()
             self._folder.save_ledger(run.ledger.content())
 
     def _raise_if_stopped(self) -> None:

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.bounds import MAX_NAME
-from dealfl.errors import BadBytes, BadInput
-from dealfl.escaping import for_terminal
+from dealfl.errors import BadBytes, BadInput, describe_without_values
 from dealfl.learners import Learner
 from dealfl.messages import PROTOCOL, Update
 from dealfl.seeded import round_keys, words
@@ -23,6 +21,8 @@ __all__ = ["Aggregated", "Aggregation", "Problem", "rebuild_total"]
 
 _BASE = ""  # stands for no worker
 _PRIME = (1 << 61) - 1
+_NO_STATISTICS = "bytes that are not statistics of this job"
+_IMPOSSIBLE = "no examples have this sum"
 _CONFLICT = "another update with this sequence exists"
 
 
@@ -119,7 +119,7 @@ class Aggregation:
             delta = Statistics.from_bytes(message.delta)
             self._schema.require_same(delta.schema)
         except BadInput as error:
-            return Problem(for_terminal(error, MAX_NAME), fatal=True)
+            return Problem(describe_without_values(error, _NO_STATISTICS), fatal=True)
         self._ledger.updates.put(*key, message.delta)
         self._decoded[row.name, message.sequence] = delta
         return None
@@ -154,7 +154,7 @@ class Aggregation:
             try:
                 self._add(workers[name], ready)
             except BadInput as error:
-                diverged[name] = for_terminal(f"diverged: {error}", MAX_NAME)
+                diverged[name] = "diverged: " + describe_without_values(error, _IMPOSSIBLE)
             else:
                 counted[name] = ready[-1].sequence
         self._put_total()

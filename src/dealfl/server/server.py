@@ -265,6 +265,7 @@ class Server:
             removed = self._members.begin_incarnation(row, "removed")
             self._members.put(replace(removed, heard_s=None))
             self._rounds.forget(worker)
+            self._ledger.note_deletion(compact=True)
         return self.handle((), now_s)
 
     def _receive_announce(self, message: Announce, now_s: float) -> list[Message]:

@@ -59,7 +59,7 @@ class UpdateStore:
 
     def drop(self, worker: str) -> None:
         """Delete all updates of a worker, and its sum."""
-        self._ledger.note_deletion(compact=True)
+        self._ledger.note_deletion()
         self._run("DELETE FROM updates WHERE worker = ?", (worker,))
         self._run("DELETE FROM sums WHERE worker = ?", (worker,))
 

@@ -20,8 +20,6 @@ from dealfl.worker import Cost, Device, Done, Journal, Meter, PhoneMeter, Worker
 
 __all__ = ["DeviceState", "Parts", "SimulatedDevice", "SpeedMeter", "build", "make_drawer"]
 
-_KEY = b"key of a simulated job"
-
 Drawer = Callable[[str], random.Random]
 
 
@@ -165,6 +163,7 @@ class Parts:
     devices: dict[str, SimulatedDevice]
     kinds: dict[str, str]
     network: Network
+    owners_key: bytes
 
 
 def make_drawer(fleet: Fleet) -> Drawer:
@@ -172,8 +171,8 @@ def make_drawer(fleet: Fleet) -> Drawer:
     return lambda purpose: random.Random(f"{fleet.job.seed}/{purpose}")  # noqa: S311
 
 
-def build(fleet: Fleet, split: Split, ledger: Ledger) -> Parts:
-    """Return the server and the workers, with empty journals."""
+def build(fleet: Fleet, split: Split, ledger: Ledger, owners_key: bytes) -> Parts:
+    """Return the server and the workers, enrolled with the key for hashes of owners."""
     job, faults, draw = fleet.job, fleet.faults, make_drawer(fleet)
     groups = [group for group in fleet.devices for _ in range(group.count)]
     width = len(str(len(groups)))
@@ -182,7 +181,7 @@ def build(fleet: Fleet, split: Split, ledger: Ledger) -> Parts:
     devices = {name: _make_device(fleet, group, name, draw) for name, group in named.items()}
     workers = {
         name: Worker(
-            job.name, name, split.make, journals[name], devices[name], key=_KEY,
+            job.name, name, split.make, journals[name], devices[name], key=owners_key,
             scheme_name=job.scheme, forget_fraction=job.forget_fraction,
             announce_every_s=job.announce_every_s, retry_after_s=job.retry_after_s,
             device=devices[name], min_battery=group.min_battery,
@@ -195,7 +194,7 @@ def build(fleet: Fleet, split: Split, ledger: Ledger) -> Parts:
         faults.loss, faults.repetition, faults.min_delay_s, faults.max_delay_s, job.seed
     )
     kinds = {name: group.device for name, group in named.items()}
-    return Parts(server, workers, journals, devices, kinds, network)
+    return Parts(server, workers, journals, devices, kinds, network, owners_key)
 
 
 def _make_device(fleet: Fleet, group: Devices, name: str, draw: Drawer) -> SimulatedDevice:

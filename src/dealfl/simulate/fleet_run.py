@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Callable, Iterator
 from itertools import islice
 
@@ -37,6 +38,8 @@ class FleetRun:
         Function that takes a `Progress`.
     base : Statistics or None
         Statistics of a model to start from.
+    owners_key : bytes or None
+        Key for hashes of owners; None draws one.
 
     Raises
     ------
@@ -50,16 +53,15 @@ class FleetRun:
         ledger: Ledger,
         progress: Report | None = None,
         base: Statistics | None = None,
+        owners_key: bytes | None = None,
     ) -> None:
-        seed = fleet.job.seed
-        self.split = split = split_examples(fleet.plan, fleet.data, fleet.workers, seed)
+        self.split = split = split_examples(fleet.plan, fleet.data, fleet.workers, fleet.job.seed)
         self.fleet, self.ledger, self.base = fleet, ledger, base
-        self.parts = build(fleet, split, ledger)
+        self.parts = build(fleet, split, ledger, owners_key or secrets.token_bytes(32))
         self.rounds: list[Round] = []
         self.wake_ups_of_everyone = 0
         self.fingerprint = _fingerprint(fleet, split, base)
-        self._progress = progress
-        self._opened_at_s = 0.0
+        self._progress, self._opened_at_s = progress, 0.0
         streams = dict(zip(self.parts.workers, split.streams, strict=True))
         self._streams = {name: iter(stream) for name, stream in streams.items()}
         self.left = {name: len(stream) for name, stream in streams.items()}
@@ -69,7 +71,7 @@ class FleetRun:
             self.parts.workers.values(),
             self.parts.network,
             dropout_share=fleet.faults.dropout_share,
-            seed=seed,
+            seed=fleet.job.seed,
             opened=self._note_round,
             published=self._note_version,
         )
@@ -239,6 +241,7 @@ class FleetRun:
         """Return the state between two events."""
         return RunState(
             fleet=self.fingerprint,
+            owners_key=self.parts.owners_key,
             simulation=self.simulation.fleet_state(),
             ledger=self.ledger.content(),
             journals={name: one.content() for name, one in self.parts.journals.items()},

@@ -154,6 +154,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     fleet : str
         Fingerprint of the fleet, its data and its base.
+    owners_key : bytes
+        Key for the hashes of owners.
     simulation : FleetState
         State of the clock, the queue of events and the sleeping workers.
     ledger : bytes
@@ -175,6 +177,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     fleet: str
+    owners_key: bytes
     simulation: FleetState
     ledger: bytes
     journals: dict[str, bytes]

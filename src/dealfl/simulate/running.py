@@ -52,6 +52,7 @@ def start_run(
     ledger: str | Path = ":memory:",
     progress: Report | None = None,
     base: Statistics | None = None,
+    owners_key: bytes | None = None,
 ) -> FleetRun:
     """Return a run at its start, or at a saved state.
 
@@ -67,6 +68,8 @@ def start_run(
         Function that takes a `Progress`.
     base : Statistics or None
         Statistics of a model to start from.
+    owners_key : bytes or None
+        Key for the hashes of owners; None draws one. A saved state keeps its own.
 
     Returns
     -------
@@ -78,7 +81,8 @@ def start_run(
     BadInput
         If the job, the data or the base changed since the state was saved.
     """
-    run = FleetRun(fleet, Ledger(ledger), progress, base)
+    key = owners_key if state is None else state.owners_key
+    run = FleetRun(fleet, Ledger(ledger), progress, base, key)
     if state is None:
         run.start()
     else:
@@ -132,9 +136,9 @@ def finish(run: FleetRun) -> Outcome:
 
 
 def _first_quarantined(run: FleetRun) -> str:
-    """Return the reason for the first quarantined record or row; empty if there is none."""
+    """Return the place of the first quarantined row, or the reason for the first record."""
     if run.split.quarantine.first:
-        return str(run.split.quarantine.first[0])
+        return run.split.quarantine.first[0].place
     for name, journal in run.parts.journals.items():
         for _, reason in journal.quarantined():
             return f"{name}: {reason}"

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import msgspec
 
+from dealfl.errors import describe_without_values
 from dealfl.learners import Learner, statistics_of
 from dealfl.worker.device import Done, Meter
 from dealfl.worker.journal import Journal
@@ -79,7 +80,8 @@ class Trainer:
             statistics_of(self._make, records)
         except (ValueError, TypeError, OverflowError, msgspec.MsgspecError) as error:
             if len(records) == 1:
-                return [(records[0], str(error))]
+                reason = describe_without_values(error, "it is not a valid example")
+                return [(records[0], reason)]
             middle = len(records) // 2
             return self._find_unusable(records[:middle]) + self._find_unusable(records[middle:])
         return []

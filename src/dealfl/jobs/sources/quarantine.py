@@ -35,9 +35,13 @@ class Quarantined:
     reason: str
     unit: str = "line"
 
+    @property
+    def place(self) -> str:
+        """Line and column, without the value."""
+        return f"{self.unit} {self.line}" + (f", column {self.column!r}" if self.column else "")
+
     def __str__(self) -> str:
-        where = f", column {self.column!r}" if self.column else ""
-        return f"{self.unit} {self.line}{where}: {self.reason}"
+        return f"{self.place}: {self.reason}"
 
 
 class Quarantine:

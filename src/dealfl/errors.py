@@ -103,6 +103,8 @@ def describe_without_values(error: Exception, otherwise: str) -> str:
     str
         The rule that was broken, or `otherwise`.
     """
+    if isinstance(error, Incompatible):  # it names settings
+        return str(error)
     return (error.rule if isinstance(error, BadInput) else "") or otherwise
 
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dealfl.bounds import MAX_NAME
 from dealfl.errors import BadBytes, BadInput, describe_without_values
+from dealfl.escaping import for_terminal
 from dealfl.learners import Learner
 from dealfl.messages import PROTOCOL, Update
 from dealfl.seeded import round_keys, words
@@ -119,7 +121,8 @@ class Aggregation:
             delta = Statistics.from_bytes(message.delta)
             self._schema.require_same(delta.schema)
         except BadInput as error:
-            return Problem(describe_without_values(error, _NO_STATISTICS), fatal=True)
+            reason = describe_without_values(error, _NO_STATISTICS)
+            return Problem(for_terminal(reason, MAX_NAME), fatal=True)
         self._ledger.updates.put(*key, message.delta)
         self._decoded[row.name, message.sequence] = delta
         return None

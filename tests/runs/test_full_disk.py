@@ -84,7 +84,9 @@ def test_files_that_cannot_grow_fail_with_1(
         assert f"dealfl: {out}/" in told
         assert "cannot be written: " in told
     left = {path.name for path in out.rglob("*") if path.is_file()}
-    assert left <= {"job.toml", "log.jsonl", "progress.json"}, "no file is half written"
+    assert left <= {"job.toml", "log.jsonl", "owners.key", "progress.json"}, (
+        "no file is half written"
+    )
 
 
 def test_a_full_disk_fails_with_1(

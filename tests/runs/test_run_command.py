@@ -77,7 +77,7 @@ def test_a_job_leaves_everything_in_one_folder(
     assert main(["run", str(job)]) == 0
     folder = Path("runs/tiny")
     assert sorted(file.name for file in folder.iterdir()) == [
-        "job.toml", "ledger.db", "log.jsonl", "report.html", "result.json",
+        "job.toml", "ledger.db", "log.jsonl", "owners.key", "report.html", "result.json",
     ]  # fmt: skip
     told = capsys.readouterr().out
     assert "deal" in told

@@ -119,6 +119,17 @@ def test_a_total_that_is_not_the_sum_of_its_workers_is_found_at_the_start(tmp_pa
     ledger.close()
 
 
+def test_a_rebuilt_total_is_the_sum_also_where_a_fingerprint_was_wrong() -> None:
+    ledger = Ledger()
+    one = joined("v", "w", ledger=ledger)
+    one.handle([update(1, 3, name="v", round=1), update(1, 2, name="w", round=1)], 1.0)
+    ledger.updates.put_sum("v", examples(4).to_bytes(), 12345)
+    with pytest.raises(BadBytes, match="not the sum"):
+        server(ledger)
+    assert rebuild_total(ledger, bayes).statistics == examples(6)
+    assert server(ledger).model.statistics == examples(6)
+
+
 def test_a_command_rebuilds_the_total(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stale(tmp_path / "ledger.db").close()
     assert main(["workers", "rebuild", str(tmp_path / "ledger.db")]) == 0
@@ -174,6 +185,10 @@ def test_a_fingerprint_is_exact_and_additive(wide: bool) -> None:
         expected += value * compute_fingerprint(Statistics(schema, alone), 9)
     only = {"a": entries, "b": Entries.of({}, wide)}
     assert compute_fingerprint(Statistics(schema, only), 9) == expected % prime
+
+
+def test_a_fingerprint_is_the_same_in_every_version() -> None:
+    assert compute_fingerprint(examples(3), 9) == 2_032_020_623_055_448_942
 
 
 # -- run folders --------------------------------------------------------------------------------

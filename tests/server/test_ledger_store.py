@@ -26,6 +26,27 @@ def test_a_transaction_that_fails_leaves_nothing() -> None:
     assert ledger.total() is None
 
 
+def test_parts_of_a_state_are_replaced_added_and_deleted() -> None:
+    ledger = Ledger()
+    ledger.put_parts("selector", {"a": b"1", "b": b"2"})
+    ledger.put_parts("other", {"a": b"9"})
+    ledger.put_parts("selector", {"a": b"", "b": b"3", "c": b"4"})
+    assert ledger.list_parts("selector") == {"b": b"3", "c": b"4"}
+    assert ledger.list_parts("other") == {"a": b"9"}
+    ledger.put_parts("selector", {})
+    assert len(ledger.list_parts("selector")) == 2
+
+
+def test_the_latest_time_is_that_of_the_last_event() -> None:
+    ledger = Ledger()
+    assert ledger.reader.latest_s() == 0.0
+    one = joined("v", "w", ledger=ledger)
+    one.handle([announce("v")], 5.0)
+    assert ledger.reader.latest_s() == 5.0
+    one.handle([update(1, name="v", round=1)], 6.5)
+    assert ledger.reader.latest_s() == 6.5
+
+
 def test_every_commit_waits_for_the_disk(tmp_path: Path) -> None:
     connect = Connect()
     ledger = Ledger(tmp_path / "l.db", connect=connect)

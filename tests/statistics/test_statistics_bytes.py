@@ -110,6 +110,12 @@ def test_values_take_as_few_bytes_as_the_largest_needs(value: int, width: int) -
     assert Statistics.from_bytes(statistics.to_bytes()) == statistics
 
 
+@pytest.mark.parametrize("bits", [64, 96])
+@pytest.mark.parametrize("value", [1, -1])
+def test_a_single_value_of_one_byte_takes_one(value: int, bits: int) -> None:
+    assert body_bytes(one_array(FAR, {0: value}, bits)) == 1 + 1
+
+
 @pytest.mark.parametrize(
     ("index", "width"),
     [(0, 1), (255, 1), (256, 2), (2**16, 3), (2**32 - 1, 4), (2**32, 5), (FAR - 1, 8)],
@@ -144,6 +150,13 @@ def test_max_bytes_is_the_memory_that_decoded_arrays_may_take(bits: int) -> None
     assert Statistics.from_bytes(data, max_bytes=24 * 1000) == statistics
     with pytest.raises(BadBytes, match="raise max_bytes to allow"):
         Statistics.from_bytes(data, max_bytes=statistics.nbytes - 1)
+
+
+def test_by_default_arrays_of_256_mib_are_read_and_larger_ones_are_not() -> None:
+    for cells, problem in ((1 << 24, "truncated"), ((1 << 24) + 1, "raise max_bytes")):
+        data = written(header_of(("a", cells, 64)), array(1, 1, 1, 1, b"\1"))
+        with pytest.raises(BadBytes, match=problem):
+            Statistics.from_bytes(data)
 
 
 def test_max_bytes_counts_all_arrays_together() -> None:

@@ -79,6 +79,7 @@ def test_statistics_are_equal_exactly_when_settings_and_values_are(
 
 def test_statistics_equal_nothing_else() -> None:
     assert ZERO != 0
+    assert (ZERO == 0) is False
     assert as_dicts(ZERO) != ZERO
     with pytest.raises(TypeError, match="unhashable"):
         hash(ZERO)

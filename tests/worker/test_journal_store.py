@@ -76,6 +76,14 @@ def test_learning_counts_as_use() -> None:
     assert [r.id for r in journal.records(State.LEARNED)] == [*new, *old]
 
 
+def test_settings_are_found_by_the_beginning_of_their_names() -> None:
+    journal = Journal()
+    for name in ("file 1", "file 2", "files", "a file 3"):
+        journal.set_setting(name, name.upper())
+    assert journal.settings("file ") == {"file 1": "FILE 1", "file 2": "FILE 2"}
+    assert journal.settings("none") == {}
+
+
 def bytes_in(directory: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(directory.iterdir()))
 

@@ -103,6 +103,23 @@ def test_several_erasures_in_a_row_end_in_the_same_sum(fates: tuple[bool, ...]) 
     assert counter.settle() == examples(5 + 4 + 3 - 3)
 
 
+def test_nothing_leaves_before_every_verdict_is_there() -> None:
+    counter = Counter()
+    for count in (3, 4):
+        counter.outbox.post(examples(count).to_bytes(), 0.0)
+    counter.send()
+    counter.outbox.erase(-examples(1), counter.now_s)
+    first, second = counter.send()
+    assert isinstance(first, Withdraw)
+    assert isinstance(second, Withdraw)
+    counter.judge(first, arrived=False, delta=examples(3))
+    assert counter.send() == [second], "what replaces both waits for the other one"
+    counter.judge(second, arrived=False, delta=examples(4))
+    (kept,) = counter.send()
+    assert isinstance(kept, Update)
+    assert delta_of(kept) == examples(6)
+
+
 def test_a_verdict_that_is_repeated_changes_nothing() -> None:
     counter = Counter()
     counter.outbox.post(examples(5).to_bytes(), 0.0)

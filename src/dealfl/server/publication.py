@@ -24,7 +24,11 @@ class Publication:
     ) -> None:
         self._job, self._ledger = job, ledger
         self._aggregation, self._members = aggregation, members
-        self._settled: set[str] = set()  # outstanding requests, as known so far
+        self.load()
+
+    def load(self) -> None:
+        """Take no outstanding request for settled; a failed transaction may have undone it."""
+        self._settled: set[str] = set()
 
     def publish(self, round_number: int, terms: Terms, now_s: float) -> list[Message]:
         """Publish a version, unless it would differ from the last one by too few erased people."""

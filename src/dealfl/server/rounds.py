@@ -50,6 +50,7 @@ class Rounds:
 
     def load(self) -> None:
         """Reload state from the ledger."""
+        self._publication.load()
         self._selector.restore(self._ledger.list_parts("selector"))
         self.predictions.restore(self._ledger.list_parts("predictions"))
 

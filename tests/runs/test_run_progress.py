@@ -47,7 +47,7 @@ class Looking:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dealfl.runs.progress._WRITTEN_EVERY_S", 0.0)
+    monkeypatch.setattr("dealfl.runs.result._WRITTEN_EVERY_S", 0.0)
     made = RunFolder(Path("runs/tiny"))
     made.prepare(JOB)
     return made

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.simulate.arrivals import Poisson, Steady
-from dealfl.simulate.availability import Always, DayNight, Independent, Markov, Trace
+from dealfl.simulate.schedules import Always, DayNight, Independent, Markov, Poisson, Steady, Trace
 from tests.simulate.fleets import fleet
 
 DAY_S = 86_400.0

@@ -12,7 +12,7 @@ import pytest
 from dealfl.cli import main
 from dealfl.settings import Document
 from dealfl.simulate import Fleet, Outcome, RunState, read_fleet, run_fleet, start_run
-from dealfl.simulate.arrivals import Poisson, Steady
+from dealfl.simulate.schedules import Poisson, Steady
 from tests.simulate.fleets import TEXT, document
 from tests.simulate.test_phone_fleets import phones
 from tests.simulate.test_resumed_runs import finished, same, stopped_after

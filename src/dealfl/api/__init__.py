@@ -7,8 +7,7 @@ from dealfl.api.describing import Records
 from dealfl.api.fleet import Fleet
 from dealfl.api.proposing import propose
 from dealfl.api.result import Result
-from dealfl.api.running import run
-from dealfl.api.sweeping import compare, sweep, sweep_settings
+from dealfl.api.running import compare, run, sweep, sweep_settings
 from dealfl.runs import Interrupted
 
 __all__ = [

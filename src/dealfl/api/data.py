@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,12 @@ from dealfl.api.prepared_job import PreparedJob
 from dealfl.errors import BadInput
 from dealfl.jobs import Source, read_source
 from dealfl.jobs.proposals import Roles
-from dealfl.jobs.sources import CsvSource, MemoryRows, MemoryTable, RatingsSource, sift
+from dealfl.jobs.sources import CsvSource, MemoryRows, MemoryTable, RatingsSource
 from dealfl.learners import as_matrix, column_array, frame_columns, is_frame
 
 __all__ = [
-    "ItemNames", "Items", "examples_table", "features_of", "histories_table", "items_of",
-    "name_features", "sparse_rows",
+    "Items", "examples_table", "features_of", "histories_table", "items_of", "name_features",
+    "sparse_rows",
 ]  # fmt: skip
 
 Columns = dict[str, NDArray[Any]]
@@ -144,7 +143,7 @@ def features_of(fleet: PreparedJob, X: object) -> Any:  # noqa: ANN401 - an arra
         domain = plan.subject.dataset.domain
         assert domain is not None, f"{plan.subject.name} has no domain"
         raw = as_matrix(X, domain.n_features)
-    return raw if plan.feature_map is None else plan.feature_map.transform(raw)
+    return plan.map(raw)
 
 
 def _read_rows(source: CsvSource, X: object) -> Any:  # noqa: ANN401
@@ -161,16 +160,13 @@ def _read_rows(source: CsvSource, X: object) -> Any:  # noqa: ANN401
             f"X has no column {missing[0]!r}; its columns: {', '.join(map(str, columns))}"
         )
     table = MemoryTable("X", {name: columns[name] for name in wanted})
-    readers = {name: column.read for name, column in source.features}
     places = {name: place for place, name in enumerate(wanted)}
     parts = []
     for block in table.read_blocks(len(wanted)):
-        sifted = sift(block, readers, places)
-        if sifted.bad:
-            raise BadInput(f"X, {sifted.bad[0]}")
-        parts.append(
-            np.hstack([column.features(sifted.values[name]) for name, column in source.features])
-        )
+        _, features, bad = source.read_features(block, places)
+        if bad:
+            raise BadInput(f"X, {bad[0]}")
+        parts.append(features)
     return np.vstack(parts) if parts else np.empty((0, len(wanted)))
 
 
@@ -185,39 +181,9 @@ def name_features(fleet: PreparedJob) -> list[str]:
     return [] if fleet.data is not None and names == unnamed else names
 
 
-# -- items --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ItemNames:
-    """The items of a job by their numbers, which begin with 0."""
-
-    items: Sequence[Any]
-    first: int
-    count: int
-
-    def numbers(self, history: Items) -> list[int]:
-        """Return the numbers of items."""
-        if not self.items:
-            return [self._number(int(item) - self.first, item) for item in history]
-        places = {item: place for place, item in enumerate(self.items)}
-        return [self._number(places.get(item, -1), item) for item in history]
-
-    def _number(self, number: int, item: object) -> int:
-        if not 0 <= number < self.count:
-            raise BadInput(f"the item {item!r} is not among the {self.count:,} items of the job")
-        return number
-
-    def labels(self, numbers: Sequence[int]) -> list[Any]:
-        """Return the items of numbers."""
-        if self.items:
-            return [self.items[number] for number in numbers]
-        return [number + self.first for number in numbers]
-
-
-def items_of(fleet: PreparedJob, n_items: int) -> ItemNames:
+def items_of(fleet: PreparedJob, n_items: int) -> RatingsSource:
     """Return the items of a fleet, as its [source] names them."""
     source = _source(fleet)
     if isinstance(source, RatingsSource):
-        return ItemNames(source.items, source.first_item, source.n_items)
-    return ItemNames((), 0, n_items)
+        return source
+    return RatingsSource(file="", owner="owner", item="item", last_item=n_items - 1)

@@ -167,10 +167,10 @@ class Result:
         """
         if not isinstance(self.model, HistoryLearner):
             raise BadInput(f"a {self.model.name} recommends nothing; use predict")
-        names = items_of(self.fleet, self.model.n_items)
-        items, scores = self.model.recommend(names.numbers(history), k)
-        pairs = zip(names.labels(items.tolist()), scores.tolist(), strict=True)
-        return as_table([{"item": item, "score": score} for item, score in pairs])
+        source = items_of(self.fleet, self.model.n_items)
+        items, scores = self.model.recommend([source.number(item) for item in history], k)
+        pairs = zip(items.tolist(), scores.tolist(), strict=True)
+        return as_table([{"item": source.label(item), "score": score} for item, score in pairs])
 
     def _rows_model(self) -> RowLearner:
         if not isinstance(self.model, RowLearner):

@@ -1,25 +1,32 @@
-"""Running a fleet: progress, a folder if one is wanted, and the result."""
+"""Running a fleet: once, or with several schemes, seeds and settings side by side."""
 
 from __future__ import annotations
 
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from dealfl.api.data import name_features
+from dealfl.api.describing import as_table
 from dealfl.api.fleet import Fleet
+from dealfl.api.prepared_job import plain_value
 from dealfl.api.result import Result
 from dealfl.errors import BadInput
 from dealfl.learners import Learner, RowLearner
-from dealfl.report import choose_view, write_page
+from dealfl.report import choose_line, choose_view, write_page
 from dealfl.runs import Interrupted, NoFolder, Run, RunFolder, log_to, open_model
 from dealfl.runs import Result as RunResult
+from dealfl.simulate import Setting
+from dealfl.simulate import sweep as simulate_all
 
-__all__ = ["run"]
+__all__ = ["compare", "run", "sweep", "sweep_settings"]
+
+_SCHEMES = ("deal", "original", "newfl", "incremental")
 
 
 def run(
@@ -159,3 +166,131 @@ def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, old in before.items():
             signal.signal(number, old)
+
+
+# -- several runs -------------------------------------------------------------------------------
+
+
+def compare(
+    fleet: Fleet,
+    schemes: Sequence[str] = _SCHEMES,
+    seeds: int = 1,
+    rounds: int | None = None,
+    verbose: bool = True,
+) -> Any:  # noqa: ANN401 - pandas is optional
+    """Run a fleet under several schemes, side by side.
+
+    Parameters
+    ----------
+    fleet
+        What to run.
+    schemes
+        Names of schemes; by default all.
+    seeds
+        Number of seeds: the job's and those that follow it.
+    rounds
+        Number of rounds; by default the fleet's.
+    verbose
+        Whether to show progress.
+
+    Returns
+    -------
+    DataFrame or Records
+        One row a scheme; see `sweep`.
+
+    Raises
+    ------
+    BadInput
+        If a value is wrong.
+    """
+    return sweep(fleet, {"job.scheme": list(schemes)}, seeds, rounds, verbose)
+
+
+def sweep(
+    fleet: Fleet,
+    vary: Mapping[str, Sequence[object]] | None = None,
+    seeds: int = 1,
+    rounds: int | None = None,
+    verbose: bool = True,
+) -> Any:  # noqa: ANN401 - pandas is optional
+    """Run a fleet with every combination of values.
+
+    Parameters
+    ----------
+    fleet
+        What to run.
+    vary
+        Values by key of the job, such as `{"job.forget_fraction": ["0", "0.05"]}`.
+    seeds
+        Number of seeds: the job's and those that follow it.
+    rounds
+        Number of rounds; by default the fleet's.
+    verbose
+        Whether to show progress.
+
+    Returns
+    -------
+    DataFrame or Records
+        One row a combination: its values, `seeds`, `exact`, `metric`, and the mean over seeds of
+        each measure. With several seeds, `NAME_ci` is half the width of the 95 % confidence
+        interval.
+
+    Raises
+    ------
+    BadInput
+        If a value is wrong; nothing has run then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(0, 1, (60, 2))
+    >>> fleet = Fleet.from_arrays(X, X[:, 0] > X[:, 1], workers=3)
+    >>> table = sweep(fleet, {"job.forget_fraction": ["0", "0.1"]}, rounds=1, verbose=False)
+    >>> len(table)
+    2
+    """
+    chosen = fleet if rounds is None else fleet.with_rounds(rounds)
+    return as_table([_record(one) for one in sweep_settings(chosen, vary or {}, seeds, verbose)])
+
+
+def sweep_settings(
+    fleet: Fleet, vary: Mapping[str, Sequence[object]], seeds: int = 1, verbose: bool = True
+) -> list[Setting]:
+    """Return the outcomes of every combination of values, for each seed.
+
+    Parameters
+    ----------
+    fleet
+        What to run.
+    vary
+        Values by key of the job.
+    seeds
+        Number of seeds.
+    verbose
+        Whether to show progress.
+
+    Returns
+    -------
+    list of Setting
+        Values, outcomes and estimates, one for each combination.
+    """
+    plain = {key: [plain_value(one) for one in values] for key, values in vary.items()}
+    with choose_line(sys.stderr, verbose) as line:
+        return simulate_all(fleet.document, seeds, plain, line.show_sweep, fleet.data)
+
+
+def _record(setting: Setting) -> dict[str, Any]:
+    first = setting.outcomes[0]
+    plain = int | float | str | bool
+    record: dict[str, Any] = {
+        **{k: v if isinstance(v, plain) else str(v) for k, v in setting.values.items()},
+        "seeds": len(setting.outcomes),
+        "exact": all(one.exact for one in setting.outcomes),
+        "metric": first.metric,
+    }
+    for name, estimate in setting.estimates().items():
+        key = "quality" if name == first.metric else name.replace(" ", "_").replace("-", "_")
+        record[key] = estimate.mean
+        if estimate.half_width is not None:
+            record[f"{key}_ci"] = estimate.half_width
+    return record

@@ -1,4 +1,14 @@
-"""The command `dealfl`: each command parses arguments, calls a package and prints the result."""
+"""The command `dealfl`: each command parses arguments, calls a package and prints the result.
+
+examples:
+  dealfl run                       learn and forget handwritten digits, and check the digest
+  dealfl simulate fleet.toml       simulate a fleet of phones with a virtual clock
+  dealfl job init houses.csv       write a job file for your own data
+  dealfl status                    show the status of the latest run
+  dealfl model info runs/digits    describe the model of a run
+  dealfl datasets                  list the datasets and where they are
+  dealfl devices show nexus        show the energy per cycle of a phone at each clock frequency
+"""
 
 import argparse
 import os
@@ -23,6 +33,7 @@ from dealfl.cli import (
     status,
     workers,
 )
+from dealfl.cli.printing import examples_in
 from dealfl.errors import BadInput, DealError
 
 __all__ = ["main", "parser"]
@@ -33,16 +44,7 @@ _COMMANDS = (
     demo.add_parser,     datasets.add_parser, devices.add_parser,
 )  # fmt: skip
 
-_EPILOG = """\
-examples:
-  dealfl run                       learn and forget handwritten digits, and check the digest
-  dealfl simulate fleet.toml       simulate a fleet of phones with a virtual clock
-  dealfl job init houses.csv       write a job file for your own data
-  dealfl status                    show the status of the latest run
-  dealfl model info runs/digits    describe the model of a run
-  dealfl datasets                  list the datasets and where they are
-  dealfl devices show nexus        show the energy per cycle of a phone at each clock frequency
-"""
+_EPILOG = examples_in(__doc__)
 
 
 _EXTRAS = {"paho": "network", "cryptography": "network"}  # what a command needs

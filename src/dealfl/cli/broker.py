@@ -1,16 +1,5 @@
-"""`dealfl broker`: a mosquitto broker for a job: its files, its users, its process."""
+"""`dealfl broker`: a mosquitto broker for a job: its files, its users, its process.
 
-import argparse
-import signal
-import sys
-from pathlib import Path
-
-from dealfl.cli.printing import add_json, format_table, print_result
-from dealfl.errors import BadInput
-
-__all__ = ["add_parser"]
-
-_EPILOG = """\
 examples:
   dealfl broker init broker --job digits --host 192.168.1.7   write the files of a broker with TLS
   dealfl broker init second --like broker --host 192.168.1.8  write a second broker of the job
@@ -23,6 +12,18 @@ examples:
 The folder contains secrets: its files can be read by their owner only. Copy devices/NAME.toml to
 the device, and nothing else.
 """
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+from dealfl.cli.printing import add_json, examples_in, format_table, print_result
+from dealfl.errors import BadInput
+
+__all__ = ["add_parser"]
+
+_EPILOG = examples_in(__doc__)
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -1,17 +1,5 @@
-"""`dealfl datasets`: list, fetch and check datasets."""
+"""`dealfl datasets`: list, fetch and check datasets.
 
-import argparse
-from typing import TYPE_CHECKING, Any
-
-from dealfl.cli.printing import add_json, format_table, print_problems, print_result
-from dealfl.errors import DealError
-
-if TYPE_CHECKING:
-    from dealfl.datasets import Dataset, Places
-
-__all__ = ["add_parser"]
-
-_EPILOG = """\
 examples:
   dealfl datasets                    list the datasets and where they are
   dealfl datasets fetch movielens    download into the cache
@@ -20,6 +8,19 @@ examples:
 Files are searched in the cache (DEALFL_CACHE, or the user's cache directory), then in the directory
 DEALFL_DATA. Other files are downloaded if the catalog has a URL.
 """
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from dealfl.cli.printing import add_json, examples_in, format_table, print_problems, print_result
+from dealfl.errors import DealError
+
+if TYPE_CHECKING:
+    from dealfl.datasets import Dataset, Places
+
+__all__ = ["add_parser"]
+
+_EPILOG = examples_in(__doc__)
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

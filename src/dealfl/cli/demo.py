@@ -1,18 +1,19 @@
-"""`dealfl demo`: a federation of real processes on this machine, a kill, an erasure, a proof."""
+"""`dealfl demo`: a federation of real processes on this machine, a kill, an erasure, a proof.
+
+examples:
+  dealfl demo           about half a minute; mosquitto is needed
+  dealfl demo --json    print the two digests as one JSON object
+"""
 
 import argparse
 import dataclasses
 import sys
 
-from dealfl.cli.printing import add_json, print_result
+from dealfl.cli.printing import add_json, examples_in, print_result
 
 __all__ = ["add_parser"]
 
-_EPILOG = """\
-examples:
-  dealfl demo           about half a minute; mosquitto is needed
-  dealfl demo --json    print the two digests as one JSON object
-"""
+_EPILOG = examples_in(__doc__)
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -1,11 +1,19 @@
-"""`dealfl devices`: list phones, and show the energy of their clock frequencies."""
+"""`dealfl devices`: list phones, and show the energy of their clock frequencies.
+
+examples:
+  dealfl devices                     list the phones
+  dealfl devices show honor          show its operating points and their charge per cycle
+  dealfl devices show my-phone.toml  show a phone of your own
+
+All values are modelled from the profiles, which state the evidence for each value.
+"""
 
 import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from dealfl.cli.measure import add_calibrate, add_measure
-from dealfl.cli.printing import add_json, format_table, print_problems, print_result
+from dealfl.cli.printing import add_json, examples_in, format_table, print_problems, print_result
 
 __all__ = ["add_parser"]
 
@@ -14,14 +22,7 @@ if TYPE_CHECKING:
 
     _Actions = argparse._SubParsersAction[argparse.ArgumentParser]
 
-_EPILOG = """\
-examples:
-  dealfl devices                     list the phones
-  dealfl devices show honor          show its operating points and their charge per cycle
-  dealfl devices show my-phone.toml  show a phone of your own
-
-All values are modelled from the profiles, which state the evidence for each value.
-"""
+_EPILOG = examples_in(__doc__)
 
 _BAR_WIDTH = 40
 _EIGHTHS = " ▏▎▍▌▋▊▉"

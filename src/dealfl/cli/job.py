@@ -1,24 +1,5 @@
-"""`dealfl job`: write a first job file for a user's data, and list the keys of job files."""
+"""`dealfl job`: write a first job file for a user's data, and list the keys of job files.
 
-import argparse
-import json
-import sys
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from dealfl.cli.printing import format_table
-from dealfl.errors import BadInput, unknown_name
-
-if TYPE_CHECKING:
-    from dealfl.jobs import Reading
-    from dealfl.jobs.proposals import Ask, Found, Start, Wishes
-
-__all__ = ["add_parser"]
-
-_EPILOG = """\
 examples:
   dealfl job init houses.csv                     inspect the file, ask, and write houses.toml
   dealfl job init houses.csv --target price --yes    do not ask; use the proposals
@@ -29,6 +10,26 @@ examples:
 Bounds, words, classes and items are proposed from the file and are fixed in the job. Rows that do
 not fit them are quarantined and reported when the job runs.
 """
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dealfl.cli.printing import examples_in, format_table
+from dealfl.errors import BadInput, unknown_name
+
+if TYPE_CHECKING:
+    from dealfl.jobs import Reading
+    from dealfl.jobs.proposals import Ask, Found, Start, Wishes
+
+__all__ = ["add_parser"]
+
+_EPILOG = examples_in(__doc__)
 _FORMATS = ("csv", "libsvm", "ratings")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _QUESTIONS = {

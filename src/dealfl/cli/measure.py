@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from dealfl.cli.printing import add_json
+from dealfl.cli.printing import add_json, examples_in
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
@@ -15,29 +15,23 @@ if TYPE_CHECKING:
 
 __all__ = ["add_calibrate", "add_measure"]
 
-_MEASURE_EPILOG = """\
-examples:
-  dealfl devices measure -- dealfl run         measure the default job
-  dealfl devices measure --json -- sleep 10    measure the idle machine
-
-The exit code is that of the command. The measurement is printed to standard error, so the output of
-the command can be piped. With --json, the output of the command goes to standard error instead.
-"""
-
-_CALIBRATE_EPILOG = """\
-examples:
-  dealfl devices calibrate --out here.json    time every learner and write the profile
-  dealfl devices calibrate --quick            use fewer sizes and repeats
-"""
-
 
 def add_measure(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the action `measure`."""
+    """Register the action `measure`.
+
+    examples:
+      dealfl devices measure -- dealfl run         measure the default job
+      dealfl devices measure --json -- sleep 10    measure the idle machine
+
+    The exit code is that of the command. The measurement is printed to standard error, so the
+    output of the command can be piped. With --json, the output of the command goes to standard
+    error instead.
+    """
     parser = actions.add_parser(
         "measure",
         help="run a command and measure its time and energy",
         description="Run a command; measure its time, and its energy with the best meter here.",
-        epilog=_MEASURE_EPILOG,
+        epilog=examples_in(add_measure.__doc__),
     )
     parser.add_argument(
         "--root", default="/sys", metavar="DIR", help="mount point of sysfs (default: /sys)"
@@ -48,7 +42,12 @@ def add_measure(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def add_calibrate(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the action `calibrate`."""
+    """Register the action `calibrate`.
+
+    examples:
+      dealfl devices calibrate --out here.json    time every learner and write the profile
+      dealfl devices calibrate --quick            use fewer sizes and repeats
+    """
     parser = actions.add_parser(
         "calibrate",
         help="time the learners on this machine and fit the law of training time",
@@ -57,7 +56,7 @@ def add_calibrate(actions: "argparse._SubParsersAction[argparse.ArgumentParser]"
             "batch sizes over two decades. Fit T = A·F + B to each, and test the law on held-out "
             "sizes."
         ),
-        epilog=_CALIBRATE_EPILOG,
+        epilog=examples_in(add_calibrate.__doc__),
     )
     parser.add_argument("--out", metavar="FILE", help="write the profile as JSON")
     parser.add_argument("--quick", action="store_true", help="use fewer sizes and repeats")

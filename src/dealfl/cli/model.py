@@ -1,23 +1,5 @@
-"""`dealfl model`: describe, export, use and score a model."""
+"""`dealfl model`: describe, export, use and score a model.
 
-import argparse
-import csv
-import dataclasses
-import io
-import tempfile
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from dealfl.cli.printing import add_json, format_table, open_server, print_problems, print_result
-from dealfl.errors import BadInput
-
-if TYPE_CHECKING:
-    from dealfl.runs import Model
-
-__all__ = ["add_parser"]
-
-_EPILOG = """\
 examples:
   dealfl model info runs/digits                        describe the model of a run
   dealfl model export runs/digits --out digits.deal    write a file for dealfl.learners.load
@@ -32,6 +14,32 @@ exported model contains: CSV columns are matched by name, LIBSVM text needs no l
 ratings form one history for each owner. Without a job, columns are taken in the order of the
 features, and the target to score is the last column.
 """
+
+import argparse
+import csv
+import dataclasses
+import io
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dealfl.cli.printing import (
+    add_json,
+    examples_in,
+    format_table,
+    open_server,
+    print_problems,
+    print_result,
+)
+from dealfl.errors import BadInput
+
+if TYPE_CHECKING:
+    from dealfl.runs import Model
+
+__all__ = ["add_parser"]
+
+_EPILOG = examples_in(__doc__)
 _LISTED = 8
 
 

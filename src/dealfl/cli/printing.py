@@ -1,6 +1,7 @@
 """Options and output shared by several commands: --json, the run folder, tables, problems."""
 
 import argparse
+import inspect
 import json
 import sys
 from collections.abc import Sequence
@@ -10,9 +11,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dealfl.runs import RunningServer
 
-__all__ = ["add_json", "add_run", "format_table", "open_server", "print_problems", "print_result"]
+__all__ = [
+    "add_json", "add_run", "examples_in", "format_table", "open_server", "print_problems",
+    "print_result",
+]  # fmt: skip
 
 _SHOWN = 20
+
+
+def examples_in(doc: str | None) -> str:
+    """Return what follows the first line of a docstring: the examples of a command."""
+    return inspect.cleandoc(doc or "").partition("\n\n")[2] + "\n"
 
 
 def add_json(parser: argparse.ArgumentParser, default: Any = False) -> None:  # noqa: ANN401

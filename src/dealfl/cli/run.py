@@ -1,18 +1,5 @@
-"""`dealfl run`: run a job with a live view, a summary and an HTML report."""
+"""`dealfl run`: run a job with a live view, a summary and an HTML report.
 
-import argparse
-import json
-import sys
-from collections.abc import Sequence
-from importlib.util import find_spec
-from pathlib import Path
-from typing import NoReturn
-
-from dealfl.errors import BadInput
-
-__all__ = ["add_parser"]
-
-_EPILOG = """\
 examples:
   dealfl run                            45 phones learn and forget handwritten digits
   dealfl run job.toml                   run your own job; `dealfl job init data.csv` writes one
@@ -22,6 +9,21 @@ examples:
   dealfl run job.toml --from model.deal start with an exported model
   dealfl run --json                     print the result as one JSON object
 """
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn
+
+from dealfl.cli.printing import examples_in
+from dealfl.errors import BadInput
+
+__all__ = ["add_parser"]
+
+_EPILOG = examples_in(__doc__)
 
 
 class _Renamed(argparse.Action):

@@ -1,25 +1,5 @@
-"""`dealfl simulate`: a fleet with a virtual clock, or the laboratory of selection policies."""
+"""`dealfl simulate`: a fleet with a virtual clock, or the laboratory of selection policies.
 
-from __future__ import annotations
-
-import argparse
-import dataclasses
-import json
-import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from dealfl.cli.printing import add_json, format_table
-from dealfl.errors import BadInput
-
-if TYPE_CHECKING:
-    from dealfl.simulate import Estimate, Setting
-    from dealfl.simulate.laboratory import Course, Result, WrongChoices
-
-__all__ = ["add_parser", "read_values"]
-
-_EPILOG = """\
 examples:
   dealfl simulate examples/fleets/digits.toml                        one simulation
   dealfl simulate examples/fleets/digits.toml --seeds 5              five, with intervals
@@ -35,6 +15,27 @@ examples:
 A key is written with its section: job.rounds, faults.loss, devices.1.count (the first [[devices]]).
 Energy is modelled, not measured; time is virtual.
 """
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dealfl.cli.printing import add_json, examples_in, format_table
+from dealfl.errors import BadInput
+
+if TYPE_CHECKING:
+    from dealfl.simulate import Estimate, Setting
+    from dealfl.simulate.laboratory import Course, Result, WrongChoices
+
+__all__ = ["add_parser", "read_values"]
+
+_EPILOG = examples_in(__doc__)
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

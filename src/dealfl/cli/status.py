@@ -1,21 +1,5 @@
-"""`dealfl status` and `dealfl metrics`: the status of a run, for people and for Prometheus."""
+"""`dealfl status` and `dealfl metrics`: the status of a run, for people and for Prometheus.
 
-import argparse
-import signal
-import sys
-import threading
-import time
-from typing import TYPE_CHECKING
-
-from dealfl.cli.printing import add_json, add_run, format_table, open_server, print_result
-from dealfl.errors import BadInput
-
-if TYPE_CHECKING:
-    from dealfl.runs import RunFolder, RunningServer, RunStart, RunStatus
-
-__all__ = ["add_metrics", "add_parser"]
-
-_EPILOG = """\
 examples:
   dealfl status                      the latest run in runs/
   dealfl status runs/digits          the run in a folder
@@ -25,13 +9,30 @@ examples:
 
 The command only reads the ledger. It can run while a server writes, and never blocks it.
 """
-_METRICS = """\
-examples:
-  dealfl metrics runs/digits --port 9464     serve until Ctrl-C
-  dealfl metrics                             the latest run in runs/, on a free port
 
-By default only this machine can connect (see --host). Workers are counted, never named.
-"""
+import argparse
+import signal
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from dealfl.cli.printing import (
+    add_json,
+    add_run,
+    examples_in,
+    format_table,
+    open_server,
+    print_result,
+)
+from dealfl.errors import BadInput
+
+if TYPE_CHECKING:
+    from dealfl.runs import RunFolder, RunningServer, RunStart, RunStatus
+
+__all__ = ["add_metrics", "add_parser"]
+
+_EPILOG = examples_in(__doc__)
 _CLEAR = "\x1b[H\x1b[2J"
 _OLD_S = 10.0
 
@@ -156,12 +157,19 @@ def _model(status: "RunStatus") -> str:
 
 
 def add_metrics(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the command `metrics`."""
+    """Register the command `metrics`.
+
+    examples:
+      dealfl metrics runs/digits --port 9464     serve until Ctrl-C
+      dealfl metrics                             the latest run in runs/, on a free port
+
+    By default only this machine can connect (see --host). Workers are counted, never named.
+    """
     parser = subparsers.add_parser(
         "metrics",
         help="serve the metrics of a run for Prometheus",
         description="Serve metrics from the ledger of a run for Prometheus, until Ctrl-C.",
-        epilog=_METRICS,
+        epilog=examples_in(add_metrics.__doc__),
     )
     add_run(parser)
     parser.add_argument("--port", type=int, default=0, help="port (default: a free port)")

@@ -1,19 +1,5 @@
-"""`dealfl workers`: list, show and remove the workers of a run; add them up again."""
+"""`dealfl workers`: list, show and remove the workers of a run; add them up again.
 
-import argparse
-import dataclasses
-import sys
-from typing import TYPE_CHECKING
-
-from dealfl.cli.printing import add_json, add_run, format_table, open_server, print_result
-from dealfl.errors import BadInput, unknown_name
-
-if TYPE_CHECKING:
-    from dealfl.runs import WorkerStatus
-
-__all__ = ["add_parser"]
-
-_EPILOG = """\
 examples:
   dealfl workers list                      list the workers of the latest run in runs/
   dealfl workers show w07 runs/digits      show one worker and its rounds
@@ -25,6 +11,28 @@ reached with the credentials of an operator; without them, the server must not b
 phone returns, it starts a new incarnation and sends its examples again.
 `rebuild` repairs a ledger whose model is not the sum of its workers.
 """
+
+import argparse
+import dataclasses
+import sys
+from typing import TYPE_CHECKING
+
+from dealfl.cli.printing import (
+    add_json,
+    add_run,
+    examples_in,
+    format_table,
+    open_server,
+    print_result,
+)
+from dealfl.errors import BadInput, unknown_name
+
+if TYPE_CHECKING:
+    from dealfl.runs import WorkerStatus
+
+__all__ = ["add_parser"]
+
+_EPILOG = examples_in(__doc__)
 _HEADER = (
     "NAME", "STATE", "DEVICE", "BATTERY", "INCARNATION", "COUNTED", "WAITING", "HEARD",
     "SELECTED", "REWARD", "ENERGY", "FLAG",

@@ -1,10 +1,9 @@
 """Job files: TOML that is checked key by key; errors name the line."""
 
-from dealfl.jobs.job import Job, read_job, read_selection
+from dealfl.jobs.job import SOURCES, Data, Job, read_job, read_selection, read_source
 from dealfl.jobs.plan import Plan, plan_without_data, read_plan
 from dealfl.jobs.records import GrowingSource, Head, records_of
 from dealfl.jobs.sources import Quarantine, Quarantined, Reading, Source
-from dealfl.jobs.subject import SOURCES, Data, read_source
 from dealfl.settings import Document
 
 __all__ = [

@@ -13,9 +13,8 @@ import numpy as np
 from dealfl.datasets import Domain, Task
 from dealfl.errors import BadInput
 from dealfl.features import MAPS, FeatureMap, feature_map
-from dealfl.jobs.job import Job, read_job
+from dealfl.jobs.job import Data, Job, Subject, read_job, read_source, read_subject
 from dealfl.jobs.sources import CsvSource, Reading
-from dealfl.jobs.subject import Data, Subject, read_source, read_subject
 from dealfl.learners import LEARNERS, Learner, settings_for
 from dealfl.settings import Document, read_keys, read_variant
 

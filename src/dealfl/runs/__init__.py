@@ -16,8 +16,7 @@ from dealfl.runs.models import (
     save_arrays,
 )  # fmt: skip
 from dealfl.runs.predicting import Score, predict, recommend, score
-from dealfl.runs.progress import RunProgress, Watcher
-from dealfl.runs.result import Comparison, Result
+from dealfl.runs.result import Comparison, Result, RunProgress, Watcher
 from dealfl.runs.run import Interrupted, NoFolder, Run, default_job
 from dealfl.runs.running_server import RunningServer, answers_about
 from dealfl.runs.status import RunStart, RunStatus, read_start, read_status
@@ -31,49 +30,11 @@ from dealfl.runs.workers import (
 )  # fmt: skip
 
 __all__ = [
-    "LOG",
-    "MANIFEST",
-    "About",
-    "Comparison",
-    "Copied",
-    "Interrupted",
-    "JsonLines",
-    "Model",
-    "NoFolder",
-    "Proof",
-    "Removal",
-    "Result",
-    "Run",
-    "RunFolder",
-    "RunProgress",
-    "RunStart",
-    "RunStatus",
-    "RunningServer",
-    "Score",
-    "Watcher",
-    "WorkerStatus",
-    "answers_about",
-    "back_up",
-    "configure_logs",
-    "default_job",
-    "export_model",
-    "log",
-    "log_to",
-    "model_arrays",
-    "open_model",
-    "predict",
-    "read_start",
-    "read_statistics",
-    "read_status",
-    "read_worker_rounds",
-    "read_workers",
-    "rebuild_model",
-    "recommend",
-    "remove_worker",
-    "require_free",
-    "restore",
-    "run_demo",
-    "save_arrays",
-    "score",
-    "serve_metrics",
+    "LOG", "MANIFEST", "About", "Comparison", "Copied", "Interrupted", "JsonLines", "Model",
+    "NoFolder", "Proof", "Removal", "Result", "Run", "RunFolder", "RunProgress", "RunStart",
+    "RunStatus", "RunningServer", "Score", "Watcher", "WorkerStatus", "answers_about", "back_up",
+    "configure_logs", "default_job", "export_model", "log", "log_to", "model_arrays", "open_model",
+    "predict", "read_start", "read_statistics", "read_status", "read_worker_rounds", "read_workers",
+    "rebuild_model", "recommend", "remove_worker", "require_free", "restore", "run_demo",
+    "save_arrays", "score", "serve_metrics",
 ]  # fmt: skip

@@ -20,7 +20,7 @@ from dealfl.atomic_files import (
 )
 from dealfl.errors import BadBytes, BadInput, DealError
 from dealfl.jobs import Document
-from dealfl.runs.progress import RunProgress
+from dealfl.runs.result import RunProgress
 from dealfl.settings import toml_document
 from dealfl.simulate import Outcome, RunState
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -23,9 +23,8 @@ from dealfl.datasets.readers import (
     read_number,
 )
 from dealfl.errors import BadInput
-from dealfl.features import FeatureMap
 from dealfl.jobs import plan_without_data, read_source
-from dealfl.jobs.sources import Bounded, CsvSource, LibsvmSource, Quarantined, gather, sift
+from dealfl.jobs.sources import Bounded, CsvSource, LibsvmSource, Quarantined, gather
 from dealfl.learners import RowLearner
 from dealfl.runs.models import Model
 
@@ -36,15 +35,11 @@ _MOST = sys.float_info.max
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The format of a model's rows, and its feature map; `named` if a job names the columns."""
+    """The format of a model's rows, `named` if a job names the columns, and its feature map."""
 
     source: CsvSource | LibsvmSource
     named: bool = False
-    feature_map: FeatureMap | None = None
-
-    def mapped(self, features: Any) -> Any:  # noqa: ANN401 - an array or a csr
-        """Return the features in the form that the learner expects."""
-        return features if self.feature_map is None else self.feature_map.transform(features)
+    map: Callable[[Any], Any] = lambda features: features
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +69,12 @@ def find_inputs(model: Model, path: Path) -> Inputs:
         )
     source = read_source(document) if "source" in document.tables else None
     if isinstance(source, CsvSource):
-        return Inputs(source, True, plan.feature_map)
+        return Inputs(source, True, plan.map)
     if isinstance(source, LibsvmSource) and not _is_comma_separated(path, source):
-        return Inputs(source, False, plan.feature_map)
+        return Inputs(source, False, plan.map)
     domain = plan.subject.dataset.domain
     assert domain is not None, f"{plan.subject.name} has no domain"
-    return _in_order(learner, zip(domain.low, domain.high, strict=True), path, plan.feature_map)
+    return _in_order(learner, zip(domain.low, domain.high, strict=True), path, plan.map)
 
 
 def _is_comma_separated(path: Path, source: LibsvmSource) -> bool:
@@ -92,7 +87,7 @@ def _in_order(
     learner: RowLearner,
     limits: Any,  # noqa: ANN401
     path: Path,
-    made: FeatureMap | None = None,
+    made: Callable[[Any], Any] = lambda features: features,
 ) -> Inputs:
     """Return the format of numbers without names; the target, if needed, is last."""
     pairs = list(limits)
@@ -122,17 +117,15 @@ def read_rows(inputs: Inputs, path: Path) -> Iterator[RowBlock]:
         else _libsvm_rows(source, path)
     )
     for block in blocks:
-        features = inputs.mapped(block.features) if block.lines else None
+        features = inputs.map(block.features) if block.lines else None
         yield RowBlock(block.lines, features, block.bad)
 
 
 def _csv_rows(source: CsvSource, path: Path, named: bool) -> Iterator[RowBlock]:
-    columns = dict(source.features)
-    readers = {name: column.read for name, column in columns.items()}
-    for block, places in read_blocks(path, source.layout, list(columns), named):
-        sifted = sift(block, readers, places)
-        parts = [column.features(sifted.values[name]) for name, column in columns.items()]
-        yield RowBlock(sifted.lines.tolist(), np.hstack(parts), sifted.bad)
+    columns = [name for name, _ in source.features]
+    for block, places in read_blocks(path, source.layout, columns, named):
+        lines, features, bad = source.read_features(block, places)
+        yield RowBlock(lines, features, bad)
 
 
 def _libsvm_rows(source: LibsvmSource, path: Path) -> Iterator[RowBlock]:

@@ -225,7 +225,7 @@ def score(model: Model, path: Path) -> Score:
         source = _labelled(source, path, inputs.named)
     reading = source.read(path)
     examples = reading.examples
-    value = model.learner.score_federated(inputs.mapped(examples.features), examples.targets)
+    value = model.learner.score_federated(inputs.map(examples.features), examples.targets)
     return _score(model, value, len(examples), reading, reading.notes)
 
 

@@ -16,8 +16,7 @@ from dealfl.learners import Learner
 from dealfl.runs.folder import RESULT, RunFolder
 from dealfl.runs.logs import log
 from dealfl.runs.models import read_statistics
-from dealfl.runs.progress import NotedProgress, RunProgress, Watcher
-from dealfl.runs.result import Result
+from dealfl.runs.result import NotedProgress, Result, RunProgress, Watcher
 from dealfl.simulate import Fleet, FleetRun, Outcome, RunState, finish, start_run
 
 __all__ = ["Interrupted", "NoFolder", "Run", "default_job"]

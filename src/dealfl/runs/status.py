@@ -12,7 +12,7 @@ import msgspec
 from dealfl.jobs import Job
 from dealfl.learners import SavedLearner, Statistics
 from dealfl.runs.folder import RESULT, RunFolder
-from dealfl.runs.progress import RunProgress
+from dealfl.runs.result import RunProgress
 from dealfl.runs.workers import describe_workers, find_now_s
 from dealfl.server import LedgerReader, OpenRound, Version
 from dealfl.server.selection import OverPromise

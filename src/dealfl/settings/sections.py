@@ -13,9 +13,7 @@ from dealfl.settings.document import Document
 from dealfl.settings.keys import Key, keys_of, section_in, show, tags_of
 from dealfl.settings.values import OneOf, bare, convert, takes
 
-__all__ = [
-    "nearest", "read_keys", "read_section", "read_tables", "read_value", "read_variant",
-]  # fmt: skip
+__all__ = ["nearest", "read_keys", "read_section", "read_tables", "read_value", "read_variant"]
 
 Section = TypeVar("Section")
 Variant = TypeVar("Variant", bound=Struct)

@@ -26,8 +26,7 @@ from dealfl.settings import (
     read_tables,
     read_variant,
 )
-from dealfl.simulate.arrivals import ARRIVALS, Arrival
-from dealfl.simulate.availability import AVAILABILITIES, Availability
+from dealfl.simulate.schedules import ARRIVALS, AVAILABILITIES, Arrival, Availability
 from dealfl.simulate.split import PARTITIONS, Partition
 from dealfl.worker import MIN_BATTERY
 

@@ -130,21 +130,14 @@ class FleetRun:
         evaluated = last.number % self.fleet.job.evaluate_every == 0
         quality = self.split.quality(self.parts.server.model) if evaluated else None
         figures, replies = reader.round_figures(last.number), reader.replies()
-        self.rounds.append(
-            Round(
-                number=last.number,
-                reason=last.reason,
-                duration_s=last.duration_s,
-                closed_at_s=self.simulation.now_s,
-                quality=quality,
-                able=figures.eligible,
-                selected=figures.selected,
-                replied=figures.replied,
-                learned=replies.learned - sum(one.learned for one in self.rounds),
-                evicted=replies.evicted - sum(one.evicted for one in self.rounds),
-                **self._energy_j(),
-            )
-        )
+        closed_round = Round(
+            number=last.number, reason=last.reason, duration_s=last.duration_s,
+            closed_at_s=self.simulation.now_s, quality=quality, able=figures.eligible,
+            selected=figures.selected, replied=figures.replied,
+            learned=replies.learned - sum(one.learned for one in self.rounds),
+            evicted=replies.evicted - sum(one.evicted for one in self.rounds), **self._energy_j(),
+        )  # fmt: skip
+        self.rounds.append(closed_round)
         self.report()
 
     def report(self) -> None:
@@ -154,21 +147,15 @@ class FleetRun:
         known = [one.quality for one in self.rounds if one.quality is not None]
         rows = self.parts.server.workers.values()
         replies = self.ledger.reader.replies()
-        self._progress(
-            Progress(
-                rounds=len(self.rounds),
-                of_rounds=self.fleet.job.terms.rounds,
-                virtual_s=self.simulation.now_s,
-                quality=known[-1] if known else None,
-                workers=self.fleet.workers,
-                asleep=len(self.simulation.asleep),
-                selected=sum(row.training for row in rows),
-                learned=replies.learned,
-                evicted=replies.evicted,
-                **self._energy_j(),
-                last=self.rounds[-1] if self.rounds else None,
-            )
-        )
+        progress = Progress(
+            rounds=len(self.rounds), of_rounds=self.fleet.job.terms.rounds,
+            virtual_s=self.simulation.now_s, quality=known[-1] if known else None,
+            workers=self.fleet.workers, asleep=len(self.simulation.asleep),
+            selected=sum(row.training for row in rows), learned=replies.learned,
+            evicted=replies.evicted, **self._energy_j(),
+            last=self.rounds[-1] if self.rounds else None,
+        )  # fmt: skip
+        self._progress(progress)
 
     def _energy_j(self) -> dict[str, float]:
         spent = [device.spent for device in self.parts.devices.values()]

@@ -15,9 +15,8 @@ from dealfl.power import Profile
 from dealfl.server import RewardWeights
 from dealfl.server.selection import SELECTORS
 from dealfl.settings import key_table, key_tables, keys_of
-from dealfl.simulate.arrivals import ARRIVALS
-from dealfl.simulate.availability import AVAILABILITIES
 from dealfl.simulate.fleet import Devices, Faults
+from dealfl.simulate.schedules import ARRIVALS, AVAILABILITIES
 from dealfl.simulate.split import PARTITIONS
 
 __all__ = ["describe_keys"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dealfl.learners import statistics_of
 from dealfl.server import Ledger
+from dealfl.simulate.building import SimulatedDevice
 from dealfl.simulate.energy import fleet_energy
 from dealfl.simulate.fleet import Fleet
 from dealfl.simulate.fleet_run import FleetRun, Report
@@ -165,27 +166,19 @@ def _settled(run: FleetRun) -> bool:
 
 def _participants(run: FleetRun) -> tuple[Participant, ...]:
     figures = {one.row.name: one for one in run.ledger.reader.workers()}
-    found = []
-    for name, device in run.parts.devices.items():
-        spent = device.spent
-        chosen = figures.get(name)
-        journal = run.parts.journals[name]
-        found.append(
-            Participant(
-                name=name,
-                device=run.parts.kinds[name],
-                selected=chosen.selected if chosen else 0,
-                replied=chosen.replied if chosen else 0,
-                learned=int(journal.setting("total_learned", "0")),
-                held=journal.count(State.LEARNED),
-                compute_j=spent.compute.total_j,
-                operating_j=spent.operating.total_j,
-                radio_j=spent.radio.total_j,
-                by_cause_j=spent.whole.by_cause_j,
-                battery=device(run.simulation.now_s).battery,
-            )
-        )
-    return tuple(found)
+
+    def participant(name: str, device: SimulatedDevice) -> Participant:
+        spent, chosen, journal = device.spent, figures.get(name), run.parts.journals[name]
+        return Participant(
+            name=name, device=run.parts.kinds[name], selected=chosen.selected if chosen else 0,
+            replied=chosen.replied if chosen else 0,
+            learned=int(journal.setting("total_learned", "0")), held=journal.count(State.LEARNED),
+            compute_j=spent.compute.total_j, operating_j=spent.operating.total_j,
+            radio_j=spent.radio.total_j, by_cause_j=spent.whole.by_cause_j,
+            battery=device(run.simulation.now_s).battery,
+        )  # fmt: skip
+
+    return tuple(participant(name, device) for name, device in run.parts.devices.items())
 
 
 def _train_centrally(run: FleetRun) -> str:

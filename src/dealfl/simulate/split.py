@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from msgspec import Meta, Struct
@@ -28,41 +28,28 @@ TestShare = Annotated[
 ]
 
 
-class Partition(Protocol):
+class Partition(Struct, frozen=True, kw_only=True, tag_field="partition"):
     """A division of examples among workers."""
-
-    wants_labels: ClassVar[bool]
-
-    @property
-    def rows(self) -> int:
-        """Number of examples drawn from the dataset; 0 for all."""
-
-    @property
-    def test_share(self) -> float:
-        """Share of the examples that no worker gets."""
-
-    def parts(self, examples: Examples, chosen: Indices, workers: int, seed: int) -> list[Indices]:
-        """Return the chosen examples of each worker."""
-
-
-class Uniform(Struct, frozen=True, kw_only=True, tag_field="partition", tag="uniform"):
-    """A random partition; every worker gets the same number."""
 
     rows: NumberOfRows = 0
     test_share: TestShare = 0.2
     wants_labels: ClassVar[bool] = False
+
+    def parts(self, examples: Examples, chosen: Indices, workers: int, seed: int) -> list[Indices]:
+        """Return the chosen examples of each worker."""
+        raise NotImplementedError
+
+
+class Uniform(Partition, frozen=True, kw_only=True, tag="uniform"):
+    """A random partition; every worker gets the same number."""
 
     def parts(self, examples: Examples, chosen: Indices, workers: int, seed: int) -> list[Indices]:  # noqa: ARG002
         """Return parts of equal size."""
         return [chosen[part] for part in split_uniformly(len(chosen), workers, seed)]
 
 
-class ByOwner(Struct, frozen=True, kw_only=True, tag_field="partition", tag="by_owner"):
+class ByOwner(Partition, frozen=True, kw_only=True, tag="by_owner"):
     """A partition by owner; one worker gets all examples of an owner."""
-
-    rows: NumberOfRows = 0
-    test_share: TestShare = 0.2
-    wants_labels: ClassVar[bool] = False
 
     def parts(self, examples: Examples, chosen: Indices, workers: int, seed: int) -> list[Indices]:
         """Return the parts of the owners."""
@@ -74,14 +61,12 @@ class ByOwner(Struct, frozen=True, kw_only=True, tag_field="partition", tag="by_
         return [chosen[part] for part in split_by_owner(examples.owners[chosen], workers, seed)]
 
 
-class LabelSkewed(Struct, frozen=True, kw_only=True, tag_field="partition", tag="label_skewed"):
+class LabelSkewed(Partition, frozen=True, kw_only=True, tag="label_skewed"):
     """A partition in which each worker has mostly a few classes."""
 
     concentration: Annotated[
         Positive, Meta(description="the smaller, the fewer classes per worker")
     ]
-    rows: NumberOfRows = 0
-    test_share: TestShare = 0.2
     wants_labels: ClassVar[bool] = True
 
     def parts(self, examples: Examples, chosen: Indices, workers: int, seed: int) -> list[Indices]:
@@ -92,7 +77,7 @@ class LabelSkewed(Struct, frozen=True, kw_only=True, tag_field="partition", tag=
         return [chosen[part] for part in dealt]
 
 
-PARTITIONS: tuple[type[ByOwner | Uniform | LabelSkewed], ...] = (Uniform, ByOwner, LabelSkewed)
+PARTITIONS: tuple[type[Partition], ...] = (Uniform, ByOwner, LabelSkewed)
 
 METRICS = {
     Task.CLASSIFICATION: "accuracy",

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from dealfl.datasets import Dataset, Domain, Examples, Task
-from dealfl.datasets.readers import Layout
+from dealfl.datasets.readers import Block, Layout
 from dealfl.jobs.sources.base import (
     Classes,
     Source,
@@ -30,8 +30,8 @@ from dealfl.jobs.sources.columns import (
     read_moments,
 )
 from dealfl.jobs.sources.memory import Place
-from dealfl.jobs.sources.quarantine import Quarantine
-from dealfl.jobs.sources.reading import OwnerNames, Reading, rank, read_columns
+from dealfl.jobs.sources.quarantine import Quarantine, Quarantined
+from dealfl.jobs.sources.reading import OwnerNames, Reading, rank, read_columns, sift
 from dealfl.settings import FLAT, Document, Text
 
 __all__ = ["CsvSource"]
@@ -101,6 +101,33 @@ class CsvSource(Source, frozen=True, kw_only=True, tag="csv"):
             names += [f"{name}={word}" for word in words] or [name]
         return names
 
+    def read_features(
+        self, block: Block, places: Mapping[str, int]
+    ) -> tuple[list[int], NDArray[np.float64], list[Quarantined]]:
+        """Read the features of a block of rows; the target is not needed.
+
+        Parameters
+        ----------
+        block
+            Rows of the table.
+        places
+            Place of each column, by name.
+
+        Returns
+        -------
+        lines : list of int
+            Numbers of the usable rows.
+        features : array
+            Their features.
+        bad : list of Quarantined
+            The other rows.
+        """
+        sifted = sift(block, {name: column.read for name, column in self.features}, places)
+        return sifted.lines.tolist(), self._features(sifted.values), sifted.bad
+
+    def _features(self, values: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
+        return np.hstack([column.features(values[name]) for name, column in self.features])
+
     def read(self, path: Place, *, part: bool = False) -> Reading:
         """Read the examples."""
         quarantine, names = Quarantine(path.name), OwnerNames()
@@ -111,7 +138,7 @@ class CsvSource(Source, frozen=True, kw_only=True, tag="csv"):
             targets = np.array(self.classes)[targets.astype(np.int64)]
         examples = Examples(
             path.name,
-            np.hstack([column.features(found[name]) for name, column in self.features]),
+            self._features(found),
             targets,
             owners=found[self.owner] if self.owner else None,
             times=rank(found[self.time]) if self.time else None,

@@ -93,6 +93,26 @@ class RatingsSource(Source, frozen=True, kw_only=True, tag="ratings"):
         """
         return self.items[item] if self.items else item + self.first_item
 
+    def number(self, item: Any) -> int:  # noqa: ANN401
+        """Return the number of an item.
+
+        Parameters
+        ----------
+        item
+            An item as the data name it.
+
+        Returns
+        -------
+        int
+            Its number, which begins with 0.
+        """
+        number = int(item) - self.first_item if not self.items else -1
+        if item in self.items:
+            number = self.items.index(item)
+        if not 0 <= number < self.n_items:
+            raise BadInput(f"the item {item!r} is not among the {self.n_items:,} items of the job")
+        return number
+
     def describe(self, path: Place) -> Dataset:
         """Return the number of items, and the lowest liked rating."""
         facts = {"n_items": self.n_items, "liked_from": self.liked_from}

@@ -25,18 +25,8 @@ from dealfl.settings import (
 )
 
 __all__ = [
-    "SECTIONS",
-    "Batteries",
-    "DayNight",
-    "Independent",
-    "Laboratory",
-    "Markov",
-    "Policy",
-    "Steady",
-    "Workers",
-    "preset_names",
-    "read_laboratory",
-    "read_setting",
+    "SECTIONS", "Batteries", "DayNight", "Independent", "Laboratory", "Markov", "Policy", "Steady",
+    "Workers", "preset_names", "read_laboratory", "read_setting",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]

@@ -1,4 +1,8 @@
-"""The section [availability]: when workers are awake, the same for the same seed."""
+"""The sections [arrival] and [availability]: when examples reach a worker, and when it is awake.
+
+Both are the same for the same seed. Some examples are present at the start, the others arrive
+later; with a `spread` the rates of workers are log-normal.
+"""
 
 from __future__ import annotations
 
@@ -8,32 +12,127 @@ import random
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from dealfl.errors import BadInput
-from dealfl.settings import Positive, Text
+from dealfl.settings import Count, Positive, Share, Text
 
-__all__ = ["AVAILABILITIES", "Always", "Availability", "DayNight", "Independent", "Markov", "Trace"]
+__all__ = ["ARRIVALS", "AVAILABILITIES", "Arrival", "Availability"]
 
 _DAY_S = 86_400.0
 _HOUR_S = 3_600.0
+
+InitialShare = Annotated[Share, Meta(description="share of the examples present at the start")]
+Rate = Annotated[Positive, Meta(description="examples that reach each worker per hour")]
+Batch = Annotated[Count, Meta(description="examples that arrive together")]
+Spread = Annotated[
+    float,
+    Meta(
+        ge=0,
+        le=5,
+        description="standard deviation of the logarithm of the workers' rates; 0: all are equal",
+    ),
+]
+
+
+class Arrival(Struct, frozen=True, tag_field="pattern"):
+    """A schedule of new examples."""
+
+    initial_share: InitialShare = 0.2
+
+    @property
+    def each_round(self) -> int:
+        """Number of examples that arrive when a round opens."""
+        return 0
+
+    def times(self, draw: random.Random) -> Iterator[tuple[float, int]]:  # noqa: ARG002
+        """Yield times and numbers of arriving examples; by default none."""
+        yield from ()
+
+
+class AtOnce(Arrival, frozen=True, tag="at_once"):
+    """All examples are present at the start."""
+
+    initial_share: InitialShare = 1.0
+
+
+class EachRound(Arrival, frozen=True, tag="each_round"):
+    """A number of examples arrives whenever a round opens."""
+
+    examples_per_round: Annotated[
+        Count, Meta(description="examples that reach each worker when a round opens")
+    ] = 1
+
+    @property
+    def each_round(self) -> int:
+        """Number of examples that arrive when a round opens."""
+        return self.examples_per_round
+
+
+class _Stream(Arrival, frozen=True):
+    """Batches of examples at a mean rate, without end."""
+
+    examples_per_hour: Rate = 1.0
+    batch: Batch = 1
+    spread: Spread = 0.0
+
+    def _gap_s(self, draw: random.Random) -> float:
+        """Return the mean time between two batches of a worker, in seconds."""
+        return self.batch * _HOUR_S / _rate(self.examples_per_hour, self.spread, draw)
+
+
+class Steady(_Stream, frozen=True, tag="steady"):
+    """Examples arrive at equal intervals, starting at a random time of the first interval."""
+
+    def times(self, draw: random.Random) -> Iterator[tuple[float, int]]:
+        """Yield times at equal intervals."""
+        gap_s = self._gap_s(draw)
+        now_s = draw.random() * gap_s
+        while True:
+            yield now_s, self.batch
+            now_s += gap_s
+
+
+class Poisson(_Stream, frozen=True, tag="poisson"):
+    """Examples arrive at random, independently of each other."""
+
+    def times(self, draw: random.Random) -> Iterator[tuple[float, int]]:
+        """Yield times with exponential intervals."""
+        gap_s, now_s = self._gap_s(draw), 0.0
+        while True:
+            now_s += draw.expovariate(1.0 / gap_s)
+            yield now_s, self.batch
+
+
+def _rate(mean: float, spread: float, draw: random.Random) -> float:
+    """Return a worker's rate: a few get many examples, most get few, and the mean is given."""
+    return mean * draw.lognormvariate(-spread * spread / 2, spread) if spread else mean
+
+
+ARRIVALS: tuple[type[Arrival], ...] = (AtOnce, EachRound, Steady, Poisson)
+
+
+# -- awake --------------------------------------------------------------------------------------
+
 Interval = tuple[float, float]
 Hour = Annotated[float, Meta(ge=0, le=24)]
 
 
-class Availability(Protocol):
+class Availability(Struct, frozen=True, tag_field="kind"):
     """A schedule of the times at which workers are awake."""
 
     def awake(self, worker: int, draw: random.Random) -> Iterator[Interval]:
         """Yield start and end of each interval in seconds, ascending and disjoint."""
+        raise NotImplementedError
 
-    def load(self, folder: Path, workers: int) -> Availability:
+    def load(self, folder: Path, workers: int) -> Availability:  # noqa: ARG002
         """Return the schedule with its files read, for a number of workers."""
+        return self
 
 
-class Always(Struct, frozen=True, tag_field="kind", tag="always"):
+class Always(Availability, frozen=True, tag="always"):
     """All workers are always awake.
 
     Examples
@@ -46,12 +145,8 @@ class Always(Struct, frozen=True, tag_field="kind", tag="always"):
         """Yield one endless interval."""
         yield (0.0, math.inf)
 
-    def load(self, folder: Path, workers: int) -> Always:  # noqa: ARG002
-        """Return the schedule itself."""
-        return self
 
-
-class Independent(Struct, frozen=True, tag_field="kind", tag="iid"):
+class Independent(Availability, frozen=True, tag="iid"):
     """In each time slot a worker is awake with the same probability, independently."""
 
     probability: Annotated[
@@ -68,10 +163,6 @@ class Independent(Struct, frozen=True, tag_field="kind", tag="iid"):
             yield (slot * self.slot_s, (slot + length) * self.slot_s)
             slot += length + 1  # the slot that ended the run
 
-    def load(self, folder: Path, workers: int) -> Independent:  # noqa: ARG002
-        """Return the schedule itself."""
-        return self
-
 
 def _geometric(draw: random.Random, probability: float) -> int:
     """Return how often in a row an event of a probability occurs."""
@@ -82,7 +173,7 @@ def _geometric(draw: random.Random, probability: float) -> int:
     return int(math.log(1.0 - draw.random()) / math.log(probability))
 
 
-class Markov(Struct, frozen=True, tag_field="kind", tag="markov"):
+class Markov(Availability, frozen=True, tag="markov"):
     """Times awake and asleep are exponential; the start is in the stationary state."""
 
     up_s: Annotated[Positive, Meta(description="mean time for which a worker is awake")]
@@ -98,12 +189,8 @@ class Markov(Struct, frozen=True, tag_field="kind", tag="markov"):
             yield (now_s, until_s)
             now_s = until_s + draw.expovariate(1.0 / self.down_s)
 
-    def load(self, folder: Path, workers: int) -> Markov:  # noqa: ARG002
-        """Return the schedule itself."""
-        return self
 
-
-class DayNight(Struct, frozen=True, tag_field="kind", tag="daynight"):
+class DayNight(Availability, frozen=True, tag="daynight"):
     """Workers are awake between two hours of the day, each shifted by up to `spread_h` hours.
 
     Examples
@@ -132,12 +219,8 @@ class DayNight(Struct, frozen=True, tag_field="kind", tag="daynight"):
             first_s += _DAY_S
             yield (max(first_s, 0.0), first_s + length_s)
 
-    def load(self, folder: Path, workers: int) -> DayNight:  # noqa: ARG002
-        """Return the schedule itself."""
-        return self
 
-
-class Trace(Struct, frozen=True, tag_field="kind", tag="trace"):
+class Trace(Availability, frozen=True, tag="trace"):
     """Workers are awake as a CSV file says, with the header worker,from_s,to_s.
 
     The first name in the file is the first worker of the fleet, and so on.
@@ -198,10 +281,4 @@ def _checked(name: str, intervals: list[Interval], path: Path) -> tuple[Interval
     return tuple(ordered)
 
 
-AVAILABILITIES: tuple[type[Always | DayNight | Independent | Markov | Trace], ...] = (
-    Always,
-    Independent,
-    Markov,
-    DayNight,
-    Trace,
-)
+AVAILABILITIES: tuple[type[Availability], ...] = (Always, Independent, Markov, DayNight, Trace)

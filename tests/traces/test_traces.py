@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dealfl.database import Database
 from dealfl.erasure import owner_hash
 from dealfl.learners import (
     Histories,
@@ -22,7 +23,7 @@ from dealfl.learners import (
 )
 from dealfl.messages import Message, Update
 from dealfl.server import Ledger, Server
-from dealfl.worker import Journal, Worker
+from dealfl.worker import Journal, State, Worker
 from tests.federation.parts import KEY, joined, server, update, worker
 from tests.traces.needles import (
     Needles,
@@ -62,7 +63,19 @@ class Pair:
         self.ledger, self.journal = Ledger(folder / "ledger.db"), Journal(folder / "journal.db")
         self.server: Server = server(self.ledger, make, release_batch=2, min_workers=1)
         self.worker: Worker = worker(make, self.journal, announce_every_s=1.0, **how)
+        self.compacted: list[tuple[str, int]] = []  # which file, with which updates of the erased
+        self._watch(self.ledger, lambda: sum(map(len, self.ledger.pending().values())))
+        self._watch(self.journal, lambda: int(self.journal.setting("last_with_erased", "0")))
         self.talk()
+
+    def _watch(self, database: Database, count: Callable[[], int]) -> None:
+        compact = database.compact
+
+        def watched() -> bool:
+            self.compacted.append((database.kind, count()))
+            return compact()
+
+        database.compact = watched  # type: ignore[method-assign]
 
     def talk(self, passed_s: float = 100.0) -> None:
         """Let time pass, and exchange messages until nothing is left to say."""
@@ -107,11 +120,16 @@ def test_after_a_settled_erasure_no_file_holds_anything_of_the_person(
     pair.lost = lost
     pair.learn(ANN, examples_of(name, 0.25))
     assert find_needles(tmp_path, needles), "she is found while she is learned"
-    pair.learn("bob", examples_of(name, 0.5))
+    if not lost:
+        pair.learn("bob", examples_of(name, 0.5))
+    pair.compacted.clear()
     pair.erase(ANN)
+    assert any(one.withdrawing for one in pair.journal.outbox()) == bool(lost)
+    if lost:
+        pair.learn("bob", examples_of(name, 0.5))
     for _ in range(3):
         pair.talk()
-    assert not pair.journal.outbox()
+    assert {("journal", 0), ("ledger", 0)} <= set(pair.compacted), "again after the last receipt"
     held_back = [line for line in find_needles(tmp_path, needles) if "learned" not in line]
     assert not held_back, "only the published version remains until the release deadline"
     assert not any(line.startswith("ledger") for line in find_needles(tmp_path, needles))
@@ -167,7 +185,24 @@ def test_no_page_of_a_compacted_ledger_holds_a_counted_update(cause: str, tmp_pa
     ledger.close()
 
 
-def test_a_checkpoint_that_a_reader_prevents_is_repeated(tmp_path: Path) -> None:
+def test_the_next_transaction_repeats_a_checkpoint_that_a_reader_prevented(tmp_path: Path) -> None:
+    needles = {"body": b"a body that nobody else has"}
+    with closing(Journal(tmp_path / "journal.db")) as journal:
+        with journal.transaction():
+            ids = journal.add([(b"owner", needles["body"])], State.WAITING)
+        with closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM records").fetchone()
+            with journal.transaction():
+                journal.delete(ids)
+            assert not journal.checkpoint()
+        assert find_needles(tmp_path, needles)
+        with journal.transaction():
+            journal.set_setting("name", "value")
+        assert find_needles(tmp_path, needles) == []
+
+
+def test_an_erasure_while_somebody_reads_the_journal_ends_well(tmp_path: Path) -> None:
     pair, needles = Pair(tmp_path, LEARNERS["naive_bayes"]), needles_of("naive_bayes")
     pair.learn(ANN, examples_of("naive_bayes", 0.25))
     with closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None)) as reader:

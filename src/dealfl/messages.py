@@ -189,6 +189,10 @@ class Update(_OfUpdate, frozen=True, kw_only=True):
         Amount,
         _field("Energy of the training in joules, measured or modelled by the worker's meter."),
     ] = 0.0
+    rebuilt: Annotated[
+        bool,
+        _field("Whether an erasure changed the update; it then claims its net examples only."),
+    ] = False
     protocol: Protocol = PROTOCOL
 
 

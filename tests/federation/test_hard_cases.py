@@ -25,6 +25,7 @@ from tests.federation.parts import (
     Connect,
     announce,
     assignment,
+    bayes,
     examples,
     item,
     joined,
@@ -65,7 +66,7 @@ def test_every_record_that_was_put_aside_is_reported() -> None:
 
 def test_an_update_that_was_sent_past_one_held_back_can_be_withdrawn() -> None:
     journal = Journal(journal_id="mark")
-    outbox = Outbox(journal, "job", "w", 10.0)
+    outbox = Outbox(journal, "job", "w", 10.0, bayes().count_records)
     outbox.post(examples(5).to_bytes(), 0.0)
     outbox.take_due(0.0)
     outbox.erase(-examples(1), 1.0)  # 1 is asked back, 2 is held until the verdict

@@ -59,6 +59,7 @@ HOSTILE: dict[str, tuple[Any, dict[str, list[Any]]]] = {
             "operations": COUNTS,
             "elapsed_s": AMOUNTS,
             "energy_j": AMOUNTS,
+            "rebuilt": [7, "yes"],
             "protocol": COUNTS,
         },
     ),

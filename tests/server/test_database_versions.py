@@ -30,7 +30,7 @@ def tables(path: Path) -> list[tuple[str, str]]:
 def test_an_older_file_is_brought_up_to_date_with_all_that_is_in_it(tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     ledger = Ledger(path)
-    ledger.rounds.open(4, 10.0, 70.0, ["w"], eligible=2)
+    ledger.rounds.open(4, 10.0, 70.0, {"w": 3}, eligible=2)
     ledger.close()
     for _ in range(2):  # the second time there is nothing to do
         later = Later(path)

@@ -152,7 +152,7 @@ def test_the_bodies_of_counted_updates_are_deleted_and_their_keys_stay() -> None
 
 def test_a_reply_is_noted_once_and_only_of_those_selected() -> None:
     ledger = Ledger()
-    ledger.rounds.open(1, 0.0, 60.0, ["w"], eligible=1)
+    ledger.rounds.open(1, 0.0, 60.0, {"w": 3}, eligible=1)
     assert ledger.rounds.put_reply(1, "w", 5.0)
     assert not ledger.rounds.put_reply(1, "w", 6.0)
     assert not ledger.rounds.put_reply(1, "stranger", 6.0)

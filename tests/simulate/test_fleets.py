@@ -38,8 +38,8 @@ def test_a_difference_to_central_training_is_not_hidden(monkeypatch: pytest.Monk
 
     honest = Aggregation.aggregate
 
-    def twice(self: Aggregation, workers: Any) -> Aggregated:
-        done = honest(self, workers)
+    def twice(self: Aggregation, workers: Any, terms: Any) -> Aggregated:
+        done = honest(self, workers, terms)
         if "w03" in done.counted:
             self.total.merge(self.total.statistics)
         return done

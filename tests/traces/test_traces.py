@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from dealfl.database import Database
@@ -163,7 +164,7 @@ def test_after_a_removal_the_ledger_holds_nothing_of_the_worker(name: str, tmp_p
 
 @pytest.mark.parametrize("cause", ["a day", "a removal"])
 def test_no_page_of_a_compacted_ledger_holds_a_counted_update(cause: str, tmp_path: Path) -> None:
-    draws, ledger = random.Random(3), Ledger(tmp_path / "ledger.db")
+    draws, ledger = random.Random(4), Ledger(tmp_path / "ledger.db")
     one = joined("w", ledger=ledger)
     one.remove("w", 0.0)
     counted: Needles = {}
@@ -171,7 +172,8 @@ def test_no_page_of_a_compacted_ledger_holds_a_counted_update(cause: str, tmp_pa
     with ledger.transaction():
         for number in range(1_500):
             name, needle = f"w{draws.randrange(40):02}", b"delta %05d of a person" % number
-            ledger.updates.put(name, 1, number, needle + draws.randbytes(draws.randrange(700)))
+            body = needle + draws.randbytes(draws.randrange(700))
+            ledger.updates.put(msgspec.structs.replace(update(number, name=name), delta=body))
             waiting.setdefault(name, []).append(needle)
             if draws.random() < 0.2:
                 name = draws.choice(sorted(waiting))

@@ -16,7 +16,7 @@ class Counter:
 
     def __init__(self) -> None:
         self.journal = Journal(journal_id="mark")
-        self.outbox = Outbox(self.journal, "job", "w", 10.0)
+        self.outbox = Outbox(self.journal, "job", "w", 10.0, bayes().count_records)
         self.journal.set_setting("incarnation", "1")
         self.received: dict[int, Statistics | None] = {}  # None: withdrawn
         self.now_s = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fractions
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -47,6 +48,7 @@ __all__ = [
     "read_subject",
 ]  # fmt: skip
 
+_NO_CARRY = fractions.Fraction(0)
 _MISSED = 3  # announcements, before a worker counts as offline
 
 
@@ -90,6 +92,13 @@ class Job(Struct, frozen=True, kw_only=True):
         Meta(description="virtual time after which the job ends in any case"),
     ] = 168.0
     seed: Annotated[Whole, Meta(description="seed of all random draws")] = 0
+
+    @property
+    def server_terms(self) -> Terms:
+        """The terms, with the share of its examples that a worker of this scheme evicts."""
+        many, retention = 10**9, SCHEMES[self.scheme].retention
+        evicted = retention.evict(many, fractions.Fraction(self.forget_fraction), _NO_CARRY).count
+        return replace(self.terms, evicted_share=evicted / many)
 
 
 def read_job(document: Document) -> Job:

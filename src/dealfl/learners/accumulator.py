@@ -87,9 +87,20 @@ class Accumulator(ABC):
         """A copy of the current statistics."""
         return self._state.snapshot()
 
-    @property
-    def example_count(self) -> int | None:
-        """The number of learned examples; None if the statistics do not determine it."""
+    def count_records(self, statistics: Statistics) -> int | None:
+        """Return how many records statistics of this schema contain.
+
+        Parameters
+        ----------
+        statistics : Statistics
+            Statistics, or a delta; forgotten records count negatively.
+
+        Returns
+        -------
+        int or None
+            The number of examples, or of items in histories; None if it is not determined.
+        """
+        del statistics
         return None
 
     def digest(self) -> str:

@@ -197,6 +197,11 @@ class Learner(Accumulator):
             1.0 is perfect; None if there is no score.
         """
 
+    @property
+    def example_count(self) -> int | None:
+        """The number of learned examples; None if the statistics do not determine it."""
+        return None if self.whole_owners else self.count_records(self.statistics)
+
     # -- the model ------------------------------------------------------------------------------
 
     def change(self, before: Statistics | Learner) -> float:

@@ -267,6 +267,8 @@ def check_description(subject: Subject) -> None:
     assert rebuilt.digest() == model.digest(), "not rebuilt from its schema"
     assert model.example_count in (None, subject.pool), "a wrong number of examples"
     records = model.records_of(*subject.examples)
+    counts = [model.count_records(one) for one in (model.statistics, -model.statistics)]
+    assert counts in ([None, None], [len(records), -len(records)]), "a wrong number of records"
     statistics, work = statistics_of(subject.make, records)
     assert statistics == model.statistics, "records do not give the statistics of examples"
     assert work == model.last_work, "records do not give the work of examples"

@@ -140,10 +140,9 @@ class NaiveBayes(Classifier):
             "clip": self._clip,
         }
 
-    @property
-    def example_count(self) -> int:
-        """The number of learned examples."""
-        return int(self._state.whole("counts").low.sum())
+    def count_records(self, statistics: Statistics) -> int:
+        """Return the number of examples in statistics."""
+        return sum(statistics["counts"].values.tolist())
 
     # -- statistics -----------------------------------------------------------------------------
 

@@ -113,10 +113,10 @@ class NormalEquations(RowLearner):
     def _target_products(self, moments: Integers) -> Floats:
         """Return [1, X]ᵀ·targets in units of the grid, one column per target."""
 
-    @property
-    def example_count(self) -> int:
-        """The number of learned examples."""
-        return self._state.cells("moments").at(np.zeros(1, dtype=np.int64)).tolist()[0]
+    def count_records(self, statistics: Statistics) -> int:
+        """Return the number of examples in statistics: the first of the moments."""
+        moments = statistics["moments"]
+        return sum(moments.values[: int(0 in moments.indices[:1])].tolist())
 
     @property
     @abstractmethod

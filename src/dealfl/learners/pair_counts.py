@@ -127,6 +127,10 @@ class PairCounts(HistoryLearner):
         self._most[item] = max(commonest, before)
         return commonest
 
+    def count_records(self, statistics: Statistics) -> int:
+        """Return the number of items in all histories of statistics."""
+        return int(statistics["items"].values.low.sum())
+
     def check(self) -> None:
         """Raise `Impossible` if no set of histories has these statistics."""
         items, pairs = self._state.whole("items").low, self._state.snapshot()["pairs"]

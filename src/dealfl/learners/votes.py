@@ -149,10 +149,9 @@ class BucketVotes(Classifier):
         self._labels, self._grid, self._signatures = labels, grid, signatures
         self._clip = clip
 
-    @property
-    def example_count(self) -> int:
-        """The number of learned examples, of all workers."""
-        return int(self._state.whole("counts").low.sum())
+    def count_records(self, statistics: Statistics) -> int:
+        """Return the number of examples in statistics."""
+        return sum(statistics["counts"].values.tolist())
 
     def _cost(self, rows: int) -> Work:
         planes = self._signatures.tables * self._signatures.bits

@@ -63,7 +63,7 @@ async def serve(
     job, plan = read_job(document), plan_without_data(document)
     selector = make_selector(job.selector, read_selection(document, job))
     with closing(Ledger(folder / "ledger.db")) as ledger:
-        server = Server(job.name, plan.make, ledger, job.terms, selector)
+        server = Server(job.name, plan.make, ledger, job.server_terms, selector)
         end = ServerEnd(
             job.name,
             server.handle,

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.bounds import MAX_NAME
-from dealfl.errors import BadBytes, BadInput, describe_without_values
+from dealfl.bounds import MAX_EXAMPLES, MAX_NAME
+from dealfl.errors import BadBytes, BadInput, Impossible, describe_without_values
 from dealfl.escaping import for_terminal
 from dealfl.learners import Learner
 from dealfl.messages import PROTOCOL, Update
 from dealfl.seeded import round_keys, words
+from dealfl.server.claims import Stored
 from dealfl.server.ledger import Ledger
 from dealfl.server.tables import Pending, WorkerRow
+from dealfl.server.terms import Terms
 from dealfl.statistics import Statistics
 
 __all__ = ["Aggregated", "Aggregation", "Problem", "rebuild_total"]
@@ -99,8 +100,8 @@ class Aggregation:
         key = self._ledger.setting("fingerprint_key")
         return compute_fingerprint(statistics, int.from_bytes(key, "little"))
 
-    def receive(self, row: WorkerRow, message: Update) -> Problem | None:
-        """Store an update, or return why it cannot count."""
+    def receive(self, row: WorkerRow, message: Update) -> Stored | Problem | None:
+        """Store an update, or return why it cannot count; None if it is stored already."""
         if message.protocol != PROTOCOL:
             return Problem(
                 f"update has protocol version {message.protocol}; this server supports {PROTOCOL}"
@@ -112,20 +113,26 @@ class Aggregation:
         key = (row.name, message.incarnation, message.sequence)
         known = self._ledger.find_update(*key)
         if known is not None:
-            sha256, withdrawn = known
-            if withdrawn:
+            if known[1]:
                 return Problem("update was withdrawn")
-            same = sha256 == hashlib.sha256(message.delta).digest()
-            return None if same else Problem(_CONFLICT, fatal=True)
+            if not self._ledger.updates.is_same(message):
+                return Problem(_CONFLICT, fatal=True)
+            return None
         try:
             delta = Statistics.from_bytes(message.delta)
             self._schema.require_same(delta.schema)
+            records = self.total.count_records(delta)
+            if records is not None and abs(records) > MAX_EXAMPLES:
+                reason = f"an update has {records:,} examples; the limit is 10⁹"
+                raise Impossible(reason, reason)
         except BadInput as error:
             reason = describe_without_values(error, _NO_STATISTICS)
             return Problem(for_terminal(reason, MAX_NAME), fatal=True)
-        self._ledger.updates.put(*key, message.delta)
+        is_next = self._ledger.updates.is_next(row, message.sequence)
+        held = row.examples if is_next and not self.total.whole_owners else None
+        self._ledger.updates.put(message)
         self._decoded[row.name, message.sequence] = delta
-        return None
+        return Stored(records, held, delta.is_zero)
 
     def withdraw(self, row: WorkerRow, sequence: int) -> bool:
         """Withdraw an update unless it is stored; return whether it never counts."""
@@ -147,7 +154,7 @@ class Aggregation:
         first = self._ledger.updates.first_pending()
         return any(sequence == workers[name].counted + 1 for name, sequence in first.items())
 
-    def aggregate(self, workers: dict[str, WorkerRow]) -> Aggregated:
+    def aggregate(self, workers: dict[str, WorkerRow], terms: Terms) -> Aggregated:
         """Add stored updates to the sums, except after a gap or if a sum is impossible."""
         counted, diverged = {}, {}
         for name, updates in self._ledger.pending().items():
@@ -155,7 +162,7 @@ class Aggregation:
             if not ready:
                 continue
             try:
-                self._add(workers[name], ready)
+                self._add(workers[name], ready, terms)
             except BadInput as error:
                 diverged[name] = "diverged: " + describe_without_values(error, _IMPOSSIBLE)
             else:
@@ -164,17 +171,29 @@ class Aggregation:
         self._decoded.clear()
         return Aggregated(counted, diverged)
 
-    def _add(self, row: WorkerRow, ready: list[Pending]) -> None:
+    def _add(self, row: WorkerRow, ready: list[Pending], terms: Terms) -> None:
         delta = Statistics.zero(self._schema)
         for update in ready:
             if update.delta is not None:
                 known = self._decoded.get((row.name, update.sequence))
                 delta = delta + (Statistics.from_bytes(update.delta) if known is None else known)
         whole = delta + self._sum_of(row.name)
+        self._require_allowed(whole, terms)
         self._require_possible(whole)
         self.total.merge(delta)
         self._put_sum(row.name, whole)
         self._ledger.updates.delete_deltas(row.name, row.incarnation, ready[-1].sequence)
+
+    def _require_allowed(self, whole: Statistics, terms: Terms) -> None:
+        """Refuse a sum that is possible but absurd: it could fill the total."""
+        cells = sum(len(whole[name]) for name in whole)
+        for name, most, found in (
+            ("max_examples", terms.max_examples, self.total.count_records(whole) or 0),
+            ("max_cells", terms.max_cells, cells),
+        ):
+            if found > most:
+                reason = f"a worker has {found:,} of {name} = {most:,}"
+                raise Impossible(reason, reason)
 
     def _require_possible(self, whole: Statistics) -> None:
         self._scratch.merge(whole)

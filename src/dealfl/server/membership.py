@@ -10,6 +10,7 @@ from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger
 from dealfl.server.roster import Roster, note_announcement
 from dealfl.server.tables import WorkerRow
+from dealfl.server.terms import Terms
 
 __all__ = ["Membership"]
 
@@ -78,11 +79,11 @@ class Membership:
     def begin_incarnation(self, row: WorkerRow, flag: str) -> WorkerRow:
         """Remove all updates of a worker from the model; the worker will send its full sum."""
         self._aggregation.drop(row.name)
-        return replace(row, incarnation=row.incarnation + 1, counted=0, flag=flag)
+        return replace(row, incarnation=row.incarnation + 1, counted=0, examples=0, flag=flag)
 
-    def aggregate(self) -> list[Message]:
+    def aggregate(self, terms: Terms) -> list[Message]:
         """Count the stored updates; workers that diverged start a new incarnation."""
-        done = self._aggregation.aggregate(self.rows)
+        done = self._aggregation.aggregate(self.rows, terms)
         replies: list[Message] = []
         for name, problem in done.diverged.items():
             worker = self.put(self.begin_incarnation(self.rows[name], problem))

@@ -38,6 +38,7 @@ _ALIKE = LearnerCycles(Cycles(1.0), Cycles(1.0))  # for a learner without measur
 _NEW_SHARE = 0.05
 _LITTLE = 0.01  # share of the held examples by which evictions may grow at once
 _ERRORS = 200
+_KNOWN = 5  # reports of a kind of device, before others are held against them
 
 
 class _Header(msgspec.Struct, array_like=True):
@@ -78,7 +79,10 @@ class _Outlook:
 
     def predict(self, waiting: int, held: int) -> Prediction:
         """Return the cost of learning `waiting` examples and evicting some of those held."""
-        evicted = math.floor(self.evicted_share * held + 0.5)
+        return self.predict_exactly(waiting, math.floor(self.evicted_share * held + 0.5))
+
+    def predict_exactly(self, waiting: int, evicted: int) -> Prediction:
+        """Return the cost of learning and evicting given numbers of examples."""
         work = _cycles(self.cycles, self.operations_per_example, waiting, evicted)
         energy = self.energy
         energy_j = energy.seconds_per_operation * work + energy.overhead_s if energy else 0.0
@@ -123,6 +127,13 @@ class Predictions:
         outlook = self._outlook(row.device)
         return outlook.predict(row.waiting, row.held) if outlook else None
 
+    def predict_report(self, row: WorkerRow, update: Update) -> Prediction | None:
+        """Return the cost of the work in an update; None while its device is hardly known."""
+        laws, outlook = self._laws.get(row.device), self._outlook(row.device)
+        if laws is None or outlook is None or laws.time.observations < _KNOWN:
+            return None
+        return outlook.predict_exactly(update.learned, update.evicted)
+
     def _outlook(self, device: str) -> _Outlook | None:
         """Return the expectation for one kind of device."""
         if device not in self._outlooks:
@@ -135,6 +146,16 @@ class Predictions:
         """Return the energy that a worker without a reply may have spent."""
         prediction = self.predict(row)
         return prediction.energy_j if prediction and prediction.energy_j else row.last_energy_j
+
+    def assume_energy_j(self, row: WorkerRow, update: Update) -> float:
+        """Return the energy of a training that reports none: that of its kind, or of others."""
+        for devices in ([row.device], list(self._laws)):
+            outlooks = [outlook for device in devices if (outlook := self._outlook(device))]
+            work = (update.learned, update.evicted)
+            known = [one.predict_exactly(*work).energy_j for one in outlooks if one.energy]
+            if known:
+                return median(known)
+        return 0.0
 
     def _new_outlook(self, device: str) -> _Outlook | None:
         laws = self._laws.get(device) or laws_from_profile(device, self._measured)

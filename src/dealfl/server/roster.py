@@ -167,7 +167,7 @@ def compute_weight(row: WorkerRow, energy_j: float | None, half_example_j: float
     >>> compute_weight(row, 1.0, 0.1), compute_weight(row, None, 0.1)
     (10.0, 20.0)
     """
-    examples = min(float(row.waiting), MAX_WEIGHT)
+    examples = min(float(row.waiting), MAX_WEIGHT) * 0.5**row.doubts
     if not energy_j or not half_example_j:
         return examples
     example_j = energy_j / row.waiting

@@ -8,6 +8,7 @@ import msgspec
 
 from dealfl.messages import Assignment, Declined, Message, Update
 from dealfl.server.aggregation import Aggregation
+from dealfl.server.claims import Stored, credit, find_misfit, note_doubt, without_claims
 from dealfl.server.ledger import Ledger
 from dealfl.server.membership import Membership
 from dealfl.server.predictions import Predictions
@@ -88,25 +89,33 @@ class Rounds:
 
     # -- replies --------------------------------------------------------------------------------
 
-    def record_reply(self, row: WorkerRow, message: Update, now_s: float) -> None:
-        """Reward the first reply to an assignment."""
-        if message.round is None:
+    def record_reply(self, row: WorkerRow, message: Update, stored: Stored, now_s: float) -> None:
+        """Reward the first reply to an assignment; claims that do not fit earn nothing."""
+        number, learned = message.round, message.learned
+        if number is None or not self._ledger.rounds.put_reply(number, row.name, now_s):
             return
-        if not self._ledger.rounds.put_reply(message.round, row.name, now_s):
-            return
-        self.predictions.observe(row, message)
-        assumed_j = self._ledger.rounds.assumed_j(message.round, row.name, row.spent_since_s)
-        row = correct_spending(row, assumed_j, message.energy_j, now_s)
-        self._members.put(note_reply(row, message.learned, now_s))
-        earned = compute_reward(
-            self.terms.rewards,
-            elapsed_s=now_s - self._ledger.rounds.opened_s(message.round),
-            ttl_s=self.terms.ttl_s,
-            learned=message.learned,
-            energy_j=message.energy_j,
-        )
+        opened_s, announced = self._ledger.rounds.find_selection(number, row.name)
+        assumed_j = self._ledger.rounds.assumed_j(number, row.name, row.spent_since_s)
+        expected, share = self.predictions.predict_report(row, message), self.terms.evicted_share
+        misfit = find_misfit(message, stored, expected, share)
+        if misfit:
+            row, message, earned = replace(row, flag=misfit), without_claims(message), 0.0
+            spent_j = self.predictions.predict_energy_j(row)
+        else:
+            self.predictions.observe(row, message)
+            earned = compute_reward(
+                self.terms.rewards,
+                elapsed_s=now_s - opened_s,
+                ttl_s=self.terms.ttl_s,
+                learned=credit(message, stored, row.examples, share),
+                energy_j=message.energy_j or self.predictions.assume_energy_j(row, message),
+            )
+            spent_j = message.energy_j
+        doubtful = bool(misfit) or 2 * message.learned < announced
+        row = note_doubt(correct_spending(row, assumed_j, spent_j, now_s), doubtful)
+        self._members.put(note_reply(row, learned, now_s))
         self._ledger.rounds.put_figures(message, earned)
-        self._selector.record_reward(message.round, row.name, earned)
+        self._selector.record_reward(number, row.name, earned)
 
     def record_decline(self, row: WorkerRow, message: Declined, now_s: float) -> None:
         """Store that a worker does not train in a round."""
@@ -138,7 +147,7 @@ class Rounds:
     def _count_late_updates(self, now_s: float) -> list[Message]:
         """Count updates between rounds; they are published with the next round or when due."""
         pending = self._aggregation.has_pending(self._members.rows)
-        replies = self._members.aggregate() if pending else []
+        replies = self._members.aggregate(self.terms) if pending else []
         due_s = self._publication.due_at_s(self.terms, now_s)
         if due_s is not None and now_s >= due_s and not self.draining:
             replies += self._publication.publish(self._ledger.last_round(), self.terms, now_s)
@@ -166,7 +175,8 @@ class Rounds:
             return []
         self._review(number)
         deadline_s = now_s + self.terms.ttl_s
-        self._ledger.rounds.open(number, now_s, deadline_s, chosen, len(eligible))
+        waiting = {name: rows[name].waiting for name in chosen}
+        self._ledger.rounds.open(number, now_s, deadline_s, waiting, len(eligible))
         for name in chosen:
             self.predictions.expect(rows[name])
             self._members.put(replace(rows[name], training=True, busy_until_s=deadline_s))
@@ -202,7 +212,7 @@ class Rounds:
                 energy_j = self.predictions.predict_energy_j(silent)
                 self._members.put(note_spending(silent, energy_j, now_s))
                 self._ledger.rounds.put_assumed(row.number, name, energy_j)
-        replies = self._members.aggregate()
+        replies = self._members.aggregate(self.terms)
         digest = self._aggregation.total.digest()
         self._ledger.rounds.close(row.number, now_s, reason, digest)
         if reason == "majority":  # other rounds say nothing about convergence

@@ -30,7 +30,7 @@ from dealfl.messages import (
     Verdict,
     Withdraw,
 )
-from dealfl.server.aggregation import Aggregation
+from dealfl.server.aggregation import Aggregation, Problem
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import LedgerReader
 from dealfl.server.membership import Membership
@@ -275,14 +275,18 @@ class Server:
         row = self._members.rows.get(message.worker)
         if row is None:
             return []  # the worker will announce itself and send the update again
-        problem = self._aggregation.receive(row, message)
-        if problem is not None:
-            if problem.fatal:  # a journal was restored from a backup, or the bytes are invalid
-                row = self._members.begin_incarnation(row, problem.reason)
-            self._members.put(replace(row, flag=problem.reason))
-            welcome = [self._members.welcome(row)] if problem.fatal else []
-            return [Refusal(**_key(message), reason=problem.reason), *welcome]
-        self._rounds.record_reply(row, message, now_s)
+        stored = self._aggregation.receive(row, message)
+        if isinstance(stored, Problem):
+            if stored.fatal:  # a journal was restored from a backup, or the bytes are invalid
+                row = self._members.begin_incarnation(row, stored.reason)
+            self._members.put(replace(row, flag=stored.reason))
+            welcome = [self._members.welcome(row)] if stored.fatal else []
+            return [Refusal(**_key(message), reason=stored.reason), *welcome]
+        if stored is not None:
+            examples = row.examples + (stored.records or 0)
+            self._rounds.record_reply(row, message, stored, now_s)
+            row = self._members.rows[row.name]
+            self._members.put(replace(row, examples=examples))
         return [Receipt(**_key(message))]
 
     def _receive_declined(self, message: Declined, now_s: float) -> list[Message]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -11,7 +11,7 @@ from dealfl.database import Database
 from dealfl.erasure import Request
 from dealfl.errors import BadInput
 from dealfl.messages import Erased, Update
-from dealfl.server.tables import OpenRound
+from dealfl.server.tables import OpenRound, WorkerRow
 
 __all__ = ["ErasureStore", "RoundStore", "UpdateStore"]
 
@@ -22,15 +22,32 @@ class UpdateStore:
     def __init__(self, ledger: Database) -> None:
         self._ledger, self._run = ledger, ledger.execute
 
-    def put(self, worker: str, incarnation: int, sequence: int, delta: bytes) -> None:
+    def put(self, update: Update) -> None:
         """Store an update."""
-        row = (worker, incarnation, sequence, hashlib.sha256(delta).digest(), 0, delta)
-        self._run("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?)", row)
+        key = (update.worker, update.incarnation, update.sequence)
+        delta_sha256 = hashlib.sha256(update.delta).digest()
+        row = (*key, _hash(update), delta_sha256, 0, update.delta)
+        self._run("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+
+    def is_same(self, update: Update) -> bool:
+        """Return whether the stored update with this key has the same content."""
+        query = "SELECT sha256 FROM updates WHERE worker = ? AND incarnation = ? AND sequence = ?"
+        key = (update.worker, update.incarnation, update.sequence)
+        return bool(self._run(query, key).fetchone()[0] == _hash(update))
+
+    def is_next(self, row: WorkerRow, sequence: int) -> bool:
+        """Return whether all earlier updates of a worker are stored."""
+        query = (
+            "SELECT count(*) FROM updates WHERE worker = ? AND incarnation = ? "
+            "AND sequence > ? AND sequence < ?"
+        )
+        key = (row.name, row.incarnation, row.counted, sequence)
+        return bool(self._run(query, key).fetchone()[0] == sequence - row.counted - 1)
 
     def put_withdrawn(self, worker: str, incarnation: int, sequence: int) -> None:
         """Store that an update never counts."""
-        row = (worker, incarnation, sequence, None, 1, b"")
-        self._run("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?)", row)
+        row = (worker, incarnation, sequence, None, None, 1, b"")
+        self._run("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def first_pending(self) -> dict[str, int]:
         """Return by worker the first update that is not counted yet."""
@@ -85,15 +102,21 @@ class RoundStore:
         self._run = ledger.execute
 
     def open(
-        self, number: int, opened_s: float, deadline_s: float, selected: list[str], eligible: int
+        self,
+        number: int,
+        opened_s: float,
+        deadline_s: float,
+        selected: Mapping[str, int],
+        eligible: int,
     ) -> None:
-        """Open a round for the selected workers; `eligible` is the number of all candidates."""
+        """Open a round for workers with waiting examples; `eligible` counts all candidates."""
         self._run(
             "INSERT INTO rounds (number, opened_s, deadline_s, eligible) VALUES (?, ?, ?, ?)",
             (number, opened_s, deadline_s, eligible),
         )
-        for worker in selected:
-            self._run("INSERT INTO selections (round, worker) VALUES (?, ?)", (number, worker))
+        query = "INSERT INTO selections (round, worker, waiting) VALUES (?, ?, ?)"
+        for worker, waiting in selected.items():
+            self._run(query, (number, worker, waiting))
 
     def shift(self, row: OpenRound) -> None:
         """Change the opening and the deadline of a round."""
@@ -107,10 +130,14 @@ class RoundStore:
             (closed_s, reason, digest, number),
         )
 
-    def opened_s(self, number: int) -> float:
-        """Return the time at which a round was opened."""
-        query = "SELECT opened_s FROM rounds WHERE number = ?"
-        return float(self._run(query, (number,)).fetchone()[0])
+    def find_selection(self, number: int, worker: str) -> tuple[float, int]:
+        """Return when a round was opened, and how many examples a worker had announced."""
+        query = (
+            "SELECT r.opened_s, s.waiting FROM rounds r JOIN selections s ON s.round = r.number "
+            "WHERE r.number = ? AND s.worker = ?"
+        )
+        opened_s, waiting = self._run(query, (number, worker)).fetchone()
+        return float(opened_s), int(waiting)
 
     def selected(self, number: int) -> dict[str, float | None]:
         """Return the time of the reply by selected worker; None without a reply."""
@@ -204,3 +231,8 @@ class ErasureStore:
             (round_number, digest, published_s),
         )
         return int(cursor.lastrowid or 0)
+
+
+def _hash(update: Update) -> bytes:
+    """Return the SHA-256 of all fields of an update."""
+    return hashlib.sha256(msgspec.msgpack.encode(update)).digest()

@@ -26,12 +26,13 @@ CREATE TABLE workers (
   charging INTEGER NOT NULL, capacity_j REAL NOT NULL, heard_s REAL,
   training INTEGER NOT NULL, busy_until_s REAL NOT NULL, fits INTEGER NOT NULL,
   spent_j REAL NOT NULL, spent_since_s REAL NOT NULL, last_energy_j REAL NOT NULL,
-  flag TEXT NOT NULL, waiting_since_s REAL NOT NULL) WITHOUT ROWID;
+  flag TEXT NOT NULL, waiting_since_s REAL NOT NULL, examples INTEGER NOT NULL,
+  doubts INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE sums (worker TEXT PRIMARY KEY, statistics BLOB NOT NULL, sha256 BLOB NOT NULL,
   fingerprint INTEGER NOT NULL);
 CREATE TABLE updates (
   worker TEXT NOT NULL, incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL,
-  delta_sha256 BLOB, withdrawn INTEGER NOT NULL, delta BLOB,
+  sha256 BLOB, delta_sha256 BLOB, withdrawn INTEGER NOT NULL, delta BLOB,
   PRIMARY KEY (worker, incarnation, sequence)) WITHOUT ROWID;
 CREATE INDEX updates_pending ON updates (worker, incarnation, sequence) WHERE delta IS NOT NULL;
 CREATE TABLE rounds (
@@ -43,7 +44,7 @@ CREATE TABLE selections (
   learned INTEGER NOT NULL DEFAULT 0, evicted INTEGER NOT NULL DEFAULT 0,
   operations INTEGER NOT NULL DEFAULT 0, elapsed_s REAL NOT NULL DEFAULT 0,
   energy_j REAL NOT NULL DEFAULT 0, reward REAL NOT NULL DEFAULT 0,
-  assumed_j REAL NOT NULL DEFAULT 0,
+  assumed_j REAL NOT NULL DEFAULT 0, waiting INTEGER NOT NULL,
   PRIMARY KEY (round, worker)) WITHOUT ROWID;
 CREATE TABLE total (id INTEGER PRIMARY KEY CHECK (id = 1), statistics BLOB NOT NULL,
   sha256 BLOB NOT NULL);
@@ -108,6 +109,10 @@ class WorkerRow:
         Last problem with the worker, as text for people; empty for none.
     waiting_since_s : float
         Time since which examples wait.
+    examples : int
+        Net number of examples in its stored updates, as their deltas show it.
+    doubts : int
+        Number of recent trainings whose claims do not fit; each halves the worker's weight.
     """
 
     name: str
@@ -129,6 +134,8 @@ class WorkerRow:
     last_energy_j: float = 0.0
     flag: str = ""
     waiting_since_s: float = 0.0
+    examples: int = 0
+    doubts: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,11 @@ class Terms(Struct, frozen=True, kw_only=True):
         Number of consecutive rounds that must stay below the tolerance.
     publish_every_s : float
         Late updates are published with the next round, or after this time in seconds.
+    max_examples, max_cells : int
+        Number of examples (of items in histories) and of non-zero integers that one worker may have
+        in the model. A worker with more is refused, so that no worker can fill the total.
+    evicted_share : float
+        Share of a worker's examples that its retention policy evicts in a training, at most.
     release_batch : int
         Minimum number of erasures in a published version; 1 publishes at once.
     release_deadline_s : float
@@ -104,6 +109,15 @@ class Terms(Struct, frozen=True, kw_only=True):
         Amount,
         Meta(description="late updates are published with the next round, or after this time"),
     ] = 3600.0
+    max_examples: Annotated[
+        Count,
+        Meta(description="examples of one worker in the model; a worker with more is refused"),
+    ] = 1_000_000
+    max_cells: Annotated[
+        Count,
+        Meta(description="non-zero integers in a worker's statistics; more are refused"),
+    ] = 2**24
+    evicted_share: float = 1.0
     release_batch: int = 1
     release_deadline_s: float = 86_400.0
     rewards: RewardWeights = RewardWeights()

@@ -189,7 +189,7 @@ def build(fleet: Fleet, split: Split, ledger: Ledger, owners_key: bytes) -> Part
         for name, group in named.items()
     }  # fmt: skip
     selector = make_selector(job.selector, fleet.selection)
-    server = Server(job.name, split.make, ledger, job.terms, selector)
+    server = Server(job.name, split.make, ledger, job.server_terms, selector)
     network = Network(
         faults.loss, faults.repetition, faults.min_delay_s, faults.max_delay_s, job.seed
     )

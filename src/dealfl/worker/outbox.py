@@ -6,7 +6,7 @@ rebuilt. The rows are in the journal; every call is part of the caller's transac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -24,8 +24,16 @@ _ERASED = "last_with_erased"
 class Outbox:
     """The updates and answers of one worker, in its journal."""
 
-    def __init__(self, journal: Journal, job: str, worker: str, retry_after_s: float) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        job: str,
+        worker: str,
+        retry_after_s: float,
+        count_records: Callable[[Statistics], int | None],
+    ) -> None:
         self._journal, self._run = journal, journal.execute
+        self._count_records = count_records
         self.job, self.worker = job, worker
         self._retry_after_s = retry_after_s
 
@@ -185,7 +193,11 @@ class Outbox:
         return unsent[0].sequence
 
     def _replace(self, update: Update, delta: Statistics, now_s: float) -> None:
-        self._put(msgspec.structs.replace(update, delta=delta.to_bytes()), now_s)
+        """Change an unsent update; it then claims the net examples of its delta."""
+        net = self._count_records(delta)
+        claims = {} if net is None else {"learned": max(net, 0), "evicted": max(-net, 0)}
+        rebuilt = msgspec.structs.replace(update, delta=delta.to_bytes(), rebuilt=True, **claims)
+        self._put(rebuilt, now_s)
 
     def _hold_or_release(self, sequence: int, now_s: float) -> None:
         if any(outgoing.withdrawing for outgoing in self._journal.outbox()):

@@ -122,7 +122,11 @@ class Trainer:
             fetched_bytes=self._note_download(),
             sent_bytes=len(body),
         )
-        due_s = self._post(body, done, now_s, round_number, len(new), len(evicted))
+        learned, lost = len(new), len(evicted)
+        if self._whole_owners:  # a history is a set: a repeated item is no new one
+            items_before, items = _items_of(before), _items_of(after)
+            learned, lost = len(items - items_before), len(items_before - items)
+        due_s = self._post(body, done, now_s, round_number, learned, lost)
         if mistake:
             self._learn_back(evicted, due_s)
 
@@ -248,3 +252,7 @@ class Trainer:
         self._outbox.erase(-lost, now_s)
         self._recovery.forget_model()
         return count
+
+
+def _items_of(records: Sequence[Record]) -> set[tuple[bytes, bytes]]:
+    return {(record.owner, record.body) for record in records}

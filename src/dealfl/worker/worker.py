@@ -97,9 +97,10 @@ class Worker:
         self._journal, self._key, self._term = journal, key, journal.claim()
         self._forget_fraction = exact_fraction(forget_fraction)
         self._device, self._min_battery = always(device), min_battery
-        self._outbox = Outbox(journal, job, name, retry_after_s)
+        empty = make()
+        self._outbox = Outbox(journal, job, name, retry_after_s, empty.count_records)
         self._membership = Membership(
-            journal, self._outbox, self._device, make().schema.digest(), announce_every_s
+            journal, self._outbox, self._device, empty.schema.digest(), announce_every_s
         )
         self._recovery = Recovery(
             journal, make, validation_share=validation_share, tolerance=recovery_tolerance

@@ -1,0 +1,85 @@
+"""Claims: the figures in an update, held against its delta and against the server's predictions.
+
+A delta shows how many examples it adds, less those that it removes. Energy and time cannot be
+shown; they are compared with what devices of this kind need for the same work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from dealfl.messages import Update
+from dealfl.server.predictions import Prediction
+from dealfl.server.tables import WorkerRow
+
+__all__ = ["Stored", "credit", "find_misfit", "note_doubt", "without_claims"]
+
+_MAX_DOUBTS = 10  # the weight of a worker is halved for each
+_FACTOR = 100.0  # below the predicted time and energy; claims above only cost the worker
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An update that was stored, and what its delta shows.
+
+    The net number of records is None if it is not determined. `held` is the number of examples
+    that the worker had in the model before; None if an earlier update is missing, or if examples
+    share records.
+    """
+
+    records: int | None
+    held: int | None
+    is_zero: bool
+
+
+def find_misfit(
+    update: Update, stored: Stored, expected: Prediction | None, evicted_share: float
+) -> str:
+    """Return which claims do not fit; empty if all do."""
+    net = update.learned - update.evicted
+    if stored.records is not None and net != stored.records:
+        return f"update claims {net:,} more examples; its delta has {stored.records:,}"
+    if stored.held is not None and not update.rebuilt:
+        most = _evictable(stored.held, evicted_share)
+        if update.evicted > most:
+            return f"update claims {update.evicted:,} evicted examples; at most {most:,} can be"
+    low = expected or Prediction(0.0, 0.0)
+    for unit, claimed, predicted in (
+        ("s", update.elapsed_s, low.elapsed_s),
+        ("J", update.energy_j, low.energy_j),
+    ):
+        if 0.0 < claimed < predicted / _FACTOR:
+            return f"update claims {claimed:.3g} {unit}; {predicted:.3g} {unit} are expected"
+    return ""
+
+
+def credit(update: Update, stored: Stored, examples: int, evicted_share: float) -> int:
+    """Return how many examples count as learned for the reward.
+
+    Evictions hide learned examples from the server. They are believed as far as the retention of
+    the job explains them for a worker with so many examples in the model.
+    """
+    if stored.is_zero or stored.records is None:
+        return 0 if stored.is_zero else update.learned
+    hidden = 0 if update.rebuilt else min(update.evicted, _evictable(examples, evicted_share))
+    return max(stored.records + hidden, 0)
+
+
+def _evictable(held: int, evicted_share: float) -> int:
+    """Return a generous limit of the evictions in one training."""
+    return int(2.0 * evicted_share * max(held, 0)) + 1
+
+
+def note_doubt(row: WorkerRow, doubtful: bool) -> WorkerRow:
+    """Return a worker's row with a doubt more, or one less after a training that fits."""
+    doubts = row.doubts + 1 if doubtful else row.doubts - 1
+    return replace(row, doubts=min(max(doubts, 0), _MAX_DOUBTS))
+
+
+def without_claims(update: Update) -> Update:
+    """Return an update whose figures are 0; only its delta counts."""
+    return msgspec.structs.replace(
+        update, learned=0, evicted=0, operations=0, elapsed_s=0.0, energy_j=0.0
+    )

@@ -1,10 +1,10 @@
 """`dealfl run`: stopped at any moment and resumed, run twice, with typos, in foreign places."""
 
 import json
+import multiprocessing
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,6 +17,7 @@ from dealfl.jobs import Document
 from dealfl.runs import Interrupted, Run, RunFolder
 from dealfl.simulate import Outcome, Progress, read_fleet, start_run
 
+FORK = multiprocessing.get_context("fork")
 JOB = """
 [job]
 name = "tiny"
@@ -207,29 +208,33 @@ def test_rounds_add_up_to_what_was_learned(job: Path) -> None:
 # -- stopped and resumed ------------------------------------------------------------------------
 
 
-def started(folder: Path, *words: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "dealfl", "run", "job.toml", *words]
-    return subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
-def finished(folder: Path, *words: str) -> int:
-    process = started(folder, *words)
-    process.communicate(timeout=120)
-    return process.returncode
+def run_in_child(words: tuple[str, ...]) -> None:
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, signal.default_int_handler)
+    with Path("told.txt").open("w") as told:
+        os.dup2(told.fileno(), 1)
+        os.dup2(told.fileno(), 2)
+    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+    sys.exit(main(["run", "job.toml", *words]))
 
 
 def stopped(folder: Path, words: tuple[str, ...], events: int, number: int) -> tuple[int, str]:
-    """Start it, send a signal when so many events are logged; return exit code and words."""
+    """Run it in a process of its own; send a signal when so many events are logged.
+
+    Return exit code and words. The process is forked: it need not import everything again.
+    """
     log = folder / "runs/tiny/log.jsonl"
     log.unlink(missing_ok=True)
-    process = started(folder, *words)
-    while process.poll() is None and _lines(log) < events:
+    process = FORK.Process(target=run_in_child, args=(words,))
+    process.start()
+    assert process.pid is not None
+    while process.is_alive() and _lines(log) < events:
         time.sleep(0.002)
-    process.send_signal(number)
-    _, told = process.communicate(timeout=120)
-    return process.returncode, told
+    if process.is_alive():
+        os.kill(process.pid, number)
+    process.join(120)
+    assert process.exitcode is not None
+    return process.exitcode, Path("told.txt").read_text()
 
 
 def _lines(log: Path) -> int:
@@ -238,7 +243,7 @@ def _lines(log: Path) -> int:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_stopped_at_any_moment_it_ends_as_if_it_had_not_been(job: Path, number: int) -> None:
-    assert finished(job.parent, "--out", "whole") == 0
+    assert main(["run", str(job), "--out", "whole"]) == 0
     draw = random.Random(number)
     words: tuple[str, ...] = ("--restart",)
     stops = 0
@@ -251,7 +256,7 @@ def test_stopped_at_any_moment_it_ends_as_if_it_had_not_been(job: Path, number: 
         # killed before the first state was kept, there is nothing to go on from
         words = ("--resume",) if _kept(job.parent / "runs/tiny") else ("--restart",)
     else:
-        assert finished(job.parent, *words) == 0
+        assert main(["run", str(job), *words]) == 0
     assert stops > 0
     assert digests(job.parent / "runs/tiny") == digests(job.parent / "whole")
     assert result(job.parent / "runs/tiny")["exact"]

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from dealfl.errors import BadInput
 
-__all__ = ["Registry", "package_of", "plugged_in", "plugins"]
+__all__ = ["Registry", "load_plugin", "package_of", "plugins"]
 
 Thing = TypeVar("Thing")
 
@@ -59,7 +59,7 @@ def package_of(point: EntryPoint) -> str:
     return "an unnamed package" if point.dist is None else point.dist.name
 
 
-def plugged_in(group: str, name: str) -> Any:  # noqa: ANN401 - whatever the package has there
+def load_plugin(group: str, name: str) -> Any:  # noqa: ANN401 - whatever the package has there
     """Load the object of a plug-in.
 
     Parameters
@@ -136,7 +136,7 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
         return self._admitted[name]
 
     def _admit_one(self, name: str) -> Thing:
-        found = plugged_in(self._group, name)
+        found = load_plugin(self._group, name)
         try:
             return self._admit(name, found)
         except Exception as error:  # the object of a plug-in can be anything

@@ -85,8 +85,9 @@ def begun(data: Path, *words: str) -> Path:
 
 
 def simulated(job: Path, rounds: int = 3) -> Outcome:
-    """Run the fleet of a job file for a few rounds."""
-    return run_fleet(read_fleet(Document.read(job).replaced("job.rounds", rounds)))
+    """Run the fleet of a job file for a few rounds; the model is tested at the end only."""
+    document = Document.read(job).replaced("job.rounds", rounds)
+    return run_fleet(read_fleet(document.replaced("job.evaluate_every", rounds + 1)))
 
 
 def plan(folder: Path, data: str = DATA, job: str = JOB) -> Plan:

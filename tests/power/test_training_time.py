@@ -28,7 +28,7 @@ def rounds(
     for _ in range(count):
         size = operations or math.exp(generator.uniform(math.log(1e5), math.log(1e7)))
         noise = math.exp(NOISE * generator.standard_normal())
-        estimate = estimate.observed(size, truth.predicted_s(size) * noise)
+        estimate = estimate.with_measurement(size, truth.predicted_s(size) * noise)
         yield estimate
 
 
@@ -141,7 +141,7 @@ def test_changes_without_end_at_a_constant_size_wind_nothing_up() -> None:
     *_, estimate = rounds(TimeEstimate.prior(PROFILE), TRUE, 200, generator)
     for count in range(10_000):
         slower = 3.0 if count // 10 % 2 else 1.0
-        estimate = estimate.observed(3e6, slower * TRUE.predicted_s(3e6))
+        estimate = estimate.with_measurement(3e6, slower * TRUE.predicted_s(3e6))
     aa, ab, bb = estimate.information
     assert 1 - ab * ab / (aa * bb) > 1e-3  # slope and overhead are still two things
     *_, estimate = rounds(estimate, TRUE, 40, generator)
@@ -151,7 +151,9 @@ def test_changes_without_end_at_a_constant_size_wind_nothing_up() -> None:
 def test_one_wild_time_moves_little() -> None:
     generator = np.random.default_rng(0)
     *_, estimate = rounds(TimeEstimate.prior(PROFILE), TRUE, 100, generator)
-    assert error(estimate.observed(1e6, elapsed_s=1e4), TRUE) < 0.1  # the phone slept meanwhile
+    assert (
+        error(estimate.with_measurement(1e6, elapsed_s=1e4), TRUE) < 0.1
+    )  # the phone slept meanwhile
 
 
 def test_neither_slope_nor_overhead_becomes_negative() -> None:
@@ -159,10 +161,10 @@ def test_neither_slope_nor_overhead_becomes_negative() -> None:
     rising = TimeEstimate.prior(PROFILE)
     for _ in range(50):  # times that fall, and that rise faster than any law with both above 0
         for operations, elapsed_s in ((1e5, 0.03), (1e7, 0.02)):
-            falling = falling.observed(operations, elapsed_s)
+            falling = falling.with_measurement(operations, elapsed_s)
             assert falling.time.seconds_per_operation >= 0.0
         for operations, elapsed_s in ((1e6, 0.001), (2e6, 0.02)):
-            rising = rising.observed(operations, elapsed_s)
+            rising = rising.with_measurement(operations, elapsed_s)
             assert rising.time.overhead_s >= 0.0
     assert falling.time.seconds_per_operation < 1e-12
     assert falling.time.predicted_s(1e6) == pytest.approx(0.025, rel=0.2)
@@ -173,20 +175,20 @@ def test_neither_slope_nor_overhead_becomes_negative() -> None:
 def test_a_bad_measurement_is_refused_and_changes_nothing(elapsed_s: float) -> None:
     estimate = TimeEstimate.prior(PROFILE)
     with pytest.raises(BadInput, match="elapsed_s"):
-        estimate.observed(1e6, elapsed_s)
+        estimate.with_measurement(1e6, elapsed_s)
     assert estimate == TimeEstimate.prior(PROFILE)
 
 
 @pytest.mark.parametrize("operations", [-1.0, math.nan])
 def test_bad_operations_are_refused(operations: float) -> None:
     with pytest.raises(BadInput, match="operations"):
-        TimeEstimate.prior(PROFILE).observed(operations, 1.0)
+        TimeEstimate.prior(PROFILE).with_measurement(operations, 1.0)
 
 
 def test_no_operations_tell_of_the_overhead_alone() -> None:
     estimate = TimeEstimate.prior(TrainingTime(1e-9, 0.0))
     for _ in range(50):
-        estimate = estimate.observed(0.0, elapsed_s=0.25)
+        estimate = estimate.with_measurement(0.0, elapsed_s=0.25)
     assert estimate.time.seconds_per_operation == 1e-9
     assert estimate.time.overhead_s == pytest.approx(0.25, rel=0.05)
 
@@ -195,7 +197,7 @@ def test_clock_and_cores_are_taken_out_of_an_observation() -> None:
     estimate = TimeEstimate.prior(PROFILE)
     for operations in (1e5, 1e6, 1e7) * 30:
         elapsed_s = TRUE.predicted_s(operations, cores=2, frequency_hz=5e8)
-        estimate = estimate.observed(operations, elapsed_s, cores=2, frequency_hz=5e8)
+        estimate = estimate.with_measurement(operations, elapsed_s, cores=2, frequency_hz=5e8)
     assert error(estimate, TRUE) < 0.01
 
 

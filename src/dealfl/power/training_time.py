@@ -139,7 +139,7 @@ class TimeEstimate:
     --------
     >>> estimate = TimeEstimate.prior(TrainingTime(2e-9, 0.0))
     >>> for _ in range(30):
-    ...     estimate = estimate.observed(1e6, elapsed_s=0.004)
+    ...     estimate = estimate.with_measurement(1e6, elapsed_s=0.004)
     >>> round(estimate.time.predicted_s(1e6), 4)
     0.004
     """
@@ -176,7 +176,7 @@ class TimeEstimate:
         of_slope = weight / time.seconds_per_operation**2
         return cls(time, (of_slope, 0.0, weight / overhead_s**2))
 
-    def observed(
+    def with_measurement(
         self,
         operations: float,
         elapsed_s: float,

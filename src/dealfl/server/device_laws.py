@@ -95,7 +95,7 @@ def _improved(estimate: TimeEstimate, cycles: float, figure: float) -> TimeEstim
         if estimate.observations == 0:
             estimate = TimeEstimate.prior(_through(estimate.time, cycles, figure))
         most = _MAX_FACTOR * estimate.time.predicted_s(cycles)
-        return estimate.observed(cycles, min(figure, most) if most else figure)
+        return estimate.with_measurement(cycles, min(figure, most) if most else figure)
     except (BadInput, ArithmeticError):
         return estimate  # values too far apart to compute with
 

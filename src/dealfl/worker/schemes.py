@@ -25,7 +25,7 @@ __all__ = [
     "Scratch",
     "Training",
     "exact_fraction",
-    "scheme",
+    "find_scheme",
 ]
 
 
@@ -117,7 +117,7 @@ SCHEMES: Registry[Scheme] = Registry(
 )
 
 
-def scheme(name: str) -> Scheme:
+def find_scheme(name: str) -> Scheme:
     """Return the scheme of that name."""
     if name not in SCHEMES:
         raise unknown_name("scheme", name, SCHEMES)

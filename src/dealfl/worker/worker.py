@@ -34,7 +34,7 @@ from dealfl.worker.journal import Journal
 from dealfl.worker.membership import Membership
 from dealfl.worker.models import LocalModel, Recovery
 from dealfl.worker.outbox import Outbox
-from dealfl.worker.schemes import exact_fraction, scheme
+from dealfl.worker.schemes import exact_fraction, find_scheme
 from dealfl.worker.tables import State
 from dealfl.worker.trainer import Accepted, Trainer
 
@@ -106,7 +106,7 @@ class Worker:
             journal, make, validation_share=validation_share, tolerance=recovery_tolerance
         )
         self._trainer = Trainer(
-            journal, make, scheme(scheme_name), self._outbox, self._recovery, meter
+            journal, make, find_scheme(scheme_name), self._outbox, self._recovery, meter
         )
         self._local = LocalModel(journal, make)
         self._actions: dict[type, Callable[[Any, float], None]] = {

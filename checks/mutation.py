@@ -29,7 +29,7 @@ COPY = HOME / "copy"
 EQUIVALENT = ROOT / "checks" / "equivalent.txt"
 _PACKAGE = "src/dealfl/"
 _CORE = (
-    "server/aggregation.py", "server/*ledger*.py", "server/*_store.py", "worker/journal*.py",
+    "server/aggregation.py", "server/*ledger*.py", "server/stores.py", "worker/journal*.py",
     "worker/outbox.py", "erasure*.py", "statistics.py", "encoding.py",
 )  # fmt: skip
 _REST = ("server/*.py", "worker/*.py", "learners/*.py")

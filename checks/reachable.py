@@ -80,11 +80,12 @@ class Module:
 
     def _offers(self, name: str) -> bool:
         node = self.definitions[name][0]
-        return name[0] != "_" and isinstance(node, ast.ClassDef | ast.FunctionDef)
+        kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        return name[0] != "_" and isinstance(node, kinds)
 
 
 def _defined(node: ast.stmt) -> Iterator[str]:
-    if isinstance(node, ast.ClassDef | ast.FunctionDef):
+    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         yield node.name
     targets: Iterable[ast.expr] = ()
     if isinstance(node, ast.Assign):

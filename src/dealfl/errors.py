@@ -39,12 +39,10 @@ class DealError(Exception):
 class BadInput(DealError, ValueError):
     """An argument cannot be used; nothing was changed.
 
-    Parameters
+    Attributes
     ----------
-    message : str
-        What is wrong, with the value.
     rule : str
-        The same without any value of an example, for what is stored or sent; "" if unknown.
+        The message without any value of an example, for what is stored or sent; "" if unknown.
     """
 
     def __init__(self, message: str = "", rule: str = "") -> None:

@@ -33,7 +33,7 @@ def served(broker: RunningBroker, trusted: tuple[str, ...] = ()) -> Iterator[Non
         stopped = asyncio.Event()
         end = ServerEnd(
             JOB, lambda *_: Step(), ServerState(epoch="e"), [credentials],
-            ttl_s=lambda: 1.0, asked=desk.answer,
+            ttl_s=lambda: 1.0, answer=desk.answer,
         )  # fmt: skip
         task = asyncio.ensure_future(end.run(stopped))
         while not over.is_set():

@@ -55,7 +55,18 @@ class Plan:
         return reading, self.map(reading.examples.features)
 
     def map(self, features: Any) -> Any:  # noqa: ANN401 - an array or a csr
-        """Return raw features in the form that the learner takes."""
+        """Return raw features in the form that the learner takes.
+
+        Parameters
+        ----------
+        features : array-like
+            Rows of raw features.
+
+        Returns
+        -------
+        array-like
+            The features, mapped by the job's feature map.
+        """
         return features if self.feature_map is None else self.feature_map.transform(features)
 
 

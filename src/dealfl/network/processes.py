@@ -70,7 +70,7 @@ async def serve(
             ServerState(epoch=_epoch(folder)),
             brokers,
             ttl_s=lambda: server.terms.ttl_s,
-            asked=lambda operator, payload: desk.answer(operator, payload),
+            answer=lambda operator, payload: desk.answer(operator, payload),
         )
         changes = _Changes(server, end)
         verbs: dict[str, Callable[..., object]] = {

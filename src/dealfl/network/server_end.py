@@ -41,6 +41,23 @@ class ServerEnd:
 
     A reply goes over the connection on which the worker was heard last. The sender of a message is
     the worker in its topic, which the broker checked; a message in the name of another is dropped.
+
+    Parameters
+    ----------
+    job : str
+        Name of the job.
+    handle : callable
+        `Server.handle`.
+    state : ServerState
+        Epoch of the ledger, and limits that the server announces.
+    brokers : sequence of Credentials
+        The server's credentials for each broker.
+    ttl_s : callable
+        Returns the time to live of a round, in seconds; an assignment expires after it.
+    answer : callable or None
+        Returns the answer to a question of an operator.
+    quota : Quota or None
+        What one worker may send.
     """
 
     def __init__(
@@ -51,14 +68,14 @@ class ServerEnd:
         brokers: Sequence[Credentials],
         *,
         ttl_s: Callable[[], float],
-        asked: Callable[[str, bytes], bytes] | None = None,
+        answer: Callable[[str, bytes], bytes] | None = None,
         quota: Quota | None = None,
     ) -> None:
         self.state, self.topics = state, Topics(job, state.epoch)
         self.dropped: dict[str, int] = {}  # packets by gateway
         self.connections = [_Broker(self, one).connection for one in brokers]
         self._pump = Pump(handle, self.send)
-        self._ttl_s, self._asked, self._quota = ttl_s, asked, quota or Quota()
+        self._ttl_s, self._answer, self._quota = ttl_s, answer, quota or Quota()
         self._senders: OrderedDict[str, _Sender] = OrderedDict()  # by topic, silent ones first
         self._assembled = 0  # bytes of pieces
         self._routes: dict[str, tuple[Connection, str]] = {}
@@ -67,7 +84,13 @@ class ServerEnd:
         self._pieces = 0  # retained by the brokers
 
     async def run(self, stopped: asyncio.Event) -> None:
-        """Serve until stopped."""
+        """Serve until stopped.
+
+        Parameters
+        ----------
+        stopped : asyncio.Event
+            Ends the connections when it is set.
+        """
         ends = [asyncio.ensure_future(one.run(stopped)) for one in self.connections]
         try:
             pump = asyncio.ensure_future(self._pump.run(stopped))
@@ -87,7 +110,13 @@ class ServerEnd:
     # -- out ------------------------------------------------------------------------------------
 
     def send(self, messages: Iterable[Message]) -> None:
-        """Send messages: one packet for each recipient."""
+        """Send messages: one packet for each recipient.
+
+        Parameters
+        ----------
+        messages : iterable of Message
+            Messages of one step.
+        """
         packets: dict[str, list[Message]] = {}
         for message in messages:
             if isinstance(message, Published):
@@ -104,7 +133,13 @@ class ServerEnd:
             self.publish_model(connection)
 
     def publish_model(self, connection: Connection) -> None:
-        """Publish the last version on a connection; devices fetch it when they need it."""
+        """Publish the last version on a connection; devices fetch it when they need it.
+
+        Parameters
+        ----------
+        connection : Connection
+            Connection to one broker.
+        """
         self._pieces = max(self._pieces, len(self._model))
         for place in range(self._pieces):
             piece = self._model[place] if place < len(self._model) else b""
@@ -129,13 +164,21 @@ class ServerEnd:
     # -- in -------------------------------------------------------------------------------------
 
     def receive(self, connection: Connection, delivery: Delivery) -> None:
-        """Take a packet from a broker."""
+        """Take a packet from a broker.
+
+        Parameters
+        ----------
+        connection : Connection
+            Connection on which it arrived.
+        delivery : Delivery
+            The packet.
+        """
         sender = self.topics.sender(delivery.topic)
         operator = self.topics.user(delivery.topic, "control/ask")
         if delivery.retained:  # else every new connection would repeat it
             self._clear(connection, delivery)
-        elif operator and self._asked is not None:
-            answer = self._asked(operator, delivery.payload)
+        elif operator and self._answer is not None:
+            answer = self._answer(operator, delivery.payload)
             connection.publish(self.topics.answer(operator), answer)
         elif len(sender) == 2:
             gateway, worker = sender

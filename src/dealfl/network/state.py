@@ -27,7 +27,18 @@ class ServerState(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def decode(cls, payload: bytes) -> ServerState:
-        """Return a state; refuse anything else."""
+        """Return a state; refuse anything else.
+
+        Parameters
+        ----------
+        payload : bytes
+            Bytes from the broker.
+
+        Returns
+        -------
+        ServerState
+            The state.
+        """
         try:
             state = msgspec.json.decode(payload, type=cls)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:

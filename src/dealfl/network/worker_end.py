@@ -32,6 +32,15 @@ class WorkerEnd:
 
     The epoch of the server is found in its retained state. When it changes, the workers subscribe
     again. With several brokers, they look for one at which the server is.
+
+    Parameters
+    ----------
+    job : str
+        Name of the job.
+    brokers : sequence of Credentials
+        Credentials for one broker or several; one is used at a time.
+    workers : mapping of str to Worker
+        The workers by name: one, or all of a gateway.
     """
 
     def __init__(
@@ -54,7 +63,13 @@ class WorkerEnd:
         self.online = asyncio.Event()
 
     async def run(self, stopped: asyncio.Event) -> None:
-        """Work until stopped."""
+        """Work until stopped.
+
+        Parameters
+        ----------
+        stopped : asyncio.Event
+            Ends the connection when it is set.
+        """
         carrying = asyncio.ensure_future(self.connection.run(stopped))
         pumps = [asyncio.ensure_future(one.run(stopped)) for one in self._pumps.values()]
         waits = asyncio.ensure_future(stopped.wait())
@@ -69,11 +84,27 @@ class WorkerEnd:
             await asyncio.gather(carrying, *pumps, return_exceptions=True)
 
     def wake(self, worker: str) -> None:
-        """Call a worker soon, e.g. because it has new records."""
+        """Call a worker soon, e.g. because it has new records.
+
+        Parameters
+        ----------
+        worker : str
+            Name of the worker.
+        """
         self._pumps[worker].wake()
 
     async def update_model(self, worker: str, known: int, timeout_s: float) -> None:
-        """Give a worker the version that the broker retains, if it is newer than a known one."""
+        """Give a worker the version that the broker retains, if it is newer than a known one.
+
+        Parameters
+        ----------
+        worker : str
+            Name of the worker.
+        known : int
+            Version that the worker has.
+        timeout_s : float
+            Time to wait for the broker, in seconds.
+        """
         async with asyncio.timeout(timeout_s):
             await self.online.wait()
             if await self._fetch("version", int) <= known:
@@ -97,7 +128,7 @@ class WorkerEnd:
             self.connection.unsubscribe(topics)
 
     def _deliver(self, found: object) -> None:
-        """Take a part of the model; it may come when nobody waits for it any more."""
+        """Take a part of the model; it may come when nobody waits for it."""
         if self._fetched is not None:
             kind, waiting = self._fetched
             if isinstance(found, kind) and not waiting.done():
@@ -123,7 +154,13 @@ class WorkerEnd:
             self.connection.move()
 
     def received(self, delivery: Delivery) -> None:
-        """Take a packet from the broker."""
+        """Take a packet from the broker.
+
+        Parameters
+        ----------
+        delivery : Delivery
+            The packet.
+        """
         try:
             if delivery.topic == self._topics.state:
                 self._meet(ServerState.decode(delivery.payload))

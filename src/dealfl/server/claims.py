@@ -59,7 +59,7 @@ def credit(update: Update, stored: Stored, examples: int, evicted_share: float) 
     """Return how many examples count as learned for the reward.
 
     Evictions hide learned examples from the server. They are believed as far as the retention of
-    the job explains them for a worker with so many examples in the model.
+    the job explains them for a worker with this number of examples in the model.
     """
     if stored.is_zero or stored.records is None:
         return 0 if stored.is_zero else update.learned

@@ -158,7 +158,7 @@ class Labels(Reader):
 
     @property
     def takes(self) -> str:
-        """Lists of at least so many labels."""
+        """Lists of a minimum number of labels."""
         return f"a list of at least {self.least} strings, or of numbers, no two the same"
 
     def read(self, value: object) -> tuple[str | int | float, ...]:

@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.cli import main
-from dealfl.errors import BadInput
-from dealfl.jobs import Document, read_job
-from dealfl.simulate import SECTIONS, describe_keys, read_fleet
+from dealfl.simulate import SECTIONS, describe_keys
 from tests.jobs.foreign_files import houses, iris, ratings, write
 
 ROOT = Path(__file__).parents[2]
@@ -244,38 +242,6 @@ def test_every_key_that_is_misspelt_is_told_with_its_line_and_the_nearest_one(
     assert f"job.toml, line {number}: " in told
     assert repr(shown) in told or f"[{shown}]" in told
     assert f"did you mean {meant!r}?" in told
-
-
-RENAMED = {
-    "job.least_workers": "min_workers",
-    "job.least_waiting": "min_waiting",
-    "job.longest_wait_s": "max_wait_s",
-    "job.heard_within_s": "presence_timeout_s",
-    "job.send_again_after_s": "retry_after_s",
-    "job.longest_h": "max_h",
-    "devices.1.least_battery": "min_battery",
-    "faults.shortest_delay_s": "min_delay_s",
-    "faults.longest_delay_s": "max_delay_s",
-}
-
-
-@pytest.mark.parametrize(("old", "new"), RENAMED.items())
-def test_an_old_key_is_answered_with_the_new_one(old: str, new: str) -> None:
-    text = '[job]\ndataset = "digits"\n[[devices]]\ncount = 2\n'
-    document = Document.parse(text, "job.toml").replaced(old, 1)
-    with pytest.raises(BadInput, match=f"{old} is now called {new}$"):
-        read_fleet(document)
-
-
-@pytest.mark.parametrize(
-    ("text", "timeout_s"),
-    [("", 180), ("announce_every_s = 10", 30), ("presence_timeout_s = 7", 7)],
-)
-def test_a_worker_is_asleep_after_three_announcements_or_the_stated_time(
-    text: str, timeout_s: float
-) -> None:
-    job = read_job(Document.parse(f"[job]\n{text}", "job.toml"))
-    assert job.terms.presence_timeout_s == timeout_s
 
 
 def test_a_misspelt_key_that_chooses_is_told_even_after_those_that_depend_on_it(

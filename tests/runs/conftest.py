@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs.made_runs import FILMS, HOUSES, make_run, write_houses, write_ratings
+from tests.runs.made_runs import FILMS, HOUSES, TINY, make_run, write_houses, write_ratings
 
 
 @pytest.fixture(scope="session")
@@ -39,3 +39,12 @@ def run(digits_run: Path, tmp_path: Path) -> Path:
     for name in ("job.toml", "ledger.db"):
         shutil.copy(digits_run / name, folder / name)
     return folder
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a small job for `dealfl run`, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "job.toml"
+    path.write_text(TINY, encoding="utf-8")
+    return path

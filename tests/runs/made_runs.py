@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
+from typing import Any
 
 from dealfl.settings import Document
 from dealfl.simulate import Outcome, read_fleet, run_fleet
@@ -56,11 +58,54 @@ count = 4
 """
 
 
+TINY = """
+[job]
+name = "tiny"
+dataset = "digits"
+learner = "naive_bayes"
+rounds = 12
+workers_per_round = 3
+forget_fraction = "0.1"
+selector = "fair_ucb"
+
+[[devices]]
+count = 3
+phone = "honor"
+
+[[devices]]
+count = 3
+phone = "nexus"
+
+[data]
+rows = 200
+
+[arrival]
+pattern = "poisson"
+initial_share = 0.3
+examples_per_hour = 60
+
+[availability]
+kind = "markov"
+up_s = 600
+down_s = 200
+
+[faults]
+loss = 0.1
+dropout_share = 0.1
+"""
+
+
 def make_run(folder: Path, text: str = fleets.TEXT) -> Outcome:
     """Run a fleet; its job file and ledger are left in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "job.toml").write_text(text)
     return run_fleet(read_fleet(Document.read(folder / "job.toml")), ledger=folder / "ledger.db")
+
+
+def read_result(folder: Path) -> dict[str, Any]:
+    """Return the result that `dealfl run` left in a folder."""
+    found: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    return found
 
 
 def digits(learner: str) -> str:

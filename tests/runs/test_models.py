@@ -13,7 +13,8 @@ import pytest
 from dealfl.cli import main
 from dealfl.errors import BadBytes, BadInput, Incompatible, NotLearned
 from dealfl.learners import LEARNERS, NaiveBayes, SavedLearner, Tikhonov, from_schema, load
-from dealfl.runs import export_model, model_arrays, open_model, read_statistics
+from dealfl.runs import export_model, open_model
+from dealfl.runs.models import model_arrays, read_statistics
 from dealfl.server import Ledger
 from dealfl.statistics import Statistics
 from tests.learners.subjects import SUBJECTS

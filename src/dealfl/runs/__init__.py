@@ -9,9 +9,7 @@ from dealfl.runs.models import (
     About,
     Model,
     export_model,
-    model_arrays,
     open_model,
-    read_statistics,
     require_free,
     save_arrays,
 )  # fmt: skip
@@ -33,8 +31,8 @@ __all__ = [
     "LOG", "MANIFEST", "About", "Comparison", "Copied", "Interrupted", "JsonLines", "Model",
     "NoFolder", "Proof", "Removal", "Result", "Run", "RunFolder", "RunProgress", "RunStart",
     "RunStatus", "RunningServer", "Score", "Watcher", "WorkerStatus", "answers_about", "back_up",
-    "configure_logs", "default_job", "export_model", "log", "log_to", "model_arrays", "open_model",
-    "predict", "read_start", "read_statistics", "read_status", "read_worker_rounds", "read_workers",
+    "configure_logs", "default_job", "export_model", "log", "log_to", "open_model",
+    "predict", "read_start", "read_status", "read_worker_rounds", "read_workers",
     "rebuild_model", "recommend", "remove_worker", "require_free", "restore", "run_demo",
     "save_arrays", "score", "serve_metrics",
 ]  # fmt: skip

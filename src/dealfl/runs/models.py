@@ -158,25 +158,7 @@ def _read_total(run: RunFolder) -> tuple[Statistics, About]:
 
 
 def read_statistics(path: str | Path, learner: Learner) -> Statistics:
-    """Return the statistics of a saved model or a run, to start a learner from them.
-
-    Parameters
-    ----------
-    path : str or Path
-        Saved model, run folder or ledger.
-    learner : Learner
-        Learner that the statistics must fit.
-
-    Returns
-    -------
-    Statistics
-        The statistics.
-
-    Raises
-    ------
-    Incompatible
-        If the statistics do not fit the learner.
-    """
+    """Return the statistics of a saved model or a run, to start a learner that they must fit."""
     place = Path(path)
     if _is_run(place):
         statistics = _read_total(RunFolder.at(place))[0]
@@ -205,17 +187,9 @@ def make_learner(schema: Schema, document: Document | None) -> Learner:
 
 
 def model_arrays(model: Model) -> Arrays:
-    """Return the derived model and its integer statistics as arrays.
+    """Return the derived model and its integer statistics as arrays by name.
 
-    Parameters
-    ----------
-    model : Model
-        A model.
-
-    Returns
-    -------
-    dict of str to ndarray
-        Arrays by name. A statistic wider than 64 bits is high · 2³² + value.
+    A statistic wider than 64 bits is high · 2³² + value.
     """
     learner, statistics = model.learner, model.learner.statistics
     found: Arrays = {"learner": np.array(learner.name), "digest": np.array(statistics.digest())}

@@ -276,20 +276,15 @@ def _plain(kind: Any, origin: Any, limits: Mapping[str, Any]) -> str:  # noqa: A
     if isinstance(kind, type) and issubclass(kind, Enum):
         return _listed(one.value for one in kind)
     if kind is str:
-        return _string(limits.get("max_length"))
+        most = limits.get("max_length")
+        long = f"a string of at most {most} printable characters"
+        return {None: "a string", 1: "one character"}.get(most, long)
     if kind in (int, float):
         noun = "a whole number" if kind is int else "a number"
         return noun + _range(limits) + (", or inf" if limits.get("inf") else "")
     if isinstance(origin, type) and issubclass(origin, Mapping) and get_args(kind)[1] is not Any:
         return f"a table, each value {takes(get_args(kind)[1])}"
     return "a table of keys and values"
-
-
-def _string(max_length: int | None) -> str:
-    if max_length is None:
-        return "a string"
-    one = "one character"
-    return one if max_length == 1 else f"a string of at most {max_length} printable characters"
 
 
 def _range(limits: Mapping[str, Any]) -> str:

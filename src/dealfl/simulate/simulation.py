@@ -47,10 +47,8 @@ class Returns(_Event, frozen=True):
 
     Parameters
     ----------
-    name : str
-        Name of the worker.
-    reason : str
-        The reason.
+    name, reason : str
+        Name of the worker, and the reason.
     """
 
     reason: str

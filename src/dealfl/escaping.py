@@ -1,8 +1,8 @@
 """Text of unknown origin, made safe for the place where it is shown.
 
 Names of jobs, workers, devices, owners and files come from messages, job files and data. Each place
-has its own dangerous characters: a terminal obeys control characters, rich reads markup in square
-brackets, a spreadsheet computes cells that start with `=`, HTML has tags.
+has its own dangerous characters: a terminal obeys control characters, a spreadsheet computes cells
+that start with `=`, HTML has tags, and plotly reads some of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import re
 
-__all__ = ["UNPRINTABLE", "for_csv", "for_html", "for_markup", "for_terminal"]
+__all__ = ["UNPRINTABLE", "for_csv", "for_html", "for_plotly", "for_terminal"]
 
 # Control and format characters (they move the cursor, hide text or reverse it), and surrogates.
 UNPRINTABLE = (
@@ -18,7 +18,6 @@ UNPRINTABLE = (
     r"\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
 )
 _UNPRINTABLE = re.compile(f"[{UNPRINTABLE}]")
-_MARKUP = re.compile(r"(\\*)(\[[a-zA-Z#/@])")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 
@@ -57,28 +56,6 @@ def _escape(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode("ascii")
 
 
-def for_markup(text: object) -> str:
-    r"""Return a text that rich shows as it is on a terminal.
-
-    Parameters
-    ----------
-    text : object
-        The text.
-
-    Returns
-    -------
-    str
-        One line in which square brackets start no markup.
-
-    Examples
-    --------
-    >>> print(for_markup("x[/y]"))
-    x\[/y]
-    """
-    shown = _MARKUP.sub(lambda found: rf"{found[1]}{found[1]}\{found[2]}", for_terminal(text))
-    return shown + "\\" if shown.endswith("\\") and not shown.endswith("\\\\") else shown
-
-
 def for_html(text: object) -> str:
     """Return a text for the content or an attribute of an element.
 
@@ -98,6 +75,22 @@ def for_html(text: object) -> str:
     '&lt;b&gt;'
     """
     return html.escape(_UNPRINTABLE.sub(_keep_lines, str(text)))
+
+
+def for_plotly(text: object) -> str:
+    """Return a text for plotly, which interprets some HTML tags.
+
+    Parameters
+    ----------
+    text : object
+        The text.
+
+    Returns
+    -------
+    str
+        Text that plotly shows as it is.
+    """
+    return html.escape(for_terminal(text), quote=False)
 
 
 def _keep_lines(found: re.Match[str]) -> str:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from dealfl.errors import DealError
-from dealfl.pages import Plot, escape_html, page, plot_section, table
+from dealfl.escaping import for_html
+from dealfl.pages import Plot, page, plot_section, table
 from dealfl.report import write_page
 from dealfl.runs import Result
 from tests.report.conftest import no_browser
@@ -27,7 +28,7 @@ def test_data_can_not_leave_its_place() -> None:
     assert section.count("<script") == 1
     assert section.count("</script>") == 1
     assert "[1.0, null]" in section
-    assert escape_html(evil) in section
+    assert for_html(evil) in section
     rows = table(evil, [evil], [[evil, evil]])
     assert "<script" not in rows + page(evil, "").partition("</title>")[0]
 

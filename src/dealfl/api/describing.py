@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from dealfl.api.proposing import Proposal
-from dealfl.pages import escape_html
+from dealfl.escaping import for_html
 from dealfl.simulate import Fleet
 
 __all__ = ["Records", "as_table", "describe", "describe_html", "html_table"]
@@ -45,10 +45,10 @@ def as_table(records: Sequence[Mapping[str, Any]]) -> Any:  # noqa: ANN401 - pan
 
 
 def html_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a plain HTML table; every text is escape_html."""
-    names = "".join(f"<th>{escape_html(name)}</th>" for name in head)
+    """Return a plain HTML table; every text is escaped."""
+    names = "".join(f"<th>{for_html(name)}</th>" for name in head)
     body = "".join(
-        f"<tr>{''.join(f'<td>{escape_html(cell)}</td>' for cell in row)}</tr>" for row in rows
+        f"<tr>{''.join(f'<td>{for_html(cell)}</td>' for cell in row)}</tr>" for row in rows
     )
     top = f"<thead><tr>{names}</tr></thead>" if head else ""
     return f"<table>{top}<tbody>{body}</tbody></table>"
@@ -71,7 +71,7 @@ def describe(fleet: Fleet, proposal: Proposal | None) -> str:
 
 def describe_html(fleet: Fleet, proposal: Proposal | None) -> str:
     """Return a fleet as a table."""
-    return f"<b>Fleet {escape_html(fleet.job.name)}</b>{html_table([], _rows(fleet, proposal))}"
+    return f"<b>Fleet {for_html(fleet.job.name)}</b>{html_table([], _rows(fleet, proposal))}"
 
 
 def _rows(fleet: Fleet, proposal: Proposal | None) -> list[tuple[str, str]]:

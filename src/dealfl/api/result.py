@@ -12,8 +12,8 @@ from dealfl.api.data import Items, features_of, items_of
 from dealfl.api.describing import as_table, html_table
 from dealfl.api.fleet import Fleet
 from dealfl.errors import BadInput
+from dealfl.escaping import for_html
 from dealfl.learners import HistoryLearner, Learner, RowLearner
-from dealfl.pages import escape_html
 from dealfl.report import (
     draw_plot,
     format_energy,
@@ -250,7 +250,7 @@ class Result:
     def _repr_html_(self) -> str:
         head = ["", *(one.scheme for one in self._outcomes.outcomes)]
         rows = [[name, *map(form, self._outcomes.outcomes)] for name, form in self._figures()]
-        title = f"<b>{escape_html(self._outcomes.job)}</b>, {self.outcome.workers:,} phones"
+        title = f"<b>{for_html(self._outcomes.job)}</b>, {self.outcome.workers:,} phones"
         return title + html_table(head, rows)
 
     def _figures(self) -> list[tuple[str, Any]]:

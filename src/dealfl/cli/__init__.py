@@ -33,7 +33,7 @@ from dealfl.cli import (
     status,
     workers,
 )
-from dealfl.cli.printing import examples_in
+from dealfl.cli.printing import examples_in, say
 from dealfl.errors import BadInput, DealError
 
 __all__ = ["main", "parser"]
@@ -95,16 +95,16 @@ def main(words: Sequence[str] | None = None) -> int:
         code = int(arguments.run(arguments))
         sys.stdout.flush()
     except DealError as error:
-        print(f"dealfl: {error}", file=sys.stderr)
+        say(f"dealfl: {error}", file=sys.stderr)
         return 2 if isinstance(error, BadInput) else 1
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
-        print(f"dealfl: {error.name} is missing; pip install 'dealfl[{extra}]'", file=sys.stderr)
+        say(f"dealfl: {error.name} is missing; pip install 'dealfl[{extra}]'", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("dealfl: interrupted; no file is incomplete", file=sys.stderr)
+        say("dealfl: interrupted; no file is incomplete", file=sys.stderr)
         return 130
     except BrokenPipeError:
         sys.stderr.close()  # the reader of the output is gone
@@ -114,7 +114,7 @@ def main(words: Sequence[str] | None = None) -> int:
             raise
         what = error.filename2 or error.filename or "the output"
         _drop_output()
-        print(f"dealfl: {what} cannot be written: {error.strerror}", file=sys.stderr)
+        say(f"dealfl: {what} cannot be written: {error.strerror}", file=sys.stderr)
         return 1
     return code
 

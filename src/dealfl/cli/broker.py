@@ -18,7 +18,7 @@ import signal
 import sys
 from pathlib import Path
 
-from dealfl.cli.printing import add_json, examples_in, format_table, print_result
+from dealfl.cli.printing import add_json, examples_in, format_table, print_result, say
 from dealfl.errors import BadInput
 
 __all__ = ["add_parser"]
@@ -79,9 +79,9 @@ def _init(arguments: argparse.Namespace) -> int:
     broker = create_broker(arguments.folder, settings)
     server = arguments.folder / "server.toml"
     write_credentials(server, broker.admit_server())
-    print(f"Wrote {arguments.folder}. The server's credentials are in {server}.")
-    print(f"Start the broker: dealfl broker run {arguments.folder}")
-    print(f"Admit a device:   dealfl broker enrol {arguments.folder} NAME")
+    say(f"Wrote {arguments.folder}. The server's credentials are in {server}.")
+    say(f"Start the broker: dealfl broker run {arguments.folder}")
+    say(f"Admit a device:   dealfl broker enrol {arguments.folder} NAME")
     return 0
 
 
@@ -92,14 +92,14 @@ def _start(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     process = broker.start()
     where = f"{broker.settings.listen}:{broker.settings.port}"
-    print(f"dealfl: mosquitto listens on {where}; Ctrl-C stops it", file=sys.stderr)
+    say(f"dealfl: mosquitto listens on {where}; Ctrl-C stops it", file=sys.stderr)
     try:
         code = process.wait()
     except KeyboardInterrupt:
         process.terminate()
         process.wait()
         return 0
-    print(f"dealfl: mosquitto ended with code {code}; see mosquitto.log", file=sys.stderr)
+    say(f"dealfl: mosquitto ended with code {code}; see mosquitto.log", file=sys.stderr)
     return 1
 
 
@@ -116,7 +116,7 @@ def _enrol(arguments: argparse.Namespace) -> int:
     for credentials in admitted:
         path = devices / f"{credentials.user}.toml"
         write_credentials(path, credentials)
-        print(f"Copy {path} to the device.")
+        say(f"Copy {path} to the device.")
     return 0
 
 
@@ -127,9 +127,9 @@ def _revoke(arguments: argparse.Namespace) -> int:
     for name in arguments.names:
         running = broker.revoke(name)
         (arguments.folder / "devices" / f"{name}.toml").unlink(missing_ok=True)
-        print(f"{name} can no longer connect." if running else f"{name} is revoked.")
+        say(f"{name} can no longer connect." if running else f"{name} is revoked.")
     if not running:
-        print("The broker does not run here: restart it, or send SIGHUP to mosquitto.")
+        say("The broker does not run here: restart it, or send SIGHUP to mosquitto.")
     return 0
 
 

@@ -9,7 +9,7 @@ import argparse
 import dataclasses
 import sys
 
-from dealfl.cli.printing import add_json, examples_in, print_result
+from dealfl.cli.printing import add_json, examples_in, print_result, say
 
 __all__ = ["add_parser"]
 
@@ -35,7 +35,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def _run(arguments: argparse.Namespace) -> int:
     from dealfl.runs import run_demo
 
-    proof = run_demo(lambda line: print(line, file=sys.stderr, flush=True))
+    proof = run_demo(lambda line: say(line, file=sys.stderr, flush=True))
     verdict = "equal: nothing of ann remains" if proof.holds else "DIFFERENT: this is a defect"
     text = (
         f"\nserver, after erasing ann ({proof.erased} rows)   {proof.federated}\n"

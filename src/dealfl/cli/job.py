@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dealfl.cli.printing import examples_in, format_table
+from dealfl.cli.printing import examples_in, format_table, say
 from dealfl.errors import BadInput, unknown_name
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _add_init(parser: argparse.ArgumentParser) -> None:
 def _keys(arguments: argparse.Namespace) -> int:  # noqa: ARG001
     from dealfl.simulate import describe_keys
 
-    print(describe_keys(), end="")
+    say(describe_keys(), end="")
     return 0
 
 
@@ -103,7 +103,7 @@ def _init(arguments: argparse.Namespace) -> int:
     reading = proposal.reading
     replace_file(out, proposal.text, 0o666)
     if arguments.json:
-        print(json.dumps(_plain(begun, reading, out), indent=2))
+        say(json.dumps(_plain(begun, reading, out), indent=2))
     else:
         _print_start(begun, reading, out)
     return 0
@@ -156,9 +156,9 @@ def _guess(yes: bool, role: str, names: Sequence[str], proposal: str, required: 
 def _prompt(role: str, names: Sequence[str], proposal: str, required: bool) -> str:
 
     offered = proposal or (names[-1] if required else "")
-    print(f"{_QUESTIONS[role]} ({', '.join(names)})", file=sys.stderr)
+    say(f"{_QUESTIONS[role]} ({', '.join(names)})", file=sys.stderr)
     while True:
-        print(f"  {role} [{offered or 'none'}]: ", end="", file=sys.stderr, flush=True)
+        say(f"  {role} [{offered or 'none'}]: ", end="", file=sys.stderr, flush=True)
         line = sys.stdin.readline()
         if not line:
             raise BadInput(f"no answer; give the column with --{role}")
@@ -167,7 +167,7 @@ def _prompt(role: str, names: Sequence[str], proposal: str, required: bool) -> s
             return answer
         if not required and answer in ("", "none"):
             return ""
-        print(f"  no column {answer!r}", file=sys.stderr)
+        say(f"  no column {answer!r}", file=sys.stderr)
 
 
 # -- output -------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def _print_start(begun: "Start", reading: "Reading", out: Path) -> None:
     found = f"{total:,} rows give {count:,} {what} for {begun.learner}; {aside:,} are quarantined."
     notes = [f"Skipped: {note}." for note in reading.notes]
     lines += ["", found, *notes, f"Wrote {out}. Check it, then run:", f"  dealfl run {out}"]
-    print("\n".join(lines))
+    say("\n".join(lines))
 
 
 def _plain(begun: "Start", reading: "Reading", out: Path) -> dict[str, Any]:

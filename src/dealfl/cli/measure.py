@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from dealfl.cli.printing import add_json, examples_in
+from dealfl.cli.printing import add_json, examples_in, say
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ def _measure(arguments: argparse.Namespace) -> int:
     as_json = arguments.json
     measured = measure_command(words, arguments.root, sys.stderr if as_json else None)
     if as_json:
-        print(json.dumps({"measured": measured.as_dict()}))
+        say(json.dumps({"measured": measured.as_dict()}))
     else:
-        print(_text(measured), file=sys.stderr)
+        say(_text(measured), file=sys.stderr)
     return measured.exit_code
 
 
@@ -115,13 +115,13 @@ def _calibrate(arguments: argparse.Namespace) -> int:
         QUICK if arguments.quick else FULL,
         frequency_hz=clock_hz(),
         memory_kept=kept,
-        progress=lambda line: print(line, file=sys.stderr, flush=True),
+        progress=lambda line: say(line, file=sys.stderr, flush=True),
     )
     if arguments.out:
         calibration.save(arguments.out)
-    print(json.dumps(calibration.as_dict()) if as_json else _table(calibration))
+    say(json.dumps(calibration.as_dict()) if as_json else _table(calibration))
     if not calibration.holds:
-        print("dealfl: the law misses the target of a learner; see its residuals", file=sys.stderr)
+        say("dealfl: the law misses the target of a learner; see its residuals", file=sys.stderr)
     return int(not calibration.holds)
 
 

@@ -33,6 +33,7 @@ from dealfl.cli.printing import (
     print_result,
 )
 from dealfl.errors import BadInput
+from dealfl.escaping import for_csv
 
 if TYPE_CHECKING:
     from dealfl.runs import Model
@@ -172,7 +173,7 @@ def _write(
     text = io.StringIO(newline="")
     table = csv.DictWriter(text, columns, lineterminator="\n")
     table.writeheader()
-    table.writerows(rows)
+    table.writerows({name: for_csv(cell) for name, cell in row.items()} for row in rows)
     if arguments.out:
         replace_file(arguments.out, text.getvalue())
     plain = [dataclasses.asdict(problem) for problem in problems]

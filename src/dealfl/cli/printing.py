@@ -6,14 +6,16 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
+
+from dealfl.escaping import for_terminal
 
 if TYPE_CHECKING:
     from dealfl.runs import RunningServer
 
 __all__ = [
     "add_json", "add_run", "examples_in", "format_table", "open_server", "print_problems",
-    "print_result",
+    "print_result", "say",
 ]  # fmt: skip
 
 _SHOWN = 20
@@ -48,8 +50,15 @@ def open_server(path: str) -> "RunningServer | None":
     return RunningServer(file) if leads else None
 
 
+def say(text: object, *, file: TextIO | None = None, end: str = "\n", flush: bool = False) -> None:
+    """Print lines; a terminal obeys none of their control characters."""
+    lines = str(text).split("\n")
+    print("\n".join(map(for_terminal, lines)), file=file, end=end, flush=flush)
+
+
 def format_table(table: Sequence[Sequence[str]], indent: str = "") -> str:
     """Return rows with aligned columns."""
+    table = [[for_terminal(cell) for cell in row] for row in table]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = [map(str.ljust, row, widths) for row in table]
     return "\n".join((indent + "  ".join(cells)).rstrip() for cells in lines)
@@ -57,13 +66,13 @@ def format_table(table: Sequence[Sequence[str]], indent: str = "") -> str:
 
 def print_result(arguments: argparse.Namespace, plain: object, text: str) -> int:
     """Print a result: with --json as one object, otherwise as text. Return exit code 0."""
-    print(json.dumps(plain) if arguments.json else text, flush=True)
+    say(json.dumps(plain) if arguments.json else text, flush=True)
     return 0
 
 
 def print_problems(problems: Sequence[object]) -> None:
     """Print the first problems and the number of others to standard error."""
     for problem in problems[:_SHOWN]:
-        print(f"dealfl: {problem}", file=sys.stderr)
+        say(f"dealfl: {problem}", file=sys.stderr)
     if len(problems) > _SHOWN:
-        print(f"dealfl: and {len(problems) - _SHOWN:,} more", file=sys.stderr)
+        say(f"dealfl: and {len(problems) - _SHOWN:,} more", file=sys.stderr)

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
-from dealfl.cli.printing import examples_in
+from dealfl.cli.printing import examples_in, say
 from dealfl.errors import BadInput
 
 __all__ = ["add_parser"]
@@ -86,19 +86,19 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.discard:
         return _discard(folder)
     if find_spec("plotly") is None:
-        print("dealfl: no report: plotly is missing; pip install 'dealfl[report]'", file=sys.stderr)
+        say("dealfl: no report: plotly is missing; pip install 'dealfl[report]'", file=sys.stderr)
     try:
         result = run(
             fleet, out=folder, compare=not arguments.no_compare, resume=arguments.resume,
             restart=arguments.restart, start_from=arguments.start_from,
         )  # fmt: skip
     except Interrupted:
-        print(f"dealfl: stopped; continue with: {_command(arguments)} --resume", file=sys.stderr)
+        say(f"dealfl: stopped; continue with: {_command(arguments)} --resume", file=sys.stderr)
         return 130
     if arguments.json:
-        print(json.dumps(result.as_dict() | {"folder": str(folder)}, indent=2))
+        say(json.dumps(result.as_dict() | {"folder": str(folder)}, indent=2))
     else:
-        print(f"{result!r}\n\nReport: {result.page}")
+        say(f"{result!r}\n\nReport: {result.page}")
     return 0 if result.exact else 1
 
 
@@ -110,7 +110,7 @@ def _discard(folder: Path) -> int:
         raise BadInput(f"{folder} holds no run that was stopped; leave out --discard")
     with run.locked():
         run.discard()
-    print(f"Deleted the stopped run in {folder}.")
+    say(f"Deleted the stopped run in {folder}.")
     return 0
 
 

@@ -4,6 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from dealfl.cli.printing import say
+
 __all__ = ["add_parser"]
 
 _SERVE = """\
@@ -112,4 +114,4 @@ def _work(arguments: argparse.Namespace) -> int:
 
 
 def _say(line: str) -> None:
-    print(f"dealfl: {line}", file=sys.stderr, flush=True)
+    say(f"dealfl: {line}", file=sys.stderr, flush=True)

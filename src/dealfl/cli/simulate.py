@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dealfl.cli.printing import add_json, examples_in, format_table
+from dealfl.cli.printing import add_json, examples_in, format_table, say
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
@@ -103,9 +103,9 @@ def _run_fleet(arguments: argparse.Namespace) -> int:
     fleet = Fleet.from_job(arguments.fleet, {**read_values(arguments.values), **first})
     settings = sweep_settings(fleet, vary, 1 if arguments.seeds is None else arguments.seeds)
     if arguments.json:
-        print(json.dumps({"settings": [_plain_setting(setting) for setting in settings]}, indent=2))
+        say(json.dumps({"settings": [_plain_setting(setting) for setting in settings]}, indent=2))
     else:
-        print("\n\n".join(summarize_setting(setting) for setting in settings))
+        say("\n\n".join(summarize_setting(setting) for setting in settings))
     return int(not all(outcome.exact for one in settings for outcome in one.outcomes))
 
 
@@ -168,7 +168,7 @@ def _compare_policies(arguments: argparse.Namespace) -> int:
     if arguments.page:
         write_selection_page(result, table, Path(arguments.page))
     page = f"\n\nplots: {arguments.page}" if arguments.page else ""
-    print(json.dumps(_plain_result(result), indent=2) if arguments.json else table + page)
+    say(json.dumps(_plain_result(result), indent=2) if arguments.json else table + page)
     verdicts = [course.within(result.setting, result.points) for course in result.courses]
     return int(False in verdicts)
 
@@ -235,13 +235,13 @@ def _measure_choices(arguments: argparse.Namespace) -> int:
     found = measure_wrong_choices()
     if arguments.json:
         rows = [dataclasses.asdict(one) | {"tail": one.only_the_tail} for one in found]
-        print(json.dumps({"choices": rows, "verdict": judge_wrong_choices(found)}, indent=2))
+        say(json.dumps({"choices": rows, "verdict": judge_wrong_choices(found)}, indent=2))
         return 0
     head = [
         "selected by", "round ends with", "wrong selections", "mean", "median", "95th percentile",
     ]  # fmt: skip
     table = format_table([head, *(_wrong_row(one) for one in found)], "  ")
-    print(f"{table}\n\n{judge_wrong_choices(found)}")
+    say(f"{table}\n\n{judge_wrong_choices(found)}")
     return 0
 
 

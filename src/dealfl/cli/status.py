@@ -26,6 +26,7 @@ from dealfl.cli.printing import (
     print_result,
 )
 from dealfl.errors import BadInput
+from dealfl.escaping import for_terminal
 
 if TYPE_CHECKING:
     from dealfl.runs import RunFolder, RunningServer, RunStart, RunStatus
@@ -83,8 +84,9 @@ def _show(run: "RunFolder | RunningServer", arguments: argparse.Namespace) -> No
         status = run.status()
     rows = [("run", _run_row(status))] if status.state else []
     rows += _rows(status) if isinstance(status, RunStatus) else []
-    clear = _CLEAR if arguments.watch and sys.stdout.isatty() else ""
-    title = f"{clear}{status.job or 'run'} ({status.ledger})\n"
+    if arguments.watch and sys.stdout.isatty():
+        sys.stdout.write(_CLEAR)
+    title = f"{for_terminal(status.job or 'run')} ({for_terminal(status.ledger)})\n"
     print_result(arguments, status.as_dict(), title + format_table(rows, "  "))
 
 

@@ -24,6 +24,7 @@ from dealfl.cli.printing import (
     format_table,
     open_server,
     print_result,
+    say,
 )
 from dealfl.errors import BadInput, unknown_name
 
@@ -158,7 +159,7 @@ def _require_consent(worker: str, ledger: str) -> None:
 
     if not sys.stdin.isatty():
         raise BadInput(f"removing {worker!r} from {ledger} cannot be undone; confirm with --yes")
-    print(f"Remove all updates of {worker!r} from {ledger}? This cannot be undone.")
-    print("Type yes to continue: ", end="", flush=True)
+    say(f"Remove all updates of {worker!r} from {ledger}? This cannot be undone.")
+    say("Type yes to continue: ", end="", flush=True)
     if sys.stdin.readline().strip() != "yes":
         raise BadInput("not confirmed; nothing was changed")

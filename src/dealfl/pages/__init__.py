@@ -5,7 +5,6 @@ All text from data is escaped here, and only here.
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -15,10 +14,11 @@ from importlib.resources import files
 from typing import Any
 
 from dealfl.errors import DealError
+from dealfl.escaping import for_html, for_plotly
 
 __all__ = [
-    "COLOURS", "Cell", "Plot", "details", "draw", "escape_html", "page", "plot_section",
-    "plotly_text", "table",
+    "COLOURS", "Cell", "Plot", "details", "draw", "page", "plot_section",
+    "table",
 ]  # fmt: skip
 
 # The browser fetches and sends nothing, even if a name in the data contains markup.
@@ -52,7 +52,7 @@ class Plot:
     words : str
         Caption; screen readers read it instead of the plot.
     traces : sequence of dict
-        Traces of plotly. Names in them must go through `plotly_text`.
+        Traces of plotly. Names in them must go through `dealfl.escaping.for_plotly`.
     layout : dict, optional
         Layout of plotly.
     height : int, default 340
@@ -85,43 +85,6 @@ class Cell:
     value: float
 
 
-def escape_html(text: object) -> str:
-    """Escape text for HTML.
-
-    Parameters
-    ----------
-    text : object
-        Text, or an object with a text form.
-
-    Returns
-    -------
-    str
-        HTML that shows the text unchanged.
-
-    Examples
-    --------
-    >>> escape_html("<b>")
-    '&lt;b&gt;'
-    """
-    return html.escape(str(text))
-
-
-def plotly_text(text: object) -> str:
-    """Escape text for plotly, which interprets some HTML tags.
-
-    Parameters
-    ----------
-    text : object
-        Text, or an object with a text form.
-
-    Returns
-    -------
-    str
-        Text that plotly shows unchanged.
-    """
-    return html.escape(str(text), quote=False)
-
-
 def plot_section(plot: Plot) -> str:
     """Return the HTML of a plot with its title and caption.
 
@@ -136,20 +99,20 @@ def plot_section(plot: Plot) -> str:
         A figure element.
     """
     return (
-        f'<figure class="box"><h3>{escape_html(plot.title)}</h3>{_drawing(plot)}'
-        f"<figcaption>{escape_html(plot.words)}</figcaption></figure>\n"
+        f'<figure class="box"><h3>{for_html(plot.title)}</h3>{_drawing(plot)}'
+        f"<figcaption>{for_html(plot.words)}</figcaption></figure>\n"
     )
 
 
 def _drawing(plot: Plot) -> str:
     if not plot.traces:
-        return f'<p class="nothing">{escape_html(plot.nothing)}</p>'
+        return f'<p class="nothing">{for_html(plot.nothing)}</p>'
     content = _finite({"data": list(plot.traces), "layout": _LAYOUT | plot.layout})
     # A script decodes \u003c but no HTML entities, so no tag can start or end here.
     text = json.dumps(content, allow_nan=False).replace("<", "\\u003c").replace("&", "\\u0026")
     return (
         f'<div class="plot" role="img" style="height: {plot.height}px" '
-        f'aria-label="{escape_html(f"{plot.title}. {plot.words}")}"></div>'
+        f'aria-label="{for_html(f"{plot.title}. {plot.words}")}"></div>'
         f'<script type="application/json">{text}</script>'
     )
 
@@ -185,11 +148,11 @@ def table(
         A scrollable element with the table.
     """
     box, kind = ("scroll long", "sortable") if sortable else ("scroll", "plain")
-    names = "".join(f'<th scope="col">{escape_html(name)}</th>' for name in head)
+    names = "".join(f'<th scope="col">{for_html(name)}</th>' for name in head)
     body = "".join(f"<tr>{_row(row)}</tr>\n" for row in rows)
     return (
-        f'<div class="{box}" tabindex="0" role="region" aria-label="{escape_html(caption)}">'
-        f'<table class="{kind}"><caption>{escape_html(caption)}</caption>'
+        f'<div class="{box}" tabindex="0" role="region" aria-label="{for_html(caption)}">'
+        f'<table class="{kind}"><caption>{for_html(caption)}</caption>'
         f"<thead><tr>{names}</tr></thead>"
         f"<tbody>\n{body}</tbody></table></div>\n"
     )
@@ -197,13 +160,13 @@ def table(
 
 def _row(row: Sequence[object]) -> str:
     first, *others = row
-    return f'<th scope="row">{escape_html(first)}</th>' + "".join(_cell(one) for one in others)
+    return f'<th scope="row">{for_html(first)}</th>' + "".join(_cell(one) for one in others)
 
 
 def _cell(content: object) -> str:
     if isinstance(content, Cell):
-        return f'<td data-value="{content.value!r}">{escape_html(content.text)}</td>'
-    return f"<td>{escape_html(content)}</td>"
+        return f'<td data-value="{content.value!r}">{for_html(content.text)}</td>'
+    return f"<td>{for_html(content)}</td>"
 
 
 def details(summary: str, inside: str) -> str:
@@ -221,7 +184,7 @@ def details(summary: str, inside: str) -> str:
     str
         A details element.
     """
-    return f"<details><summary>{escape_html(summary)}</summary>\n{inside}</details>\n"
+    return f"<details><summary>{for_html(summary)}</summary>\n{inside}</details>\n"
 
 
 def page(title: str, body: str) -> str:
@@ -252,7 +215,7 @@ def page(title: str, body: str) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escape_html(title)}</title>\n<style>\n{style}</style></head>\n"
+        f"<title>{for_html(title)}</title>\n<style>\n{style}</style></head>\n"
         f"<body><main>\n{body}</main>\n"
         f"<script>{_plotly()}</script>\n<script>\n{script}</script></body></html>\n"
     )
@@ -277,7 +240,7 @@ def draw(plot: Plot) -> Any:  # noqa: ANN401 - plotly is optional
         If plotly is not installed.
     """
     layout = _LAYOUT | plot.layout | {"height": plot.height, "dragmode": "zoom"}
-    title = {"text": plotly_text(plot.title), "font": {"size": 15}}
+    title = {"text": for_plotly(plot.title), "font": {"size": 15}}
     content = _finite({"data": list(plot.traces), "layout": layout})
     figure = _import_plotly("plotly.graph_objects").Figure(content)
     return figure.update_layout(title=title, margin={"t": 72}, template="plotly_white")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from dealfl.escaping import for_terminal
 from dealfl.report.progress import PlainView, Remaining, choose_line
 from dealfl.report.wording import format_duration, format_energy, format_quality
 from dealfl.runs import Watcher
@@ -75,7 +76,7 @@ class LiveView(Watcher):
         self._done: list[Outcome] = []
         self._progress: Progress | None = None
         self._remaining = Remaining()
-        console = Console(file=stream)
+        console = Console(file=stream, markup=False, emoji=False)
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
     def __enter__(self) -> LiveView:
@@ -115,13 +116,15 @@ class LiveView(Watcher):
     def _panel(self) -> Any:  # noqa: ANN401 - a renderable of rich
         from rich.panel import Panel
         from rich.table import Table
+        from rich.text import Text
 
         rows = Table.grid(padding=(0, 2))
         rows.add_column(style="dim", justify="right")
         rows.add_column()
         for name, shown in self._lines():
             rows.add_row(name, shown)
-        title = f"{self._title} · {self._scheme} ({self._place} of {self._of})"
+        place = f" · {self._scheme} ({self._place} of {self._of})"
+        title = Text(for_terminal(self._title) + place)  # a plain string would be markup
         return Panel(rows, title=title, subtitle="Ctrl-C stops; --resume continues", expand=False)
 
     def _lines(self) -> list[tuple[str, Any]]:

@@ -7,7 +7,8 @@ from typing import Any
 
 from dealfl.atomic_files import replace_file
 from dealfl.errors import unknown_name
-from dealfl.pages import Cell, details, draw, escape_html, page, plot_section, table
+from dealfl.escaping import for_html
+from dealfl.pages import Cell, details, draw, page, plot_section, table
 from dealfl.report.phone_plots import phone_plots
 from dealfl.report.run_plots import energy_plots, round_plots
 from dealfl.report.wording import (
@@ -68,7 +69,7 @@ def write_page(result: Result, path: str | Path) -> None:
 
 def _section(title: str, result: Result) -> str:
     drawn = "".join(plot_section(plot) for plot in _PLOTS[title][0](result))
-    return f'<h2>{escape_html(title)}</h2>\n<div class="plots">\n{drawn}</div>\n'
+    return f'<h2>{for_html(title)}</h2>\n<div class="plots">\n{drawn}</div>\n'
 
 
 def plot_names() -> tuple[str, ...]:
@@ -129,11 +130,11 @@ def _head(result: Result) -> str:
         "Energy is modelled, not measured; time is virtual."
     )
     return (
-        f"<h1>{escape_html(result.job)}</h1>\n"
-        f'<p class="verdict">{escape_html(verdict(main))}</p>\n'
-        f'<p class="quiet">{escape_html(about)}</p>\n'
+        f"<h1>{for_html(result.job)}</h1>\n"
+        f'<p class="verdict">{for_html(verdict(main))}</p>\n'
+        f'<p class="quiet">{for_html(about)}</p>\n'
         f'<div class="figures">\n{"".join(_figures(result))}</div>\n'
-        f"<p>{escape_html(radio_sentence(main))}</p>\n"
+        f"<p>{for_html(radio_sentence(main))}</p>\n"
     )
 
 
@@ -158,11 +159,11 @@ def _figures(result: Result) -> list[str]:
 
 
 def _figure(name: str, value: str, words: str, *, tag: str = "", kind: str = "") -> str:
-    label = f' <span class="tag">{escape_html(tag)}</span>' if tag else ""
+    label = f' <span class="tag">{for_html(tag)}</span>' if tag else ""
     return (
-        f'<div class="box figure"><span class="quiet">{escape_html(name)}</span>{label}'
-        f'<strong class="{kind}">{escape_html(value)}</strong>'
-        f'<span class="quiet">{escape_html(words)}</span></div>\n'
+        f'<div class="box figure"><span class="quiet">{for_html(name)}</span>{label}'
+        f'<strong class="{kind}">{for_html(value)}</strong>'
+        f'<span class="quiet">{for_html(words)}</span></div>\n'
     )
 
 
@@ -230,14 +231,12 @@ def _participant(one: Participant) -> list[object]:
 def _settings(result: Result) -> str:
     if not result.settings:
         return ""
-    return details(
-        "Settings of the job", f'<pre tabindex="0">{escape_html(result.settings)}</pre>\n'
-    )
+    return details("Settings of the job", f'<pre tabindex="0">{for_html(result.settings)}</pre>\n')
 
 
 def _terms(result: Result) -> str:
     listed = "".join(
-        f"<dt>{escape_html(word)}</dt><dd>{escape_html(meaning)}</dd>\n"
+        f"<dt>{for_html(word)}</dt><dd>{for_html(meaning)}</dd>\n"
         for word, meaning in explain_terms(result.outcomes).items()
     )
     return f"<h2>Terms</h2>\n<dl>\n{listed}</dl>\n"

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from math import fsum
 
-from dealfl.pages import COLOURS, Plot, plotly_text
+from dealfl.escaping import for_plotly
+from dealfl.pages import COLOURS, Plot
 from dealfl.report.plotting import bar, label, scheme_labels
 from dealfl.report.wording import energy_scale, radio_sentence, scheme_name
 from dealfl.runs import Result
@@ -39,7 +40,7 @@ def _group(participants: Iterable[Participant]) -> Kinds:
 
 
 def _named(kinds: Kinds) -> list[str]:
-    return [plotly_text(name) for name in label(kinds).values()]
+    return [for_plotly(name) for name in label(kinds).values()]
 
 
 def _means(kinds: Kinds, name: str, scale: float = 1.0) -> list[float]:

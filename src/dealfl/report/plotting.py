@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dealfl.pages import COLOURS, plotly_text
+from dealfl.escaping import for_plotly
+from dealfl.pages import COLOURS
 from dealfl.report.wording import scheme_name
 from dealfl.runs import Result
 from dealfl.simulate import Round
@@ -55,7 +56,7 @@ def bar(
 ) -> Trace:
     """Return bars in the colour of a place."""
     marker = {"color": colour(place)}
-    named = {"name": plotly_text(name), "marker": marker, "hovertemplate": hover}
+    named = {"name": for_plotly(name), "marker": marker, "hovertemplate": hover}
     return {"type": "bar", "x": list(x), "y": list(y), **named, **others}
 
 
@@ -63,7 +64,7 @@ def scheme_labels(result: Result) -> list[str]:
     """Return a short, unique label for each scheme."""
     names = [scheme_name(one.scheme) for one in result.outcomes]
     labels = label(names)
-    return [plotly_text(labels[name]) for name in names]
+    return [for_plotly(labels[name]) for name in names]
 
 
 def thin(points: Sequence[Any]) -> list[Any]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from dealfl.escaping import for_terminal
 from dealfl.report.wording import format_age, format_duration, format_energy, format_quality
 from dealfl.runs import Watcher
 from dealfl.simulate import Outcome, Progress, SweepProgress
@@ -113,6 +114,7 @@ class ProgressLine:
         self._put(make())
 
     def _put(self, text: str) -> None:
+        text = for_terminal(text)
         if self._live:
             self._stream.write("\r" + text.ljust(self._width))
             self._width = len(text)

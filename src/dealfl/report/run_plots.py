@@ -6,7 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from dealfl.pages import Plot, plotly_text
+from dealfl.escaping import for_plotly
+from dealfl.pages import Plot
 from dealfl.report.plotting import (
     NO_ROUNDS,
     ROUND,
@@ -60,7 +61,7 @@ def _quality(result: Result) -> Plot:
         words=f"{metric[:1].upper()}{metric[1:]} after each round, on held-out test examples. "
         f"Final: {reached}.",
         traces=lines(result, lambda one: one.quality, ".3f"),
-        layout={"xaxis": ROUND, "yaxis": {"title": axis(plotly_text(label([metric])[metric]))}},
+        layout={"xaxis": ROUND, "yaxis": {"title": axis(for_plotly(label([metric])[metric]))}},
         nothing="The quality was not measured.",
     )
 
@@ -142,7 +143,7 @@ def _closings(rounds: Sequence[Round], place: int, reason: str) -> Trace:
     return {
         "x": [one.number for one in closed],
         "y": [max(one.duration_s, _SHORTEST_S) for one in closed],
-        "name": plotly_text(label([_REASONS.get(reason, reason)]).popitem()[1]),
+        "name": for_plotly(label([_REASONS.get(reason, reason)]).popitem()[1]),
         "mode": "markers",
         "marker": {"color": colour(place), "symbol": _SYMBOLS[place % len(_SYMBOLS)], "size": 8},
         "showlegend": True,

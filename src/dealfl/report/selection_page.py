@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.atomic_files import replace_file
-from dealfl.pages import COLOURS, Plot, escape_html, page, plot_section, plotly_text
+from dealfl.escaping import for_html, for_plotly
+from dealfl.pages import COLOURS, Plot, page, plot_section
 
 if TYPE_CHECKING:
     from dealfl.simulate.laboratory import Course, Result
@@ -39,8 +40,8 @@ def write_selection_page(result: Result, table: str, path: Path) -> None:
     """
     name = result.setting.plan.name
     body = (
-        f"<h1>{escape_html(name)}</h1>\n{plot_section(_regret(result))}"
-        f"{plot_section(_fractions(result))}<pre>{escape_html(table)}</pre>\n"
+        f"<h1>{for_html(name)}</h1>\n{plot_section(_regret(result))}"
+        f"{plot_section(_fractions(result))}<pre>{for_html(table)}</pre>\n"
     )
     replace_file(path, page(name, body))
 
@@ -75,7 +76,7 @@ def _regret(result: Result) -> Plot:
 
 def _line(result: Result, values: NDArray[np.float64], name: str, line: Trace) -> Trace:
     points, heights = result.points.tolist(), values.tolist()
-    return {"x": points, "y": heights, "name": plotly_text(name), "mode": "lines", "line": line}
+    return {"x": points, "y": heights, "name": for_plotly(name), "mode": "lines", "line": line}
 
 
 def _band(result: Result, course: Course, mean: NDArray[np.float64], colour: str) -> list[Trace]:
@@ -94,7 +95,7 @@ def _fractions(result: Result) -> Plot:
     traces: list[Trace] = [
         {
             "type": "bar", "x": workers, "y": course.fractions.mean(axis=0).tolist(),
-            "name": plotly_text(course.policy.label), "marker": {"color": colour},
+            "name": for_plotly(course.policy.label), "marker": {"color": colour},
         }
         for course, colour in zip(result.courses, cycle(COLOURS), strict=False)
     ]  # fmt: skip

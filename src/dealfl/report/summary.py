@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from dealfl.escaping import for_terminal
 from dealfl.report.wording import (
     format_duration,
     format_energy,
@@ -32,7 +33,7 @@ def summarize(result: Result) -> str:
     """
     main = result.main
     head = (
-        f"{result.job}: {main.workers} workers, {len(main.rounds)} rounds, "
+        f"{for_terminal(result.job)}: {main.workers} workers, {len(main.rounds)} rounds, "
         f"{main.learned:,} examples learned, {main.evicted:,} forgotten ({main.scheme})"
     )
     parts = [head, _table(result), _compare(result), *_warnings(main), _verdict(result)]
@@ -150,7 +151,7 @@ def summarize_setting(setting: Setting) -> str:
         Lines for a terminal.
     """
     first = setting.outcomes[0]
-    title = f"{first.job}: {first.workers} workers"
+    title = f"{for_terminal(first.job)}: {first.workers} workers"
     if setting.values:
         title += ", " + ", ".join(f"{key} = {value}" for key, value in setting.values.items())
     if len(setting.outcomes) > 1:

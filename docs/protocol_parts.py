@@ -8,7 +8,7 @@ import typing
 
 import msgspec
 
-from dealfl.messages import Message
+from dealfl.messages import Message, Position
 
 __all__ = ["message_tables"]
 
@@ -71,6 +71,8 @@ def _bounds(kind: object) -> str:
         if getattr(note, name) is not None
     }
     parts = typing.get_args(kind)
+    if kind is Position:
+        return "0 to 2⁵³, ≤ 64 bytes"
     if typing.get_origin(kind) is tuple:
         return f", each {_bounds(parts[0])}"
     if "le" in limits:
@@ -112,9 +114,13 @@ def _type(kind: object) -> str:
     >>> _type(int | None), _type(tuple[bytes, ...])
     ('int or none', 'list of bytes')
     """
+    if kind is Position:
+        return "place: number and hash"
     if hasattr(kind, "__metadata__"):
         return _type(typing.get_args(kind)[0])
     parts = typing.get_args(kind)
+    if kind is Position:
+        return "0 to 2⁵³, ≤ 64 bytes"
     if typing.get_origin(kind) is tuple:
         return f"list of {_type(parts[0])}"
     if parts:
@@ -125,5 +131,7 @@ def _type(kind: object) -> str:
 def _default(field: msgspec.structs.FieldInfo) -> str:
     if field.required:
         return "–"
+    if field.default == Position():
+        return "beginning" if isinstance(field.default, Position) else "empty"
     words = {"None": "none", "True": "true", "False": "false", "": '""', "()": "empty"}
     return words.get(str(field.default), str(field.default))

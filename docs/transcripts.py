@@ -18,13 +18,13 @@ _KEY = b"key of the job"
 _DELAY_S = 0.25
 _SHOWN = {
     "Announce": ("incarnation", "receipted", "waiting", "held"),
-    "Welcome": ("incarnation", "erased"),
+    "Welcome": ("incarnation",),
     "Assignment": ("round", "deadline_s"),
     "Update": ("sequence", "round", "delta", "learned"),
     "Receipt": ("sequence",),
     "Published": ("version", "digest", "statistics"),
     "Erase": ("request", "owners"),
-    "Erased": ("request", "examples", "sequence"),
+    "Erased": ("request", "examples"),
     "ErasedReceipt": ("request",),
     "Withdraw": ("sequence",),
     "Verdict": ("sequence", "withdrawn"),

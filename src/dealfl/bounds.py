@@ -64,7 +64,7 @@ def problem_of(message: msgspec.Struct) -> str | None:
     >>> problem_of(Withdraw(job="j", worker="w", incarnation=1, sequence=2**70))
     'Withdraw message: sequence is out of bounds'
     """
-    values, kind = msgspec.structs.asdict(message), type(message)
+    values, kind = msgspec.to_builtins(message, builtin_types=(bytes,)), type(message)
     try:
         msgspec.convert(values, kind, builtin_types=(bytes,))  # no base64
     except msgspec.ValidationError as error:

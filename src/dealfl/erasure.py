@@ -1,8 +1,8 @@
-"""Rules of erasure: owners as keyed hashes, requests and answers, and the release of versions.
+"""Rules of erasure: owners as keyed hashes, the numbered list of requests, release of versions.
 
-Every worker answers every request, even if it holds none of the examples. A request is *settled*
-when all workers have answered and the updates that remove the erased examples are counted. It is
-*outstanding* until a published version reflects it. Ledger and journal store the rows.
+The server keeps all requests in one list that only grows. A worker works through it in order and
+tells how far it has come. A request is *settled* when every worker has passed it and the updates
+that remove the erased examples are counted. It is *outstanding* until a version contains it.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import hashlib
 import hmac
 import math
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+
+from dealfl.messages import Position
 
 __all__ = [
-    "Answer",
     "Outstanding",
     "ReleaseRule",
     "Request",
-    "is_settled",
-    "list_suppressed",
+    "hash_request",
+    "next_position",
     "owner_hash",
     "plain_name",
 ]
@@ -84,7 +84,7 @@ class Request:
     requested_s : float
         Time of the request, in seconds of the server's clock.
     published : bool
-        Whether a published version reflects the erasure.
+        Whether a version that was delivered contains the erasure.
     """
 
     name: str
@@ -93,90 +93,75 @@ class Request:
     published: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A worker's answer to an erasure request.
+def hash_request(name: str, owners: Sequence[bytes]) -> bytes:
+    """Return a hash of a request; the same name with other owners is another request.
 
     Parameters
     ----------
-    examples : int
-        Number of examples deleted.
-    incarnation : int
-        Incarnation of the worker that made the answer.
-    sequence : int
-        The erasure is in the statistics once all updates up to this sequence are counted.
-    """
+    name : str
+        Name of the request.
+    owners : sequence of bytes
+        Keyed hashes of the owners, sorted.
 
-    examples: int
-    incarnation: int
-    sequence: int
+    Returns
+    -------
+    bytes
+        16 bytes.
+
+    Examples
+    --------
+    >>> hash_request("r1", [b"ann"]) == hash_request("r1", [b"bob"])
+    False
+    """
+    parts = [name.encode(errors="surrogatepass"), *owners]
+    lengths = b"".join(len(part).to_bytes(4, "little") for part in parts)
+    return hashlib.sha256(lengths + b"".join(parts)).digest()[:16]
+
+
+def next_position(position: Position, hashes: Iterable[bytes]) -> Position:
+    """Return the place in the list of requests after some more of them.
+
+    Parameters
+    ----------
+    position : Position
+        Place before them.
+    hashes : iterable of bytes
+        Hash of each request, in the order of the list.
+
+    Returns
+    -------
+    Position
+        Two lists have the same position only if they are equal up to there.
+
+    Examples
+    --------
+    >>> start = Position()
+    >>> next_position(start, [b"r", b"s"]) == next_position(next_position(start, [b"r"]), [b"s"])
+    True
+    """
+    for one in hashes:
+        chain = hashlib.sha256(position.chain + one).digest()[:16]
+        position = Position(position.number + 1, chain)
+    return position
 
 
 @dataclass(frozen=True, slots=True)
 class Outstanding:
-    """A request that no published version reflects yet.
+    """The requests that no published version contains.
 
     Parameters
     ----------
-    request : Request
-        The request.
+    count : int
+        Their number.
     settled : bool
-        Whether all workers have answered and their updates are counted.
+        Whether all of them are settled.
+    since_s : float
+        Time of the oldest, or of the last release by the deadline, if that is later.
     """
 
-    request: Request
+    count: int
     settled: bool
-
-
-class Progress(Protocol):
-    """The progress of a worker's updates on the server."""
-
-    @property
-    def incarnation(self) -> int:
-        """Current incarnation of the worker."""
-
-    @property
-    def counted(self) -> int:
-        """Sequence of the last update that was counted."""
-
-
-def is_settled(answers: Mapping[str, Answer], workers: Mapping[str, Progress]) -> bool:
-    """Return whether all workers have answered a request and all answers are counted.
-
-    Parameters
-    ----------
-    answers : mapping of str to Answer
-        Answers by name of the worker.
-    workers : mapping of str to Progress
-        All known workers by name.
-
-    Returns
-    -------
-    bool
-        True if the current statistics contain no example of the owners.
-    """
-    return all(name in answers and _is_counted(answers[name], workers[name]) for name in workers)
-
-
-def _is_counted(answer: Answer, worker: Progress) -> bool:
-    # all updates of an earlier incarnation were removed from the model
-    return answer.incarnation != worker.incarnation or answer.sequence <= worker.counted
-
-
-def list_suppressed(requests: Iterable[Request]) -> tuple[bytes, ...]:
-    """Return all owners in some requests.
-
-    Parameters
-    ----------
-    requests : iterable of Request
-        Erasure requests.
-
-    Returns
-    -------
-    tuple of bytes
-        Keyed hashes, sorted and without duplicates.
-    """
-    return tuple(sorted({owner for request in requests for owner in request.owners}))
+    since_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,33 +173,33 @@ class ReleaseRule:
     batch : int
         Minimum number of outstanding erasures for a release; 1 releases at once.
     deadline_s : float
-        Maximum time that an erasure holds versions back, in seconds.
+        Maximum time that erasures hold versions back, in seconds. Then one version is released;
+        the time starts again for what is still outstanding.
 
     Examples
     --------
-    >>> first = Outstanding(Request("r1", (b"hash",), requested_s=0.0), settled=True)
     >>> rule = ReleaseRule(batch=2, deadline_s=3600.0)
-    >>> rule.release_at_s([first]), rule.release_at_s([first, first]), rule.release_at_s([])
-    (3600.0, -inf, -inf)
+    >>> rule.release_at_s(Outstanding(1, True, 0.0)), rule.release_at_s(Outstanding(2, True, 0.0))
+    (3600.0, -inf)
     """
 
     batch: int
     deadline_s: float
 
-    def release_at_s(self, outstanding: Sequence[Outstanding]) -> float:
+    def release_at_s(self, outstanding: Outstanding) -> float:
         """Return the time at which the next version may be published.
 
         Parameters
         ----------
-        outstanding : sequence of Outstanding
-            Requests that no published version reflects.
+        outstanding : Outstanding
+            Requests that no published version contains.
 
         Returns
         -------
         float
             Time in seconds of the server's clock; −∞ if a version may be published now.
         """
-        enough = len(outstanding) >= self.batch and all(one.settled for one in outstanding)
-        if not outstanding or self.batch == 1 or enough:
+        enough = outstanding.count >= self.batch and outstanding.settled
+        if not outstanding.count or self.batch == 1 or enough:
             return -math.inf
-        return min(one.request.requested_s for one in outstanding) + self.deadline_s
+        return outstanding.since_s + self.deadline_s

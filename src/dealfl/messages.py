@@ -1,7 +1,7 @@
 """Every record that travels between a worker and the server, in the order of a round.
 
 Announce      worker → server   state of the worker and of its device
-Welcome       server → worker   the worker's incarnation, and the erased owners
+Welcome       server → worker   the ledger's epoch and the worker's incarnation
 Assignment    server → worker   train now, before this deadline
 Declined      worker → server   the worker does not train in this round
 Update        worker → server   a delta of the statistics, and its cost
@@ -9,7 +9,7 @@ Receipt       server → worker   the update is durable and counts once
 Refusal       server → worker   the update never counts
 Published     server → all      a new version of the model
 
-Erase         server → all      forget these owners
+Erase         server → all      forget these owners, or the next part of the list of the erased
 Erased        worker → server   number of examples that were deleted
 ErasedReceipt server → worker   the answer is durable
 Withdraw      worker → server   do not count an update that holds erased examples
@@ -18,7 +18,7 @@ Verdict       server → worker   the update is withdrawn, or it was counted alr
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -38,26 +38,13 @@ from dealfl.bounds import (
     Time,
     WorkerId,
     WorkerOrAll,
-)
+)  # fmt: skip
 
 __all__ = [
-    "PROTOCOL",
-    "Announce",
-    "Assignment",
-    "Declined",
-    "Erase",
-    "Erased",
-    "ErasedReceipt",
-    "Message",
-    "Published",
-    "Receipt",
-    "Refusal",
-    "Step",
-    "Update",
-    "Verdict",
-    "Welcome",
+    "PROTOCOL", "Announce", "Assignment", "Declined", "Erase", "Erased", "ErasedReceipt", "Message",
+    "Position", "Published", "Receipt", "Refusal", "Step", "Update", "Verdict", "Welcome",
     "Withdraw",
-]
+]  # fmt: skip
 
 PROTOCOL = 1
 
@@ -72,6 +59,29 @@ Round = Annotated[Number, _field("Number of the round.")]
 Reason = Annotated[Name, _field("Reason, as text for people.")]
 Request = Annotated[Name, _field("Name of the erasure request.")]
 Delta = Annotated[Bytes, _field("Difference of the statistics, in canonical bytes.")]
+Epoch = Annotated[Name, _field("Epoch of the ledger; round and version are numbers in it.")]
+Session = Annotated[Number, _field("Number of the worker's process; a later one has a higher.")]
+RequestHash = Annotated[Hash, _field("Hash of the name of the request and of its owners.")]
+
+
+class Position(NamedTuple):
+    """A place in the server's list of erasures: a number, and a hash of all requests up to it.
+
+    Parameters
+    ----------
+    number : int
+        Number of requests up to this place; 0 is the beginning.
+    chain : bytes
+        Hash of these requests, empty at the beginning.
+    """
+
+    number: Number = 0
+    chain: Hash = b""
+
+
+Complete = Annotated[
+    Position, _field("End of the server's list of erasures. The worker must have reached it.")
+]
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
@@ -90,6 +100,7 @@ class _ToAll(Record, frozen=True, kw_only=True):
 class _OfUpdate(Record, frozen=True, kw_only=True):
     """A message about one update of a worker."""
 
+    session: Session = 0
     incarnation: Annotated[Number, _field("Incarnation of the update.")]
     sequence: Annotated[Count, _field("Number of the update in its incarnation: 1, 2, 3, …")]
 
@@ -97,6 +108,8 @@ class _OfUpdate(Record, frozen=True, kw_only=True):
 class Announce(Record, frozen=True, kw_only=True):
     """A worker is awake and reports its state."""
 
+    epoch: Epoch = ""
+    session: Session = 0
     incarnation: Annotated[Number, _field("Incarnation of the worker; 0 requests one.")]
     journal_id: Annotated[
         Name,
@@ -109,6 +122,15 @@ class Announce(Record, frozen=True, kw_only=True):
         Number,
         _field("All updates up to this sequence have a receipt or a verdict."),
     ] = 0
+    sequence: Annotated[Number, _field("Last update that the worker has made.")] = 0
+    round: Annotated[Number, _field("Last round of the epoch that the worker knows.")] = 0
+    version: Annotated[Number, _field("Version of the model that the worker holds.")] = 0
+    digest: Annotated[Name, _field("Digest of that version.")] = ""
+    erased: Annotated[
+        tuple[Position, ...],
+        Meta(max_length=64),
+        _field("Places that the worker has reached in the list of erasures, latest first."),
+    ] = ()
     schema_digest: Annotated[
         Name,
         _field("Hash of the schema. A worker with another schema is never selected."),
@@ -132,40 +154,35 @@ class Announce(Record, frozen=True, kw_only=True):
 
 
 class Welcome(Record, frozen=True, kw_only=True):
-    """The server assigns an incarnation to a worker and lists the erased owners."""
+    """The server tells a worker its epoch and the worker's incarnation."""
 
-    incarnation: Annotated[Number, _field("New incarnation of the worker.")]
-    journal_id: Annotated[
-        Name,
-        _field(
-            "Journal that the message is for. "
-            "A worker with another journal ignores the incarnation."
-        ),
-    ]
-    erased: Annotated[
-        tuple[Hash, ...],
-        Meta(max_length=2**21),
-        _field("Keyed hashes of all owners erased so far."),
-    ] = ()
+    epoch: Epoch = ""
+    journal_id: Annotated[Name, _field("Journal that the message is for.")]
+    session: Session = 0
+    incarnation: Annotated[Number, _field("Incarnation of the worker.")]
+    erased: Complete = Position()
 
 
 class Assignment(Record, frozen=True, kw_only=True):
     """The worker trains now. An update after the deadline counts, but earns no reward."""
 
+    epoch: Epoch = ""
     round: Annotated[
         Number,
-        _field("Number of the round. A worker ignores a number that it has seen before."),
+        _field("Number of the round. A worker ignores a number that it has seen in this epoch."),
     ]
     deadline_s: Annotated[Time, _field("End of the round, in seconds of the server's clock.")]
     forget_fraction: Annotated[
         Ratio | None,
         _field('θ for this training as a decimal, such as "0.02"; None uses the worker\'s own.'),
     ] = None
+    erased: Complete = Position()
 
 
 class Declined(Record, frozen=True, kw_only=True):
     """The worker does not train in this round."""
 
+    epoch: Epoch = ""
     round: Round
     reason: Reason
 
@@ -173,6 +190,7 @@ class Declined(Record, frozen=True, kw_only=True):
 class Update(_OfUpdate, frozen=True, kw_only=True):
     """A worker sends the change of its statistics and the cost of the training."""
 
+    epoch: Epoch = ""
     round: Annotated[
         Number | None,
         _field("Round of the assignment; None if the update answers no assignment."),
@@ -209,8 +227,9 @@ class Refusal(_OfUpdate, frozen=True, kw_only=True):
 class Published(_ToAll, frozen=True, kw_only=True):
     """A new version of the model, for all workers."""
 
+    epoch: Epoch = ""
     version: Annotated[
-        Count, _field("Number of the version: 1, 2, 3, … A worker keeps the highest.")
+        Count, _field("Number of the version: 1, 2, 3, … A worker keeps the highest of an epoch.")
     ]
     digest: Annotated[Name, _field("Digest of the statistics.")]
     statistics: Annotated[Bytes, _field("Statistics of the model, in canonical bytes.")]
@@ -219,32 +238,40 @@ class Published(_ToAll, frozen=True, kw_only=True):
 class Erase(_ToAll, frozen=True, kw_only=True):
     """A worker forgets all examples of these owners. Only keyed hashes of names are sent."""
 
-    request: Request
+    request: Annotated[
+        Name, _field("Name of the erasure request; empty for a part of the list, without answer.")
+    ] = ""
     owners: Annotated[Hashes, _field("Keyed hashes of the owners.")]
+    before: Annotated[Position, _field("Place in the list before these owners.")] = Position()
+    after: Annotated[
+        Position,
+        _field("Place after them; a worker that has reached `before` has now reached it."),
+    ] = Position()
 
 
 class Erased(Record, frozen=True, kw_only=True):
     """A worker has answered an erasure request, even if it held no such example."""
 
-    incarnation: Annotated[Number, _field("Incarnation of the worker that made the answer.")]
     request: Request
+    hash: RequestHash = b""
     examples: Annotated[Examples, _field("Number of examples deleted, in any state; may be 0.")]
-    sequence: Annotated[
-        Number,
-        _field(
-            "Last update made so far. The model reflects the erasure once this update is counted."
-        ),
-    ] = 0
 
 
 class ErasedReceipt(Record, frozen=True, kw_only=True):
-    """The answer to an erasure request is durable."""
+    """The answer to an erasure request is durable, or no longer needed."""
 
     request: Request
+    hash: RequestHash = b""
 
 
 class Withdraw(_OfUpdate, frozen=True, kw_only=True):
     """The server must not count an update that was sent before an erasure."""
+
+    successor: Annotated[
+        Number,
+        _field("Sequence of the update that will contain the rest of a withdrawn one."),
+    ] = 0
+    hash: Annotated[Hash, _field("SHA-256 of the delta of the update.")] = b""
 
 
 class Verdict(_OfUpdate, frozen=True, kw_only=True):
@@ -257,20 +284,9 @@ class Verdict(_OfUpdate, frozen=True, kw_only=True):
 
 
 Message = (
-    Announce
-    | Welcome
-    | Assignment
-    | Declined
-    | Update
-    | Receipt
-    | Refusal
-    | Published
-    | Erase
-    | Erased
-    | ErasedReceipt
-    | Withdraw
-    | Verdict
-)
+    Announce | Welcome | Assignment | Declined | Update | Receipt | Refusal | Published
+    | Erase | Erased | ErasedReceipt | Withdraw | Verdict
+)  # fmt: skip
 
 
 class Step(msgspec.Struct, frozen=True):

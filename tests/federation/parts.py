@@ -63,8 +63,15 @@ def worker(make: Any = bayes, journal: Journal | None = None, **other: Any) -> W
 def welcomed(make: Any = bayes, journal: Journal | None = None, **other: Any) -> Worker:
     store = journal or Journal(journal_id="mark")
     one = worker(make, store, **other)
-    one.handle([Welcome(job="job", worker="w", incarnation=1, journal_id=store.id)], 0.0)
+    one.handle([welcome(store)], 0.0)
     return one
+
+
+def welcome(journal: Journal, incarnation: int = 1, **other: Any) -> Welcome:
+    """Return a welcome for the process that works on a journal."""
+    session = int(journal.setting("session", "0"))
+    plain: dict[str, Any] = {"session": session, "journal_id": journal.id}
+    return Welcome(job="job", worker="w", incarnation=incarnation, **(plain | other))
 
 
 def assignment(number: int, name: str = "w", **other: Any) -> Assignment:

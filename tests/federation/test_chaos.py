@@ -108,6 +108,9 @@ class Chaos:
         owner = f"person {self.random.randint(0, 9)}"
         self.erased.append(owner)
         request = f"request {len(self.erased)}"
+        self.send_erasure(request, owner)
+
+    def send_erasure(self, request: str, owner: str) -> None:
         hashes = [owner_hash(KEY, owner)]
         step = self.simulation.server.erase(request, hashes, self.simulation.now_s)
         self.simulation.send("", step)
@@ -160,8 +163,8 @@ class Chaos:
         return str(central.digest())
 
 
-def check(learner: str, scheme: str, seed: int) -> Chaos:
-    chaos = Chaos(learner, scheme, seed)
+def check(learner: str, scheme: str, seed: int, kind: type[Chaos] = Chaos) -> Chaos:
+    chaos = kind(learner, scheme, seed)
     chaos.run()
     server = chaos.simulation.server
     assert all(not journal.outbox() for journal in chaos.journals.values()), "an update is left"

@@ -261,7 +261,7 @@ def test_two_versions_never_differ_by_one_erased_person() -> None:
     for name in ("first", "second", "third"):
         one.erase(name, [name.encode()], 2.0)
     seen = list(one.handle([update(2, round=2), announce()], 3.0).messages)
-    answer = Erased(job="job", worker="w", incarnation=1, request="first", examples=1)
+    answer = Erased(job="job", worker="w", request="first", examples=1)
     one.handle([answer], 4.0)
     seen += one.handle([update(3, delta=-examples(1), round=3)], 5.0).messages
     versions = [message for message in seen if isinstance(message, Published)]

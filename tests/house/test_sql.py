@@ -13,6 +13,7 @@ STORES = {
     "server/stores.py",
     "server/tables.py",
     "worker/journal.py",
+    "worker/membership.py",
     "worker/outbox.py",
     "worker/tables.py",
     "worker/trainer.py",

@@ -12,7 +12,7 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.errors import BadBytes, BadInput
-from dealfl.messages import Erased
+from dealfl.messages import Erase
 from dealfl.runs import RunFolder, read_status, read_worker_rounds, read_workers
 from dealfl.server import Ledger
 from tests.federation.parts import announce, joined, update
@@ -84,12 +84,13 @@ def test_an_erasure_is_pending_until_a_version_shows_it(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     server = joined("anna", ledger=ledger)
     server.handle([update(1, count=2, name="anna", round=1)], 1.0)
-    server.erase("request", [b"owner"], 2.0)
+    (order,) = server.erase("request", [b"owner"], 2.0).messages
+    assert isinstance(order, Erase)
     status = read_status(RunFolder.at(tmp_path))
     assert (status.erasures, status.erasures_pending) == (1, 1)
-    answer = Erased(job="job", worker="anna", incarnation=1, request="request", examples=0)
-    server.handle([answer, announce("anna")], 3.0)
+    server.handle([announce("anna", erased=(order.after,), sequence=1)], 3.0)
     server.handle([update(2, name="anna", round=2)], 4.0)
+    server.confirm(2)
     status = read_status(RunFolder.at(tmp_path))
     assert (status.erasures, status.erasures_pending) == (1, 0)
     ledger.close()

@@ -8,7 +8,7 @@ import pytest
 
 from dealfl.bounds import check_id, problem_of
 from dealfl.errors import BadBytes, BadInput
-from dealfl.messages import Declined, Erase, Erased, Message, Published, Welcome, Withdraw
+from dealfl.messages import Declined, Erase, Erased, Message, Position, Published, Welcome, Withdraw
 from dealfl.server import Server
 from dealfl.transport import decode, encode
 from dealfl.worker import Journal, Worker
@@ -29,6 +29,8 @@ OWN: dict[str, Any] = {"job": "job", "worker": "w"}
 LONG = "x" * 20_000_000
 TEXTS = [LONG, "x" * 129, "\x1b[2J", "a\nb", "\u202etxt", "\ud800", 7, None, b"w"]
 COUNTS = [-1, -(2**62), -(10**15), 2**62, 2**70, 1.5, math.nan, "3", None]
+HASHES = [b"x" * 65, "x", 7, None]
+PLACES = [Position(2**62), Position(1, b"x" * 65), 7, "x", None]
 AMOUNTS = [-1.0, -0.5, 1e-308, 5e-324, 1e300, math.nan, math.inf, -math.inf, "3", None]
 
 HOSTILE: dict[str, tuple[Any, dict[str, list[Any]]]] = {
@@ -38,6 +40,13 @@ HOSTILE: dict[str, tuple[Any, dict[str, list[Any]]]] = {
             "incarnation": COUNTS,
             "journal_id": TEXTS,
             "receipted": COUNTS,
+            "epoch": TEXTS,
+            "session": COUNTS,
+            "sequence": COUNTS,
+            "round": COUNTS,
+            "version": COUNTS,
+            "digest": TEXTS,
+            "erased": [*((place,) for place in PLACES), (Position(),) * 65, 7],
             "schema_digest": TEXTS,
             "waiting": COUNTS,
             "held": COUNTS,
@@ -53,6 +62,8 @@ HOSTILE: dict[str, tuple[Any, dict[str, list[Any]]]] = {
         lambda **other: update(1, **({"round": 1} | other)),
         {
             "incarnation": COUNTS,
+            "epoch": TEXTS,
+            "session": COUNTS,
             "round": [-5, 2**62, "x"],
             "learned": COUNTS,
             "evicted": COUNTS,
@@ -65,17 +76,21 @@ HOSTILE: dict[str, tuple[Any, dict[str, list[Any]]]] = {
     ),
     "declined": (
         lambda **other: Declined(**({**OWN, "round": 1, "reason": ""} | other)),
-        {"round": COUNTS, "reason": TEXTS},
+        {"epoch": TEXTS, "round": COUNTS, "reason": TEXTS},
     ),
     "erased": (
-        lambda **other: Erased(
-            **({**OWN, "incarnation": 1, "request": "r", "examples": 0} | other)
-        ),
-        {"incarnation": COUNTS, "request": TEXTS, "examples": COUNTS, "sequence": COUNTS},
+        lambda **other: Erased(**({**OWN, "request": "r", "examples": 0} | other)),
+        {"request": TEXTS, "hash": HASHES, "examples": COUNTS},
     ),
     "withdraw": (
         lambda **other: Withdraw(**({**OWN, "incarnation": 1, "sequence": 1} | other)),
-        {"incarnation": COUNTS, "sequence": [*COUNTS, 0]},
+        {
+            "session": COUNTS,
+            "incarnation": COUNTS,
+            "sequence": [*COUNTS, 0],
+            "successor": COUNTS,
+            "hash": HASHES,
+        },
     ),
 }
 CASES = [
@@ -112,6 +127,14 @@ def test_every_field_that_a_worker_sends_is_attacked_here() -> None:
         assert names - {"job", "worker", "delta", "sequence"} <= set(fields)
 
 
+# a place in a list has bounds for its number and its hash
+_WITHOUT_BOUNDS = (
+    msgspec.inspect.BoolType,
+    msgspec.inspect.NoneType,
+    msgspec.inspect.NamedTupleType,
+)
+
+
 def test_every_field_of_every_message_has_bounds() -> None:
     free = []
     for kind in get_args(Message):
@@ -120,7 +143,7 @@ def test_every_field_of_every_message_has_bounds() -> None:
             free += [
                 f"{kind.__name__}.{field.name}"
                 for one in getattr(kept, "types", (kept,))
-                if not isinstance(one, msgspec.inspect.BoolType | msgspec.inspect.NoneType)
+                if not isinstance(one, _WITHOUT_BOUNDS)
                 and getattr(one, "le", getattr(one, "max_length", None)) is None
             ]
     assert free == []
@@ -165,7 +188,9 @@ def test_hostile_bytes_are_refused_by_decoding(make: Any, field: str, values: li
         assignment(1, forget_fraction="1e999999999"),
         assignment(1, forget_fraction="9" * 10**7),
         Welcome(job="job", worker="w", incarnation=-1, journal_id="mark"),
-        Welcome(job="job", worker="w", incarnation=2, journal_id="mark", erased=(b"x" * 65,)),
+        Welcome(
+            job="job", worker="w", incarnation=2, journal_id="mark", erased=Position(1, b"x" * 65)
+        ),
         Erase(job="job", worker="", request=LONG, owners=()),
         Erase(job="job", worker="", request="r", owners=(b"o",) * 4097),
         Erase(job="job", worker="", request="r", owners=("name",)),  # type: ignore[arg-type]

@@ -41,7 +41,7 @@ def test_when_a_version_may_be_published() -> None:
     one.handle([announce("w", 0)], 0.0)
     change(one, release_batch=2, release_deadline_s=50.0)
     one.erase("r", [b"owner"], 1.0)
-    one.handle([Erased(job="job", worker="w", incarnation=1, request="r", examples=0)], 2.0)
+    one.handle([Erased(job="job", worker="w", request="r", examples=0)], 2.0)
     held_back = one.handle([update(1, round=1), announce()], 3.0).messages
     assert not any(isinstance(message, Published) for message in held_back)
     late = one.handle([update(2, round=2), announce()], 51.0).messages

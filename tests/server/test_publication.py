@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dealfl.messages import Erased, Message, Published
+from dealfl.messages import Erase, Message, Published
 from dealfl.server import Ledger, Server
 from dealfl.settings import Document
 from dealfl.simulate import read_fleet, run_fleet
@@ -42,7 +42,7 @@ def test_a_late_update_counts_at_once_and_is_published_in_time() -> None:
     assert one.model.statistics == examples(3), "it counts"
     assert digests(late.messages) == []
     assert late.wake_at_s == 101.0
-    assert digests(one.handle([], 100.9).messages) == []
+    assert examples(3).digest() not in digests(one.handle([], 100.9).messages)
     assert digests(one.handle([], 101.0).messages) == [examples(3).digest()]
     assert one.handle([], 300.0).wake_at_s is None, "everything is published"
 
@@ -61,22 +61,45 @@ def test_a_restart_publishes_at_the_same_time() -> None:
     one = after_one_round(ledger)
     one.handle([update(1, name="x", round=1)], 2.0)
     again = server(ledger, rounds=1, publish_every_s=100.0)
-    assert digests(again.handle([], 50.0).messages) == []
+    assert digests(again.handle([], 50.0).messages) == [], "the last one cannot be repeated"
     assert digests(again.handle([], 101.0).messages) == [examples(3).digest()]
 
 
 def test_an_erasure_of_nothing_is_shown_in_time_too() -> None:
     ledger = Ledger()
     one = after_one_round(ledger)
-    one.erase("r", [b"nobody"], 2.0)
-    answers = [
-        Erased(job="job", worker=name, incarnation=1, request="r", examples=0, sequence=0)
-        for name in "vwx"
-    ]
-    assert one.handle(answers, 3.0).wake_at_s == 101.0
-    assert len(ledger.reader.outstanding_erasures()) == 1
+    (order,) = one.erase("r", [b"nobody"], 2.0).messages
+    assert isinstance(order, Erase)
+    forgot = [announce(name, erased=(order.after,), sequence=int(name != "x")) for name in "vwx"]
+    assert one.handle(forgot, 3.0).wake_at_s == 101.0
     assert len(digests(one.handle([], 101.0).messages)) == 1
-    assert ledger.reader.outstanding_erasures() == []
+    last = ledger.reader.last_version()
+    assert last is not None
+    assert last.erased == 1
+
+
+def test_a_version_that_was_committed_and_not_sent_is_sent_after_the_restart() -> None:
+    ledger = Ledger()
+    after_one_round(ledger)  # ... and the process ends before it has sent anything
+    again = server(ledger, rounds=1)
+    repeated = [m for m in again.handle([], 2.0).messages if isinstance(m, Published)]
+    assert [(m.version, m.statistics) for m in repeated] == [(1, examples(2).to_bytes())]
+
+
+def test_a_version_is_repeated_ever_less_often_until_it_is_delivered() -> None:
+    one = after_one_round()
+    sent = [s for s in range(2, 4000) if digests(one.handle([], float(s)).messages)]
+    assert sent == [61, 181, 421, 901, 1861, 3781]
+    one.handle([announce("v", epoch=one.epoch, version=1, digest=examples(2).digest())], 4000.0)
+    assert not any(digests(one.handle([], 4000.0 + 100.0 * n).messages) for n in range(100))
+
+
+def test_a_repeated_version_is_what_it_was_although_more_has_been_counted_since() -> None:
+    one = joined("v", "w", "x", rounds=1, publish_every_s=1e9)
+    one.handle([update(1, name="v", round=1), update(1, name="w", round=1)], 1.0)
+    one.handle([update(1, name="x", round=1)], 2.0)
+    assert one.model.statistics == examples(3)
+    assert digests(one.handle([], 90.0).messages) == [examples(2).digest()]
 
 
 def test_a_clock_that_jumps_back_holds_no_version_back() -> None:

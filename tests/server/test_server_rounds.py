@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from dealfl.erasure import hash_request
 from dealfl.errors import BadInput
 from dealfl.messages import (
     Assignment,
     Declined,
+    Erase,
     Erased,
     Published,
     Receipt,
@@ -164,8 +166,8 @@ def test_a_withdrawn_update_never_counts_and_leaves_no_gap() -> None:
     for _ in range(2):
         messages = one.handle([withdraw], 1.0).messages
         assert [m.withdrawn for m in messages if isinstance(m, Verdict)] == [True]
-    refused = one.handle([update(1, 5, round=1)], 2.0).messages
-    assert [m.reason for m in refused if isinstance(m, Refusal)] == ["update was withdrawn"]
+    late = one.handle([update(1, 5, round=1)], 2.0).messages
+    assert [m.withdrawn for m in late if isinstance(m, Verdict)] == [True]
     one.handle([update(2, 2)], 3.0)
     one.handle([], 500.0)
     assert one.model.statistics == examples(2)
@@ -380,20 +382,25 @@ def test_an_answer_to_an_erasure_is_put_on_record() -> None:
     one.erase("first", [b"owner"], 1.0)
     asked = one.handle([announce()], 2.0).messages
     assert "Erase" in kinds(asked), "who did not answer is asked again"
-    answer = Erased(job="job", worker="w", incarnation=1, request="first", examples=3)
+    (order,) = [m for m in asked if isinstance(m, Erase)]
+    own = hash_request("first", order.owners)
+    answer = Erased(job="job", worker="w", request="first", hash=own, examples=3)
     assert "ErasedReceipt" in kinds(one.handle([answer], 3.0).messages)
-    assert "Erase" not in kinds(one.handle([announce()], 4.0).messages)
-    assert {w: a.examples for w, a in one.reader.answers("first").items()} == {"w": 3}
-    stranger = Erased(job="job", worker="w", incarnation=1, request="unknown", examples=3)
-    assert "ErasedReceipt" not in kinds(one.handle([stranger], 5.0).messages)
+    assert "Erase" not in kinds(one.handle([announce(erased=(order.after,))], 4.0).messages)
+    assert one.reader.answers("first") == {"w": 3}
+    other = Erased(job="job", worker="w", request="first", hash=b"others", examples=9)
+    assert "ErasedReceipt" in kinds(one.handle([other], 5.0).messages), "nobody waits for it"
+    assert one.reader.answers("first") == {"w": 3}
 
 
 def test_who_joins_later_is_told_whom_to_keep_out() -> None:
     one = joined()
-    one.erase("first", [b"one", b"two"], 1.0)
+    one.erase("first", [b"two", b"one"], 1.0)
     messages = one.handle([announce("new", 0)], 2.0).messages
+    (part,) = [m for m in messages if isinstance(m, Erase)]
     (welcome,) = [m for m in messages if isinstance(m, Welcome)]
-    assert welcome.erased == (b"one", b"two")
+    assert part.owners == (b"one", b"two")
+    assert welcome.erased == part.after
 
 
 def test_an_update_of_a_stranger_is_not_lost_it_is_left_with_its_sender() -> None:

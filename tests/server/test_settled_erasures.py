@@ -1,48 +1,140 @@
-"""An erasure is shown by a version only when what it took back has been counted everywhere."""
+"""An erasure is settled only when every worker has forgotten, and what it took back is counted."""
 
-from dealfl.erasure import is_settled
-from dealfl.messages import Erased, Published
-from dealfl.server import Ledger
-from tests.federation.parts import joined, update
+from typing import Any
 
-
-def versions(messages: object) -> list[int]:
-    return [m.version for m in messages if isinstance(m, Published)]  # type: ignore[attr-defined]
+from dealfl.messages import Announce, Erase, Erased, Message, Position, Published
+from dealfl.server import Ledger, Server
+from tests.federation.parts import announce, examples, joined, server, update
 
 
-def erased(name: str, sequence: int) -> Erased:
-    return Erased(job="job", worker=name, incarnation=1, request="r", examples=1, sequence=sequence)
+def versions(messages: tuple[Message, ...]) -> list[int]:
+    return [m.version for m in messages if isinstance(m, Published)]
 
 
-def test_an_answer_alone_does_not_settle_an_erasure() -> None:
-    ledger = Ledger()
-    one = joined("v", "w", ledger=ledger, publish_every_s=0.0)
+def erase(one: Server, name: str, now_s: float) -> Position:
+    """Request the erasure of one person; return the end of the list."""
+    (order,) = one.erase(name, [name.encode()], now_s).messages
+    assert isinstance(order, Erase)
+    return order.after
+
+
+def forgot(name: str, end: Position, sequence: int, **other: Any) -> Announce:
+    """Return the announcement of a worker that has forgotten everyone up to a place."""
+    return announce(name, erased=(end,), sequence=sequence, **other)
+
+
+def shown(one: Server) -> int:
+    version = one.reader.last_version()
+    assert version is not None
+    return version.erased
+
+
+def test_a_worker_that_has_forgotten_settles_nothing_before_its_updates_count() -> None:
+    one = joined("v", "w", publish_every_s=0.0)
     one.handle([update(1, name="v", round=1), update(1, name="w", round=1)], 1.0)
-    one.erase("r", [b"owner"], 2.0)
-    one.handle([erased("v", 1), erased("w", 2)], 3.0)
-    (outstanding,) = ledger.reader.outstanding_erasures()
-    assert (outstanding.name, outstanding.requested_s) == ("r", 2.0)
-    assert not is_settled(ledger.reader.answers("r"), one.workers), "w's second update is missing"
-    one.handle([update(2, -1, name="w", round=2), update(2, name="v", round=2)], 4.0)
-    assert is_settled(ledger.reader.answers("r"), one.workers)
-    assert ledger.reader.outstanding_erasures() == []
+    end = erase(one, "r", 2.0)
+    one.handle([forgot("v", end, 1), forgot("w", end, 2), update(2, name="v", round=2)], 3.0)
+    one.handle([], 100.0)
+    assert shown(one) == 0, "w's second update is missing"
+    one.handle([update(2, delta=examples(0), name="w")], 101.0)
+    one.handle([], 200.0)
+    assert shown(one) == 1
 
 
 def test_a_batch_waits_for_what_was_taken_back() -> None:
-    ledger = Ledger()
-    one = joined("v", "w", ledger=ledger, release_batch=2, rounds=9, publish_every_s=0.0)
+    one = joined("v", "w", release_batch=2, rounds=9, publish_every_s=0.0)
     one.handle([update(1, name="v", round=1), update(1, name="w", round=1)], 1.0)
-    one.erase("r", [b"owner"], 2.0)
-    one.erase("s", [b"other"], 2.0)
-    answers = [
-        Erased(job="job", worker=name, incarnation=1, request=request, examples=1, sequence=2)
-        for name in "vw"
-        for request in "rs"
-    ]
-    one.handle(answers, 3.0)
+    erase(one, "r", 2.0)
+    end = erase(one, "s", 2.0)
+    one.handle([forgot("v", end, 2), forgot("w", end, 2)], 3.0)
     half = one.handle([update(2, name="v", round=2)], 4.0)
-    late = one.handle([], 100.0)
+    late = one.handle([], 59.0)
     assert versions(half.messages) + versions(late.messages) == []
-    done = one.handle([update(2, -1, name="w")], 200.0)
+    done = one.handle([update(2, delta=examples(0), name="w")], 200.0)
     settled = one.handle([], 300.0)
-    assert len(versions(done.messages) + versions(settled.messages)) == 1
+    assert set(versions(done.messages) + versions(settled.messages)) == {2}
+
+
+def test_what_an_earlier_incarnation_said_settles_nothing() -> None:
+    one = joined("v", "w", rounds=9, publish_every_s=0.0)
+    one.handle([update(1, name="v", round=1), update(1, name="w", round=1)], 1.0)
+    end = erase(one, "r", 2.0)
+    one.handle([forgot("v", end, 1)], 3.0)
+    one.handle([announce("w", 7)], 4.0)  # the ledger was restored: w begins a new incarnation
+    old = Erased(job="job", worker="w", request="r", examples=1)
+    one.handle([old, forgot("w", end, 1)], 5.0)
+    one.handle([], 100.0)
+    assert shown(one) == 0
+    one.handle([forgot("w", end, 0, incarnation=8)], 101.0)
+    one.handle([], 200.0)
+    assert shown(one) == 1
+
+
+def test_a_removed_worker_settles_everything() -> None:
+    one = joined("v", "w", rounds=9, publish_every_s=0.0, release_batch=2)
+    one.handle([update(1, name="v", round=1), update(1, name="w", round=1)], 1.0)
+    end = erase(one, "r", 2.0)
+    one.handle([forgot("v", end, 1)], 3.0)
+    assert versions(one.handle([], 100.0).messages) == [1], "repeated"
+    one.remove("w", 101.0)
+    end = erase(one, "s", 102.0)
+    found = one.handle([forgot("v", end, 1)], 103.0).messages
+    found += one.handle([], 200.0).messages
+    assert 2 in versions(found), "v alone counts"
+    assert shown(one) == 2
+
+
+def test_a_deadline_releases_one_batch_and_not_everything_after_it() -> None:
+    """A phone is away for ever: others are not released one by one."""
+    one = joined("v", "w", rounds=10**6, release_batch=3, release_deadline_s=1000.0)
+    one.handle([update(1, name="v", round=1), update(1, name="w", round=1)], 1.0)
+    released: list[int] = []
+    for number in range(60):
+        now_s = 100.0 * number + 2.0
+        end = erase(one, f"r{number}", now_s)
+        step = one.handle([forgot("v", end, 1 + number)], now_s + 1.0)
+        step_too = one.handle([update(2 + number, name="v", round=number + 2)], now_s + 2.0)
+        new = set(versions(step.messages + step_too.messages)) - set(released)
+        released += sorted(new)
+    assert 5 <= len(released) <= 7, "one in a thousand seconds"
+
+
+def test_who_joins_later_has_nothing_to_forget_but_gets_the_list() -> None:
+    one = joined(rounds=9, publish_every_s=0.0)
+    one.handle([update(1, round=1)], 1.0)
+    end = erase(one, "r", 2.0)
+    one.handle([forgot("w", end, 1)], 3.0)
+    messages = one.handle([announce("new", 0)], 4.0).messages
+    (part,) = [m for m in messages if isinstance(m, Erase)]
+    assert (part.request, part.owners, part.after) == ("", (b"r",), end), "without an answer"
+    one.handle([], 100.0)
+    assert shown(one) == 1
+    assert one.reader.answers("r") == {"new": 0}
+
+
+def test_a_version_counts_as_shown_when_it_was_delivered() -> None:
+    ledger = Ledger()
+    one = joined(ledger=ledger, rounds=9, publish_every_s=0.0)
+    one.handle([update(1, round=1)], 1.0)
+    end = erase(one, "r", 2.0)
+    one.handle([forgot("w", end, 1)], 3.0)
+    one.handle([], 100.0)
+    version = ledger.reader.last_version()
+    assert version is not None
+    assert ledger.reader.count_erasures() == (1, 0)
+    again = server(ledger)
+    held: dict[str, Any] = {"version": version.number, "digest": version.digest}
+    again.handle([announce(epoch="another", **held)], 101.0)
+    assert ledger.reader.count_erasures() == (1, 0), "a number of another epoch"
+    again.handle([announce(epoch=again.epoch, **held)], 102.0)
+    assert ledger.reader.count_erasures() == (1, 1)
+
+
+def test_a_version_that_the_transport_keeps_was_delivered() -> None:
+    one = joined(rounds=9)
+    one.handle([update(1, round=1)], 1.0)
+    one.confirm(7)
+    one.confirm(1)
+    version = one.reader.last_version()
+    assert version is not None
+    assert version.delivered

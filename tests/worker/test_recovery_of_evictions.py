@@ -8,9 +8,10 @@ import pytest
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
 from dealfl.learners import NaiveBayes, Rows, statistics_of
-from dealfl.messages import Assignment, Erase, Message, Update, Welcome
+from dealfl.messages import Assignment, Erase, Message, Update
 from dealfl.statistics import Statistics
 from dealfl.worker import Cost, Done, Journal, State, Worker
+from tests.federation.parts import welcome
 
 KEY = b"key"
 GOOD = [([1.0, 0.0], "a"), ([0.0, 1.0], "b")] * 20
@@ -33,7 +34,7 @@ def worker(journal: Journal, **other: Any) -> Worker:
     settings: dict[str, Any] = {"forget_fraction": "1", "validation_share": 0.3}
     meter = other.pop("meter", FreeMeter())
     made = Worker("job", "w", make, journal, meter, key=KEY, **(settings | other))
-    made.handle([Welcome(job="job", worker="w", incarnation=1, journal_id=journal.id)], 0.0)
+    made.handle([welcome(journal)], 0.0)
     return made
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dealfl.erasure import owner_hash
+from dealfl.erasure import hash_request, owner_hash
 from dealfl.errors import BadInput
 from dealfl.messages import (
     Announce,
@@ -13,6 +13,7 @@ from dealfl.messages import (
     Erase,
     Erased,
     ErasedReceipt,
+    Position,
     Receipt,
     Update,
     Welcome,
@@ -30,6 +31,7 @@ from tests.federation.parts import (
     pagerank,
     row,
     updates,
+    welcome,
     welcomed,
     worker,
 )
@@ -38,8 +40,8 @@ from tests.federation.parts import (
 def train(one: Worker, number: int, **other: Any) -> Update:
     """Let a worker train, and give it its receipt."""
     (sent,) = updates(one.handle([assignment(number, **other)], float(number)).messages)
-    receipt = Receipt(job="job", worker="w", incarnation=1, sequence=sent.sequence)
-    one.handle([receipt], float(number))
+    key = {"session": sent.session, "incarnation": 1, "sequence": sent.sequence}
+    one.handle([Receipt(job="job", worker="w", **key)], float(number))
     return sent
 
 
@@ -150,8 +152,8 @@ def test_what_can_not_be_learned_is_put_aside_with_its_reason_and_the_round_goes
     accepted = one.ingest([*some_rows(2), bad[0], *some_rows(1), bad[1]])
     assert (accepted.waiting, accepted.quarantined) == (3, 2)
     reasons = [reason for _, reason in journal.quarantined()]
-    assert "9.0, outside" in reasons[0]
-    assert "unheard of" in reasons[1]
+    assert "outside [0, 1]" in reasons[0]
+    assert reasons[1] == "its class is unknown"
     assert train(one, 1).learned == 3
 
 
@@ -184,8 +186,11 @@ def test_an_answer_is_sent_until_it_is_on_record_also_when_nothing_was_found() -
     one = welcomed()
     assert "Erased" in kinds(one.handle([erase("r", "nobody")], 1.0).messages)
     assert "Erased" in kinds(one.handle([], 50.0).messages)
-    receipt = ErasedReceipt(job="job", worker="w", request="r")
-    one.handle([receipt], 51.0)
+    own = hash_request("r", [owner_hash(KEY, "nobody")])
+    other = ErasedReceipt(job="job", worker="w", request="r", hash=b"of others")
+    assert "Erased" in kinds(one.handle([other], 90.0).messages)
+    receipt = ErasedReceipt(job="job", worker="w", request="r", hash=own)
+    one.handle([receipt], 91.0)
     assert "Erased" not in kinds(one.handle([], 200.0).messages)
     repeated = one.handle([erase("r", "nobody")], 201.0).messages
     assert [m.examples for m in repeated if isinstance(m, Erased)] == [0]
@@ -256,9 +261,11 @@ def test_in_a_new_incarnation_a_worker_says_everything_again_without_the_erased(
     one = welcomed(journal=journal, forget_fraction="0")
     one.ingest(some_rows(4))
     train(one, 1)
-    hashes = (owner_hash(KEY, "person 2"),)
-    welcome = Welcome(job="job", worker="w", incarnation=2, journal_id=journal.id, erased=hashes)
-    step = one.handle([welcome], 2.0)
+    hashes, end = (owner_hash(KEY, "person 2"),), Position(1, b"chain")
+    early = one.handle([welcome(journal, 2, erased=end)], 2.0)
+    assert not updates(early.messages), "it has not forgotten everyone"
+    part = Erase(job="job", worker="w", owners=hashes, after=end)
+    step = one.handle([part, welcome(journal, 2, erased=end)], 2.0)
     (sent,) = updates(step.messages)
     assert (sent.incarnation, sent.sequence) == (2, 1)
     assert delta_of(sent) == learned_statistics(journal)
@@ -298,7 +305,7 @@ def test_posting_the_full_sum_costs_what_computing_it_takes() -> None:
     one.ingest(some_rows(4))
     train(one, 1)
     asked.clear()
-    one.handle([Welcome(job="job", worker="w", incarnation=2, journal_id=journal.id)], 2.0)
+    one.handle([welcome(journal, 2)], 2.0)
     (said,) = asked
     assert said.learned.operations > 0
     assert (said.examples, said.wakes) == (4, False)

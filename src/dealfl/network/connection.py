@@ -88,6 +88,7 @@ class Connection:
         self._session_s, self._keepalive_s = session_s, keepalive_s
         self._in_flight, self._generation, self._problem = _IN_FLIGHT, 0, ""
         self._client: paho.Client | None = None
+        self._awaited: dict[int, Callable[[], None]] = {}  # acknowledgements of the broker
         self._up = self._accepted = False
         self._lost = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -98,14 +99,25 @@ class Connection:
         return self._up
 
     def publish(
-        self, topic: str, payload: bytes, *, retain: bool = False, expiry_s: float | None = None
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        retain: bool = False,
+        expiry_s: float | None = None,
+        done: Callable[[], None] | None = None,
     ) -> bool:
-        """Send a message at least once, or return False without a connection."""
+        """Send a message at least once, or return False without a connection.
+
+        `done` is called when the broker has acknowledged it.
+        """
         if not self._up or self._client is None:
             return False
         expiry = {} if expiry_s is None else {"MessageExpiryInterval": max(1, int(expiry_s))}
         properties = _properties(PacketTypes.PUBLISH, **expiry)
-        self._client.publish(topic, payload, qos=1, retain=retain, properties=properties)
+        sent = self._client.publish(topic, payload, qos=1, retain=retain, properties=properties)
+        if done is not None:
+            self._awaited[sent.mid] = done
         self.sent_bytes += len(payload)
         self.sent_packets += 1
         return True
@@ -152,6 +164,7 @@ class Connection:
         """Open one connection and wait for its end; return whether the broker accepted it."""
         client, where = self._make(), self._brokers[self._place]
         self._client, self._accepted = client, False
+        self._awaited.clear()
         self._generation += 1
         try:
             await self._loop.run_in_executor(None, self._open, client, where.host, where.port)
@@ -205,6 +218,7 @@ class Connection:
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_message = self._on_message
+        client.on_publish = self._on_publish
         client.on_socket_register_write = self._on_want_write
         client.on_socket_unregister_write = self._on_written
         client.on_socket_close = lambda _, __, sock: self._forget(sock)
@@ -283,6 +297,11 @@ class Connection:
 
     def _on_written(self, _: object, __: object, sock: Any) -> None:  # noqa: ANN401
         self._loop.remove_writer(sock)
+
+    def _on_publish(self, client: Any, _: object, number: int, *__: object) -> None:  # noqa: ANN401
+        done = self._awaited.pop(number, None) if client is self._client else None
+        if done is not None:
+            done()
 
     def _on_message(self, client: Any, _: object, message: Any) -> None:  # noqa: ANN401
         if client is not self._client:

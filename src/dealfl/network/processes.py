@@ -6,7 +6,6 @@ SIGTERM and Ctrl-C stop a process after its current call; it resumes from its st
 from __future__ import annotations
 
 import asyncio
-import secrets
 import signal
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -14,7 +13,6 @@ from contextlib import closing, suppress
 from pathlib import Path
 from types import MappingProxyType
 
-from dealfl.atomic_files import replace_file
 from dealfl.errors import BadInput
 from dealfl.jobs import Document, plan_without_data, read_job, read_selection
 from dealfl.network.control import Desk
@@ -67,10 +65,11 @@ async def serve(
         end = ServerEnd(
             job.name,
             server.handle,
-            ServerState(epoch=_epoch(folder)),
+            ServerState(epoch=server.epoch),
             brokers,
             ttl_s=lambda: server.terms.ttl_s,
             answer=lambda operator, payload: desk.answer(operator, payload),
+            confirm=server.confirm,
         )
         changes = _Changes(server, end)
         verbs: dict[str, Callable[..., object]] = {
@@ -111,14 +110,6 @@ class _Changes:
         """Remove a lost worker from the model."""
         self._end.send(self._server.remove(worker, time.time()).messages)
         return {"removed": worker, "digest": self._server.model.digest()}
-
-
-def _epoch(folder: Path) -> str:
-    """Return the id of this server's history, drawn once."""
-    path = folder / "epoch"
-    if not path.exists():
-        replace_file(path, secrets.token_hex(16), 0o600)
-    return path.read_text()
 
 
 async def report_health(health: Health, line: Callable[[], str], stopped: asyncio.Event) -> None:

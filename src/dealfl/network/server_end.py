@@ -7,6 +7,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
@@ -69,6 +70,7 @@ class ServerEnd:
         *,
         ttl_s: Callable[[], float],
         answer: Callable[[str, bytes], bytes] | None = None,
+        confirm: Callable[[int], None] = lambda version: None,  # noqa: ARG005
         quota: Quota | None = None,
     ) -> None:
         self.state, self.topics = state, Topics(job, state.epoch)
@@ -78,6 +80,7 @@ class ServerEnd:
         self._ttl_s, self._answer, self._quota = ttl_s, answer, quota or Quota()
         self._senders: OrderedDict[str, _Sender] = OrderedDict()  # by topic, silent ones first
         self._assembled = 0  # bytes of pieces
+        self._confirm = confirm  # a version that a broker keeps
         self._routes: dict[str, tuple[Connection, str]] = {}
         self._model: list[bytes] = []
         self._version = 0
@@ -145,7 +148,10 @@ class ServerEnd:
             piece = self._model[place] if place < len(self._model) else b""
             connection.publish(f"{self.topics.model}/{place}", piece, retain=True)
         if self._model:
-            connection.publish(f"{self.topics.model}/version", b"%d" % self._version, retain=True)
+            connection.publish(
+                f"{self.topics.model}/version", b"%d" % self._version, retain=True,
+                done=partial(self._confirm, self._version),
+            )  # fmt: skip
 
     def _send_to(self, worker: str, messages: list[Message]) -> None:
         pieces = split(encode(messages), self.state.inline_bytes)

@@ -230,6 +230,9 @@ def _copy_checked(path: Path, draft: Path, name: str) -> Copied:
         shutil.copyfile(path, draft)
         with closing(_KINDS[kind](draft)) as database:  # checks that it can be opened
             version = database.version
+            if isinstance(database, Ledger):
+                with database.transaction():
+                    database.begin_epoch()
     except BaseException:
         _delete(draft)
         raise

@@ -165,7 +165,8 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
     tables, progress, now_s = run.tables(), run.progress(), find_now_s(ledger)
     job: dict[str, Any] = tables.get("job", {})
     workers = describe_workers(ledger, job, now_s)
-    closed, replies, erasures = ledger.closed_rounds(), ledger.replies(), ledger.erasures()
+    closed, replies = ledger.closed_rounds(), ledger.replies()
+    erasures, shown = ledger.count_erasures()
     reasons = [one.reason for one in closed]
     durations_s = tuple(one.duration_s for one in closed)
     spent_s = sum(durations_s)
@@ -190,8 +191,8 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
         examples_learned=replies.learned, examples_evicted=replies.evicted,
         version=version.number, version_round=version.round, published_digest=version.digest,
         round_digest=closed[-1].digest if closed else "",
-        statistics_digest=_statistics_digest(ledger.total()), erasures=len(erasures),
-        erasures_pending=sum(not one.published for one in erasures), energy_j=replies.energy_j,
+        statistics_digest=_statistics_digest(ledger.total()), erasures=erasures,
+        erasures_pending=erasures - shown, energy_j=replies.energy_j,
         energy_source=source or ("modelled" if tables.get("devices") else "not stated"),
         replies=replies.count, mean_reward=replies.mean_reward,
         unmet_guarantees=str(msgspec.json.decode(unmet, type=OverPromise)) if unmet else "",

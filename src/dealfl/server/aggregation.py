@@ -12,7 +12,7 @@ from dealfl.bounds import MAX_EXAMPLES, MAX_NAME
 from dealfl.errors import BadBytes, BadInput, Impossible, describe_without_values
 from dealfl.escaping import for_terminal
 from dealfl.learners import Learner
-from dealfl.messages import PROTOCOL, Update
+from dealfl.messages import PROTOCOL, Update, Withdraw
 from dealfl.seeded import round_keys, words
 from dealfl.server.claims import Stored
 from dealfl.server.ledger import Ledger
@@ -20,7 +20,7 @@ from dealfl.server.tables import Pending, WorkerRow
 from dealfl.server.terms import Terms
 from dealfl.statistics import Statistics
 
-__all__ = ["Aggregated", "Aggregation", "Problem", "rebuild_total"]
+__all__ = ["WITHDRAWN", "Aggregated", "Aggregation", "Problem", "rebuild_total"]
 
 _BASE = ""  # stands for no worker
 _PRIME = (1 << 61) - 1
@@ -35,6 +35,9 @@ class Problem:
 
     reason: str
     fatal: bool = False
+
+
+WITHDRAWN = Problem("update was withdrawn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ class Aggregation:
         known = self._ledger.find_update(*key)
         if known is not None:
             if known[1]:
-                return Problem("update was withdrawn")
+                return WITHDRAWN
             if not self._ledger.updates.is_same(message):
                 return Problem(_CONFLICT, fatal=True)
             return None
@@ -134,13 +137,17 @@ class Aggregation:
         self._decoded[row.name, message.sequence] = delta
         return Stored(records, held, delta.is_zero)
 
-    def withdraw(self, row: WorkerRow, sequence: int) -> bool:
+    def withdraw(self, row: WorkerRow, message: Withdraw) -> bool | Problem:
         """Withdraw an update unless it is stored; return whether it never counts."""
-        known = self._ledger.find_update(row.name, row.incarnation, sequence)
+        key = (row.name, row.incarnation, message.sequence)
+        known = self._ledger.find_update(*key)
         if known is None:
-            self._ledger.updates.put_withdrawn(row.name, row.incarnation, sequence)
+            self._ledger.updates.put_withdrawn(*key, message.successor)
             return True
-        return known[1]
+        sha256, withdrawn = known
+        if not withdrawn and message.hash and message.hash != sha256:
+            return Problem(_CONFLICT, fatal=True)
+        return withdrawn
 
     def drop(self, worker: str) -> None:
         """Subtract a worker's sum from the total and delete its updates."""
@@ -204,13 +211,18 @@ class Aggregation:
 
 
 def _without_gap(updates: list[Pending], counted: int) -> list[Pending]:
-    """Return the updates that directly follow the counted ones."""
+    """Return the updates that directly follow the counted ones and can be added.
+
+    What follows a withdrawn update may assume the rest of it, which its successor contains.
+    """
     ready: list[Pending] = []
     for update in updates:
         if update.sequence != counted + len(ready) + 1:
             break
         ready.append(update)
-    return ready
+    last = counted + len(ready)
+    open_ = (place for place, update in enumerate(ready) if update.successor > last)
+    return ready[: next(open_, len(ready))]
 
 
 def rebuild_total(ledger: Ledger, make: Callable[[], Learner]) -> Learner:

@@ -22,6 +22,7 @@ from dealfl.server.tables import MIGRATIONS, OpenRound, Pending, WorkerRow, work
 
 __all__ = ["Ledger"]
 
+_EPOCHS = 1000  # that are remembered
 _COLUMNS = ", ".join(field.name for field in fields(WorkerRow))
 _PLACEHOLDERS = ", ".join("?" for _ in fields(WorkerRow))
 
@@ -56,6 +57,28 @@ class Ledger(Database):
 
     def _fill(self) -> None:
         self.set_setting("fingerprint_key", secrets.token_bytes(16))
+        self.begin_epoch()
+
+    @property
+    def epoch(self) -> str:
+        """Random id of the ledger's history, new after a restore."""
+        return self.setting("epoch").decode()
+
+    def former_epochs(self) -> list[str]:
+        """Return earlier epochs of this ledger, and others that workers knew."""
+        return self.setting("former_epochs").decode().split()
+
+    def begin_epoch(self, known: str = "") -> None:
+        """Draw a new epoch: the ledger may be older than what its workers know.
+
+        Parameters
+        ----------
+        known : str
+            Epoch of the worker that knows more.
+        """
+        former = [*self.former_epochs(), self.epoch, known]
+        self.set_setting("former_epochs", " ".join(dict.fromkeys(former[-_EPOCHS:])).encode())
+        self.set_setting("epoch", secrets.token_hex(16).encode())
 
     @property
     def reader(self) -> LedgerReader:
@@ -112,15 +135,17 @@ class Ledger(Database):
     def pending(self) -> dict[str, list[Pending]]:
         """Return the updates that are not counted yet, by worker, in the order of sequences."""
         rows = self.execute(
-            "SELECT u.worker, u.sequence, u.delta, u.withdrawn, u.delta_sha256 FROM updates u "
+            "SELECT u.worker, u.sequence, u.delta, u.withdrawn, u.delta_sha256, u.successor "
+            "FROM updates u "
             "JOIN workers w ON w.name = u.worker AND w.incarnation = u.incarnation "
             "WHERE u.delta IS NOT NULL ORDER BY u.worker, u.sequence"
         )
         found: dict[str, list[Pending]] = {}
-        for worker, sequence, delta, withdrawn, sha256 in rows:
+        for worker, sequence, delta, withdrawn, sha256, successor in rows:
             if not withdrawn and hashlib.sha256(delta).digest() != sha256:
                 raise BadBytes(f"ledger {self.path}: update {sequence} of {worker} is damaged")
-            found.setdefault(worker, []).append(Pending(sequence, None if withdrawn else delta))
+            pending = Pending(sequence, None if withdrawn else delta, successor)
+            found.setdefault(worker, []).append(pending)
         return found
 
     def find_sum(self, worker: str) -> bytes | None:

@@ -6,13 +6,13 @@ import hashlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import msgspec
 
 from dealfl.database import find_write_failure, open_read_only
-from dealfl.erasure import Answer, Request
+from dealfl.erasure import Request
 from dealfl.errors import BadBytes, BadInput
 from dealfl.server.tables import (
     MIGRATIONS,
@@ -106,10 +106,11 @@ class LedgerReader:
     def last_version(self) -> Version | None:
         """Return the last published version; None before the first."""
         query = (
-            "SELECT version, round, digest, published_s FROM versions ORDER BY version DESC LIMIT 1"
+            "SELECT version, round, digest, published_s, erased, delivered FROM versions "
+            "ORDER BY version DESC LIMIT 1"
         )
         row = self._db.execute(query).fetchone()
-        return None if row is None else Version(*row)
+        return None if row is None else replace(Version(*row), delivered=bool(row[-1]))
 
     def setting(self, name: str, default: bytes = b"") -> bytes:
         """Return a value that the server has stored.
@@ -131,43 +132,25 @@ class LedgerReader:
 
     # -- erasures -------------------------------------------------------------------------------
 
+    def count_erasures(self) -> tuple[int, int]:
+        """Return the number of erasure requests, and of those in a version that was delivered."""
+        (requested,) = self._db.execute("SELECT coalesce(max(number), 0) FROM erasures").fetchone()
+        query = "SELECT coalesce(max(erased), 0) FROM versions WHERE delivered = 1"
+        return int(requested), int(self._db.execute(query).fetchone()[0])
+
     def erasures(self) -> list[Request]:
-        """Return all erasure requests, sorted by name."""
-        return self._requests("TRUE")
-
-    def outstanding_erasures(self) -> list[Request]:
-        """Return the erasure requests that no published version reflects, sorted by name."""
-        return self._requests("published = 0")
-
-    def unanswered_erasures(self, worker: str) -> list[Request]:
-        """Return the erasure requests that a worker has not answered, sorted by name.
-
-        Parameters
-        ----------
-        worker : str
-            Name of the worker.
-
-        Returns
-        -------
-        list of Request
-            The requests.
-        """
-        answered = "SELECT 1 FROM answers a WHERE a.request = e.request AND a.worker = ?"
-        return self._requests(f"NOT EXISTS ({answered})", worker)
-
-    def _requests(self, condition: str, *values: str) -> list[Request]:
+        """Return all erasure requests, in their order."""
+        _, shown = self.count_erasures()
         rows = self._db.execute(
-            "SELECT request, owners, requested_s, published FROM erasures e "  # noqa: S608
-            f"WHERE {condition} ORDER BY request",
-            values,
+            "SELECT request, owners, requested_s, number FROM erasures ORDER BY number"
         )
         decode = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
         return [
-            Request(name, decode(owners), requested_s, bool(published))
-            for name, owners, requested_s, published in rows
+            Request(name, decode(owners), requested_s, number <= shown)
+            for name, owners, requested_s, number in rows
         ]
 
-    def answers(self, request: str) -> dict[str, Answer]:
+    def answers(self, request: str) -> dict[str, int]:
         """Return the answers to an erasure request.
 
         Parameters
@@ -177,14 +160,16 @@ class LedgerReader:
 
         Returns
         -------
-        dict of str to Answer
-            Answers by worker.
+        dict of str to int
+            Number of examples deleted by worker; 0 for one that joined after the request.
         """
         rows = self._db.execute(
-            "SELECT worker, examples, incarnation, sequence FROM answers WHERE request = ?",
+            "SELECT w.name, coalesce(a.examples, 0) FROM erasures e JOIN workers w "
+            "LEFT JOIN answers a ON a.number = e.number AND a.worker = w.name "
+            "WHERE e.request = ? AND (a.examples IS NOT NULL OR w.answered >= e.number)",
             (request,),
         )
-        return {worker: Answer(*answer) for worker, *answer in rows}
+        return dict(rows.fetchall())
 
     # -- workers --------------------------------------------------------------------------------
 

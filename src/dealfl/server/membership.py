@@ -1,18 +1,28 @@
-"""Membership: announcements, welcomes and incarnations of workers."""
+"""Membership: announcements, welcomes, incarnations and sessions of workers, epochs of the ledger.
+
+A worker's claims are compared with the record. A worker that knows more proves that the ledger was
+restored from a backup; a new process that knows less proves that its journal was. In both cases the
+worker begins a new incarnation and sends its full sum.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
-from dealfl.erasure import list_suppressed
-from dealfl.messages import PROTOCOL, Announce, Erase, Message, Welcome
+from dealfl.bounds import MAX_OWNERS
+from dealfl.messages import PROTOCOL, Announce, Erase, Message, Position, Welcome
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger
 from dealfl.server.roster import Roster, note_announcement
+from dealfl.server.stores import Listed
 from dealfl.server.tables import WorkerRow
 from dealfl.server.terms import Terms
 
 __all__ = ["Membership"]
+
+_RESTORED = "ledger restored"
+_REQUESTS = 64  # erasures that are sent in one answer to an announcement
 
 
 class Membership:
@@ -22,26 +32,43 @@ class Membership:
 
     def __init__(self, job: str, ledger: Ledger, aggregation: Aggregation) -> None:
         self._job, self._ledger, self._aggregation = job, ledger, aggregation
+        self._may_draw = True  # one new epoch a term: a ledger is restored while no server runs
         self.load()
 
     def load(self) -> None:
         """Reload the workers from the ledger."""
         self.rows = Roster(self._ledger.workers())
+        self._forgotten = Counter(row.forgotten for row in self.rows.values() if _is_member(row))
+        self.epoch = self._ledger.epoch
 
     def put(self, row: WorkerRow) -> WorkerRow:
         """Store a worker's row."""
+        before = self.rows.get(row.name)
+        if before is not None and _is_member(before):
+            self._forgotten[before.forgotten] -= 1
+            if not self._forgotten[before.forgotten]:
+                del self._forgotten[before.forgotten]
+        if _is_member(row):
+            self._forgotten[row.forgotten] += 1
         self.rows[row.name] = row
         self._ledger.put_worker(row)
         return row
 
+    @property
+    def settled(self) -> int:
+        """Number of erasure requests, the first of the list, that all workers have fulfilled."""
+        return min(self._forgotten, default=self._ledger.erasures.end().number)
+
+    # -- announcements --------------------------------------------------------------------------
+
     def announce(self, message: Announce, now_s: float, presence_timeout_s: float) -> list[Message]:
-        """Store an announcement; reply with a welcome and unanswered erasures.
+        """Store an announcement; reply with a welcome and with erasures that the worker lacks.
 
         A worker is present if it sent a message within `presence_timeout_s`.
         """
         row, heard_s = self.rows.get(message.worker), now_s
         if row is None:
-            row = WorkerRow(message.worker, incarnation=1, journal_id=message.journal_id)
+            row = self._new_row(message)
         elif message.journal_id != row.journal_id:
             if message.incarnation and _is_alive(row, now_s, presence_timeout_s):
                 self.put(replace(row, flag="two journals use this name"))
@@ -50,36 +77,99 @@ class Membership:
             row = replace(row, journal_id=message.journal_id)
             # the message may be old, so its sender must soon announce itself again
             heard_s -= presence_timeout_s * 2 / 3
-        elif self._is_ahead(message, row):
-            incarnation = max(row.incarnation, message.incarnation)
-            row = self.begin_incarnation(replace(row, incarnation=incarnation), "ledger restored")
+        elif message.session < row.session:
+            return [self.welcome(row)]  # of a process that has ended; if not, it starts again
+        else:
+            row = self._compare(message, row)
         same_schema = message.schema_digest == self._aggregation.schema_digest
         fits = same_schema and message.protocol == PROTOCOL
-        row = self.put(note_announcement(row, message, fits, heard_s))
-        replies: list[Message] = []
-        if message.incarnation != row.incarnation:
+        row = note_announcement(replace(row, session=message.session), message, fits, heard_s)
+        reached = self._ledger.erasures.find_common(message.erased)
+        row, replies = self._send_erasures(row, reached)
+        if message.incarnation == row.incarnation:
+            row = _note_forgetting(row, reached.number, message.sequence)
+        self.put(row)
+        if message.incarnation != row.incarnation or message.epoch not in ("", self.epoch):
             replies.append(self.welcome(row))
-        for request in self._ledger.reader.unanswered_erasures(row.name):
-            order = Erase(
-                job=self._job, worker=row.name, request=request.name, owners=request.owners
-            )
-            replies.append(order)
         return replies
 
+    def _new_row(self, message: Announce) -> WorkerRow:
+        end = self._ledger.erasures.end().number
+        row = WorkerRow(message.worker, 1, message.journal_id, answered=end, forgotten=end)
+        if not message.incarnation:
+            return row
+        self._notice_restore(message, ahead=True)  # the record of this worker is gone
+        return self.begin_incarnation(replace(row, incarnation=message.incarnation), _RESTORED)
+
+    def _compare(self, message: Announce, row: WorkerRow) -> WorkerRow:
+        """Begin a new incarnation if worker and record contradict each other."""
+        updates, same = self._ledger.updates, message.incarnation == row.incarnation
+        ahead = message.incarnation > row.incarnation
+        if same and message.receipted > row.counted:
+            through = updates.recorded_through(row.name, row.incarnation, row.counted)
+            ahead = message.receipted > through
+        self._notice_restore(message, ahead)
+        if ahead:
+            row = replace(row, incarnation=max(row.incarnation, message.incarnation))
+            return self.begin_incarnation(row, _RESTORED)
+        if message.session > row.session:
+            # everything on record was sent by earlier processes, which had written it down before
+            last = updates.last_sequence(row.name, row.incarnation)
+            if last > (message.sequence if same else 0):
+                return self.begin_incarnation(row, "journal restored")
+        return row
+
+    def _notice_restore(self, message: Announce, ahead: bool) -> None:
+        """Begin a new epoch if a worker knows more of this epoch than the ledger, or another."""
+        if message.epoch == self.epoch:
+            known = self._ledger.erasures.find_digest(message.version) if message.version else ""
+            restored = (
+                ahead
+                or message.round > self._ledger.last_round()
+                or (message.version > 0 and known != message.digest)
+            )
+        else:
+            restored = bool(message.epoch) and message.epoch not in self._ledger.former_epochs()
+        if restored and self._may_draw:
+            self._may_draw = False
+            self._ledger.begin_epoch(message.epoch)
+            self.epoch = self._ledger.epoch
+
+    def _send_erasures(self, row: WorkerRow, reached: Position) -> tuple[WorkerRow, list[Message]]:
+        """Return the requests that a worker has not answered, and the part of the list before."""
+        erasures = self._ledger.erasures
+        end = erasures.end()
+        if reached == end and row.answered == end.number:
+            return row, []
+        listed = erasures.unanswered(row.name, row.answered, _REQUESTS)
+        first = listed[0].before.number if listed else end.number
+        row = replace(row, answered=first)
+        part = erasures.part(reached, first, MAX_OWNERS)
+        return row, [self.erase(one, row.name) for one in ([part] if part else []) + listed]
+
+    def erase(self, listed: Listed, worker: str = "") -> Erase:
+        """Return the message to forget owners, for one worker or for all."""
+        return Erase(
+            job=self._job, worker=worker, request=listed.request, owners=listed.owners,
+            before=listed.before, after=listed.after,
+        )  # fmt: skip
+
     def welcome(self, row: WorkerRow) -> Welcome:
-        """Return the message with a worker's incarnation and the erased owners."""
+        """Return the message with the ledger's epoch and a worker's incarnation."""
         return Welcome(
-            job=self._job,
-            worker=row.name,
-            incarnation=row.incarnation,
-            journal_id=row.journal_id,
-            erased=list_suppressed(self._ledger.reader.erasures()),
-        )
+            job=self._job, worker=row.name, epoch=self.epoch, journal_id=row.journal_id,
+            session=row.session, incarnation=row.incarnation, erased=self._ledger.erasures.end(),
+        )  # fmt: skip
+
+    # -- incarnations ---------------------------------------------------------------------------
 
     def begin_incarnation(self, row: WorkerRow, flag: str) -> WorkerRow:
         """Remove all updates of a worker from the model; the worker will send its full sum."""
         self._aggregation.drop(row.name)
-        return replace(row, incarnation=row.incarnation + 1, counted=0, examples=0, flag=flag)
+        return replace(
+            row, incarnation=row.incarnation + 1, counted=0, examples=0, flag=flag,
+            forgotten=0, forgetting=0, forgetting_at=0,
+        )  # fmt: skip
 
     def aggregate(self, terms: Terms) -> list[Message]:
         """Count the stored updates; workers that diverged start a new incarnation."""
@@ -89,15 +179,26 @@ class Membership:
             worker = self.put(self.begin_incarnation(self.rows[name], problem))
             replies.append(self.welcome(worker))
         for name, counted in done.counted.items():
-            self.put(replace(self.rows[name], counted=counted))
+            self.put(_confirm_forgetting(replace(self.rows[name], counted=counted)))
         return replies
 
-    def _is_ahead(self, message: Announce, row: WorkerRow) -> bool:
-        """Return whether a worker has receipts that a restored ledger does not contain."""
-        if message.incarnation != row.incarnation:
-            return message.incarnation > row.incarnation
-        return message.receipted > self._ledger.updates.last_sequence(row.name, row.incarnation)
+
+def _is_member(row: WorkerRow) -> bool:
+    return row.heard_s is not None  # else it was removed
 
 
 def _is_alive(row: WorkerRow, now_s: float, presence_timeout_s: float) -> bool:
     return row.heard_s is not None and now_s - row.heard_s < presence_timeout_s
+
+
+def _note_forgetting(row: WorkerRow, number: int, sequence: int) -> WorkerRow:
+    """Note that a worker has forgotten requests, which its updates up to a sequence show."""
+    if row.forgetting <= row.forgotten < number:
+        row = replace(row, forgetting=number, forgetting_at=sequence)
+    return _confirm_forgetting(row)
+
+
+def _confirm_forgetting(row: WorkerRow) -> WorkerRow:
+    if row.forgetting > row.forgotten and row.counted >= row.forgetting_at:
+        return replace(row, forgotten=row.forgetting)
+    return row

@@ -1,8 +1,8 @@
-"""Publication: which states of the model are published, and when."""
+"""Publication: which states of the model are published, when, and until they are delivered."""
 
 from __future__ import annotations
 
-from dealfl.erasure import Outstanding, ReleaseRule, is_settled
+from dealfl.erasure import Outstanding, ReleaseRule
 from dealfl.messages import Message, Published
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger
@@ -11,12 +11,17 @@ from dealfl.server.terms import Terms
 
 __all__ = ["Publication"]
 
+_REPEAT_S, _MAX_REPEAT_S = 60.0, 3600.0
+
 
 class Publication:
     """Publishes a version when a round closes, and late changes after `publish_every_s`.
 
     Every version is a download for its users, so an update between two rounds does not cause a
-    version of its own.
+    version of its own. The first call after a start repeats the last version: an earlier process
+    may have ended before it was sent. A version is repeated until it is delivered or superseded.
+    The ledger holds no copy of it, which could contain erased people: after a start it is repeated
+    if nothing was counted since.
     """
 
     def __init__(
@@ -24,50 +29,89 @@ class Publication:
     ) -> None:
         self._job, self._ledger = job, ledger
         self._aggregation, self._members = aggregation, members
+        self._repeat_at_s, self._repeat_s = float("-inf"), _REPEAT_S
+        self._sent = (0, b"")  # version and statistics
         self.load()
 
     def load(self) -> None:
-        """Take no outstanding request for settled; a failed transaction may have undone it."""
-        self._settled: set[str] = set()
+        """Reload the last version from the ledger."""
+        self._last = self._ledger.reader.last_version()
 
     def publish(self, round_number: int, terms: Terms, now_s: float) -> list[Message]:
         """Publish a version, unless it would differ from the last one by too few erased people."""
         outstanding = self._outstanding()
-        if now_s < _rule(terms).release_at_s(outstanding):
+        release_at_s = _rule(terms).release_at_s(outstanding)
+        if now_s < release_at_s:
             return []
-        self._ledger.erasures.mark_published(one.request.name for one in outstanding if one.settled)
-        digest = self._aggregation.total.digest()
-        version = self._ledger.erasures.put_version(round_number, digest, now_s)
-        statistics = self._aggregation.total.statistics.to_bytes()
+        if release_at_s > float("-inf"):  # by the deadline
+            self._ledger.set_setting("released_s", repr(now_s).encode())
+        total = self._aggregation.total
+        erased = max(self._members.settled, self._last.erased if self._last else 0)
+        self._ledger.erasures.put_version(round_number, total.digest(), now_s, erased)
+        self._last = self._ledger.reader.last_version()
+        return self._send(now_s, _REPEAT_S)
+
+    def repeat(self, now_s: float) -> list[Message]:
+        """Send the last version again if it is due."""
+        first = self._repeat_at_s == float("-inf")
+        if self._last is None or (self._last.delivered and not first):
+            return []
+        # the time until the next repetition is unknown after the clock jumped back
+        if self._repeat_at_s - self._repeat_s <= now_s < self._repeat_at_s:
+            return []
+        return self._send(now_s, min(2 * self._repeat_s, _MAX_REPEAT_S))
+
+    def _send(self, now_s: float, repeat_s: float) -> list[Message]:
+        self._repeat_at_s, self._repeat_s = now_s + repeat_s, repeat_s
+        last, total = self._last, self._aggregation.total
+        assert last is not None
+        if self._sent[0] != last.number:
+            if total.digest() != last.digest:
+                return []
+            self._sent = (last.number, total.statistics.to_bytes())
         return [
             Published(
-                job=self._job, worker="", version=version, digest=digest, statistics=statistics
+                job=self._job, worker="", epoch=self._members.epoch, version=last.number,
+                digest=last.digest, statistics=self._sent[1],
             )
-        ]
+        ]  # fmt: skip
+
+    def confirm(self, version: int) -> None:
+        """Note that a version of this epoch was delivered."""
+        if self._last is None or not 0 < version <= self._last.number:
+            return
+        if version < self._last.number or not self._last.delivered:
+            self._ledger.erasures.mark_delivered(version)
+            self._last = self._ledger.reader.last_version()
 
     def due_at_s(self, terms: Terms, now_s: float) -> float | None:
         """Return when the current state must be published if no round closes before."""
-        last, outstanding = self._ledger.reader.last_version(), self._outstanding()
+        last = self._last
         if last is None:
             return None
         changed = last.digest != self._aggregation.total.digest()
-        if not changed and not any(one.settled for one in outstanding):
+        if not changed and self._members.settled <= last.erased:
             return None
         jumped_back = now_s < last.published_s  # the elapsed time is unknown then
         late_s = now_s if jumped_back else last.published_s + terms.publish_every_s
-        return max(late_s, _rule(terms).release_at_s(outstanding))
+        return max(late_s, _rule(terms).release_at_s(self._outstanding()))
 
-    def _outstanding(self) -> list[Outstanding]:
-        reader, rows = self._ledger.reader, self._members.rows
-        outstanding = [
-            Outstanding(request, is_settled(reader.answers(request.name), rows))
-            for request in reader.outstanding_erasures()
-        ]
-        settled = {one.request.name for one in outstanding if one.settled}
-        if not settled <= self._settled:  # the ledger needs nothing of these people any more
+    def note_settled(self) -> None:
+        """Compact the ledger when more requests are settled: it needs nothing of these people."""
+        settled = self._members.settled
+        if settled > int(self._ledger.setting("compacted", b"0")):
             self._ledger.note_deletion(compact=True)
-        self._settled = settled
-        return outstanding
+            self._ledger.set_setting("compacted", str(settled).encode())
+
+    def _outstanding(self) -> Outstanding:
+        """Return the requests that the last version does not contain."""
+        end = self._ledger.erasures.end().number
+        shown = self._last.erased if self._last else 0
+        if end == shown:
+            return Outstanding(0, settled=True, since_s=0.0)
+        released_s = float(self._ledger.setting("released_s") or "-inf")
+        since_s = max(self._ledger.erasures.requested_s(shown + 1), released_s)
+        return Outstanding(end - shown, self._members.settled >= end, since_s)
 
 
 def _rule(terms: Terms) -> ReleaseRule:

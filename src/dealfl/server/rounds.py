@@ -46,12 +46,12 @@ class Rounds:
         self.predictions = Predictions(type(aggregation.total))
         self._job, self._ledger = job, ledger
         self._aggregation, self._members, self._selector = aggregation, members, selector
-        self._publication = Publication(job, ledger, aggregation, members)
+        self.publication = Publication(job, ledger, aggregation, members)
         self.load()
 
     def load(self) -> None:
         """Reload state from the ledger."""
-        self._publication.load()
+        self.publication.load()
         self._selector.restore(self._ledger.list_parts("selector"))
         self.predictions.restore(self._ledger.list_parts("predictions"))
 
@@ -78,7 +78,7 @@ class Rounds:
         if open_round is not None or self.draining:
             return None if open_round is None else open_round.deadline_s
         times = [
-            self._publication.due_at_s(self.terms, now_s),
+            self.publication.due_at_s(self.terms, now_s),
             None if self.finished else self._next_opening_s(),
         ]
         return min((time_s for time_s in times if time_s is not None), default=None)
@@ -92,7 +92,9 @@ class Rounds:
     def record_reply(self, row: WorkerRow, message: Update, stored: Stored, now_s: float) -> None:
         """Reward the first reply to an assignment; claims that do not fit earn nothing."""
         number, learned = message.round, message.learned
-        if number is None or not self._ledger.rounds.put_reply(number, row.name, now_s):
+        if number is None or message.epoch not in ("", self._members.epoch):
+            return
+        if not self._ledger.rounds.put_reply(number, row.name, now_s):
             return
         opened_s, announced = self._ledger.rounds.find_selection(number, row.name)
         assumed_j = self._ledger.rounds.assumed_j(number, row.name, row.spent_since_s)
@@ -119,6 +121,8 @@ class Rounds:
 
     def record_decline(self, row: WorkerRow, message: Declined, now_s: float) -> None:
         """Store that a worker does not train in a round."""
+        if message.epoch not in ("", self._members.epoch):
+            return
         reason = message.reason or "no reason given"
         if self._ledger.rounds.put_reply(message.round, row.name, now_s, reason):
             self._members.put(note_decline(row))
@@ -148,9 +152,9 @@ class Rounds:
         """Count updates between rounds; they are published with the next round or when due."""
         pending = self._aggregation.has_pending(self._members.rows)
         replies = self._members.aggregate(self.terms) if pending else []
-        due_s = self._publication.due_at_s(self.terms, now_s)
+        due_s = self.publication.due_at_s(self.terms, now_s)
         if due_s is not None and now_s >= due_s and not self.draining:
-            replies += self._publication.publish(self._ledger.last_round(), self.terms, now_s)
+            replies += self.publication.publish(self._ledger.last_round(), self.terms, now_s)
         return replies
 
     def _reason_to_close(self, row: OpenRound, now_s: float) -> str:
@@ -180,10 +184,14 @@ class Rounds:
         for name in chosen:
             self.predictions.expect(rows[name])
             self._members.put(replace(rows[name], training=True, busy_until_s=deadline_s))
+        erased = self._ledger.erasures.end()
         return [
-            Assignment(job=self._job, worker=name, round=number, deadline_s=deadline_s)
+            Assignment(
+                job=self._job, worker=name, epoch=self._members.epoch, round=number,
+                deadline_s=deadline_s, erased=erased,
+            )
             for name in chosen
-        ]
+        ]  # fmt: skip
 
     def _next_opening_s(self) -> float | None:
         """Return the earliest time of the next round, which a restart does not change."""
@@ -217,7 +225,7 @@ class Rounds:
         self._ledger.rounds.close(row.number, now_s, reason, digest)
         if reason == "majority":  # other rounds say nothing about convergence
             self._note_change(1.0 if before is None else self._aggregation.total.change(before))
-        return replies + self._publication.publish(row.number, self.terms, now_s)
+        return replies + self.publication.publish(row.number, self.terms, now_s)
 
     def _note_change(self, change: float) -> None:
         """Count consecutive rounds that hardly changed the model; enough of them end the job."""

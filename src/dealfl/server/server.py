@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 from dealfl.bounds import MAX_NAME, MAX_OWNERS, problem_of
-from dealfl.erasure import Request
 from dealfl.errors import BadInput
 from dealfl.escaping import for_terminal
 from dealfl.learners import Learner
@@ -30,7 +29,7 @@ from dealfl.messages import (
     Verdict,
     Withdraw,
 )
-from dealfl.server.aggregation import Aggregation, Problem
+from dealfl.server.aggregation import WITHDRAWN, Aggregation, Problem
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import LedgerReader
 from dealfl.server.membership import Membership
@@ -111,6 +110,11 @@ class Server:
         self._rounds.terms = terms
 
     @property
+    def epoch(self) -> str:
+        """Epoch of the ledger."""
+        return self._members.epoch
+
+    @property
     def reader(self) -> LedgerReader:
         """Read access to the ledger."""
         return self._ledger.reader
@@ -162,6 +166,9 @@ class Server:
             for message in messages:
                 replies += self._receive(message, now_s)
             replies += self._rounds.advance(now_s)
+            self._rounds.publication.note_settled()
+            if not self._rounds.draining:
+                replies += self._rounds.publication.repeat(now_s)
             self._rounds.save()
         self._ledger.compact_if_due(now_s)
         return Step(tuple(replies), self._rounds.wake_at_s(now_s))
@@ -212,14 +219,25 @@ class Server:
             unprintable characters, or there are too many owners.
         """
         order = Erase(job=self.job, worker="", request=request, owners=tuple(owners))
-        if problem_of(order) is not None:
+        if problem_of(order) is not None or not request or not owners:
             raise BadInput(
                 f"erasure {for_terminal(request, MAX_NAME)!r} has {len(owners):,} owners; a name "
-                f"has at most {MAX_NAME} printable characters, a request {MAX_OWNERS:,} owners"
+                f"has at most {MAX_NAME} printable characters, a request 1 to {MAX_OWNERS:,} owners"
             )
         with self._transaction():
-            self._ledger.erasures.put(Request(request, tuple(owners), now_s))
-        return Step((order,), None)
+            listed = self._ledger.erasures.put(request, tuple(sorted(set(owners))), now_s)
+        return Step((self._members.erase(listed),), None)
+
+    def confirm(self, version: int) -> None:
+        """Note that the transport keeps a published version for all workers.
+
+        Parameters
+        ----------
+        version : int
+            Number of the version.
+        """
+        with self._transaction():
+            self._rounds.publication.confirm(version)
 
     def start_from(self, base: Statistics) -> None:
         """Add statistics that belong to no worker, such as those of an earlier model.
@@ -269,25 +287,40 @@ class Server:
         return self.handle((), now_s)
 
     def _receive_announce(self, message: Announce, now_s: float) -> list[Message]:
-        return self._members.announce(message, now_s, self.terms.presence_timeout_s)
+        replies = self._members.announce(message, now_s, self.terms.presence_timeout_s)
+        if message.epoch == self._members.epoch:
+            self._rounds.publication.confirm(message.version)
+        return replies
 
     def _receive_update(self, message: Update, now_s: float) -> list[Message]:
-        row = self._members.rows.get(message.worker)
+        row = self._find_sender(message)
         if row is None:
             return []  # the worker will announce itself and send the update again
         stored = self._aggregation.receive(row, message)
+        if stored is WITHDRAWN:
+            return [Verdict(**_key(message), withdrawn=True)]
         if isinstance(stored, Problem):
-            if stored.fatal:  # a journal was restored from a backup, or the bytes are invalid
-                row = self._members.begin_incarnation(row, stored.reason)
-            self._members.put(replace(row, flag=stored.reason))
-            welcome = [self._members.welcome(row)] if stored.fatal else []
-            return [Refusal(**_key(message), reason=stored.reason), *welcome]
+            return self._refuse(row, message, stored)
         if stored is not None:
             examples = row.examples + (stored.records or 0)
             self._rounds.record_reply(row, message, stored, now_s)
             row = self._members.rows[row.name]
             self._members.put(replace(row, examples=examples))
         return [Receipt(**_key(message))]
+
+    def _refuse(
+        self, row: WorkerRow, message: Update | Withdraw, problem: Problem
+    ) -> list[Message]:
+        if problem.fatal:  # a journal was restored from a backup, or the bytes are invalid
+            row = self._members.begin_incarnation(row, problem.reason)
+        self._members.put(replace(row, flag=problem.reason))
+        welcome = [self._members.welcome(row)] if problem.fatal else []
+        return [Refusal(**_key(message), reason=problem.reason), *welcome]
+
+    def _find_sender(self, message: Update | Withdraw) -> WorkerRow | None:
+        """Return the row of a worker if its current process sent the message."""
+        row = self._members.rows.get(message.worker)
+        return row if row is not None and row.session == message.session else None
 
     def _receive_declined(self, message: Declined, now_s: float) -> list[Message]:
         row = self._members.rows.get(message.worker)
@@ -296,18 +329,24 @@ class Server:
         return []
 
     def _receive_withdraw(self, message: Withdraw, now_s: float) -> list[Message]:  # noqa: ARG002
-        row = self._members.rows.get(message.worker)
+        row = self._find_sender(message)
         if row is None or message.incarnation != row.incarnation:
             return []
-        withdrawn = self._aggregation.withdraw(row, message.sequence)
+        withdrawn = self._aggregation.withdraw(row, message)
+        if isinstance(withdrawn, Problem):
+            return self._refuse(row, message, withdrawn)
         return [Verdict(**_key(message), withdrawn=withdrawn)]
 
     def _receive_erased(self, message: Erased, now_s: float) -> list[Message]:  # noqa: ARG002
-        if not self._ledger.erasures.put_answer(message):
-            return []
-        return [ErasedReceipt(job=self.job, worker=message.worker, request=message.request)]
+        self._ledger.erasures.put_answer(message)
+        return [
+            ErasedReceipt(
+                job=self.job, worker=message.worker, request=message.request, hash=message.hash
+            )
+        ]
 
 
 def _key(message: Update | Withdraw) -> dict[str, Any]:
     """Return the fields that identify an update in every answer to it."""
-    return {name: getattr(message, name) for name in ("job", "worker", "incarnation", "sequence")}
+    names = ("job", "worker", "session", "incarnation", "sequence")
+    return {name: getattr(message, name) for name in names}

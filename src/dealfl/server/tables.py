@@ -27,12 +27,15 @@ CREATE TABLE workers (
   training INTEGER NOT NULL, busy_until_s REAL NOT NULL, fits INTEGER NOT NULL,
   spent_j REAL NOT NULL, spent_since_s REAL NOT NULL, last_energy_j REAL NOT NULL,
   flag TEXT NOT NULL, waiting_since_s REAL NOT NULL, examples INTEGER NOT NULL,
-  doubts INTEGER NOT NULL) WITHOUT ROWID;
+  doubts INTEGER NOT NULL, session INTEGER NOT NULL,
+  answered INTEGER NOT NULL, forgotten INTEGER NOT NULL, forgetting INTEGER NOT NULL,
+  forgetting_at INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE sums (worker TEXT PRIMARY KEY, statistics BLOB NOT NULL, sha256 BLOB NOT NULL,
   fingerprint INTEGER NOT NULL);
 CREATE TABLE updates (
   worker TEXT NOT NULL, incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL,
   sha256 BLOB, delta_sha256 BLOB, withdrawn INTEGER NOT NULL, delta BLOB,
+  successor INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (worker, incarnation, sequence)) WITHOUT ROWID;
 CREATE INDEX updates_pending ON updates (worker, incarnation, sequence) WHERE delta IS NOT NULL;
 CREATE TABLE rounds (
@@ -49,14 +52,13 @@ CREATE TABLE selections (
 CREATE TABLE total (id INTEGER PRIMARY KEY CHECK (id = 1), statistics BLOB NOT NULL,
   sha256 BLOB NOT NULL);
 CREATE TABLE versions (version INTEGER PRIMARY KEY, round INTEGER NOT NULL, digest TEXT NOT NULL,
-  published_s REAL NOT NULL);
+  published_s REAL NOT NULL, erased INTEGER NOT NULL, delivered INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE erasures (
-  request TEXT PRIMARY KEY, owners BLOB NOT NULL, requested_s REAL NOT NULL,
-  published INTEGER NOT NULL DEFAULT 0);
+  number INTEGER PRIMARY KEY, request TEXT NOT NULL UNIQUE, owners BLOB NOT NULL,
+  hash BLOB NOT NULL, chain BLOB NOT NULL, requested_s REAL NOT NULL);
 CREATE TABLE answers (
-  request TEXT NOT NULL, worker TEXT NOT NULL, examples INTEGER NOT NULL,
-  incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL,
-  PRIMARY KEY (request, worker)) WITHOUT ROWID;
+  number INTEGER NOT NULL, worker TEXT NOT NULL, examples INTEGER NOT NULL,
+  PRIMARY KEY (number, worker)) WITHOUT ROWID;
 CREATE TABLE settings (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE parts (owner TEXT NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL,
   PRIMARY KEY (owner, name));
@@ -71,26 +73,20 @@ class WorkerRow:
 
     Parameters
     ----------
-    name : str
-        Name of the worker.
+    name, journal_id : str
+        Name of the worker, and random id of its journal.
     incarnation : int
         Current incarnation; 0 before the first.
-    journal_id : str
-        Random id of the worker's journal.
     counted : int
         Sequence of its last update in the model.
-    waiting : int
-        Number of examples that are not learned yet.
-    held : int
-        Number of examples that are learned.
+    waiting, held : int
+        Number of examples that are not learned yet, and that are learned.
     device : str
         Kind of device.
-    battery : float
-        Charge of the battery, as a share of its capacity.
+    battery, capacity_j : float
+        Charge of the battery, as a share of its capacity, and the capacity in joules; 0 if unknown.
     charging : bool
         Whether the device is charging.
-    capacity_j : float
-        Capacity of the battery in joules; 0 if unknown.
     heard_s : float or None
         Time of the last announcement, in seconds of the server's clock; None after a removal.
     training : bool
@@ -99,10 +95,8 @@ class WorkerRow:
         Deadline of its last assignment.
     fits : bool
         Whether its schema and protocol are those of the job.
-    spent_j : float
-        Energy spent since `spent_since_s`, in joules.
-    spent_since_s : float
-        Start of the current 24 hours of the energy budget.
+    spent_j, spent_since_s : float
+        Energy in joules, spent since the start of the current 24 hours of the energy budget.
     last_energy_j : float
         Energy of its last training in joules.
     flag : str
@@ -113,6 +107,14 @@ class WorkerRow:
         Net number of examples in its stored updates, as their deltas show it.
     doubts : int
         Number of recent trainings whose claims do not fit; each halves the worker's weight.
+    session : int
+        Number of its last process.
+    answered : int
+        It need no longer answer erasure requests up to this number.
+    forgotten : int
+        Its counted updates contain nothing of erasure requests up to this number.
+    forgetting, forgetting_at : int
+        They contain nothing up to this number when the update with this sequence is counted.
     """
 
     name: str
@@ -136,6 +138,11 @@ class WorkerRow:
     waiting_since_s: float = 0.0
     examples: int = 0
     doubts: int = 0
+    session: int = 0
+    answered: int = 0
+    forgotten: int = 0
+    forgetting: int = 0
+    forgetting_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,12 +269,18 @@ class Version:
         Digest of the statistics.
     published_s : float
         Time in seconds of the server's clock.
+    erased : int
+        Number of erasure requests that it contains: the first of the list.
+    delivered : bool
+        Whether a worker holds it, or the transport keeps it for all.
     """
 
     number: int
     round: int
     digest: str
     published_s: float
+    erased: int = 0
+    delivered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +289,7 @@ class Pending:
 
     sequence: int
     delta: bytes | None
+    successor: int = 0  # contains the rest of a withdrawn one
 
 
 def worker_row(row: tuple[object, ...]) -> WorkerRow:

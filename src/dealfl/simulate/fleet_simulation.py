@@ -22,7 +22,7 @@ from dealfl.worker import Worker
 
 __all__ = ["FleetSimulation", "FleetState", "RunState"]
 
-_MAGIC = b"DEALRUN\x01"
+_MAGIC = b"DEALRUN\x02"
 _MAX_BYTES = 1 << 31
 
 Notice = Callable[[], None]

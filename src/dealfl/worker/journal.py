@@ -233,7 +233,7 @@ class Journal(Database):
         moment = self._db.execute(query).fetchone()[0]
         return None if moment is None else float(moment)
 
-    def put_published(self, version: int, statistics: bytes) -> None:
+    def put_published(self, version: int, statistics: bytes, digest: str = "") -> None:
         """Store a published model, unless a newer one is stored.
 
         Parameters
@@ -242,11 +242,14 @@ class Journal(Database):
             Version of the model.
         statistics : bytes
             Encoded statistics of the model.
+        digest : str
+            Digest of the statistics.
         """
         if self._db.execute("DELETE FROM published WHERE version <= ?", (version,)).rowcount:
             self.note_deletion()
         if self.published() is None:
-            self._db.execute("INSERT INTO published VALUES (?, ?)", (version, statistics))
+            row = (version, statistics, digest)
+            self._db.execute("INSERT INTO published VALUES (?, ?, ?)", row)
 
     def published(self) -> tuple[int, bytes] | None:
         """Return version and statistics of the newest published model; None before the first."""

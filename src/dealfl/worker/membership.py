@@ -1,10 +1,13 @@
-"""How a worker presents itself to the server: its announcements."""
+"""What a worker knows of the server, and tells it: epoch, session, erasures, announcements."""
 
 from __future__ import annotations
 
+import secrets
+from itertools import count, takewhile
+
 from dealfl.bounds import MAX_NAME, bounded
 from dealfl.escaping import for_terminal
-from dealfl.messages import Announce, Message
+from dealfl.messages import Announce, Message, Position
 from dealfl.worker.device import DeviceNow
 from dealfl.worker.journal import Journal
 from dealfl.worker.outbox import Outbox
@@ -12,9 +15,15 @@ from dealfl.worker.tables import State
 
 __all__ = ["Membership"]
 
+_RANDOM_BITS = 31  # of a session: two processes that continue one journal differ
+
 
 class Membership:
-    """Announces the worker when its state changes, and regularly."""
+    """Follows the server's epoch and list of erasures; announces the worker.
+
+    Round and version are numbers in an epoch. A welcome, which answers an announcement, brings a
+    new epoch and resets both; rounds and versions of other epochs mean nothing.
+    """
 
     def __init__(
         self,
@@ -28,10 +37,57 @@ class Membership:
         self._schema_digest, self._announce_every_s = schema_digest, announce_every_s
         self.greets = False  # whether the next call announces the worker in any case
 
+    def begin_session(self, after: int = 0) -> None:
+        """Draw a number for this process above earlier ones; answers to those mean nothing."""
+        started = max(self._outbox.session, after) >> _RANDOM_BITS
+        session = (started + 1 << _RANDOM_BITS) + secrets.randbits(_RANDOM_BITS)
+        self._journal.set_setting("session", str(session))
+
+    def enter(self, epoch: str) -> None:
+        """Follow the epoch in a welcome; a new one resets round and version."""
+        if epoch != self._outbox.epoch:
+            self._journal.set_setting("epoch", epoch)
+            self._journal.set_setting("round", "0")
+            self._journal.execute("UPDATE published SET version = 0")
+
+    def follows(self, epoch: str) -> bool:
+        """Return whether a message belongs to the worker's epoch; if not, announce the worker."""
+        self.greets |= epoch != self._outbox.epoch
+        return epoch == self._outbox.epoch
+
+    # -- the list of erasures -------------------------------------------------------------------
+
+    def has_reached(self, position: Position) -> bool:
+        """Return whether the worker has forgotten everyone up to a place in the list."""
+        query = "SELECT 1 FROM reached WHERE number = ? AND chain = ?"
+        known = self._journal.execute(query, position).fetchone() is not None
+        return known or position == Position()
+
+    def reach(self, before: Position, after: Position) -> None:
+        """Note that the worker has forgotten everyone between two places in the list."""
+        if self.has_reached(before) and not self.has_reached(after):
+            # places after `before` were in a list that the server has lost
+            self._journal.execute("DELETE FROM reached WHERE number > ?", (before.number,))
+            self._journal.execute("INSERT INTO reached VALUES (?, ?)", after)
+
+    def _places(self) -> tuple[Position, ...]:
+        """Return the last place reached, and ever fewer of those before."""
+        query = "SELECT number, chain FROM reached WHERE number <= ? ORDER BY number DESC LIMIT 1"
+        last = self._journal.execute("SELECT max(number) FROM reached").fetchone()[0] or 0
+        steps = (last - (2**power >> 1) for power in count())
+        rows = [
+            self._journal.execute(query, (number,)).fetchone()
+            for number in takewhile(lambda number: number > 0, steps)
+        ]
+        return tuple(dict.fromkeys(Position(*row) for row in rows if row is not None))
+
+    # -- announcements --------------------------------------------------------------------------
+
     def announce(self, now_s: float) -> list[Message]:
         """Return an announcement if one is due."""
-        waiting = self._journal.count(State.WAITING)
-        said = f"{waiting}/{self._outbox.incarnation}"
+        waiting, outbox, places = self._journal.count(State.WAITING), self._outbox, self._places()
+        reached = places[0].chain.hex() if places else ""
+        said = f"{waiting}/{outbox.incarnation}/{outbox.epoch}/{outbox.session}/{reached}"
         last_s = float(self._journal.setting("announced_s", "-inf"))
         changed = said != self._journal.setting("announced", "")
         # a clock that jumped back must not silence a worker for long
@@ -41,13 +97,22 @@ class Membership:
         self._journal.set_setting("announced_s", repr(now_s))
         self._journal.set_setting("announced", said)
         device = self._device(now_s)
+        held = self._journal.execute("SELECT version, digest FROM published").fetchone()
+        version, digest = held or (0, "")
         return [
             Announce(
-                job=self._outbox.job,
-                worker=self._outbox.worker,
-                incarnation=self._outbox.incarnation,
+                job=outbox.job,
+                worker=outbox.worker,
+                epoch=outbox.epoch,
+                session=outbox.session,
+                incarnation=outbox.incarnation,
                 journal_id=self._journal.id,
-                receipted=self._outbox.receipted,
+                receipted=outbox.receipted,
+                sequence=outbox.sequence,
+                round=max(int(self._journal.setting("round", "0")), 0),
+                version=version,
+                digest=digest if version else "",
+                erased=places,
                 schema_digest=self._schema_digest,
                 waiting=waiting,
                 held=self._journal.count(State.LEARNED),

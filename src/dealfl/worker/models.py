@@ -105,14 +105,14 @@ class LocalModel:
     def __init__(self, journal: Journal, make: Callable[[], Learner]) -> None:
         self._journal, self._make = journal, make
         self._whole_owners = make().whole_owners
-        self._version = 0
+        self._key = ("", 0)  # epoch and version
         self._model: Learner | None = None
 
     @property
     def version(self) -> int:
         """The version of the model; raises NotLearned before the first is fetched."""
         self._read()
-        return self._version
+        return self._key[1]
 
     def predict(self, features: object) -> NDArray[Any]:
         """Return the model's predictions for rows of features."""
@@ -138,11 +138,12 @@ class LocalModel:
         if published is None:
             raise NotLearned("no model is published yet; the first assignment brings one")
         version, statistics = published
-        if self._model is None or version != self._version:
+        key = (self._journal.setting("epoch", ""), version)
+        if self._model is None or key != self._key:
             model = self._make()
             try:
                 model.merge(Statistics.from_bytes(statistics))
             except BadInput as error:
                 raise BadBytes(f"version {version} of the model is damaged: {error}") from error
-            self._model, self._version = model, version
+            self._model, self._key = model, key
         return self._model

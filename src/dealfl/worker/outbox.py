@@ -6,6 +6,7 @@ rebuilt. The rows are in the journal; every call is part of the caller's transac
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -38,6 +39,21 @@ class Outbox:
         self._retry_after_s = retry_after_s
 
     @property
+    def session(self) -> int:
+        """Number of the process that works on this journal."""
+        return int(self._journal.setting("session", "0"))
+
+    @property
+    def epoch(self) -> str:
+        """Epoch of the server's ledger; empty before the first welcome."""
+        return self._journal.setting("epoch", "")
+
+    @property
+    def sequence(self) -> int:
+        """Sequence of the last update that was made."""
+        return int(self._journal.setting("sequence", "0"))
+
+    @property
     def incarnation(self) -> int:
         """The worker's incarnation; 0 before the first welcome."""
         return int(self._journal.setting("incarnation", "0"))
@@ -46,8 +62,7 @@ class Outbox:
     def receipted(self) -> int:
         """The sequence up to which every update of this incarnation is settled with the server."""
         outbox = self._journal.outbox()
-        last = int(self._journal.setting("sequence", "0"))
-        return outbox[0].update.sequence - 1 if outbox else last
+        return outbox[0].update.sequence - 1 if outbox else self.sequence
 
     def restart(self, incarnation: int) -> None:
         """Start a new incarnation, and drop all updates of the old one."""
@@ -69,11 +84,12 @@ class Outbox:
         energy_j: float = 0.0,
     ) -> Update:
         """Put a delta into the outbox, with the next sequence number."""
-        sequence = int(self._journal.setting("sequence", "0")) + 1
+        sequence = self.sequence + 1
         self._journal.set_setting("sequence", str(sequence))
         update = Update(
             job=self.job,
             worker=self.worker,
+            epoch=self.epoch,
             incarnation=self.incarnation,
             sequence=sequence,
             round=round_number,
@@ -112,19 +128,24 @@ class Outbox:
             "OR (sent = 1 AND send_at_s > ?) ORDER BY sequence",
             (now_s, now_s + self._retry_after_s),
         ).fetchall()
+        # the rest of withdrawn updates is held back in the first that was not sent
+        successor = self._run("SELECT min(sequence) FROM outbox WHERE sent = 0").fetchone()[0]
         for sequence, _, _ in rows:
             self._run(
                 "UPDATE outbox SET sent = 1, send_at_s = ? WHERE sequence = ?",
                 (now_s + self._retry_after_s, sequence),
             )
         decode = msgspec.msgpack.Decoder(Update).decode
-        return [self._message(decode(body), withdrawing) for _, body, withdrawing in rows]
+        return [self._message(decode(body), wd, successor or 0) for _, body, wd in rows]
 
-    def _message(self, update: Update, withdrawing: bool) -> Update | Withdraw:
+    def _message(self, update: Update, withdrawing: bool, successor: int) -> Update | Withdraw:
         if not withdrawing:
-            return update
-        key = {name: getattr(update, name) for name in ("job", "worker", "incarnation", "sequence")}
-        return Withdraw(**key)
+            return msgspec.structs.replace(update, session=self.session)
+        return Withdraw(
+            job=self.job, worker=self.worker, session=self.session, successor=successor,
+            incarnation=update.incarnation, sequence=update.sequence,
+            hash=hashlib.sha256(update.delta).digest(),
+        )  # fmt: skip
 
     def settle_counted(self, sequence: int, now_s: float) -> None:
         """Drop an update that the server has counted."""
@@ -134,9 +155,8 @@ class Outbox:
     def settle_withdrawn(self, sequence: int, now_s: float) -> None:
         """Move the delta of a withdrawn update to the update that is held back for it."""
         outbox = self._journal.outbox()
-        withdrawn = next(
-            (o for o in outbox if o.update.sequence == sequence and o.withdrawing), None
-        )
+        # an earlier process on this journal may have asked, before a backup was restored
+        withdrawn = next((o for o in outbox if o.update.sequence == sequence and o.sent), None)
         if withdrawn is None:
             return
         held = next((o for o in outbox if not o.sent), None)
@@ -213,29 +233,33 @@ class Outbox:
 
     # -- answers to erasure requests ------------------------------------------------------------
 
-    def post_answer(self, request: str, examples: int, now_s: float) -> None:
+    def find_answer(self, request_hash: bytes) -> int | None:
+        """Return the number of examples in the answer to a request; None if it is new."""
+        row = self._run("SELECT examples FROM answers WHERE hash = ?", (request_hash,)).fetchone()
+        return None if row is None else int(row[0])
+
+    def post_answer(self, request_hash: bytes, request: str, examples: int, now_s: float) -> None:
         """Store the answer to an erasure; it is sent until the server confirms it."""
-        row = (request, examples, now_s, int(self._journal.setting("sequence", "0")))
+        row = (request_hash, request, examples, now_s)
         self._run("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", row)
 
     def take_due_answers(self, now_s: float) -> list[Erased]:
         """Return the answers to send now, and schedule the next attempt."""
-        query = "SELECT request, examples, sequence FROM answers WHERE send_at_s <= ? "
+        query = "SELECT hash, request, examples FROM answers WHERE send_at_s <= ? "
         rows = self._run(query + "ORDER BY request", (now_s,)).fetchall()
-        for request, _, _ in rows:
-            later = (now_s + self._retry_after_s, request)
-            self._run("UPDATE answers SET send_at_s = ? WHERE request = ?", later)
+        for request_hash, _, _ in rows:
+            later = (now_s + self._retry_after_s, request_hash)
+            self._run("UPDATE answers SET send_at_s = ? WHERE hash = ?", later)
         return [
             Erased(
-                job=self.job, worker=self.worker, incarnation=self.incarnation,
-                request=request, examples=examples, sequence=sequence,
+                job=self.job, worker=self.worker, request=request, hash=one, examples=examples
             )
-            for request, examples, sequence in rows
+            for one, request, examples in rows
         ]  # fmt: skip
 
-    def drop_answer(self, request: str) -> None:
-        """Remove an answer that the server has confirmed."""
-        self._run("DELETE FROM answers WHERE request = ?", (request,))
+    def settle_answer(self, request_hash: bytes) -> None:
+        """Send an answer no more; it is remembered."""
+        self._run("UPDATE answers SET send_at_s = NULL WHERE hash = ?", (request_hash,))
 
 
 def _delta(update: Update) -> Statistics:

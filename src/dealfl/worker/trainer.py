@@ -156,11 +156,12 @@ class Trainer:
 
     def _note_download(self) -> int:
         """Record the version of the published model; return its size if it is new, else 0."""
-        published = self._journal.published()
-        if published is None or str(published[0]) == self._journal.setting("fetched", ""):
+        version, statistics = self._journal.published() or (0, b"")
+        held = f"{self._outbox.epoch}/{version}"
+        if not version or held == self._journal.setting("fetched", ""):
             return 0
-        self._journal.set_setting("fetched", str(published[0]))
-        return len(published[1])
+        self._journal.set_setting("fetched", held)
+        return len(statistics)
 
     def _review_eviction(
         self, new: list[Record], evicted: list[Record], fraction: Fraction
@@ -234,9 +235,17 @@ class Trainer:
         suppress = "INSERT OR IGNORE INTO suppressed VALUES (?)"
         new = [owner for owner in owners if self._journal.execute(suppress, (owner,)).rowcount]
         examples = self._forget(owners, now_s)
-        if new or examples:
+        if examples:
             self._outbox.compact_when_settled()
+        elif new:  # a long list comes in many parts
+            self._journal.set_setting("suppressed", "more")
         return examples
+
+    def finish_erasure(self) -> None:
+        """Compact the journal if new owners are suppressed: it may hold what was evicted before."""
+        if self._journal.setting("suppressed", ""):
+            self._journal.set_setting("suppressed", "")
+            self._outbox.compact_when_settled()
 
     def _forget(self, owners: Sequence[bytes], now_s: float) -> int:
         by_state = self._journal.records_of(owners)

@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dealfl.bounds import MAX_NAME, check_id, problem_of
-from dealfl.erasure import owner_hash
+from dealfl.erasure import hash_request, owner_hash
 from dealfl.errors import BadInput
 from dealfl.escaping import for_terminal
 from dealfl.learners import Learner
@@ -22,6 +22,7 @@ from dealfl.messages import (
     Erase,
     ErasedReceipt,
     Message,
+    Position,
     Published,
     Receipt,
     Refusal,
@@ -102,6 +103,8 @@ class Worker:
         self._membership = Membership(
             journal, self._outbox, self._device, empty.schema.digest(), announce_every_s
         )
+        with journal.transaction(self._term):
+            self._membership.begin_session()
         self._recovery = Recovery(
             journal, make, validation_share=validation_share, tolerance=recovery_tolerance
         )
@@ -202,8 +205,12 @@ class Worker:
             self._journal.set_setting("refused", problem)
         return problem is None
 
+    def _is_own(self, message: Receipt | Verdict) -> bool:
+        outbox = self._outbox
+        return (message.session, message.incarnation) == (outbox.session, outbox.incarnation)
+
     def _receive_receipt(self, message: Receipt, now_s: float) -> None:
-        if message.incarnation == self._outbox.incarnation:
+        if self._is_own(message):
             self._outbox.settle_counted(message.sequence, now_s)
 
     def _receive_refusal(self, message: Refusal, now_s: float) -> None:  # noqa: ARG002
@@ -211,31 +218,48 @@ class Worker:
         self._journal.set_setting("refused", f"update {message.sequence}: {message.reason}")
 
     def _receive_verdict(self, message: Verdict, now_s: float) -> None:
-        if message.incarnation == self._outbox.incarnation:
+        if self._is_own(message):
             outbox = self._outbox
             settle = outbox.settle_withdrawn if message.withdrawn else outbox.settle_counted
             settle(message.sequence, now_s)
 
     def _receive_published(self, message: Published, now_s: float) -> None:  # noqa: ARG002
-        self._journal.put_published(message.version, message.statistics)
+        if self._membership.follows(message.epoch):
+            self._journal.put_published(message.version, message.statistics, message.digest)
 
     def _receive_erased_receipt(self, message: ErasedReceipt, now_s: float) -> None:  # noqa: ARG002
-        self._outbox.drop_answer(message.request)
+        self._outbox.settle_answer(message.hash)
 
     def _receive_welcome(self, message: Welcome, now_s: float) -> None:
-        self._trainer.forget_owners(message.erased, now_s)
-        stale = message.incarnation <= self._outbox.incarnation
-        if stale or message.journal_id != self._journal.id:
+        if message.journal_id != self._journal.id:
             return
-        self._outbox.restart(message.incarnation)
-        self._trainer.post_full_sum(now_s)
+        if message.session > self._outbox.session:  # this journal is older than the server's record
+            self._membership.begin_session(message.session)
+        if message.session != self._outbox.session:
+            return
+        self._membership.enter(message.epoch)
+        if message.incarnation > self._outbox.incarnation and self._knows_erased(message.erased):
+            self._outbox.restart(message.incarnation)
+            self._trainer.post_full_sum(now_s)
+
+    def _knows_erased(self, end: Position) -> bool:
+        """Return whether the worker has forgotten everyone; if not, ask for what it lacks."""
+        if self._membership.has_reached(end):
+            self._trainer.finish_erasure()
+            return True
+        self._membership.greets = True
+        return False
 
     # -- training -------------------------------------------------------------------------------
 
     def _receive_assignment(self, message: Assignment, now_s: float) -> list[Message]:
+        if not self._membership.follows(message.epoch):
+            return []
         if message.round <= int(self._journal.setting("round", "-1")):
             return []  # a repetition
         self._journal.set_setting("round", str(message.round))
+        if not self._knows_erased(message.erased):
+            return [self._decline(message.round, "erasures are missing")]
         unwilling = self._device(now_s).reason_to_decline(self._min_battery)
         if unwilling:
             return [self._decline(message.round, unwilling)]
@@ -256,6 +280,7 @@ class Worker:
         return Declined(
             job=self.job,
             worker=self.name,
+            epoch=self._outbox.epoch,
             round=round_number,
             reason=for_terminal(reason, MAX_NAME),
         )
@@ -322,8 +347,11 @@ class Worker:
     # -- erasure --------------------------------------------------------------------------------
 
     def _receive_erase(self, message: Erase, now_s: float) -> None:
-        done = f"erasure {message.request}"
-        known = self._journal.setting(done, "")
-        examples = int(known) if known else self._trainer.forget_owners(message.owners, now_s)
-        self._journal.set_setting(done, str(examples))
-        self._outbox.post_answer(message.request, examples, now_s)
+        own = hash_request(message.request, message.owners)
+        examples = self._outbox.find_answer(own) if message.request else None
+        if examples is None:
+            examples = self._trainer.forget_owners(message.owners, now_s)
+        self._membership.reach(message.before, message.after)
+        if message.request:
+            self._trainer.finish_erasure()
+            self._outbox.post_answer(own, message.request, examples, now_s)

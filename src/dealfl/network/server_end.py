@@ -57,6 +57,8 @@ class ServerEnd:
         Returns the time to live of a round, in seconds; an assignment expires after it.
     answer : callable or None
         Returns the answer to a question of an operator.
+    confirm : callable
+        Receives the number of a version once a broker keeps it.
     quota : Quota or None
         What one worker may send.
     """

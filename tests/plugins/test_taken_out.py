@@ -18,7 +18,10 @@ from dealfl.learners import LEARNERS
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "dealfl"
 # the front door offers what learners export
-CHOOSING = ("__init__.py",)
+CHOOSING = (
+    "sklearn/",
+    "__init__.py",
+)
 FLEET = """
 [job]
 name = "taken out"

@@ -57,7 +57,7 @@ class Fleet:
 
     def announced(self, name: str, incarnation: int = 1) -> Message:
         waiting = 10**9 if name.endswith("announced") else 5
-        return announce(name, incarnation, waiting=waiting, device="phone", capacity_j=4e4)
+        return announce(name, incarnation, waiting=waiting, device="honor", capacity_j=4e4)
 
     def handled(self, messages: list[Message], now_s: float) -> list[str]:
         replies = self.server.handle(messages, now_s).messages
@@ -111,14 +111,15 @@ def test_claims_that_fit_earn_and_others_do_not() -> None:
     assert lies.model.statistics == fits.model.statistics, "the examples themselves count"
 
 
-def test_time_and_energy_far_below_what_is_expected_do_not_fit() -> None:
-    for claim in ({"energy_j": 1e-6}, {"elapsed_s": 1e-6}):
-        one = joined("w", workers_per_round=1)
-        for number in range(1, 8):
-            one.handle([announce(device="phone", waiting=5)], 10.0 * number)
-            figures = FIT | (claim if number == 7 else {})
-            one.handle([update(number, 5, round=number, **figures)], 10.0 * number + 1)
-            assert ("expected" in one.workers["w"].flag) == (number == 7)
+@pytest.mark.parametrize("claim", [{"energy_j": 1e-6}, {"elapsed_s": 1e-8}])
+def test_time_and_energy_far_below_what_a_phone_needs_do_not_fit(claim: dict[str, Any]) -> None:
+    for device, flagged in (("honor", True), ("unknown", False)):
+        one = joined("honest", "w")
+        one.handle([announce(device=device), announce("honest", device="honor")], 0.5)
+        honest = update(1, 5, name="honest", round=1, **FIT)
+        one.handle([update(1, 5, round=1, **(FIT | claim)), honest], 1.0)
+        assert ("its device needs" in one.workers["w"].flag) == flagged
+        assert one.workers["honest"].flag == ""
 
 
 def test_who_measures_no_energy_is_assumed_to_need_what_others_need() -> None:

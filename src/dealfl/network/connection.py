@@ -79,7 +79,7 @@ class Connection:
         *,
         will: Callable[[], Will | None] = lambda: None,
         spread_s: Callable[[], float] = lambda: 0.0,
-        session_s: int = 3600,
+        session_s: int = 0,  # a broker that keeps sessions can crash when users change
         keepalive_s: int = 600,
     ) -> None:
         self.sent_bytes = self.received_bytes = self.sent_packets = self.received_packets = 0

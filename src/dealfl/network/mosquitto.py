@@ -40,6 +40,7 @@ log_dest file {folder}/mosquitto.log
 log_type error
 log_type warning
 log_type notice
+log_type information
 connection_messages false
 persistence false
 persistent_client_expiration 7d
@@ -84,12 +85,13 @@ def start(folder: Path, listen: str, port: int) -> subprocess.Popen[bytes]:
         socket.create_server((listen, port)).close()
     except OSError as error:
         raise DealError(f"mosquitto cannot listen on {listen}, port {port}: {error}") from None
+    (folder / "mosquitto.log").unlink(missing_ok=True)
     process = subprocess.Popen(  # noqa: S603 - a program of the system, with our own file
         [program, "-c", str(_file(folder))],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     until_s = time.monotonic() + _STARTED_S
-    while not _accepts(listen, port):
+    while not _accepts(listen, port) or b" running" not in _log(folder):
         if process.poll() is not None or time.monotonic() > until_s:
             process.kill()
             raise DealError(f"mosquitto does not start; see {folder}/mosquitto.log")
@@ -127,6 +129,12 @@ def take_over(credentials: Credentials, address: tuple[str, int]) -> None:
 
 def _file(folder: Path) -> Path:
     return folder.resolve() / "mosquitto.conf"
+
+
+def _log(folder: Path) -> bytes:
+    """Return what mosquitto logged; a SIGHUP before it says that it is running would end it."""
+    path = folder / "mosquitto.log"
+    return path.read_bytes() if path.exists() else b""
 
 
 def _accepts(listen: str, port: int) -> bool:

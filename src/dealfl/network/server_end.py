@@ -23,7 +23,6 @@ from dealfl.transport import MAX_BYTES, Assembly, decode, encode, split
 __all__ = ["Quota", "ServerEnd"]
 
 _LOG = logging.getLogger("dealfl.network")
-_SESSION_S = 7 * 24 * 3600
 _MAX_SENDERS = 100_000
 _RETURNS_PER_S = 200.0  # workers that may connect again in a second
 _MAX_ASSEMBLIES = 4  # packets of the largest size
@@ -286,9 +285,7 @@ class _Broker:
 
     def __init__(self, end: ServerEnd, credentials: Credentials) -> None:
         self._end = end
-        self.connection = Connection(
-            [credentials], self, will=self._will, session_s=_SESSION_S, keepalive_s=30
-        )
+        self.connection = Connection([credentials], self, will=self._will, keepalive_s=30)
 
     def _will(self) -> Will:
         state = ServerState(epoch=self._end.state.epoch, online=False)

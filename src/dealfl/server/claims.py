@@ -1,7 +1,7 @@
-"""Claims: the figures in an update, held against its delta and against the server's predictions.
+"""Claims: the figures in an update, held against its delta and against the profile of its device.
 
 A delta shows how many examples it adds, less those that it removes. Energy and time cannot be
-shown; they are compared with what devices of this kind need for the same work.
+shown; they are compared with what a phone of this kind needs at least.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from dealfl.messages import Update
 from dealfl.server.predictions import Prediction
 from dealfl.server.tables import WorkerRow
 
-__all__ = ["Stored", "credit", "find_misfit", "note_doubt", "without_claims"]
+__all__ = ["Stored", "credit", "find_misfit", "is_exaggerated", "note_doubt", "without_claims"]
 
 _MAX_DOUBTS = 10  # the weight of a worker is halved for each
-_FACTOR = 100.0  # below the predicted time and energy; claims above only cost the worker
+_ANNOUNCED, _REPEATED = 2, 100  # announced examples for each that is learned
+_FACTOR = 1000.0  # below what a device needs; claims above only cost the worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,7 @@ class Stored:
     is_zero: bool
 
 
-def find_misfit(
-    update: Update, stored: Stored, expected: Prediction | None, evicted_share: float
-) -> str:
+def find_misfit(update: Update, stored: Stored, least: Prediction, evicted_share: float) -> str:
     """Return which claims do not fit; empty if all do."""
     net = update.learned - update.evicted
     if stored.records is not None and net != stored.records:
@@ -45,13 +44,12 @@ def find_misfit(
         most = _evictable(stored.held, evicted_share)
         if update.evicted > most:
             return f"update claims {update.evicted:,} evicted examples; at most {most:,} can be"
-    low = expected or Prediction(0.0, 0.0)
-    for unit, claimed, predicted in (
-        ("s", update.elapsed_s, low.elapsed_s),
-        ("J", update.energy_j, low.energy_j),
+    for unit, claimed, needed in (
+        ("s", update.elapsed_s, least.elapsed_s),
+        ("J", update.energy_j, least.energy_j),
     ):
-        if 0.0 < claimed < predicted / _FACTOR:
-            return f"update claims {claimed:.3g} {unit}; {predicted:.3g} {unit} are expected"
+        if 0.0 < claimed < needed / _FACTOR:
+            return f"update claims {claimed:.3g} {unit}; its device needs {needed:.3g} {unit}"
     return ""
 
 
@@ -70,6 +68,13 @@ def credit(update: Update, stored: Stored, examples: int, evicted_share: float) 
 def _evictable(held: int, evicted_share: float) -> int:
     """Return a generous limit of the evictions in one training."""
     return int(2.0 * evicted_share * max(held, 0)) + 1
+
+
+def is_exaggerated(announced: int, update: Update, stored: Stored) -> bool:
+    """Return whether a worker announced far more waiting examples than it learned."""
+    # items of histories can be repeated; without an earlier update, nothing is certain
+    allowed = _ANNOUNCED if stored.held is not None else _REPEATED
+    return announced > allowed * max(update.learned, 1)
 
 
 def note_doubt(row: WorkerRow, doubtful: bool) -> WorkerRow:

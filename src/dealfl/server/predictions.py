@@ -38,7 +38,6 @@ _ALIKE = LearnerCycles(Cycles(1.0), Cycles(1.0))  # for a learner without measur
 _NEW_SHARE = 0.05
 _LITTLE = 0.01  # share of the held examples by which evictions may grow at once
 _ERRORS = 200
-_KNOWN = 5  # reports of a kind of device, before others are held against them
 
 
 class _Header(msgspec.Struct, array_like=True):
@@ -110,6 +109,7 @@ class Predictions:
         self._learner = learner.name
         self._measured = learner.cycles.of_worker if learner.cycles else None
         self._cycles = self._measured or _ALIKE
+        self._least: dict[str, Prediction] = {}
         self._clear()
 
     def _clear(self) -> None:
@@ -127,12 +127,18 @@ class Predictions:
         outlook = self._outlook(row.device)
         return outlook.predict(row.waiting, row.held) if outlook else None
 
-    def predict_report(self, row: WorkerRow, update: Update) -> Prediction | None:
-        """Return the cost of the work in an update; None while its device is hardly known."""
-        laws, outlook = self._laws.get(row.device), self._outlook(row.device)
-        if laws is None or outlook is None or laws.time.observations < _KNOWN:
-            return None
-        return outlook.predict_exactly(update.learned, update.evicted)
+    def predict_least(self, row: WorkerRow) -> Prediction:
+        """Return the cost of the smallest training by the profile of a phone; 0 without one.
+
+        Reports do not change it, so that no worker can raise it for others.
+        """
+        if row.device not in self._least:
+            laws = laws_from_profile(row.device, self._measured)
+            if laws is None or laws.energy is None:
+                return Prediction(0.0, 0.0)
+            least = Prediction(laws.time.time.overhead_s, laws.energy.time.overhead_s)
+            self._least[row.device] = least
+        return self._least[row.device]
 
     def _outlook(self, device: str) -> _Outlook | None:
         """Return the expectation for one kind of device."""

@@ -8,7 +8,14 @@ import msgspec
 
 from dealfl.messages import Assignment, Declined, Message, Update
 from dealfl.server.aggregation import Aggregation
-from dealfl.server.claims import Stored, credit, find_misfit, note_doubt, without_claims
+from dealfl.server.claims import (
+    Stored,
+    credit,
+    find_misfit,
+    is_exaggerated,
+    note_doubt,
+    without_claims,
+)
 from dealfl.server.ledger import Ledger
 from dealfl.server.membership import Membership
 from dealfl.server.predictions import Predictions
@@ -98,8 +105,8 @@ class Rounds:
             return
         opened_s, announced = self._ledger.rounds.find_selection(number, row.name)
         assumed_j = self._ledger.rounds.assumed_j(number, row.name, row.spent_since_s)
-        expected, share = self.predictions.predict_report(row, message), self.terms.evicted_share
-        misfit = find_misfit(message, stored, expected, share)
+        least, share = self.predictions.predict_least(row), self.terms.evicted_share
+        misfit = find_misfit(message, stored, least, share)
         if misfit:
             row, message, earned = replace(row, flag=misfit), without_claims(message), 0.0
             spent_j = self.predictions.predict_energy_j(row)
@@ -113,8 +120,8 @@ class Rounds:
                 energy_j=message.energy_j or self.predictions.assume_energy_j(row, message),
             )
             spent_j = message.energy_j
-        doubtful = bool(misfit) or 2 * message.learned < announced
-        row = note_doubt(correct_spending(row, assumed_j, spent_j, now_s), doubtful)
+        row = correct_spending(row, assumed_j, spent_j, now_s)
+        row = note_doubt(row, bool(misfit) or is_exaggerated(announced, message, stored))
         self._members.put(note_reply(row, learned, now_s))
         self._ledger.rounds.put_figures(message, earned)
         self._selector.record_reward(number, row.name, earned)

@@ -190,7 +190,7 @@ class Server:
         problem = problem_of(message)
         if problem is None:
             return action(message, now_s)
-        row = self._members.rows.get(message.worker)
+        row = self._members.rows.get(str(message.worker))
         if row is not None:
             self._members.put(replace(row, flag=problem))
         return []

@@ -23,7 +23,8 @@ from tests.network.forks import Forks, is_alive, wait_for
 
 JOB = NUMBERS.replace(
     "[source]",
-    "rounds = 100000\nworkers_per_round = 5\nttl_s = 2.0\nretry_after_s = 0.5\n\n[source]",
+    "rounds = 100000\nworkers_per_round = 5\nttl_s = 2.0\nretry_after_s = 0.5\n"
+    "announce_every_s = 2.0\n\n[source]",
 )
 
 

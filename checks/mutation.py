@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from checks.mutants import Mutant, mutants_of, mutate
+from dealfl.atomic_files import replace_file
 
 __all__ = ["main", "sampled"]
 
@@ -183,7 +184,7 @@ def main() -> int:
             if before != state or (given.again and outcome.startswith("survived")):
                 outcome = _try(one, _tests(one, calls))
                 known[one.name] = [state, outcome]
-                results.write_text(json.dumps(known, indent=1), "utf-8")
+                replace_file(results, json.dumps(known, indent=1))
             if outcome.startswith("survived"):
                 survivors.append(one)
                 print(

@@ -23,8 +23,7 @@ from tests.network.forks import Forks, is_alive, wait_for
 
 JOB = NUMBERS.replace(
     "[source]",
-    "rounds = 100000\nworkers_per_round = 5\nttl_s = 2.0\nretry_after_s = 0.5\n"
-    "announce_every_s = 2.0\n\n[source]",
+    "rounds = 100000\nworkers_per_round = 5\nttl_s = 2.0\nretry_after_s = 0.5\n\n[source]",
 )
 
 
@@ -186,4 +185,4 @@ def test_a_second_process_with_the_same_journal_is_refused(tmp_path: Path, fed: 
     wait_for((tmp_path / "w1" / "journal.db").exists, "the journal")
     second = fed.work("w1", "--data", tmp_path / "data.csv")
     wait_for(lambda: not is_alive(second), "the end of the second process")
-    assert "w1 is in use by another process; use another --out" in (tmp_path / "w1.log").read_text()
+    assert "w1/journal.db is in use by process" in (tmp_path / "w1.log").read_text()

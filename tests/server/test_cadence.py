@@ -86,3 +86,12 @@ def test_waiting_survives_a_restart(tmp_path: Path) -> None:
 def test_terms_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match=next(iter(wrong))):
         Terms(**wrong)
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+def test_a_process_that_has_ended_trains_no_more(restarted: bool) -> None:
+    """A worker restarts after an assignment that it has not seen, and says nothing else."""
+    one = joined("a", ttl_s=20.0, presence_timeout_s=1e6)
+    one.handle([announce("a", waiting=5, session=2 if restarted else 0)], 5.0)
+    step = one.handle([], 20.0)
+    assert assigned(step.messages) == (["a"] if restarted else [])

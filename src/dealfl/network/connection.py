@@ -79,13 +79,12 @@ class Connection:
         *,
         will: Callable[[], Will | None] = lambda: None,
         spread_s: Callable[[], float] = lambda: 0.0,
-        session_s: int = 0,  # a broker that keeps sessions can crash when users change
         keepalive_s: int = 600,
     ) -> None:
         self.sent_bytes = self.received_bytes = self.sent_packets = self.received_packets = 0
         self._listener, self._will, self._spread_s = listener, will, spread_s
         self._brokers, self._place = brokers, random.randrange(len(brokers))  # noqa: S311
-        self._session_s, self._keepalive_s = session_s, keepalive_s
+        self._keepalive_s = keepalive_s
         self._in_flight, self._generation, self._problem = _IN_FLIGHT, 0, ""
         self._client: paho.Client | None = None
         self._awaited: dict[int, Callable[[], None]] = {}  # acknowledgements of the broker
@@ -225,10 +224,10 @@ class Connection:
         return client
 
     def _open(self, client: paho.Client, host: str, port: int) -> None:
-        properties = _properties(
-            PacketTypes.CONNECT, SessionExpiryInterval=self._session_s, ReceiveMaximum=_IN_FLIGHT
-        )
-        client.connect(host, port, self._keepalive_s, clean_start=False, properties=properties)
+        # no session outlives its connection: mosquitto 2.0 can crash when it keeps some and users
+        # change, and receipts make sessions unnecessary
+        properties = _properties(PacketTypes.CONNECT, ReceiveMaximum=_IN_FLIGHT)
+        client.connect(host, port, self._keepalive_s, clean_start=True, properties=properties)
 
     def _register(self, client: paho.Client) -> None:
         sock: Any = client.socket()

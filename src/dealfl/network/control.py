@@ -96,6 +96,8 @@ class Desk:
         except (DealError, msgspec.MsgspecError, TypeError, UnicodeDecodeError) as error:
             answer = Answer(question.id, error=str(error))
         given = zlib.compress(msgspec.json.encode(answer), 1)
+        if not question.id:
+            return given
         if len(self._given) >= _REMEMBERED:
             del self._given[next(iter(self._given))]
         self._given[operator, question.id] = given
@@ -167,7 +169,7 @@ class _Asking:
     async def run(self, timeout_s: float) -> Answer:
         stopped = asyncio.Event()
         self._answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._connection = Connection([self._credentials], self, session_s=0)
+        self._connection = Connection([self._credentials], self)
         tasks = [asyncio.ensure_future(self._connection.run(stopped))]
         tasks.append(asyncio.ensure_future(self._repeat(stopped)))
         try:

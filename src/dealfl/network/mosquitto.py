@@ -43,7 +43,6 @@ log_type notice
 log_type information
 connection_messages false
 persistence false
-persistent_client_expiration 7d
 max_packet_size 9437184
 max_queued_messages 20000
 max_queued_bytes 1073741824

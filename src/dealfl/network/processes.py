@@ -13,6 +13,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from types import MappingProxyType
 
+import msgspec
+
 from dealfl.errors import BadInput
 from dealfl.jobs import Document, plan_without_data, read_job, read_selection
 from dealfl.network.control import Desk
@@ -39,7 +41,7 @@ async def serve(
     trusted: Collection[str] = (),
     health: Health = lambda _: None,
 ) -> None:
-    """Serve a job over one broker or several, until stopped or until the job is finished.
+    """Serve a job over one broker or several, until stopped.
 
     Parameters
     ----------
@@ -100,6 +102,7 @@ class _Changes:
     def erase(self, request: str, owners: list[str]) -> dict[str, object]:
         """Ask all workers to forget owners, given by their keyed hashes in hexadecimal digits."""
         try:
+            msgspec.convert((request, owners), tuple[str, list[str]])
             hashes = [bytes.fromhex(owner) for owner in owners]
         except ValueError as error:
             raise BadInput(f"owners must be hexadecimal digits: {error}") from None
@@ -108,6 +111,7 @@ class _Changes:
 
     def remove(self, worker: str) -> dict[str, object]:
         """Remove a lost worker from the model."""
+        msgspec.convert(worker, str)
         self._end.send(self._server.remove(worker, time.time()).messages)
         return {"removed": worker, "digest": self._server.model.digest()}
 
@@ -148,5 +152,8 @@ def run_until_stopped(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
 
     try:
         asyncio.run(start())
-    except* BadInput as group:
-        raise group.exceptions[0] from None
+    except BaseExceptionGroup as group:  # of parts that ran together
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -74,7 +73,6 @@ async def work(
         for name in credentials.workers or (credentials.user,):
             home = folder / name if credentials.workers else folder
             home.mkdir(parents=True, exist_ok=True, mode=0o700)
-            stack.enter_context(_lock(home))
             journal = stack.enter_context(closing(Journal(home / "journal.db")))
             workers[name] = _make_worker(job, plan, name, journal, credentials, phone_name)
             if data is not None and source is not None:
@@ -109,17 +107,6 @@ async def work(
 
 def _report(health: Health, name: str, line: str) -> None:
     health(f"{name}: {line}")
-
-
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """Keep other processes from the journal: they would read the same rows."""
-    with (folder / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise BadInput(f"{folder} is in use by another process; use another --out") from None
-        yield
 
 
 def _require_alike(brokers: Sequence[Credentials]) -> Credentials:

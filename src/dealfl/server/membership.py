@@ -83,7 +83,7 @@ class Membership:
             row = self._compare(message, row)
         same_schema = message.schema_digest == self._aggregation.schema_digest
         fits = same_schema and message.protocol == PROTOCOL
-        row = note_announcement(replace(row, session=message.session), message, fits, heard_s)
+        row = note_announcement(row, message, fits, heard_s)
         reached = self._ledger.erasures.find_common(message.erased)
         row, replies = self._send_erasures(row, reached)
         if message.incarnation == row.incarnation:

@@ -42,8 +42,10 @@ _SPARE = 1000
 
 def note_announcement(row: WorkerRow, message: Announce, fits: bool, now_s: float) -> WorkerRow:
     """Return a worker's row after an announcement."""
+    same_process = message.session == row.session  # one that has ended trains no more
     return replace(
         row,
+        session=message.session,
         waiting=message.waiting,
         held=message.held,
         device=message.device,
@@ -51,7 +53,7 @@ def note_announcement(row: WorkerRow, message: Announce, fits: bool, now_s: floa
         charging=message.charging,
         capacity_j=message.capacity_j,
         # the message may be older than the assignment
-        training=message.training or (row.training and now_s < row.busy_until_s),
+        training=message.training or (row.training and same_process and now_s < row.busy_until_s),
         fits=fits,
         heard_s=now_s,
         # after the clock jumped back, examples must not wait longer

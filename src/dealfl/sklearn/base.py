@@ -176,7 +176,7 @@ class ForgettingEstimator(Learned):
         learner = self._empty_learner(X, y)
         self.feature_bound_ = np.array(learner.settings["feature_bound"])
         self.offset_ = np.array(learner.settings.get("offset", 0.0))
-        self._clips = bool(self.clip)  # clipping shapes the statistics, so it is fixed, too
+        self._clips = bool(self.clip)  # fixed by the first fit: clipping shapes the statistics
         self._change(learner.learn, X, y)
         self.learner_ = learner
         return self

@@ -119,8 +119,7 @@ class Announce(Record, frozen=True, kw_only=True):
         ),
     ]
     receipted: Annotated[
-        Number,
-        _field("All updates up to this sequence have a receipt or a verdict."),
+        Number, _field("All updates up to this sequence have a receipt or a verdict.")
     ] = 0
     sequence: Annotated[Number, _field("Last update that the worker has made.")] = 0
     round: Annotated[Number, _field("Last round of the epoch that the worker knows.")] = 0
@@ -132,16 +131,14 @@ class Announce(Record, frozen=True, kw_only=True):
         _field("Places that the worker has reached in the list of erasures, latest first."),
     ] = ()
     schema_digest: Annotated[
-        Name,
-        _field("Hash of the schema. A worker with another schema is never selected."),
+        Name, _field("Hash of the schema. A worker with another schema is never selected.")
     ]
     waiting: Annotated[Examples, _field("Number of examples that are not learned yet.")]
     held: Annotated[Examples, _field("Number of examples that are learned.")]
     device: Annotated[Name, _field("Kind of device, such as the name of a phone.")] = ""
     battery: Annotated[Share, _field("Charge of the battery, as a share of its capacity.")] = 1.0
     charging: Annotated[
-        bool,
-        _field("Whether the device is charging. The energy budget does not apply then."),
+        bool, _field("Whether the device is charging. The energy budget does not apply then.")
     ] = False
     capacity_j: Annotated[
         Amount,
@@ -169,12 +166,12 @@ class Assignment(Record, frozen=True, kw_only=True):
     epoch: Epoch = ""
     round: Annotated[
         Number,
-        _field("Number of the round. A worker ignores a number that it has seen in this epoch."),
+        _field("Number of the round. A worker ignores one it has seen in this epoch."),
     ]
     deadline_s: Annotated[Time, _field("End of the round, in seconds of the server's clock.")]
     forget_fraction: Annotated[
         Ratio | None,
-        _field('θ for this training as a decimal, such as "0.02"; None uses the worker\'s own.'),
+        _field('θ as a decimal, such as "0.02"; None uses the worker\'s own.'),
     ] = None
     erased: Complete = Position()
 
@@ -192,24 +189,21 @@ class Update(_OfUpdate, frozen=True, kw_only=True):
 
     epoch: Epoch = ""
     round: Annotated[
-        Number | None,
-        _field("Round of the assignment; None if the update answers no assignment."),
+        Number | None, _field("Round of the assignment; None if the update answers no assignment.")
     ]
     delta: Delta
     learned: Annotated[Examples, _field("Number of examples learned.")] = 0
     evicted: Annotated[Examples, _field("Number of examples forgotten by policy.")] = 0
     operations: Annotated[
-        Operations,
-        _field("Number of multiply-adds, computed by the learner's formulas."),
+        Operations, _field("Number of multiply-adds, computed by the learner's formulas.")
     ] = 0
     elapsed_s: Annotated[Amount, _field("Duration of the training in seconds.")] = 0.0
     energy_j: Annotated[
         Amount,
-        _field("Energy of the training in joules, measured or modelled by the worker's meter."),
+        _field("Energy of the training in joules, measured or modelled."),
     ] = 0.0
     rebuilt: Annotated[
-        bool,
-        _field("Whether an erasure changed the update; it then claims its net examples only."),
+        bool, _field("Whether an erasure changed the update; it then claims its net examples only.")
     ] = False
     protocol: Protocol = PROTOCOL
 
@@ -244,8 +238,7 @@ class Erase(_ToAll, frozen=True, kw_only=True):
     owners: Annotated[Hashes, _field("Keyed hashes of the owners.")]
     before: Annotated[Position, _field("Place in the list before these owners.")] = Position()
     after: Annotated[
-        Position,
-        _field("Place after them; a worker that has reached `before` has now reached it."),
+        Position, _field("Place after them; a worker that has reached `before` has now reached it.")
     ] = Position()
 
 
@@ -268,8 +261,7 @@ class Withdraw(_OfUpdate, frozen=True, kw_only=True):
     """The server must not count an update that was sent before an erasure."""
 
     successor: Annotated[
-        Number,
-        _field("Sequence of the update that will contain the rest of a withdrawn one."),
+        Number, _field("Sequence of the update that will contain the rest of a withdrawn one.")
     ] = 0
     hash: Annotated[Hash, _field("SHA-256 of the delta of the update.")] = b""
 
@@ -278,8 +270,7 @@ class Verdict(_OfUpdate, frozen=True, kw_only=True):
     """The server's answer to a withdrawal."""
 
     withdrawn: Annotated[
-        bool,
-        _field("True: the update never counts. False: it is durable and counts."),
+        bool, _field("True: the update never counts. False: it is durable and counts.")
     ]
 
 

@@ -10,6 +10,7 @@ STORES = {
     "database/transactions.py",
     "server/ledger.py",
     "server/ledger_reader.py",
+    "server/erasure_store.py",
     "server/stores.py",
     "server/tables.py",
     "worker/journal.py",

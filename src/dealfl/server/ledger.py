@@ -16,8 +16,9 @@ from pathlib import Path
 
 from dealfl.database import Connect, Database
 from dealfl.errors import BadBytes
+from dealfl.server.erasure_store import ErasureStore
 from dealfl.server.ledger_reader import LedgerReader, intact
-from dealfl.server.stores import ErasureStore, RoundStore, UpdateStore
+from dealfl.server.stores import RoundStore, UpdateStore
 from dealfl.server.tables import MIGRATIONS, OpenRound, Pending, WorkerRow, worker_row
 
 __all__ = ["Ledger"]

@@ -13,9 +13,9 @@ from dataclasses import replace
 from dealfl.bounds import MAX_OWNERS
 from dealfl.messages import PROTOCOL, Announce, Erase, Message, Position, Welcome
 from dealfl.server.aggregation import Aggregation
+from dealfl.server.erasure_store import Listed
 from dealfl.server.ledger import Ledger
 from dealfl.server.roster import Roster, note_announcement
-from dealfl.server.stores import Listed
 from dealfl.server.tables import WorkerRow
 from dealfl.server.terms import Terms
 

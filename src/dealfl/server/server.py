@@ -9,31 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from dealfl.bounds import MAX_NAME, MAX_OWNERS, problem_of
 from dealfl.errors import BadInput
 from dealfl.escaping import for_terminal
 from dealfl.learners import Learner
-from dealfl.messages import (
-    Announce,
-    Declined,
-    Erase,
-    Erased,
-    ErasedReceipt,
-    Message,
-    Receipt,
-    Refusal,
-    Step,
-    Update,
-    Verdict,
-    Withdraw,
-)
-from dealfl.server.aggregation import WITHDRAWN, Aggregation, Problem
+from dealfl.messages import Erase, Message, Step
+from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import LedgerReader
 from dealfl.server.membership import Membership
 from dealfl.server.predictions import Predictions
+from dealfl.server.receiver import Receiver
 from dealfl.server.rounds import Rounds
 from dealfl.server.selection import OverPromise, Selector, Uniform
 from dealfl.server.tables import WorkerRow
@@ -84,13 +71,7 @@ class Server:
         self._rounds = Rounds(
             job, ledger, self._aggregation, self._members, terms or Terms(), selector or Uniform()
         )
-        self._actions: dict[type, Callable[[Any, float], list[Message]]] = {
-            Announce: self._receive_announce,
-            Update: self._receive_update,
-            Declined: self._receive_declined,
-            Withdraw: self._receive_withdraw,
-            Erased: self._receive_erased,
-        }
+        self._receiver = Receiver(job, ledger, self._aggregation, self._members, self._rounds)
 
     def reload(self) -> None:
         """Reload the state from the ledger, after a change by others or a failed transaction."""
@@ -164,7 +145,7 @@ class Server:
         replies: list[Message] = []
         with self._transaction():
             for message in messages:
-                replies += self._receive(message, now_s)
+                replies += self._receiver.receive(message, now_s)
             replies += self._rounds.advance(now_s)
             self._rounds.publication.note_settled()
             if not self._rounds.draining:
@@ -182,18 +163,6 @@ class Server:
         except BaseException:
             self.reload()
             raise
-
-    def _receive(self, message: Message, now_s: float) -> list[Message]:
-        action = self._actions.get(type(message))
-        if action is None or message.job != self.job:
-            return []
-        problem = problem_of(message)
-        if problem is None:
-            return action(message, now_s)
-        row = self._members.rows.get(str(message.worker))
-        if row is not None:
-            self._members.put(replace(row, flag=problem))
-        return []
 
     def erase(self, request: str, owners: Sequence[bytes], now_s: float) -> Step:
         """Request that all workers forget some owners.
@@ -285,68 +254,3 @@ class Server:
             self._rounds.forget(worker)
             self._ledger.note_deletion(compact=True)
         return self.handle((), now_s)
-
-    def _receive_announce(self, message: Announce, now_s: float) -> list[Message]:
-        replies = self._members.announce(message, now_s, self.terms.presence_timeout_s)
-        if message.epoch == self._members.epoch:
-            self._rounds.publication.confirm(message.version)
-        return replies
-
-    def _receive_update(self, message: Update, now_s: float) -> list[Message]:
-        row = self._find_sender(message)
-        if row is None:
-            return []  # the worker will announce itself and send the update again
-        stored = self._aggregation.receive(row, message)
-        if stored is WITHDRAWN:
-            return [Verdict(**_key(message), withdrawn=True)]
-        if isinstance(stored, Problem):
-            return self._refuse(row, message, stored)
-        if stored is not None:
-            examples = row.examples + (stored.records or 0)
-            self._rounds.record_reply(row, message, stored, now_s)
-            row = self._members.rows[row.name]
-            self._members.put(replace(row, examples=examples))
-        return [Receipt(**_key(message))]
-
-    def _refuse(
-        self, row: WorkerRow, message: Update | Withdraw, problem: Problem
-    ) -> list[Message]:
-        if problem.fatal:  # a journal was restored from a backup, or the bytes are invalid
-            row = self._members.begin_incarnation(row, problem.reason)
-        self._members.put(replace(row, flag=problem.reason))
-        welcome = [self._members.welcome(row)] if problem.fatal else []
-        return [Refusal(**_key(message), reason=problem.reason), *welcome]
-
-    def _find_sender(self, message: Update | Withdraw) -> WorkerRow | None:
-        """Return the row of a worker if its current process sent the message."""
-        row = self._members.rows.get(message.worker)
-        return row if row is not None and row.session == message.session else None
-
-    def _receive_declined(self, message: Declined, now_s: float) -> list[Message]:
-        row = self._members.rows.get(message.worker)
-        if row is not None:
-            self._rounds.record_decline(row, message, now_s)
-        return []
-
-    def _receive_withdraw(self, message: Withdraw, now_s: float) -> list[Message]:  # noqa: ARG002
-        row = self._find_sender(message)
-        if row is None or message.incarnation != row.incarnation:
-            return []
-        withdrawn = self._aggregation.withdraw(row, message)
-        if isinstance(withdrawn, Problem):
-            return self._refuse(row, message, withdrawn)
-        return [Verdict(**_key(message), withdrawn=withdrawn)]
-
-    def _receive_erased(self, message: Erased, now_s: float) -> list[Message]:  # noqa: ARG002
-        self._ledger.erasures.put_answer(message)
-        return [
-            ErasedReceipt(
-                job=self.job, worker=message.worker, request=message.request, hash=message.hash
-            )
-        ]
-
-
-def _key(message: Update | Withdraw) -> dict[str, Any]:
-    """Return the fields that identify an update in every answer to it."""
-    names = ("job", "worker", "session", "incarnation", "sequence")
-    return {name: getattr(message, name) for name in names}

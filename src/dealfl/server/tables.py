@@ -295,9 +295,5 @@ class Pending:
 def worker_row(row: tuple[object, ...]) -> WorkerRow:
     """Return the record of a database row."""
     plain = WorkerRow(*row)  # type: ignore[arg-type]
-    return replace(
-        plain,
-        charging=bool(plain.charging),
-        training=bool(plain.training),
-        fits=bool(plain.fits),
-    )
+    flags = {name: bool(getattr(plain, name)) for name in ("charging", "training", "fits")}
+    return replace(plain, **flags)  # type: ignore[arg-type]

@@ -1,15 +1,7 @@
 """The worker on a device: it stores records, learns, forgets, and sends the changes."""
 
-from dealfl.worker.device import (
-    MIN_BATTERY,
-    Cost,
-    Device,
-    DeviceNow,
-    Done,
-    MeasuredMeter,
-    Meter,
-    PhoneMeter,
-)
+from dealfl.worker.cost import Cost, Done, MeasuredMeter, Meter, PhoneMeter
+from dealfl.worker.device import MIN_BATTERY, Device, DeviceNow
 from dealfl.worker.journal import Journal
 from dealfl.worker.schemes import SCHEMES, Scheme, exact_fraction
 from dealfl.worker.tables import Record, State

@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 import sqlite3
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 from pathlib import Path
 
 import msgspec
@@ -84,13 +85,10 @@ class Journal(Database):
         list of int
             Ids of the records, in the same order.
         """
-        clock = self._tick()
-        ids = []
+        clock, ids = self._tick(), []
+        query = "INSERT INTO records (owner, body, arrived, used, state) VALUES (?, ?, ?, ?, ?)"
         for owner, body in rows:
-            cursor = self._db.execute(
-                "INSERT INTO records (owner, body, arrived, used, state) VALUES (?, ?, ?, ?, ?)",
-                (owner, body, clock, clock, int(state)),
-            )
+            cursor = self._db.execute(query, (owner, body, clock, clock, int(state)))
             ids.append(int(cursor.lastrowid or 0))
         return ids
 
@@ -176,8 +174,7 @@ class Journal(Database):
         ids : iterable of int
             Ids of the records.
         """
-        clock = self._tick()
-        rows = [(clock, identity) for identity in ids]
+        rows = zip(repeat(self._tick()), ids)
         self._db.executemany("UPDATE records SET used = ? WHERE id = ?", rows)
 
     def delete(self, ids: Iterable[int]) -> None:
@@ -226,10 +223,8 @@ class Journal(Database):
 
     def next_send_s(self) -> float | None:
         """Return the time when the next update or answer is due, in seconds; None if none is."""
-        query = (
-            "SELECT min(s) FROM "
-            "(SELECT send_at_s AS s FROM outbox UNION SELECT send_at_s FROM answers)"
-        )
+        both = "SELECT send_at_s FROM outbox UNION SELECT send_at_s FROM answers"
+        query = f"SELECT min(send_at_s) FROM ({both})"  # noqa: S608
         moment = self._db.execute(query).fetchone()[0]
         return None if moment is None else float(moment)
 

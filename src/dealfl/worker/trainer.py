@@ -10,7 +10,7 @@ import msgspec
 
 from dealfl.errors import describe_without_values
 from dealfl.learners import Learner, statistics_of
-from dealfl.worker.device import Done, Meter
+from dealfl.worker.cost import Done, Meter
 from dealfl.worker.journal import Journal
 from dealfl.worker.models import Recovery
 from dealfl.worker.outbox import Outbox

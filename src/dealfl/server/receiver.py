@@ -1,0 +1,126 @@
+"""What each kind of message changes on the server, and its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from dealfl.bounds import problem_of
+from dealfl.messages import (
+    Announce,
+    Declined,
+    Erased,
+    ErasedReceipt,
+    Message,
+    Receipt,
+    Refusal,
+    Update,
+    Verdict,
+    Withdraw,
+)
+from dealfl.server.aggregation import WITHDRAWN, Aggregation, Problem
+from dealfl.server.ledger import Ledger
+from dealfl.server.membership import Membership
+from dealfl.server.rounds import Rounds
+from dealfl.server.tables import WorkerRow
+
+
+class Receiver:
+    """Applies the messages of workers to the server's state, within its transaction."""
+
+    def __init__(
+        self,
+        job: str,
+        ledger: Ledger,
+        aggregation: Aggregation,
+        members: Membership,
+        rounds: Rounds,
+    ) -> None:
+        self._job, self._ledger, self._aggregation = job, ledger, aggregation
+        self._members, self._rounds = members, rounds
+        self._actions: dict[type, Callable[[Any, float], list[Message]]] = {
+            Announce: self._receive_announce,
+            Update: self._receive_update,
+            Declined: self._receive_declined,
+            Withdraw: self._receive_withdraw,
+            Erased: self._receive_erased,
+        }
+
+    def receive(self, message: Message, now_s: float) -> list[Message]:
+        """Apply a message, and return the answers; a message out of bounds flags its sender."""
+        action = self._actions.get(type(message))
+        if action is None or message.job != self._job:
+            return []
+        problem = problem_of(message)
+        if problem is None:
+            return action(message, now_s)
+        row = self._members.rows.get(str(message.worker))
+        if row is not None:
+            self._members.put(replace(row, flag=problem))
+        return []
+
+    def _receive_announce(self, message: Announce, now_s: float) -> list[Message]:
+        replies = self._members.announce(message, now_s, self._rounds.terms.presence_timeout_s)
+        if message.epoch == self._members.epoch:
+            self._rounds.publication.confirm(message.version)
+        return replies
+
+    def _receive_update(self, message: Update, now_s: float) -> list[Message]:
+        row = self._find_sender(message)
+        if row is None:
+            return []  # the worker will announce itself and send the update again
+        stored = self._aggregation.receive(row, message)
+        if stored is WITHDRAWN:
+            return [Verdict(**_key(message), withdrawn=True)]
+        if isinstance(stored, Problem):
+            return self._refuse(row, message, stored)
+        if stored is not None:
+            examples = row.examples + (stored.records or 0)
+            self._rounds.record_reply(row, message, stored, now_s)
+            row = self._members.rows[row.name]
+            self._members.put(replace(row, examples=examples))
+        return [Receipt(**_key(message))]
+
+    def _refuse(
+        self, row: WorkerRow, message: Update | Withdraw, problem: Problem
+    ) -> list[Message]:
+        if problem.fatal:  # a journal was restored from a backup, or the bytes are invalid
+            row = self._members.begin_incarnation(row, problem.reason)
+        self._members.put(replace(row, flag=problem.reason))
+        welcome = [self._members.welcome(row)] if problem.fatal else []
+        return [Refusal(**_key(message), reason=problem.reason), *welcome]
+
+    def _find_sender(self, message: Update | Withdraw) -> WorkerRow | None:
+        """Return the row of a worker if its current process sent the message."""
+        row = self._members.rows.get(message.worker)
+        return row if row is not None and row.session == message.session else None
+
+    def _receive_declined(self, message: Declined, now_s: float) -> list[Message]:
+        row = self._members.rows.get(message.worker)
+        if row is not None:
+            self._rounds.record_decline(row, message, now_s)
+        return []
+
+    def _receive_withdraw(self, message: Withdraw, now_s: float) -> list[Message]:  # noqa: ARG002
+        row = self._find_sender(message)
+        if row is None or message.incarnation != row.incarnation:
+            return []
+        withdrawn = self._aggregation.withdraw(row, message)
+        if isinstance(withdrawn, Problem):
+            return self._refuse(row, message, withdrawn)
+        return [Verdict(**_key(message), withdrawn=withdrawn)]
+
+    def _receive_erased(self, message: Erased, now_s: float) -> list[Message]:  # noqa: ARG002
+        self._ledger.erasures.put_answer(message)
+        return [
+            ErasedReceipt(
+                job=self._job, worker=message.worker, request=message.request, hash=message.hash
+            )
+        ]
+
+
+def _key(message: Update | Withdraw) -> dict[str, Any]:
+    """Return the fields that identify an update in every answer to it."""
+    names = ("job", "worker", "session", "incarnation", "sequence")
+    return {name: getattr(message, name) for name in names}

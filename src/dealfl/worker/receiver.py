@@ -1,0 +1,160 @@
+"""What each kind of message changes on a worker, and its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from dealfl.bounds import MAX_NAME, problem_of
+from dealfl.erasure import hash_request
+from dealfl.errors import BadInput
+from dealfl.escaping import for_terminal
+from dealfl.messages import (
+    Assignment,
+    Declined,
+    Erase,
+    ErasedReceipt,
+    Message,
+    Position,
+    Published,
+    Receipt,
+    Refusal,
+    Verdict,
+    Welcome,
+)
+from dealfl.worker.journal import Journal
+from dealfl.worker.membership import Membership
+from dealfl.worker.outbox import Outbox
+from dealfl.worker.schemes import exact_fraction
+from dealfl.worker.tables import State
+from dealfl.worker.trainer import Trainer
+
+
+class Receiver:
+    """Applies the messages of the server to the worker's state, within its transaction."""
+
+    def __init__(
+        self,
+        job: str,
+        name: str,
+        journal: Journal,
+        outbox: Outbox,
+        membership: Membership,
+        trainer: Trainer,
+        forget_fraction: Fraction,
+        reason_to_decline: Callable[[float], str],
+    ) -> None:
+        self._job, self._name, self._journal, self._outbox = job, name, journal, outbox
+        self._membership, self._trainer = membership, trainer
+        self._forget_fraction, self._reason_to_decline = forget_fraction, reason_to_decline
+        self._actions: dict[type, Callable[[Any, float], Declined | None]] = {
+            Welcome: self._receive_welcome,
+            Receipt: self._receive_receipt,
+            Refusal: self._receive_refusal,
+            Verdict: self._receive_verdict,
+            Published: self._receive_published,
+            Assignment: self._receive_assignment,
+            Erase: self._receive_erase,
+            ErasedReceipt: self._receive_erased_receipt,
+        }
+
+    def receive(self, message: Message, now_s: float) -> list[Message]:
+        """Apply a message for this worker; note one that is out of bounds."""
+        action = self._actions.get(type(message))
+        if action is None or message.job != self._job or message.worker not in ("", self._name):
+            return []
+        problem = problem_of(message)
+        if problem is not None:
+            self._journal.set_setting("refused", problem)
+            return []
+        declined = action(message, now_s)
+        return [] if declined is None else [declined]
+
+    def _is_own(self, message: Receipt | Verdict) -> bool:
+        outbox = self._outbox
+        return (message.session, message.incarnation) == (outbox.session, outbox.incarnation)
+
+    def _receive_receipt(self, message: Receipt, now_s: float) -> None:
+        if self._is_own(message):
+            self._outbox.settle_counted(message.sequence, now_s)
+
+    def _receive_refusal(self, message: Refusal, now_s: float) -> None:  # noqa: ARG002
+        """Store the reason; a verdict or a welcome decides about the update."""
+        self._journal.set_setting("refused", f"update {message.sequence}: {message.reason}")
+
+    def _receive_verdict(self, message: Verdict, now_s: float) -> None:
+        if self._is_own(message):
+            outbox = self._outbox
+            settle = outbox.settle_withdrawn if message.withdrawn else outbox.settle_counted
+            settle(message.sequence, now_s)
+
+    def _receive_published(self, message: Published, now_s: float) -> None:  # noqa: ARG002
+        if self._membership.follows(message.epoch):
+            self._journal.put_published(message.version, message.statistics, message.digest)
+
+    def _receive_erased_receipt(self, message: ErasedReceipt, now_s: float) -> None:  # noqa: ARG002
+        self._outbox.settle_answer(message.hash)
+
+    def _receive_welcome(self, message: Welcome, now_s: float) -> None:
+        if message.journal_id != self._journal.id:
+            return
+        if message.session > self._outbox.session:  # this journal is older than the server's record
+            self._membership.begin_session(message.session)
+        if message.session != self._outbox.session:
+            return
+        self._membership.enter(message.epoch)
+        if message.incarnation > self._outbox.incarnation and self._knows_erased(message.erased):
+            self._outbox.restart(message.incarnation)
+            self._trainer.post_full_sum(now_s)
+
+    def _knows_erased(self, end: Position) -> bool:
+        """Return whether the worker has forgotten everyone; if not, ask for what it lacks."""
+        if self._membership.has_reached(end):
+            self._trainer.finish_erasure()
+            return True
+        self._membership.greets = True
+        return False
+
+    def _receive_assignment(self, message: Assignment, now_s: float) -> Declined | None:
+        if not self._membership.follows(message.epoch):
+            return None
+        if message.round <= int(self._journal.setting("round", "-1")):
+            return None  # a repetition
+        self._journal.set_setting("round", str(message.round))
+        if not self._knows_erased(message.erased):
+            return self._decline(message.round, "erasures are missing")
+        unwilling = self._reason_to_decline(now_s)
+        if unwilling:
+            return self._decline(message.round, unwilling)
+        new = self._journal.records(State.WAITING)
+        if not new or not self._outbox.incarnation:
+            reason = "no waiting examples" if self._outbox.incarnation else "not welcomed yet"
+            return self._decline(message.round, reason)
+        fraction = self._forget_fraction
+        if message.forget_fraction is not None:
+            try:
+                fraction = exact_fraction(message.forget_fraction)
+            except BadInput as error:
+                return self._decline(message.round, str(error))
+        self._trainer.train(new, fraction, message.round, now_s)
+        return None
+
+    def _decline(self, round_number: int, reason: str) -> Declined:
+        return Declined(
+            job=self._job,
+            worker=self._name,
+            epoch=self._outbox.epoch,
+            round=round_number,
+            reason=for_terminal(reason, MAX_NAME),
+        )
+
+    def _receive_erase(self, message: Erase, now_s: float) -> None:
+        own = hash_request(message.request, message.owners)
+        examples = self._outbox.find_answer(own) if message.request else None
+        if examples is None:
+            examples = self._trainer.forget_owners(message.owners, now_s)
+        self._membership.reach(message.before, message.after)
+        if message.request:
+            self._trainer.finish_erasure()
+            self._outbox.post_answer(own, message.request, examples, now_s)

@@ -34,9 +34,7 @@ from dealfl.statistics import Statistics
 from dealfl.worker import Cost, Done, Journal, Record, Worker
 
 TARGET_MS = {(1_000, 100): 100.0, (10_000, 1_000): 1_000.0}
-WORKER_BYTES = 2_048
-IDLE_MB = 100
-IDLE_HOURS = 24
+WORKER_BYTES, IDLE_MB, IDLE_HOURS = 2_048, 100, 24
 
 
 def make() -> NaiveBayes:

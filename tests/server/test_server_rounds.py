@@ -1,35 +1,22 @@
-"""Rounds: who takes part, when they close, what counts, what is earned, what is published."""
+"""Rounds: who takes part, when they close, what is earned, when the job ends."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
-from dealfl.erasure import hash_request
 from dealfl.errors import BadInput
 from dealfl.messages import (
     Assignment,
     Declined,
-    Erase,
-    Erased,
-    Published,
-    Receipt,
-    Refusal,
-    Update,
-    Verdict,
-    Welcome,
-    Withdraw,
 )
 from dealfl.server import (
     Ledger,
     RewardWeights,
     Server,
     Terms,
-    WorkerRow,
     compute_reward,
 )
-from dealfl.server.roster import Roster, note_spending
-from dealfl.server.selection import Candidate, Everyone, Uniform
+from dealfl.server.selection import Everyone
 from tests.federation.parts import announce, bayes, examples, joined, kinds, server, update
 
 
@@ -132,59 +119,6 @@ def test_a_prompt_update_is_rewarded_also_when_the_majority_closed_the_round() -
     assert len(selector.earnings) == 3, "nobody earns twice"
 
 
-def test_the_same_update_again_gets_its_receipt_again_and_counts_once() -> None:
-    one = joined()
-    for moment_s in (1.0, 2.0, 100.0, 200.0):
-        messages = one.handle([update(1, 2, round=1)] * 2, moment_s).messages
-        assert [m.sequence for m in messages if isinstance(m, Receipt)] == [1, 1]
-    assert one.model.statistics == examples(2)
-
-
-def test_updates_behind_a_gap_wait_and_then_count() -> None:
-    one = joined()
-    one.handle([update(3, 4), update(2, 2)], 1.0)
-    one.handle([], 100.0)
-    assert one.model.statistics.is_zero
-    one.handle([update(1, 1, round=1)], 101.0)
-    one.handle([], 500.0)
-    assert one.model.statistics == examples(7)
-
-
-def test_updates_behind_a_gap_survive_a_restart() -> None:
-    ledger = Ledger()
-    one = joined(ledger=ledger)
-    one.handle([update(2, 2)], 1.0)
-    again = server(ledger)
-    again.handle([update(1, 1, round=1)], 2.0)
-    again.handle([], 500.0)
-    assert again.model.statistics == examples(3)
-
-
-def test_a_withdrawn_update_never_counts_and_leaves_no_gap() -> None:
-    one = joined()
-    withdraw = Withdraw(job="job", worker="w", incarnation=1, sequence=1)
-    for _ in range(2):
-        messages = one.handle([withdraw], 1.0).messages
-        assert [m.withdrawn for m in messages if isinstance(m, Verdict)] == [True]
-    late = one.handle([update(1, 5, round=1)], 2.0).messages
-    assert [m.withdrawn for m in late if isinstance(m, Verdict)] == [True]
-    one.handle([update(2, 2)], 3.0)
-    one.handle([], 500.0)
-    assert one.model.statistics == examples(2)
-
-
-@pytest.mark.parametrize("counted", [True, False])
-def test_an_update_on_record_can_not_be_withdrawn(counted: bool) -> None:
-    one = joined("v", "w")
-    one.handle([update(1, 5, round=1)], 1.0)
-    if counted:
-        one.handle([], 100.0)
-    messages = one.handle([Withdraw(job="job", worker="w", incarnation=1, sequence=1)], 101.0)
-    assert [m.withdrawn for m in messages.messages if isinstance(m, Verdict)] == [False]
-    one.handle([], 500.0)
-    assert one.model.statistics == examples(5)
-
-
 def test_after_the_last_round_late_updates_still_count() -> None:
     one = joined("a", "b", rounds=1)
     one.handle([update(1, name="a", round=1)], 1.0)
@@ -193,22 +127,6 @@ def test_after_the_last_round_late_updates_still_count() -> None:
     one.handle([update(1, 2, name="b", round=1), announce("a", 1)], 61.0)
     assert one.model.statistics == examples(3)
     assert one.reader.open_round() is None
-
-
-def test_a_removed_worker_leaves_the_model_and_may_come_back_anew() -> None:
-    one = joined("a", "b")
-    one.handle([update(1, 2, name="a", round=1), update(1, 5, name="b", round=1)], 1.0)
-    one.remove("b", 2.0)
-    assert one.model.statistics == examples(2)
-    stale = one.handle([update(2, 1, name="b")], 3.0).messages
-    assert "Refusal" in kinds(stale)
-    back = one.handle([announce("b", 1)], 4.0).messages
-    assert [m.incarnation for m in back if isinstance(m, Welcome)] == [2]
-    one.handle([update(1, 5, name="b", incarnation=2)], 5.0)
-    one.handle([], 500.0)
-    assert one.model.statistics == examples(7)
-    with pytest.raises(BadInput, match="no worker called 'nobody'"):
-        one.remove("nobody", 6.0)
 
 
 def test_a_restarted_server_has_the_same_digest_and_open_round() -> None:
@@ -233,59 +151,6 @@ def test_a_clock_that_jumps_back_makes_no_round_longer_than_its_time_to_live() -
     assert step.wake_at_s == 1060.0
     assert assigned(one.handle([], 1060.0).messages) == ["a"], "the next round begins"
     assert closings(one) == [(1, "time to live")]
-
-
-# -- the roster ---------------------------------------------------------------------------------
-
-
-def able(now_s: float = 0.0, **known: Any) -> bool:
-    plain = WorkerRow("w", waiting=5, capacity_j=1000.0)
-    changed = {name: known.get(name, getattr(plain, name)) for name in plain.__slots__}
-    return bool(Roster({"w": WorkerRow(**changed)}).find_candidates(Terms(), now_s))
-
-
-def test_only_who_is_awake_idle_fitting_and_has_something_waiting_can_be_woken() -> None:
-    assert able()
-    assert not able(waiting=0)
-    assert not able(training=True)
-    assert not able(fits=False)
-    assert not able(heard_s=None), "removed"
-    assert able(180.0)
-    assert not able(180.1), "not heard of for too long"
-    assert able(-1e9), "after the clock jumped back everybody is awake"
-
-
-def test_a_worker_spends_its_budget_of_charge_and_gets_a_new_one_the_next_day() -> None:
-    row = WorkerRow("w", waiting=5, capacity_j=1000.0)  # 2 % of it are 20 J a day
-    row = note_spending(note_spending(row, 7.0, 10.0), 7.0, 20.0)
-    known = {name: getattr(row, name) for name in row.__slots__} | {"heard_s": 90_000.0}
-    assert not able(100.0, **known), "a third training would need 21 J"
-    assert able(100.0, **(known | {"charging": True}))
-    assert able(100.0, **(known | {"capacity_j": 0.0})), "no battery, no budget"
-    assert able(86_411.0, **known)
-    assert note_spending(row, 3.0, 86_411.0).spent_j == 3.0
-
-
-def test_a_worker_is_worth_what_waits_up_to_a_cap() -> None:
-    rows = Roster({str(n): WorkerRow(str(n), waiting=n) for n in (3, 100, 5000)})
-    weights = {c.name: c.weight for c in rows.find_candidates(Terms(), 0.0)}
-    assert weights == {"3": 3, "100": 100, "5000": 100}
-
-
-def test_a_worker_of_another_job_or_with_another_schema_is_left_alone() -> None:
-    one = server()
-    one.handle([announce("a", 0, schema_digest="another")], 0.0)
-    assert not one.workers["a"].fits
-    assert one.reader.open_round() is None
-
-
-def test_uniform_selection_repeats_itself_and_reaches_everybody() -> None:
-    names = [Candidate(f"w{n}") for n in range(20)]
-    rounds = [Uniform(3).select(number, names, 5) for number in range(100)]
-    assert rounds == [Uniform(3).select(number, names, 5) for number in range(100)]
-    assert all(len(set(chosen)) == 5 for chosen in rounds)
-    assert {name for chosen in rounds for name in chosen} == {c.name for c in names}
-    assert Uniform().select(1, names[:3], 5) == ["w0", "w1", "w2"]
 
 
 # -- rewards and convergence --------------------------------------------------------------------
@@ -348,63 +213,3 @@ def test_a_model_that_hardly_changes_ends_the_job_also_across_a_restart() -> Non
     assert one.finished
     assert 2 < len(one.reader.closed_rounds()) < 39
     assert server(ledger).finished
-
-
-# -- published versions -------------------------------------------------------------------------
-
-
-def published(messages: Sequence[object]) -> list[int]:
-    return [message.version for message in messages if isinstance(message, Published)]
-
-
-def test_every_closed_round_publishes_the_model_of_all_that_counted() -> None:
-    one = joined()
-    messages = one.handle([update(1, 2, round=1), announce()], 1.0).messages
-    (version,) = [m for m in messages if isinstance(m, Published)]
-    assert version.version == 1
-    assert version.digest == one.model.digest()
-    assert version.statistics == examples(2).to_bytes()
-
-
-def test_with_a_few_erasures_pending_nothing_is_published_before_the_deadline() -> None:
-    one = joined(release_batch=3, release_deadline_s=1000.0)
-    one.erase("first", [b"owner"], 1.0)
-    number = 1
-    for moment_s in (2.0, 500.0, 900.0):
-        step = one.handle([update(number, round=number), announce()], moment_s)
-        assert published(step.messages) == []
-        number += 1
-    assert published(one.handle([update(4, round=4), announce()], 1001.0).messages) == [1]
-
-
-def test_an_answer_to_an_erasure_is_put_on_record() -> None:
-    one = joined()
-    one.erase("first", [b"owner"], 1.0)
-    asked = one.handle([announce()], 2.0).messages
-    assert "Erase" in kinds(asked), "who did not answer is asked again"
-    (order,) = [m for m in asked if isinstance(m, Erase)]
-    own = hash_request("first", order.owners)
-    answer = Erased(job="job", worker="w", request="first", hash=own, examples=3)
-    assert "ErasedReceipt" in kinds(one.handle([answer], 3.0).messages)
-    assert "Erase" not in kinds(one.handle([announce(erased=(order.after,))], 4.0).messages)
-    assert one.reader.answers("first") == {"w": 3}
-    other = Erased(job="job", worker="w", request="first", hash=b"others", examples=9)
-    assert "ErasedReceipt" in kinds(one.handle([other], 5.0).messages), "nobody waits for it"
-    assert one.reader.answers("first") == {"w": 3}
-
-
-def test_who_joins_later_is_told_whom_to_keep_out() -> None:
-    one = joined()
-    one.erase("first", [b"two", b"one"], 1.0)
-    messages = one.handle([announce("new", 0)], 2.0).messages
-    (part,) = [m for m in messages if isinstance(m, Erase)]
-    (welcome,) = [m for m in messages if isinstance(m, Welcome)]
-    assert part.owners == (b"one", b"two")
-    assert welcome.erased == part.after
-
-
-def test_an_update_of_a_stranger_is_not_lost_it_is_left_with_its_sender() -> None:
-    one = joined()
-    messages = one.handle([update(1, name="stranger")], 1.0).messages
-    assert not any(isinstance(m, (Receipt, Refusal)) for m in messages)
-    assert not any(isinstance(m, Update) for m in messages)

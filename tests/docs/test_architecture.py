@@ -1,8 +1,10 @@
-"""The tree and the layers in ARCHITECTURE.md are those of the code."""
+"""The tree and the layers in ARCHITECTURE.md are those of the code; pages name real files."""
 
 import re
 import tomllib
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
@@ -37,3 +39,12 @@ def test_the_layers_are_those_that_are_enforced() -> None:
     text = re.search(r"^    (__main__ > .*?)\n\n", PAGE, re.MULTILINE | re.DOTALL)
     assert text
     assert " ".join(text[1].split()) == " > ".join(layers)
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_every_file_that_a_page_names_exists(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    named = re.findall(r"`((?:[\w.-]+/)+(?:[\w-]+\.(?:py|toml|md|txt))?)`", text)
+    real = {name for name in named if "NAME" not in name}
+    assert {n for n in real if not ((ROOT / n).exists() or (SOURCE / n).exists())} == set()
+    assert len(real) > 10

@@ -5,11 +5,9 @@ from dataclasses import replace
 from dealfl.report import summarize
 from dealfl.runs import Result
 from dealfl.server.selection import OverPromise
-from tests.report.results import real_result
 
 
-def test_what_was_left_out_or_promised_too_often_is_said() -> None:
-    result = real_result()
+def test_what_was_left_out_or_promised_too_often_is_said(result: Result) -> None:
     plain = summarize(result)
     assert "left out" not in plain
     assert "guarantees" not in plain
@@ -24,8 +22,7 @@ def test_what_was_left_out_or_promised_too_often_is_said() -> None:
     assert "1.50 picks a round, 1.00 possible: w1, w2" in told
 
 
-def test_whoever_is_not_exact_is_named() -> None:
-    result = real_result()
+def test_whoever_is_not_exact_is_named(result: Result) -> None:
     wrong = replace(result.outcomes[1], central_digest="another")
     told = summarize(Result(result.job, (result.main, wrong, *result.outcomes[2:])))
     assert f"NOT EXACT: {wrong.scheme}" in told

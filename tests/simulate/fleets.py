@@ -52,8 +52,11 @@ Changes = dict[str, Any]
 
 
 def document(changes: Changes | None = None, sections: Changes | None = None) -> Document:
-    """Return the fleet above with other values for some dotted keys, after other sections."""
-    made = Document.parse(TEXT, "fleet.toml")
+    """Return the fleet above with other values for some dotted keys, after other sections.
+
+    Its model is tested at the end only, unless a test says otherwise.
+    """
+    made = Document.parse(TEXT, "fleet.toml").replaced("job.evaluate_every", 1000)
     made = dataclasses.replace(made, tables={**made.tables, **(sections or {})})
     for key, value in (changes or {}).items():
         made = made.replaced(key, value)

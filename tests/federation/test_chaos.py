@@ -168,7 +168,7 @@ def check(learner: str, scheme: str, seed: int, kind: type[Chaos] = Chaos) -> Ch
     chaos.run()
     server = chaos.simulation.server
     assert all(not journal.outbox() for journal in chaos.journals.values()), "an update is left"
-    assert not chaos.ledger.pending(), "an update is not folded"
+    assert not chaos.ledger.updates.waiting(), "an update is not folded"
     assert server.model.digest() == chaos.central_digest()
     server.model.check()
     assert chaos.new_server().model.digest() == server.model.digest(), "a restart differs"

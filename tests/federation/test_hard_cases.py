@@ -231,7 +231,7 @@ def test_after_a_backup_of_the_ledger_came_back_nothing_waits_for_ever(tmp_path:
     for number in range(2, 6):
         learn(number * 100.0)
     one.handle((), 10_000.0)
-    waiting = ledger.pending()
+    waiting = ledger.updates.waiting()
     ledger.close()
     assert not waiting
 

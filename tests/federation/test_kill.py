@@ -197,7 +197,7 @@ class Federation:
             hashes = [owner_hash(KEY, owner) for owner in self.erased]
             assert not any(journal.records_of(hashes).values()), "an erased person came back"
             journal.close()
-        assert not ledger.pending()
+        assert not ledger.updates.waiting()
         for key in self.receipts:
             assert ledger.find_update(*key), f"a receipt was not true: {key}"
         assert new_server(ledger).model.digest() == central.digest()

@@ -52,20 +52,28 @@ def needles_of_statistics(statistics: Statistics) -> Needles:
 
 def needles_of_name(name: str) -> Needles:
     """Return a name and its hashes without a key."""
+    return {name: name.encode(), **needles_of_hashes(name, name.encode())}
+
+
+def needles_of_hashes(name: str, content: bytes) -> Needles:
+    """Return the hashes of some bytes without a key."""
     kinds = ("sha256", "sha1", "md5", "blake2b")
-    hashes = {f"{kind} of {name}": hashlib.new(kind, name.encode()) for kind in kinds}
+    hashes = {f"{kind} of {name}": hashlib.new(kind, content) for kind in kinds}
     digests = {what: one.digest() for what, one in hashes.items()}
     texts = {f"{what} as text": one.hexdigest().encode() for what, one in hashes.items()}
-    return {name: name.encode(), **digests, **texts}
+    return digests | texts
 
 
 def needles_of_records(make: Callable[[], Learner], bodies: Iterable[bytes]) -> Needles:
-    """Return bodies, and the delta that learns or forgets them."""
+    """Return bodies, the delta that learns or forgets them, and hashes of these without a key."""
     records = [Record(number, b"owner", body) for number, body in enumerate(bodies)]
     delta = statistics_of(make, records)[0]
     found = {f"body {record.id}": record.body for record in records}
+    for record in records:
+        found |= needles_of_hashes(f"body {record.id}", record.body)
     for sign, one in (("learned", delta), ("forgotten", -delta)):
         found |= {f"{sign} {what}": needle for what, needle in needles_of_statistics(one).items()}
+        found |= needles_of_hashes(f"what is {sign}", one.to_bytes())
     return found
 
 

@@ -65,7 +65,7 @@ class Pair:
         self.server: Server = server(self.ledger, make, release_batch=2, min_workers=1)
         self.worker: Worker = worker(make, self.journal, announce_every_s=1.0, **how)
         self.compacted: list[tuple[str, int]] = []  # which file, with which updates of the erased
-        self._watch(self.ledger, lambda: sum(map(len, self.ledger.pending().values())))
+        self._watch(self.ledger, lambda: len(self.ledger.updates.waiting()))
         self._watch(self.journal, lambda: int(self.journal.setting("last_with_erased", "0")))
         self.talk()
 

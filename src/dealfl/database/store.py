@@ -181,7 +181,9 @@ class Database(Transactions):
         return version
 
     def content(self) -> bytes:
-        """Return the whole database as the bytes of a file, for `replace_content`."""
+        """Return the database as the bytes of a file; compact it before, if that was requested."""
+        if self.requested_compaction:
+            self.compact()
         return self._db.serialize()
 
     def replace_content(self, content: bytes) -> None:

@@ -17,6 +17,7 @@ from dealfl.errors import Fenced
 __all__ = ["Transactions"]
 
 _COMPACT_EVERY_S = 86_400.0
+_COMPACT_BYTES_PER_S = 1e6  # about 1 % of the time of a process
 _DUE = "SELECT value FROM settings WHERE name = 'compact'"
 
 
@@ -93,10 +94,10 @@ class Transactions:
         Parameters
         ----------
         compact : bool
-            Whether to compact the file at the next `compact_if_due`; otherwise within a day.
+            Whether to compact the file as soon as possible; otherwise within a day.
         """
         self._logged = True
-        if compact or not self._db.execute(_DUE).fetchone():
+        if compact or self.requested_compaction is None:
             self._db.execute(
                 "INSERT OR REPLACE INTO settings VALUES ('compact', ?)", (b"now" * compact,)
             )
@@ -104,24 +105,40 @@ class Transactions:
     def compact_if_due(self, now_s: float) -> None:
         """Compact the file if deleted bytes require it, including those before a crash.
 
+        A compaction rewrites the file, so that a large one must wait: on average a megabyte is
+        rewritten in a second. A database in memory is compacted when its content is read.
+
         Parameters
         ----------
         now_s : float
             Current time in seconds. Without a request, a file is compacted once in 24 hours.
         """
-        due = self._db.execute(_DUE).fetchone()
-        if due is None or not (due[0] or self._is_day_over(now_s)) or not self.compact():
+        requested = self.requested_compaction
+        if requested is None or self.path == ":memory:":
             return
-        with self.transaction():
-            self._db.execute("DELETE FROM settings WHERE name = 'compact'")
-            row = ("compacted_s", repr(now_s).encode())
-            self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", row)
+        if now_s < self._compact_at_s(requested, now_s):
+            return
+        if self.compact():
+            with self.transaction():
+                row = ("compacted_s", repr(now_s).encode())
+                self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", row)
 
-    def _is_day_over(self, now_s: float) -> bool:
+    @property
+    def requested_compaction(self) -> bool | None:
+        """Whether a compaction was requested; None if nothing was deleted since the last."""
+        due = self._db.execute(_DUE).fetchone()
+        return None if due is None else bool(due[0])
+
+    def _compact_at_s(self, requested: bool, now_s: float) -> float:
         query = "SELECT CAST(value AS TEXT) FROM settings WHERE name = 'compacted_s'"
         last = self._db.execute(query).fetchone()
-        is_file = self.path != ":memory:"
-        return is_file and (last is None or not 0 <= now_s - float(last[0]) < _COMPACT_EVERY_S)
+        if last is None or now_s < float(last[0]):  # the clock jumped back
+            return now_s
+        pages, page_bytes = (
+            self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")
+        )
+        wait_s = max(float(pages * page_bytes) / _COMPACT_BYTES_PER_S - 1.0, 0.0)
+        return float(last[0]) + (wait_s if requested else max(wait_s, _COMPACT_EVERY_S))
 
     def checkpoint(self) -> bool:
         """Empty the write-ahead log, so that deleted bytes are not in it.
@@ -152,6 +169,8 @@ class Transactions:
                 self._db.execute("VACUUM")
             except sqlite3.OperationalError:
                 return False
+        with self.transaction():
+            self._db.execute("DELETE FROM settings WHERE name = 'compact'")
         self.checkpoint()
         return True
 

@@ -20,12 +20,14 @@ from dealfl.server.tables import Pending, WorkerRow
 from dealfl.server.terms import Terms
 from dealfl.statistics import Statistics
 
-__all__ = ["WITHDRAWN", "Aggregated", "Aggregation", "Problem", "rebuild_total"]
+__all__ = ["BEHIND_GAP", "WITHDRAWN", "Aggregated", "Aggregation", "Problem", "rebuild_total"]
 
 _BASE = ""  # stands for no worker
 _PRIME = (1 << 61) - 1
 _NO_STATISTICS = "bytes that are not statistics of this job"
 _IMPOSSIBLE = "no examples have this sum"
+_FULL = "held back: the total is full; the largest sum is that of "
+_MAX_BEHIND_GAP = 64  # stored updates of a worker, if one before them is missing
 _CONFLICT = "another update with this sequence exists"
 
 
@@ -38,14 +40,16 @@ class Problem:
 
 
 WITHDRAWN = Problem("update was withdrawn")
+BEHIND_GAP = Problem("an update is missing; later ones are not stored")
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregated:
-    """The last counted sequence of each worker, and the workers whose sums are impossible."""
+    """The last counted sequence of each worker, and why others were not counted."""
 
     counted: dict[str, int]
     diverged: dict[str, str]
+    held_back: dict[str, str]
 
 
 class Aggregation:
@@ -58,10 +62,13 @@ class Aggregation:
         self.schema_digest = self._schema.digest()
         self._scratch = make()  # empty between uses; it checks sums
         self._decoded: dict[tuple[str, int], Statistics] = {}  # stored deltas
+        self._ready: set[str] = set()  # workers with updates that may be added
+        self._held: set[str] = set()  # workers whose updates do not fit into the total
 
     def load(self) -> None:
         """Reload the total from the ledger."""
         self._decoded.clear()
+        self._ready, self._held = set(self._ledger.updates.waiting()), set()
         saved = self._ledger.total()
         self.total = self._make()
         if saved is not None:
@@ -88,6 +95,7 @@ class Aggregation:
         self.total.merge(base - self._sum_of(_BASE))
         self._put_sum(_BASE, base)
         self._put_total()
+        self._ready |= self._held
 
     def _sum_of(self, worker: str) -> Statistics:
         saved = self._ledger.find_sum(worker)
@@ -106,21 +114,20 @@ class Aggregation:
     def receive(self, row: WorkerRow, message: Update) -> Stored | Problem | None:
         """Store an update, or return why it cannot count; None if it is stored already."""
         if message.protocol != PROTOCOL:
-            return Problem(
-                f"update has protocol version {message.protocol}; this server supports {PROTOCOL}"
-            )
+            given = message.protocol
+            return Problem(f"update has protocol version {given}; this server supports {PROTOCOL}")
         if message.incarnation != row.incarnation:
-            return Problem(
-                f"update has incarnation {message.incarnation}; the worker has {row.incarnation}"
-            )
-        key = (row.name, message.incarnation, message.sequence)
-        known = self._ledger.find_update(*key)
-        if known is not None:
-            if known[1]:
-                return WITHDRAWN
-            if not self._ledger.updates.is_same(message):
-                return Problem(_CONFLICT, fatal=True)
-            return None
+            given = message.incarnation
+            return Problem(f"update has incarnation {given}; the worker has {row.incarnation}")
+        known = self._ledger.find_update(row.name, message.incarnation, message.sequence)
+        if known is None:
+            return self._store(row, message)
+        if known[1]:
+            return WITHDRAWN
+        same = self._ledger.updates.is_same(message)
+        return None if same else Problem(_CONFLICT, fatal=True)
+
+    def _store(self, row: WorkerRow, message: Update) -> Stored | Problem:
         try:
             delta = Statistics.from_bytes(message.delta)
             self._schema.require_same(delta.schema)
@@ -131,21 +138,27 @@ class Aggregation:
         except BadInput as error:
             reason = describe_without_values(error, _NO_STATISTICS)
             return Problem(for_terminal(reason, MAX_NAME), fatal=True)
-        is_next = self._ledger.updates.is_next(row, message.sequence)
+        stored = self._ledger.updates.count_stored(row, message.sequence)
+        is_next = stored == message.sequence - row.counted - 1
+        if not is_next and self._ledger.updates.count_stored(row) >= _MAX_BEHIND_GAP:
+            return BEHIND_GAP
         held = row.examples if is_next and not self.total.whole_owners else None
         self._ledger.updates.put(message)
-        self._decoded[row.name, message.sequence] = delta
+        self._ready.add(row.name)
+        if is_next:
+            self._decoded[row.name, message.sequence] = delta
         return Stored(records, held, delta.is_zero)
 
     def withdraw(self, row: WorkerRow, message: Withdraw) -> bool | Problem:
         """Withdraw an update unless it is stored; return whether it never counts."""
         key = (row.name, row.incarnation, message.sequence)
-        known = self._ledger.find_update(*key)
+        known, updates = self._ledger.find_update(*key), self._ledger.updates
         if known is None:
-            self._ledger.updates.put_withdrawn(*key, message.successor)
+            updates.put_withdrawn(*key, message.successor)
+            self._ready.add(row.name)
             return True
-        sha256, withdrawn = known
-        if not withdrawn and message.hash and message.hash != sha256:
+        stored, withdrawn = known
+        if not withdrawn and message.hash and updates.keyed(message.hash) != stored:
             return Problem(_CONFLICT, fatal=True)
         return withdrawn
 
@@ -154,50 +167,70 @@ class Aggregation:
         if self._ledger.find_sum(worker) is not None:
             self.total.merge(-self._sum_of(worker))
             self._put_total()
+            self._ready |= self._held
         self._ledger.updates.drop(worker)
 
-    def has_pending(self, workers: dict[str, WorkerRow]) -> bool:
-        """Return whether `aggregate` would add anything."""
-        first = self._ledger.updates.first_pending()
-        return any(sequence == workers[name].counted + 1 for name, sequence in first.items())
+    @property
+    def has_pending(self) -> bool:
+        """Whether `aggregate` may add anything."""
+        return bool(self._ready)
 
     def aggregate(self, workers: dict[str, WorkerRow], terms: Terms) -> Aggregated:
         """Add stored updates to the sums, except after a gap or if a sum is impossible."""
-        counted, diverged = {}, {}
-        for name, updates in self._ledger.pending().items():
-            ready = _without_gap(updates, workers[name].counted)
-            if not ready:
-                continue
-            try:
-                self._add(workers[name], ready, terms)
-            except BadInput as error:
-                diverged[name] = "diverged: " + describe_without_values(error, _IMPOSSIBLE)
-            else:
-                counted[name] = ready[-1].sequence
-        self._put_total()
+        done = Aggregated({}, {}, {})
+        for row in (workers[name] for name in sorted(self._ready | self._held)):
+            if ready := _without_open_withdrawals(list(self._ledger.updates.pending(row))):
+                self._count(row, ready, terms, done)
+        if done.counted:
+            self._put_total()
+        self._ready, self._held = set(), set(done.held_back)
         self._decoded.clear()
-        return Aggregated(counted, diverged)
+        return done
 
-    def _add(self, row: WorkerRow, ready: list[Pending], terms: Terms) -> None:
+    def _count(self, row: WorkerRow, ready: list[Pending], terms: Terms, done: Aggregated) -> None:
+        try:
+            delta = self._delta_of(row, ready)
+            whole = delta + self._sum_of(row.name)
+            self._require_allowed(whole, terms)
+            self._require_possible(whole)
+        except BadInput as error:
+            reason = "diverged: " + describe_without_values(error, _IMPOSSIBLE)
+            done.diverged[row.name] = reason
+            return
+        try:
+            self.total.merge(delta)
+        except BadInput:  # others may have filled the total
+            new = not row.flag.startswith(_FULL)
+            done.held_back[row.name] = _FULL + self._find_largest() if new else row.flag
+            return
+        self._put_sum(row.name, whole)
+        self._ledger.updates.delete_deltas(row.name, row.incarnation, ready[-1].sequence)
+        done.counted[row.name] = ready[-1].sequence
+
+    def _delta_of(self, row: WorkerRow, ready: list[Pending]) -> Statistics:
         delta = Statistics.zero(self._schema)
         for update in ready:
             if update.delta is not None:
                 known = self._decoded.get((row.name, update.sequence))
                 delta = delta + (Statistics.from_bytes(update.delta) if known is None else known)
-        whole = delta + self._sum_of(row.name)
-        self._require_allowed(whole, terms)
-        self._require_possible(whole)
-        self.total.merge(delta)
-        self._put_sum(row.name, whole)
-        self._ledger.updates.delete_deltas(row.name, row.incarnation, ready[-1].sequence)
+        return delta
+
+    def _find_largest(self) -> str:
+        """Return the worker whose sum has the largest integer."""
+        largest = {}
+        for worker in self._ledger.updates.fingerprints():
+            arrays = self._sum_of(worker).arrays.values()
+            values = [abs(value) for entries in arrays for value in entries.values.tolist()]
+            largest[worker] = max(values, default=0)
+        return max(largest, key=largest.__getitem__, default="nobody") or "the base of the job"
 
     def _require_allowed(self, whole: Statistics, terms: Terms) -> None:
         """Refuse a sum that is possible but absurd: it could fill the total."""
         cells = sum(len(whole[name]) for name in whole)
+        examples = self.total.count_records(whole) or 0
         for name, most, found in (
-            ("max_examples", terms.max_examples, self.total.count_records(whole) or 0),
-            ("max_cells", terms.max_cells, cells),
-        ):
+            ("max_examples", terms.max_examples, examples), ("max_cells", terms.max_cells, cells),
+        ):  # fmt: skip
             if found > most:
                 reason = f"a worker has {found:,} of {name} = {most:,}"
                 raise Impossible(reason, reason)
@@ -210,19 +243,11 @@ class Aggregation:
             self._scratch.merge(-whole)
 
 
-def _without_gap(updates: list[Pending], counted: int) -> list[Pending]:
-    """Return the updates that directly follow the counted ones and can be added.
-
-    What follows a withdrawn update may assume the rest of it, which its successor contains.
-    """
-    ready: list[Pending] = []
-    for update in updates:
-        if update.sequence != counted + len(ready) + 1:
-            break
-        ready.append(update)
-    last = counted + len(ready)
-    open_ = (place for place, update in enumerate(ready) if update.successor > last)
-    return ready[: next(open_, len(ready))]
+def _without_open_withdrawals(updates: list[Pending]) -> list[Pending]:
+    """Return what can be added: not what follows a withdrawn update, up to its successor."""
+    last = updates[-1].sequence if updates else 0
+    open_ = (place for place, update in enumerate(updates) if update.successor > last)
+    return updates[: next(open_, len(updates))]
 
 
 def rebuild_total(ledger: Ledger, make: Callable[[], Learner]) -> Learner:

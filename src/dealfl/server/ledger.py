@@ -2,12 +2,11 @@
 
 One call of the server is one transaction (WAL, synchronous=FULL), so that a receipt stays true
 after a crash. When a round closes, the deltas of updates are added to their worker's sum and
-deleted; the key of a counted update and the hash of its delta remain.
+deleted; the key of a counted update and keyed hashes of it remain.
 """
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import sqlite3
 from collections.abc import Mapping
@@ -15,11 +14,10 @@ from dataclasses import fields
 from pathlib import Path
 
 from dealfl.database import Connect, Database
-from dealfl.errors import BadBytes
 from dealfl.server.erasure_store import ErasureStore
 from dealfl.server.ledger_reader import LedgerReader, intact
 from dealfl.server.stores import RoundStore, UpdateStore
-from dealfl.server.tables import MIGRATIONS, OpenRound, Pending, WorkerRow, worker_row
+from dealfl.server.tables import MIGRATIONS, OpenRound, WorkerRow, worker_row
 
 __all__ = ["Ledger"]
 
@@ -124,7 +122,8 @@ class Ledger(Database):
         Returns
         -------
         tuple of bytes and bool, or None
-            SHA-256 of the delta, and whether the update was withdrawn; None if it is unknown.
+            Keyed hash of the delta's SHA-256, and whether the update was withdrawn; None if it is
+            unknown.
         """
         row = self.execute(
             "SELECT delta_sha256, withdrawn FROM updates "
@@ -132,22 +131,6 @@ class Ledger(Database):
             (worker, incarnation, sequence),
         ).fetchone()
         return None if row is None else (bytes(row[0] or b""), bool(row[1]))
-
-    def pending(self) -> dict[str, list[Pending]]:
-        """Return the updates that are not counted yet, by worker, in the order of sequences."""
-        rows = self.execute(
-            "SELECT u.worker, u.sequence, u.delta, u.withdrawn, u.delta_sha256, u.successor "
-            "FROM updates u "
-            "JOIN workers w ON w.name = u.worker AND w.incarnation = u.incarnation "
-            "WHERE u.delta IS NOT NULL ORDER BY u.worker, u.sequence"
-        )
-        found: dict[str, list[Pending]] = {}
-        for worker, sequence, delta, withdrawn, sha256, successor in rows:
-            if not withdrawn and hashlib.sha256(delta).digest() != sha256:
-                raise BadBytes(f"ledger {self.path}: update {sequence} of {worker} is damaged")
-            pending = Pending(sequence, None if withdrawn else delta, successor)
-            found.setdefault(worker, []).append(pending)
-        return found
 
     def find_sum(self, worker: str) -> bytes | None:
         """Return the sum of a worker's counted updates.

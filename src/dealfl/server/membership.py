@@ -172,12 +172,17 @@ class Membership:
         )  # fmt: skip
 
     def aggregate(self, terms: Terms) -> list[Message]:
-        """Count the stored updates; workers that diverged start a new incarnation."""
+        """Count the stored updates; workers that diverged start a new incarnation.
+
+        An update that does not fit into the total is held back; its worker has done nothing wrong.
+        """
         done = self._aggregation.aggregate(self.rows, terms)
         replies: list[Message] = []
         for name, problem in done.diverged.items():
             worker = self.put(self.begin_incarnation(self.rows[name], problem))
             replies.append(self.welcome(worker))
+        for name, problem in done.held_back.items():
+            self.put(replace(self.rows[name], flag=problem))
         for name, counted in done.counted.items():
             self.put(_confirm_forgetting(replace(self.rows[name], counted=counted)))
         return replies

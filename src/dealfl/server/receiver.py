@@ -19,7 +19,7 @@ from dealfl.messages import (
     Verdict,
     Withdraw,
 )
-from dealfl.server.aggregation import WITHDRAWN, Aggregation, Problem
+from dealfl.server.aggregation import BEHIND_GAP, WITHDRAWN, Aggregation, Problem
 from dealfl.server.ledger import Ledger
 from dealfl.server.membership import Membership
 from dealfl.server.rounds import Rounds
@@ -71,6 +71,9 @@ class Receiver:
         if row is None:
             return []  # the worker will announce itself and send the update again
         stored = self._aggregation.receive(row, message)
+        if stored is BEHIND_GAP:
+            self._members.put(replace(row, flag=BEHIND_GAP.reason))
+            return []  # the worker sends it again
         if stored is WITHDRAWN:
             return [Verdict(**_key(message), withdrawn=True)]
         if isinstance(stored, Problem):

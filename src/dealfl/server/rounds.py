@@ -157,7 +157,7 @@ class Rounds:
 
     def _count_late_updates(self, now_s: float) -> list[Message]:
         """Count updates between rounds; they are published with the next round or when due."""
-        pending = self._aggregation.has_pending(self._members.rows)
+        pending = self._aggregation.has_pending
         replies = self._members.aggregate(self.terms) if pending else []
         due_s = self.publication.due_at_s(self.terms, now_s)
         if due_s is not None and now_s >= due_s and not self.draining:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import hmac
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from dealfl.database import Database
+from dealfl.errors import BadBytes
 from dealfl.messages import Update
-from dealfl.server.tables import OpenRound, WorkerRow
+from dealfl.server.tables import OpenRound, Pending, WorkerRow
 
 __all__ = ["RoundStore", "UpdateStore"]
 
@@ -23,38 +25,68 @@ class UpdateStore:
     def put(self, update: Update) -> None:
         """Store an update."""
         key = (update.worker, update.incarnation, update.sequence)
-        delta_sha256 = hashlib.sha256(update.delta).digest()
-        row = (*key, _hash(update), delta_sha256, 0, update.delta, 0)
+        delta_hash = self.keyed(hashlib.sha256(update.delta).digest())
+        row = (*key, self._hash(update), delta_hash, 0, update.delta, 0)
         self._run("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+    def keyed(self, content: bytes) -> bytes:
+        """Return the HMAC-SHA256 of bytes: without its key, a hash of a person's data tells none.
+
+        The key is drawn for each ledger.
+        """
+        query = "SELECT value FROM settings WHERE name = 'fingerprint_key'"
+        return hmac.digest(self._run(query).fetchone()[0], content, hashlib.sha256)
+
+    def _hash(self, update: Update) -> bytes:
+        """Return the hash of all fields of an update but the process that has sent it."""
+        return self.keyed(msgspec.msgpack.encode(msgspec.structs.replace(update, session=0)))
 
     def is_same(self, update: Update) -> bool:
         """Return whether the stored update with this key has the same content."""
         query = "SELECT sha256 FROM updates WHERE worker = ? AND incarnation = ? AND sequence = ?"
         key = (update.worker, update.incarnation, update.sequence)
-        return bool(self._run(query, key).fetchone()[0] == _hash(update))
+        return bool(self._run(query, key).fetchone()[0] == self._hash(update))
 
-    def is_next(self, row: WorkerRow, sequence: int) -> bool:
-        """Return whether all earlier updates of a worker are stored."""
+    def count_stored(self, row: WorkerRow, before: int = 2**62) -> int:
+        """Return how many updates of a worker are stored and not counted, before a sequence."""
         query = (
             "SELECT count(*) FROM updates WHERE worker = ? AND incarnation = ? "
             "AND sequence > ? AND sequence < ?"
         )
-        key = (row.name, row.incarnation, row.counted, sequence)
-        return bool(self._run(query, key).fetchone()[0] == sequence - row.counted - 1)
+        key = (row.name, row.incarnation, row.counted, before)
+        return int(self._run(query, key).fetchone()[0])
 
     def put_withdrawn(self, worker: str, incarnation: int, sequence: int, successor: int) -> None:
         """Store that an update never counts; its successor contains the rest of it."""
         row = (worker, incarnation, sequence, None, None, 1, b"", successor)
         self._run("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
-    def first_pending(self) -> dict[str, int]:
-        """Return by worker the first update that is not counted yet."""
+    def waiting(self) -> list[str]:
+        """Return the workers with updates that are not counted yet."""
         rows = self._run(
-            "SELECT u.worker, min(u.sequence) FROM updates u "
+            "SELECT DISTINCT u.worker FROM updates u "
             "JOIN workers w ON w.name = u.worker AND w.incarnation = u.incarnation "
-            "WHERE u.delta IS NOT NULL GROUP BY u.worker"
+            "WHERE u.delta IS NOT NULL ORDER BY u.worker"
         )
-        return dict(rows.fetchall())
+        return [name for (name,) in rows]
+
+    def pending(self, row: WorkerRow) -> Iterator[Pending]:
+        """Yield the updates of a worker that are not counted yet, up to the first gap."""
+        query = (
+            "SELECT sequence, delta, withdrawn, delta_sha256, successor FROM updates "
+            "WHERE worker = ? AND incarnation = ? AND sequence > ? ORDER BY sequence"
+        )
+        found = self._run(query, (row.name, row.incarnation, row.counted))
+        for expected, (sequence, delta, withdrawn, sha256, successor) in enumerate(
+            found, row.counted + 1
+        ):
+            if sequence != expected:
+                return
+            if not withdrawn and self.keyed(hashlib.sha256(delta).digest()) != sha256:
+                raise BadBytes(
+                    f"ledger {self._ledger.path}: update {sequence} of {row.name} is damaged"
+                )
+            yield Pending(sequence, None if withdrawn else delta, successor)
 
     def recorded_through(self, worker: str, incarnation: int, counted: int) -> int:
         """Return the sequence up to which no update is missing; all up to `counted` are there."""
@@ -198,10 +230,3 @@ class RoundStore:
             (number, worker, since_s),
         ).fetchone()
         return 0.0 if row is None else float(row[0])
-
-
-def _hash(update: Update) -> bytes:
-    """Return the SHA-256 of all fields of an update but the process that has sent it."""
-    return hashlib.sha256(
-        msgspec.msgpack.encode(msgspec.structs.replace(update, session=0))
-    ).digest()

@@ -159,7 +159,7 @@ def _settle(run: FleetRun) -> None:
 
 
 def _settled(run: FleetRun) -> bool:
-    if run.ledger.open_round() is not None or run.ledger.pending():
+    if run.ledger.open_round() is not None or run.ledger.updates.waiting():
         return False
     return not any(journal.outbox() for journal in run.parts.journals.values())
 

@@ -1,0 +1,115 @@
+"""Updates that wait: a bounded number behind a gap; those that do not fit into the total."""
+
+from typing import Any
+
+import pytest
+
+from dealfl.learners import NaiveBayes, statistics_of
+from dealfl.messages import Receipt, Withdraw
+from dealfl.server import Ledger
+from dealfl.statistics import Statistics
+from dealfl.worker import Record
+from tests.federation.parts import examples, joined, row, server, update
+
+
+def fine() -> NaiveBayes:
+    return NaiveBayes(1, ["a", "b"], feature_bound=1.0, fraction_bits=30)
+
+
+def many(power: int, target: str = "a") -> Statistics:
+    """Return the statistics of 2ⁿ examples; 2³³ of them are more than 64 bits hold."""
+    found, _ = statistics_of(fine, [Record(1, b"owner", row(1.0, target=target))])
+    for _ in range(power):
+        found = found + found
+    return found
+
+
+LARGE: dict[str, Any] = {"make": fine, "max_examples": 10**9}
+
+
+def test_an_overflow_of_the_total_blames_nobody_and_names_the_largest_sum() -> None:
+    ledger = Ledger()
+    one = joined("full", "other", ledger=ledger, **LARGE)
+    base = many(32) + many(31) + many(30) + many(29)
+    one.start_from(base)
+    one.handle([update(1, delta=many(29), name="full")], 1.0)
+    one.handle([update(1, delta=many(3, "b"), name="other")], 1.0)
+    one.handle([], 500.0)
+    row_ = one.workers["full"]
+    assert (row_.incarnation, row_.counted) == (1, 0)
+    assert row_.flag == (
+        "held back: the total is full; the largest sum is that of the base of the job"
+    )
+    assert one.workers["other"].counted == 1
+    assert one.model.statistics == base + many(3, "b")
+    assert server(ledger, **LARGE).model.statistics == base + many(3, "b")
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_was_held_back_counts_when_it_fits(restarted: bool) -> None:
+    ledger, names = Ledger(), [f"w{number:02}" for number in range(16)]
+    one = joined(*names, ledger=ledger, **LARGE)
+    more = {name: many(28) if name == "w05" else -many(0) for name in names}
+    one.handle([update(1, delta=many(29) + more[name], name=name) for name in names], 1.0)
+    one.handle([], 500.0)
+    held = [name for name in names if not one.workers[name].counted]
+    assert held == ["w15"]
+    assert one.workers["w15"].flag.endswith("the largest sum is that of w05")
+    if restarted:
+        one = server(ledger, **LARGE)
+    one.remove("w05", 501.0)
+    one.handle([], 502.0)
+    assert one.workers["w15"].counted == 1
+    one.handle([], 1000.0)
+    assert server(ledger, **LARGE).model.digest() == one.model.digest()
+
+
+def test_a_bounded_number_of_updates_is_stored_behind_a_gap() -> None:
+    ledger = Ledger()
+    one = joined("w", "honest", ledger=ledger)
+    later = [update(number, name="w") for number in range(2, 402)]
+    stored = [m.sequence for m in one.handle(later, 1.0).messages if isinstance(m, Receipt)]
+    assert stored == list(range(2, 66))
+    assert one.workers["w"].flag == "an update is missing; later ones are not stored"
+    again = [update(1, name="w"), *later]
+    got = [m.sequence for m in one.handle(again, 2.0).messages if isinstance(m, Receipt)]
+    assert got == list(range(1, 402)), "all count once the first is there"
+    one.handle([], 500.0)
+    assert one.workers["w"].counted == 401
+    assert one.model.statistics == examples(401)
+
+
+def test_a_fold_reads_only_what_it_folds() -> None:
+    ledger = Ledger()
+    one = joined("w", "honest", ledger=ledger)
+    one.handle([update(number, name="w") for number in range(2, 30)], 1.0)
+    ledger.execute("UPDATE updates SET delta = x'00' WHERE worker = 'w'")  # would raise
+    one.handle([update(1, 2, name="honest", round=1)], 2.0)
+    one.handle([], 500.0)
+    assert one.model.statistics == examples(2)
+    assert not one.workers["w"].flag
+
+
+def test_a_restarted_server_counts_what_the_earlier_one_stored() -> None:
+    ledger = Ledger()
+    joined("w", "honest", ledger=ledger).handle([update(1, 2), update(3, 4)], 1.0)
+    again = server(ledger)
+    again.handle([], 500.0)
+    assert again.model.statistics == examples(2)
+    again.handle([update(2, 1)], 501.0)
+    again.handle([], 1000.0)
+    assert again.model.statistics == examples(7)
+
+
+def test_nothing_is_folded_past_a_withdrawn_update_before_its_successor() -> None:
+    """The second update removes what the withdrawn one added, so that alone it is impossible."""
+    one = joined("w", "honest")
+    withdraw = Withdraw(job="job", worker="w", incarnation=1, sequence=1, successor=3)
+    one.handle([withdraw, update(2, delta=-examples(3))], 1.0)
+    one.handle([], 500.0)
+    row = one.workers["w"]
+    assert (row.incarnation, row.counted, row.flag) == (1, 0, "")
+    one.handle([update(3, 5)], 501.0)
+    one.handle([], 1000.0)
+    assert one.model.statistics == examples(2)
+    assert one.workers["w"].counted == 3

@@ -182,7 +182,7 @@ class Database(Transactions):
 
     def content(self) -> bytes:
         """Return the database as the bytes of a file; compact it before, if that was requested."""
-        if self.requested_compaction:
+        if self._requested_compaction:
             self.compact()
         return self._db.serialize()
 

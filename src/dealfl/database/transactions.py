@@ -97,7 +97,7 @@ class Transactions:
             Whether to compact the file as soon as possible; otherwise within a day.
         """
         self._logged = True
-        if compact or self.requested_compaction is None:
+        if compact or self._requested_compaction is None:
             self._db.execute(
                 "INSERT OR REPLACE INTO settings VALUES ('compact', ?)", (b"now" * compact,)
             )
@@ -113,7 +113,7 @@ class Transactions:
         now_s : float
             Current time in seconds. Without a request, a file is compacted once in 24 hours.
         """
-        requested = self.requested_compaction
+        requested = self._requested_compaction
         if requested is None or self.path == ":memory:":
             return
         if now_s < self._compact_at_s(requested, now_s):
@@ -124,7 +124,7 @@ class Transactions:
                 self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", row)
 
     @property
-    def requested_compaction(self) -> bool | None:
+    def _requested_compaction(self) -> bool | None:
         """Whether a compaction was requested; None if nothing was deleted since the last."""
         due = self._db.execute(_DUE).fetchone()
         return None if due is None else bool(due[0])

@@ -59,8 +59,10 @@ check: $(READY)  ## style, spelling, types, imports, sizes, unreachable names, d
 bench: $(READY)  ## every benchmark, written to docs/benchmarks.md
 	$(BIN)/python benchmarks/run_all.py
 
-soak: $(READY)   ## the long tests: 10,000 interleavings a learner
+soak: $(READY) mosquitto  ## the long tests: 10,000 interleavings a learner, a million packets, 200 storms
 	$(BIN)/python -m pytest -n 2 -m soak tests
+	$(BIN)/python -m tests.transport.test_fuzz
+	$(BIN)/python -m tests.network.test_storms
 
 mutate: $(READY)  ## small wrong changes, each against the tests that call it; continues where it stopped
 	$(BIN)/python -m checks.mutation
@@ -78,4 +80,4 @@ lock: $(READY)   ## resolve the pinned versions again
 	  --no-header --no-annotate --extra all --group dev pyproject.toml --output-file constraints.txt
 
 clean:           ## remove generated files
-	rm -rf $(VENV) build dist .mutation .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .mutation .soak .pytest_cache .mypy_cache .ruff_cache .hypothesis

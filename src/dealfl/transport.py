@@ -37,7 +37,10 @@ _PIECE_HEAD = struct.Struct("<32sIII")
 _MIN_PIECE = 512  # bytes; the number of pieces is bounded
 _STEP = 1 << 16  # bytes that are decompressed at once
 _WORTH = 256  # bytes; shorter packets are not compressed
-_DECODER = msgspec.msgpack.Decoder(Annotated[list[Message], msgspec.Meta(max_length=MAX_MESSAGES)])
+_OBJECT_BYTES = 1024  # of a message that consists of one field
+_ITEM_BYTES = 128  # an owner or a position as an object; one in a packet can have two bytes
+_LIST = msgspec.msgpack.Decoder(Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MAX_MESSAGES)])
+_MESSAGE = msgspec.msgpack.Decoder(Message)
 _ENCODER = msgspec.msgpack.Encoder()
 
 
@@ -94,8 +97,16 @@ def decode(packet: bytes, max_bytes: int = MAX_BYTES) -> tuple[Message, ...]:
         body = memoryview(_decompress(body, max_bytes))
     elif kind != _PLAIN:
         raise BadBytes(f"packet has the kind {kind}; expected 0 or 1")
+    messages: list[Message] = []
+    items = 0
     try:
-        return tuple(_DECODER.decode(body))
+        for one in _LIST.decode(body):
+            messages.append(_MESSAGE.decode(one))
+            items += len(getattr(messages[-1], "owners", ()))
+            items += len(getattr(messages[-1], "erased", ()))
+            if _ITEM_BYTES * items > max_bytes:
+                raise BadBytes(f"packet has more than {max_bytes // _ITEM_BYTES} list items")
+        return tuple(messages)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadBytes(f"packet cannot be decoded: {error}") from None
 
@@ -217,7 +228,7 @@ def _decompress(body: memoryview, max_bytes: int) -> bytearray:
     if len(body) < _LENGTH.size:
         raise BadBytes("packet is too short for the length of its content")
     length = _LENGTH.unpack_from(body)[0]
-    if length > max_bytes:
+    if length > max_bytes - _OBJECT_BYTES:  # content and messages take twice the limit together
         raise BadBytes(f"packet has {length} bytes uncompressed; the limit is {max_bytes}")
     content, filled, unpack = bytearray(length), 0, zlib.decompressobj()
     try:

@@ -80,7 +80,7 @@ class Restores(Chaos):
 
 
 def run(learner: str, scheme: str, seed: int) -> Restores:
-    print(f"{learner}, {scheme}, seed {seed}")  # noqa: T201 - to run it again
+    print(f"{learner}, {scheme}, seed {seed}")
     draw = random.Random(seed)
     with (
         patch("secrets.randbits", draw.getrandbits),

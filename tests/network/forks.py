@@ -6,6 +6,7 @@ answers with the process id of each child.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -14,6 +15,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from dealfl.messages import Message, Receipt, Update
+from dealfl.network import working
+from dealfl.network.pump import Pump
+from dealfl.worker import Worker
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,16 +35,21 @@ class Forks:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True,
         )  # fmt: skip
         self._alive: set[int] = set()
+        self._turn = Lock()
 
-    def start(self, output: Path, arguments: Sequence[object]) -> int:
-        """Start `dealfl` with some arguments; return its process id."""
+    def start(self, output: Path, arguments: Sequence[object], change: str = "") -> int:
+        """Start `dealfl` with some arguments; return its process id.
+
+        `change` is one of CHANGES below.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        line = json.dumps([str(output), *map(str, arguments)])
-        self._process.stdin.write(f"{line}\n")
-        self._process.stdin.flush()
-        pid = int(self._process.stdout.readline())
-        self._alive.add(pid)
+        line = json.dumps([change, str(output), *map(str, arguments)])
+        with self._turn:
+            self._process.stdin.write(f"{line}\n")
+            self._process.stdin.flush()
+            pid = int(self._process.stdout.readline())
+            self._alive.add(pid)
         return pid
 
     def end(self, pid: int, number: int = signal.SIGKILL) -> None:
@@ -75,14 +88,59 @@ def wait_for(condition: Callable[[], object], what: str, timeout_s: float = 30.0
         time.sleep(0.02)
 
 
+# -- how the processes differ from those of a user ----------------------------------------------
+
+
+def hurry() -> None:
+    """Look at the files all the time, so that there is always something to lose."""
+    working._FEED_S = 0.02
+
+
+def send_receipts_before_commit() -> None:
+    """Confirm updates when they arrive; handle them later."""
+    hurry()
+    put: Any = Pump.put
+
+    def put_later(pump: Any, messages: Sequence[Message], done: Any = list) -> None:
+        receipts = [
+            Receipt(**{name: getattr(one, name) for name in Receipt.__struct_fields__})
+            for one in messages
+            if isinstance(one, Update)
+        ]
+        pump._send(receipts)
+        delay_s = 1.0 if receipts else 0.0
+        asyncio.get_running_loop().call_later(delay_s, put, pump, messages, done)
+
+    setattr(Pump, "put", put_later)  # noqa: B010
+
+
+def store_positions_after_rows() -> None:
+    """Store how far a file was read in a later transaction than its rows."""
+    hurry()
+    ingest: Any = Worker.ingest
+
+    def ingest_late(worker: Any, rows: Any, position: Any = None) -> Any:
+        asyncio.get_running_loop().call_later(1.0, ingest, worker, [], position)
+        return ingest(worker, rows)
+
+    setattr(Worker, "ingest", ingest_late)  # noqa: B010
+
+
+CHANGES: dict[str, Callable[[], None]] = {
+    "": lambda: None,
+    "hurry": hurry,
+    "receipts before commit": send_receipts_before_commit,
+    "positions after rows": store_positions_after_rows,
+}
+
+
 def _main() -> None:
-    import dealfl.network
     import dealfl.runs  # noqa: F401
     from dealfl.cli import main
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children
     for line in sys.stdin:
-        output, *arguments = json.loads(line)
+        change, output, *arguments = json.loads(line)
         pid = os.fork()
         if pid == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -91,6 +149,7 @@ def _main() -> None:
                 os.dup2(target, stream)
             code = 1
             try:
+                CHANGES[change]()
                 code = main(arguments) or 0
             finally:
                 os._exit(code)

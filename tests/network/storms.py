@@ -1,0 +1,239 @@
+"""A storm: broker, server and workers as processes, killed −9 at random while they work.
+
+The files of the workers grow, and a person is erased meanwhile. Afterwards nothing may be lost and
+nothing may count twice: the ledger, the journals and the files must agree.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import msgspec
+
+from dealfl.database import open_read_only
+from dealfl.erasure import owner_hash
+from dealfl.errors import DealError
+from dealfl.jobs import Document, plan_without_data, read_job
+from dealfl.learners import statistics_of
+from dealfl.network import ask, write_credentials
+from dealfl.network.growing_files import Position
+from dealfl.server import Ledger, LedgerReader, Server
+from dealfl.server.selection import make_selector
+from dealfl.statistics import Statistics
+from dealfl.worker import Journal, State
+from tests.network.brokers import start_broker
+from tests.network.forks import Forks, wait_for
+
+JOB = """\
+[job]
+name = "storm"
+learner = "tikhonov"
+scheme = "{scheme}"
+forget_fraction = "0.1"
+rounds = 1000000
+workers_per_round = 3
+ttl_s = 0.5
+retry_after_s = 0.3
+publish_every_s = 0.2
+announce_every_s = 1.0
+
+[source]
+file = "data.csv"
+owner = "who"
+target = "y"
+target_bound = 1e6
+
+[source.columns]
+x = {{ low = 0.0, high = 1e6 }}
+"""
+WORKERS = ("w1", "w2", "w3")
+SERVER, BROKER = "server", "broker"
+VICTIMS = (BROKER, SERVER, SERVER, *WORKERS)
+PEOPLE, ERASED = ("ann", "bob", "carol", "dave"), "ann"
+CALM_S = 60.0
+
+
+class Storm:
+    """One storm in a folder; all its decisions follow from its seed."""
+
+    def __init__(self, seed: int, folder: Path, forks: Forks, program: str = "hurry") -> None:
+        self.seed, self._folder, self._forks, self._program = seed, folder, forks, program
+        self._draw = random.Random(seed)
+        self.scheme = ("incremental", "deal")[seed % 2]
+        self.rows: list[tuple[str, int]] = []  # owner and number of every row, of all files
+        self.kills = dict.fromkeys((BROKER, SERVER, "worker"), 0)
+        self._alive: dict[str, int] = {}
+        self._versions: dict[int, str] = {}
+        self._counted, self._next = 0, list[str]()
+        folder.mkdir()
+        self._job = folder / "job.toml"
+        self._job.write_text(JOB.format(scheme=self.scheme))
+        self._broker = start_broker(folder / BROKER, job="storm")
+        self._operator = self._broker.broker.enrol(["operator"], operator=True)[0]
+        write_credentials(folder / "server.toml", self._broker.server)
+        for name in WORKERS:
+            write_credentials(folder / f"{name}.toml", self._broker.enrol(name))
+            self._append(name)
+
+    # -- the processes --------------------------------------------------------------------------
+
+    def _start(self, name: str) -> None:
+        more = ["--trust", "operator"] if name == SERVER else ["--data", self._data(name)]
+        self._alive[name] = self._forks.start(
+            self._folder / f"{name}.log",
+            ["serve" if name == SERVER else "work", self._job,
+             "--broker", self._folder / f"{name}.toml", "--out", self._folder / name, *more],
+            self._program,
+        )  # fmt: skip
+
+    def _kill(self, name: str) -> None:
+        self.kills[name if name in self.kills else "worker"] += 1
+        pause_s = self._draw.choice([0.0, 0.05, 0.4])
+        if name == BROKER:
+            self._broker.kill()
+            time.sleep(pause_s)
+            self._broker.restart()
+        else:
+            self._forks.end(self._alive.pop(name))
+            time.sleep(pause_s)
+            self._start(name)
+
+    def _end(self) -> None:
+        for pid in self._alive.values():
+            self._forks.end(pid)
+        self._alive.clear()
+        self._broker.kill()
+
+    # -- the storm ------------------------------------------------------------------------------
+
+    def run(self, kills: int) -> None:
+        """Kill so many processes, let the rest of the work be done, compare."""
+        try:
+            erasing = Thread(target=self._erase, daemon=True)
+            for name in (SERVER, *WORKERS):
+                self._start(name)
+            erase_at = self._draw.randrange(kills)
+            while sum(self.kills.values()) < kills:
+                if sum(self.kills.values()) == erase_at and not erasing.ident:
+                    erasing.start()
+                self._blow()
+            erasing.join()
+            wait_for(self._is_calm, f"{self} does not end", CALM_S)
+        finally:
+            self._end()
+        self.check()
+
+    def _blow(self) -> None:
+        self._append(self._draw.choice(WORKERS))
+        time.sleep(self._draw.uniform(0.0, 0.08))
+        counted = self._look()
+        if counted != self._counted or self._draw.random() < 0.05:  # who does nothing loses nothing
+            self._counted = counted
+            if not self._next:
+                self._next = self._draw.sample(VICTIMS, len(VICTIMS))
+            self._kill(self._next.pop())
+
+    def _append(self, name: str) -> None:
+        path, start = self._data(name), len(self.rows)
+        count = self._draw.choice([1, 2, 20])
+        new = [(self._draw.choice(PEOPLE), start + place) for place in range(count)]
+        with path.open("a") as file:
+            file.write("who,x,y\n" * (file.tell() == 0))
+            file.writelines(f"{owner},{number},{number}.5\n" for owner, number in new)
+        self.rows += new
+
+    def _data(self, name: str) -> Path:
+        return self._folder / f"{name}.csv"
+
+    def _erase(self) -> None:
+        """Ask the server, whatever happens to it, until it has answered."""
+        owner = owner_hash(bytes.fromhex(self._operator.owners_key), ERASED).hex()
+        ask(self._operator, "erase", {"request": "r1", "owners": [owner]}, CALM_S)
+
+    def _look(self) -> int:
+        """Return the number of counted updates; a published version must never change."""
+        try:
+            with LedgerReader.open(self._folder / SERVER / "ledger.db") as reader:
+                found, workers = reader.last_version(), reader.workers()
+        except (DealError, OSError, sqlite3.Error):  # no ledger yet
+            return 0
+        if found is not None:
+            assert self._versions.setdefault(found.number, found.digest) == found.digest, str(self)
+            assert max(self._versions) == found.number, f"{self}: versions went back"
+        return sum(one.row.counted for one in workers)
+
+    # -- afterwards -----------------------------------------------------------------------------
+
+    def _is_calm(self) -> bool:
+        """Whether every row was read, learned and counted, and the erasure is published."""
+        try:
+            with LedgerReader.open(self._folder / SERVER / "ledger.db") as reader:
+                known = {one.row.name: one.row for one in reader.workers()}
+                settled = reader.count_erasures() == (1, 1)
+            return settled and all(
+                name in known and self._sequence(name) == known[name].counted for name in WORKERS
+            )
+        except (DealError, OSError, sqlite3.Error):
+            return False
+
+    def _sequence(self, name: str) -> int:
+        """Return the sequence of the last update; -1 while a worker has something to do."""
+        with closing(open_read_only(self._folder / name / "journal.db")) as db:
+            (busy,) = db.execute(
+                "SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM records "
+                "WHERE state = ?)", (int(State.WAITING),)
+            ).fetchone()  # fmt: skip
+            settings = dict(db.execute("SELECT name, value FROM settings").fetchall())
+        read = sum(
+            msgspec.json.decode(text, type=Position).offset
+            for key, text in settings.items()
+            if key.startswith("file ")
+        )
+        is_read = read == self._data(name).stat().st_size
+        return -1 if busy or not is_read else int(settings.get("sequence", "0"))
+
+    def check(self) -> None:
+        """Compare the ledger with the journals, and both with the files."""
+        document = Document.read(self._job)
+        job, plan = read_job(document), plan_without_data(document)
+        central: Any = plan.make()
+        with closing(Ledger(self._folder / SERVER / "ledger.db")) as ledger:
+            for name in WORKERS:
+                own = self._check_worker(name, ledger, plan.make)
+                central.merge(own)
+            assert not ledger.updates.waiting(), f"{self}: an update was never counted"
+            server = Server(
+                job.name, plan.make, ledger, job.server_terms, make_selector(job.selector, {})
+            )
+            digest = server.model.digest()
+        assert digest == central.digest(), f"{self}: the model is not the sum of the journals"
+        if self.scheme == "incremental":
+            kept = [number for owner, number in self.rows if owner != ERASED]
+            whole: Any = plan.make()
+            whole.learn([[float(n)] for n in kept], [n + 0.5 for n in kept])
+            assert digest == whole.digest(), f"{self}: the model differs from the rows of all files"
+
+    def _check_worker(self, name: str, ledger: Ledger, make: Any) -> Statistics:
+        """Return the statistics of what a worker holds."""
+        row, counted = ledger.workers()[name], ledger.find_sum(name)
+        with closing(Journal(self._folder / name / "journal.db")) as journal:
+            own, _ = statistics_of(make, journal.records(State.LEARNED))
+            key = bytes.fromhex(self._operator.owners_key)
+            left = journal.records_of([owner_hash(key, ERASED)])
+            assert not any(left.values()), f"{self}: the erased person came back to {name}"
+            assert not journal.outbox(), f"{self}: an update of {name} was never counted"
+            assert row.counted == int(journal.setting("sequence", "0")), f"{self}: {name} lost one"
+        assert row.incarnation == 1, f"{self}: {name} held a receipt that was not true: {row.flag}"
+        assert counted is not None
+        assert Statistics.from_bytes(counted) == own, f"{self}: the sum of {name} differs"
+        return own
+
+    def __str__(self) -> str:
+        kills = ", ".join(f"{count} of {name}" for name, count in self.kills.items())
+        return f"storm {self.seed} ({self.scheme}, {len(self.rows)} rows; kills: {kills})"

@@ -1,6 +1,7 @@
 """What is said when an optional package is not installed."""
 
 import builtins
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -59,6 +60,6 @@ def test_without_pooch_the_data_directory_still_serves(
 
 
 def test_digits_without_scikit_learn_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    hide(monkeypatch, "sklearn")
+    monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(DatasetMissing, match=r'pip install "dealfl\[sklearn\]"'):
         load("digits", places=Places(cache=None))

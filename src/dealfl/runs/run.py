@@ -22,6 +22,7 @@ from dealfl.simulate import Fleet, FleetRun, Outcome, RunState, finish, start_ru
 __all__ = ["Interrupted", "NoFolder", "Run", "default_job"]
 
 _SAVE_EVERY_S = 5.0
+_SAVING_SHARE = 0.05  # at most this share of the time is spent on saving
 _COMPARED = ("original", "newfl", "incremental", "deal")
 
 
@@ -183,18 +184,20 @@ class Run:
 
     def _run_scheme(self, scheme: str, watcher: Watcher) -> Outcome:
         with closing(self._start(scheme, watcher)) as run:
-            logged, saved_s = len(run.rounds), self._clock()
+            logged, save_at_s = len(run.rounds), self._clock() + _SAVE_EVERY_S
 
             def after_step() -> None:
-                nonlocal logged, saved_s
+                nonlocal logged, save_at_s
                 _log_rounds(run, logged)
                 logged = len(run.rounds)
-                if self._clock() - saved_s > _SAVE_EVERY_S:
+                if (start_s := self._clock()) > save_at_s:
                     self._save_progress(run)
-                    saved_s = self._clock()
+                    end_s = self._clock()
+                    save_at_s = end_s + max(_SAVE_EVERY_S, (end_s - start_s) / _SAVING_SHARE)
 
             run.pump(lambda: self._stopped, after_step)
-            self._save_progress(run)
+            if self._stopped:
+                self._save_progress(run)
             self._raise_if_stopped()
             outcome = finish(run)  # short, so a stop does not interrupt it
             if scheme == self.schemes[0]:

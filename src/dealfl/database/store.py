@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import weakref
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import ClassVar
 
@@ -112,6 +112,33 @@ class Database(Transactions):
             row = ("term", str(term).encode())
             self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", row)
         return term
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Undo the changes of a `with` block that fails; the transaction around it can continue.
+
+        Yields
+        ------
+        None
+            Control to the block.
+
+        Raises
+        ------
+        WriteFailed, BadBytes
+            If the disk or the file is the cause.
+        """
+        self._db.execute("SAVEPOINT block")
+        try:
+            yield
+        except BaseException as error:
+            if self._db.in_transaction:  # else SQLite has undone everything
+                self._db.execute("ROLLBACK TO block")
+            if type(error) in (sqlite3.OperationalError, sqlite3.DatabaseError):
+                raise self._unusable(error) from error  # type: ignore[arg-type]
+            raise
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("RELEASE block")
 
     @classmethod
     def recognizes(cls, path: Path) -> bool:

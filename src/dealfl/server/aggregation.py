@@ -193,7 +193,7 @@ class Aggregation:
             whole = delta + self._sum_of(row.name)
             self._require_allowed(whole, terms)
             self._require_possible(whole)
-        except BadInput as error:
+        except (ValueError, ArithmeticError) as error:
             reason = "diverged: " + describe_without_values(error, _IMPOSSIBLE)
             done.diverged[row.name] = reason
             return

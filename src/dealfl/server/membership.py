@@ -32,7 +32,7 @@ class Membership:
 
     def __init__(self, job: str, ledger: Ledger, aggregation: Aggregation) -> None:
         self._job, self._ledger, self._aggregation = job, ledger, aggregation
-        self._may_draw = True  # one new epoch a term: a ledger is restored while no server runs
+        self._first_epoch = ledger.epoch
         self.load()
 
     def load(self) -> None:
@@ -130,8 +130,8 @@ class Membership:
             )
         else:
             restored = bool(message.epoch) and message.epoch not in self._ledger.former_epochs()
-        if restored and self._may_draw:
-            self._may_draw = False
+        # one new epoch a term: a ledger is restored while no server runs
+        if restored and self.epoch == self._first_epoch:
             self._ledger.begin_epoch(message.epoch)
             self.epoch = self._ledger.epoch
 

@@ -53,8 +53,10 @@ class Receiver:
         if action is None or message.job != self._job:
             return []
         problem = problem_of(message)
-        if problem is None:
-            return action(message, now_s)
+        return action(message, now_s) if problem is None else self.flag(message, problem)
+
+    def flag(self, message: Message, problem: str) -> list[Message]:
+        """Flag the sender of a message; nothing is answered."""
         row = self._members.rows.get(str(message.worker))
         if row is not None:
             self._members.put(replace(row, flag=problem))
@@ -72,8 +74,7 @@ class Receiver:
             return []  # the worker will announce itself and send the update again
         stored = self._aggregation.receive(row, message)
         if stored is BEHIND_GAP:
-            self._members.put(replace(row, flag=BEHIND_GAP.reason))
-            return []  # the worker sends it again
+            return self.flag(message, BEHIND_GAP.reason)  # the worker sends it again
         if stored is WITHDRAWN:
             return [Verdict(**_key(message), withdrawn=True)]
         if isinstance(stored, Problem):

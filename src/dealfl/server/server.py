@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from dealfl.bounds import MAX_NAME, MAX_OWNERS, problem_of
-from dealfl.errors import BadInput
+from dealfl.errors import BadBytes, BadInput, Fenced, WriteFailed
 from dealfl.escaping import for_terminal
 from dealfl.learners import Learner
 from dealfl.messages import Erase, Message, Step
@@ -29,11 +29,14 @@ from dealfl.statistics import Statistics
 
 __all__ = ["Server"]
 
+_NOT_BY_A_MESSAGE = (BadBytes, Fenced, WriteFailed, OSError, MemoryError)
+
 
 class Server:
     """The coordinator of a job: it selects workers, assigns rounds, and aggregates updates.
 
-    One call of `handle` is one transaction of the ledger.
+    One call of `handle` is one transaction of the ledger. A message that fails is undone alone:
+    its sender is flagged, and all others count.
 
     Parameters
     ----------
@@ -142,17 +145,54 @@ class Server:
         Step
             Messages to send, and the time of the next call.
         """
+        received = list(messages)
+        try:
+            replies = self._process(received, now_s, self._receiver.receive)
+        except _NOT_BY_A_MESSAGE:
+            raise
+        except Exception:  # by a message that nobody has foreseen: once more, one by one
+            replies = self._process(received, now_s, self._receive_alone)
+        self._ledger.compact_if_due(now_s)
+        return Step(tuple(replies), self._rounds.wake_at_s(now_s))
+
+    def _process(
+        self, messages: list[Message], now_s: float, receive: Callable[..., list[Message]]
+    ) -> list[Message]:
+        """Receive messages, and advance the round, in one transaction."""
         replies: list[Message] = []
         with self._transaction():
             for message in messages:
-                replies += self._receiver.receive(message, now_s)
+                replies += receive(message, now_s)
             replies += self._rounds.advance(now_s)
             self._rounds.publication.note_settled()
             if not self._rounds.draining:
                 replies += self._rounds.publication.repeat(now_s)
             self._rounds.save()
-        self._ledger.compact_if_due(now_s)
-        return Step(tuple(replies), self._rounds.wake_at_s(now_s))
+        return replies
+
+    def _receive_alone(self, message: Message, now_s: float) -> list[Message]:
+        """Receive a message; if it fails, undo it and flag its sender."""
+        replies = self._try(self._receiver.receive, message, now_s)
+        if not isinstance(replies, str):
+            return replies
+        problem = f"{type(message).__name__} message: {replies}; it was skipped"
+        self._try(self._receiver.flag, message, problem)
+        return []
+
+    def _try(
+        self, receive: Callable[..., list[Message]], message: Message, more: object
+    ) -> list[Message] | str:
+        """Change ledger and memory, or neither of them; then return the name of the error."""
+        try:
+            with self._ledger.savepoint():
+                replies = receive(message, more)
+                self._rounds.save()  # the ledger then has all that a reload needs
+                return replies
+        except _NOT_BY_A_MESSAGE:
+            raise
+        except Exception as error:
+            self.reload()
+            return type(error).__name__
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -17,7 +17,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from statistics import median
@@ -32,7 +32,6 @@ from dealfl.network import (
     BrokerSettings,
     Credentials,
     ServerEnd,
-    ServerState,
     WorkerEnd,
     create_broker,
 )
@@ -114,20 +113,21 @@ def _allow_many_files() -> None:
 # -- the server's process -------------------------------------------------------------------------
 
 
-@dataclass
-class Watch:
-    """A server, and when its rounds were assigned and answered."""
+class Watch(Server):
+    """A server that notes when its rounds were assigned and answered."""
 
-    server: Server
-    assigned: dict[int, tuple[float, int]] = field(default_factory=dict)
-    answered: dict[int, int] = field(default_factory=dict)
-    rounds_s: list[float] = field(default_factory=list)
-    announced: dict[str, float] = field(default_factory=dict)
-    learned: dict[tuple[str, int], int] = field(default_factory=dict)
+    def __init__(self, ledger: Ledger, terms: Terms) -> None:
+        super().__init__("bench", make, ledger, terms, Uniform(1))
+        self.assigned: dict[int, tuple[float, int]] = {}
+        self.answered: dict[int, int] = {}
+        self.rounds_s: list[float] = []
+        self.announced: dict[str, float] = {}
+        self.learned: dict[tuple[str, int], int] = {}
 
     def handle(self, messages: Iterable[Message], now_s: float) -> Step:
+        """Handle messages, and note what they are."""
         given, arrived_s = list(messages), time.monotonic()
-        step = self.server.handle(given, now_s)
+        step = super().handle(given, now_s)
         for message in given:
             if isinstance(message, Announce):
                 self.announced.setdefault(message.worker, arrived_s)
@@ -135,7 +135,7 @@ class Watch:
                 self._answer(message)
         orders = [one for one in step.messages if isinstance(one, Assignment)]
         if orders:
-            self.assigned[orders[0].round] = (arrived_s, len(orders))
+            self.assigned.setdefault(orders[0].round, (arrived_s, len(orders)))
         return step
 
     def _answer(self, update: Update) -> None:
@@ -211,9 +211,9 @@ async def serve(
         presence_timeout_s=1e9, battery_budget=1.0, round_every_s=workers / 1_000,
     )  # fmt: skip
     ledger = Ledger(folder / "ledger.db")
-    watch = Watch(Server("bench", make, ledger, terms, Uniform(1)))
-    state, stopped, start_s = ServerState(epoch="e"), asyncio.Event(), time.monotonic()
-    end = ServerEnd("bench", watch.handle, state, [broker.admit_server()], ttl_s=lambda: 60.0)
+    watch = Watch(ledger, terms)
+    stopped, start_s = asyncio.Event(), time.monotonic()
+    end = ServerEnd(watch, [broker.admit_server()])
     task = asyncio.ensure_future(end.run(stopped))
     await until(lambda: len(watch.announced) == workers)
     join_s = max(watch.announced.values()) - start_s
@@ -223,7 +223,7 @@ async def serve(
     reconnect_s = peak = 0.0
     if tls:
         reconnect_s, peak = await restart(broker, watch, workers)
-    watch.server.drain()
+    watch.drain()
     await until(lambda: sum(watch.answered.values()) == sum(n for _, n in watch.assigned.values()))
     pipe.send("stop")
     while not pipe.poll():
@@ -232,7 +232,7 @@ async def serve(
     stopped.set()
     await task
     trained = sum(watch.answered.values())
-    exact = watch.server.model.digest() == central(watch)
+    exact = watch.model.digest() == central(watch)
     ledger.close()
     return Figures(
         median(watch.rounds_s[1:]), join_s, rss, exact, sent / trained, packets / trained,

@@ -14,6 +14,7 @@ __all__ = ["message_tables"]
 
 _WAYS = {
     "Announce": "worker → server",
+    "Asleep": "worker → server",
     "Welcome": "server → worker",
     "Assignment": "server → worker",
     "Declined": "worker → server",

@@ -1,6 +1,7 @@
 """Every record that travels between a worker and the server, in the order of a round.
 
 Announce      worker → server   state of the worker and of its device
+Asleep        worker → server   the worker closed or lost its connection
 Welcome       server → worker   the ledger's epoch and the worker's incarnation
 Assignment    server → worker   train now, before this deadline
 Declined      worker → server   the worker does not train in this round
@@ -41,9 +42,9 @@ from dealfl.bounds import (
 )  # fmt: skip
 
 __all__ = [
-    "PROTOCOL", "Announce", "Assignment", "Declined", "Erase", "Erased", "ErasedReceipt", "Message",
-    "Position", "Published", "Receipt", "Refusal", "Step", "Update", "Verdict", "Welcome",
-    "Withdraw",
+    "PROTOCOL", "Announce", "Asleep", "Assignment", "Declined", "Erase", "Erased", "ErasedReceipt",
+    "Message", "Position", "Published", "Receipt", "Refusal", "Step", "Update", "Verdict",
+    "Welcome", "Withdraw",
 ]  # fmt: skip
 
 PROTOCOL = 1
@@ -148,6 +149,10 @@ class Announce(Record, frozen=True, kw_only=True):
     ] = 0.0
     training: Annotated[bool, _field("Whether an update exists that was not sent yet.")] = False
     protocol: Protocol = PROTOCOL
+
+
+class Asleep(Record, frozen=True, kw_only=True):
+    """A worker left. It is not selected until it announces itself; its gateway says so."""
 
 
 class Welcome(Record, frozen=True, kw_only=True):
@@ -275,7 +280,7 @@ class Verdict(_OfUpdate, frozen=True, kw_only=True):
 
 
 Message = (
-    Announce | Welcome | Assignment | Declined | Update | Receipt | Refusal | Published
+    Announce | Asleep | Welcome | Assignment | Declined | Update | Receipt | Refusal | Published
     | Erase | Erased | ErasedReceipt | Withdraw | Verdict
 )  # fmt: skip
 

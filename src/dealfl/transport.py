@@ -23,7 +23,10 @@ import msgspec
 from dealfl.errors import BadBytes
 from dealfl.messages import PROTOCOL, Message
 
-__all__ = ["INLINE_BYTES", "MAX_BYTES", "MAX_MESSAGES", "Assembly", "decode", "encode", "split"]
+__all__ = [
+    "INLINE_BYTES", "MAX_BYTES", "MAX_MESSAGES", "Assembly", "decode", "encode", "pack", "split",
+    "unpack",
+]  # fmt: skip
 
 MAX_BYTES = 1 << 26
 MAX_MESSAGES = 4096
@@ -64,7 +67,22 @@ def encode(messages: Sequence[Message]) -> bytes:
     >>> decode(encode([receipt])) == (receipt,)
     True
     """
-    body = _ENCODER.encode(messages)
+    return pack(_ENCODER.encode(messages))
+
+
+def pack(body: bytes) -> bytes:
+    """Return a packet with any content, compressed where that makes it shorter.
+
+    Parameters
+    ----------
+    body : bytes
+        The content.
+
+    Returns
+    -------
+    bytes
+        One packet.
+    """
     if len(body) >= _WORTH:
         short = _LENGTH.pack(len(body)) + zlib.compress(body, 1)
         if len(short) < len(body):
@@ -92,11 +110,7 @@ def decode(packet: bytes, max_bytes: int = MAX_BYTES) -> tuple[Message, ...]:
     BadBytes
         If the packet is too long, has another protocol, is a piece, or contains no valid messages.
     """
-    kind, body = _open(packet, max_bytes)
-    if kind == _COMPRESSED:
-        body = memoryview(_decompress(body, max_bytes))
-    elif kind != _PLAIN:
-        raise BadBytes(f"packet has the kind {kind}; expected 0 or 1")
+    body = unpack(packet, max_bytes)
     messages: list[Message] = []
     items = 0
     try:
@@ -109,6 +123,34 @@ def decode(packet: bytes, max_bytes: int = MAX_BYTES) -> tuple[Message, ...]:
         return tuple(messages)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadBytes(f"packet cannot be decoded: {error}") from None
+
+
+def unpack(packet: bytes, max_bytes: int = MAX_BYTES) -> memoryview:
+    """Return the content of a packet that `pack` wrote.
+
+    Parameters
+    ----------
+    packet : bytes
+        Bytes from the network.
+    max_bytes : int
+        Largest size to read, also after decompression, in bytes.
+
+    Returns
+    -------
+    memoryview
+        The content.
+
+    Raises
+    ------
+    BadBytes
+        If the packet is too long, has another protocol, or is a piece.
+    """
+    kind, body = _open(packet, max_bytes)
+    if kind == _COMPRESSED:
+        return memoryview(_decompress(body, max_bytes))
+    if kind != _PLAIN:
+        raise BadBytes(f"packet has the kind {kind}; expected 0 or 1")
+    return body
 
 
 def split(packet: bytes, inline_bytes: int = INLINE_BYTES) -> list[bytes]:

@@ -1,7 +1,6 @@
 """Operators ask a running server: authenticated by the broker, trusted by the server."""
 
 import asyncio
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
@@ -10,8 +9,10 @@ import msgspec
 import pytest
 
 from dealfl.errors import BadInput, DealError
-from dealfl.messages import Step
-from dealfl.network import Desk, ServerEnd, ServerState, ask
+from dealfl.network import Desk, ServerEnd, ask
+from dealfl.server import Ledger, Server
+from dealfl.transport import pack, unpack
+from tests.federation.parts import bayes
 from tests.network.brokers import JOB, RunningBroker
 
 
@@ -31,10 +32,8 @@ def served(broker: RunningBroker, trusted: tuple[str, ...] = ()) -> Iterator[Non
 
     async def serve() -> None:
         stopped = asyncio.Event()
-        end = ServerEnd(
-            JOB, lambda *_: Step(), ServerState(epoch="e"), [credentials],
-            ttl_s=lambda: 1.0, answer=desk.answer,
-        )  # fmt: skip
+        server = Server(JOB, bayes, Ledger())
+        end = ServerEnd(server, [credentials], answer=desk.answer)
         task = asyncio.ensure_future(end.run(stopped))
         while not over.is_set():
             if end.connections[0].is_up:
@@ -80,12 +79,12 @@ def test_a_worker_gets_no_answer(broker: RunningBroker) -> None:
         (b'{"id": "1"}', "verb"),
         (b'{"id": "1", "verb": "greet", "arguments": {"who": 1}}', "unexpected"),
         (b'{"id": "1", "verb": "greet", "more": 1}', "unknown field"),
-        (b" " * (1 << 21), "at most"),
+        (b" " * (1 << 21), "the limit"),
         (b'{"id": "' + b"1" * 100 + b'", "verb": "greet"}', "length"),
     ],
 )
 def test_what_is_wrong_with_a_question_is_the_answer(payload: bytes, problem: str) -> None:
-    answer = msgspec.json.decode(zlib.decompress(Desk(ANSWERS).answer("ann", payload)))
+    answer = msgspec.json.decode(unpack(Desk(ANSWERS).answer("ann", pack(payload))))
     assert problem in answer["error"]
     assert answer["error"]
     assert answer["result"] is None
@@ -94,11 +93,11 @@ def test_what_is_wrong_with_a_question_is_the_answer(payload: bytes, problem: st
 def test_a_repeated_question_is_answered_again_but_done_once() -> None:
     done: list[str] = []
     desk = Desk({"erase": lambda: done.append("once")}, changes=("erase",), trusted=("ann",))
-    question = b'{"id": "7", "verb": "erase"}'
+    question = pack(b'{"id": "7", "verb": "erase"}')
     assert desk.answer("ann", question) == desk.answer("ann", question)
     assert done == ["once"]
     desk.answer("bob", question)
     assert done == ["once"]
     for other in range(200):
-        desk.answer("ann", b'{"id": "q%d", "verb": "erase"}' % other)
+        desk.answer("ann", pack(b'{"id": "q%d", "verb": "erase"}' % other))
     assert len(done) == 201

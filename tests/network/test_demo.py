@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.network.brokers import require_mosquitto
+from tests.network.forks import wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +60,7 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
     assert process.stderr is not None
     assert "broker:" in process.stderr.readline()
     assert "started" in process.stderr.readline()
-    assert len(left_running(tmp_path)) == 12
+    wait_for(lambda: len(left_running(tmp_path)) == 12, "all processes")
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 130

@@ -1,5 +1,6 @@
 """A file that grows, is renamed, copied, truncated and replaced: every row enters once."""
 
+import errno
 import random
 import shutil
 from collections.abc import Callable
@@ -107,6 +108,34 @@ def test_packed_and_foreign_files_are_not_read(one: Following) -> None:
         one.append(HEADER + row(1), name)
     assert one.poll() == 100
     assert one.said == ["data.csv.2.gz is packed; it is not read"]
+
+
+def test_a_header_that_is_replaced_before_the_first_row_counts(tmp_path: Path) -> None:
+    one = Following(tmp_path)
+    with closing(Journal(tmp_path / "journal.db")) as journal:
+        feed = one.feed(journal)
+        for text in (HEADER, "y,x\n1,7\n"):
+            one.file.write_text(text)
+            list(feed.poll())
+    assert one.rows == [7]
+
+
+def test_rows_and_their_position_are_stored_together_or_not_at_all(
+    one: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "the disk is broken")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("dealfl.worker.Journal.add", fail)
+        assert one.poll() == 0
+    assert one.said == ["data.csv cannot be read: the disk is broken"]
+    assert one.poll() == 100
+
+
+def test_the_journal_does_not_tell_names_of_files(one: Following, tmp_path: Path) -> None:
+    one.poll()
+    assert b"data.csv" not in (tmp_path / "journal.db").read_bytes()
 
 
 def test_nothing_is_opened_while_nothing_changes(

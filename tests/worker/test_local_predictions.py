@@ -37,7 +37,7 @@ def taught_pagerank(*histories: list[int]) -> Any:
 
 
 def test_before_a_model_was_published_there_is_nothing_to_predict_with() -> None:
-    with pytest.raises(NotLearned, match="first assignment"):
+    with pytest.raises(NotLearned, match="no model is here yet"):
         welcomed().predict(np.eye(3))
 
 

@@ -16,6 +16,7 @@ the device, and nothing else.
 import argparse
 import signal
 import sys
+import time
 from pathlib import Path
 
 from dealfl.cli.printing import add_json, examples_in, format_table, print_result, say
@@ -23,6 +24,7 @@ from dealfl.errors import BadInput
 
 __all__ = ["add_parser"]
 
+_PAUSE_S = 1.0  # before a broker that crashed starts again
 _EPILOG = examples_in(__doc__)
 
 
@@ -90,17 +92,20 @@ def _start(arguments: argparse.Namespace) -> int:
 
     broker = open_broker(arguments.folder)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    process = broker.start()
     where = f"{broker.settings.listen}:{broker.settings.port}"
-    say(f"dealfl: mosquitto listens on {where}; Ctrl-C stops it", file=sys.stderr)
+    process = None
     try:
-        code = process.wait()
+        while True:
+            process = broker.start()
+            say(f"dealfl: mosquitto listens on {where}; Ctrl-C stops it", file=sys.stderr)
+            code = process.wait()
+            say(f"dealfl: mosquitto ended with code {code}; it starts again", file=sys.stderr)
+            time.sleep(_PAUSE_S)
     except KeyboardInterrupt:
-        process.terminate()
-        process.wait()
-        return 0
-    say(f"dealfl: mosquitto ended with code {code}; see mosquitto.log", file=sys.stderr)
-    return 1
+        if process is not None:
+            process.terminate()
+            process.wait()
+    return 0
 
 
 def _enrol(arguments: argparse.Namespace) -> int:

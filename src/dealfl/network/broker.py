@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -164,9 +165,8 @@ class Broker:
             authority = Authority(self.folder)
             made = [_with_certificate(one, authority) for one in made]
         else:
-            made = [
-                msgspec.structs.replace(one, password=secrets.token_urlsafe(24)) for one in made
-            ]
+            drawn = partial(secrets.token_urlsafe, 24)
+            made = [msgspec.structs.replace(one, password=drawn()) for one in made]
             self._set_passwords({one.user: one.password for one in made})
         reload(self.folder)
         return made
@@ -194,27 +194,14 @@ class Broker:
     def _rules(self) -> str:
         """Return who may write and read what; everything else is denied."""
         topics = Topics(self.settings.job)
-        lines = [f"user {SERVER}", f"topic readwrite {topics.job_part}/#"]
+        rules = f"user {SERVER}\ntopic readwrite {topics.job_part}/#\n"
         for name in self.settings.operators:
-            lines += [
-                f"user {name}",
-                f"topic write {topics.ask(name)}",
-                f"topic read {topics.answer(name)}",
-            ]
+            rules += _rule(name, [topics.ask(name)], [topics.answer(name)])
         for name, workers in self.settings.devices.items():
-            lines += [
-                f"user {name}",
-                f"topic write {topics.left(name)}",
-                f"topic read {topics.state}",
-                f"topic read {topics.all}",
-                f"topic read {topics.model}/#",
-            ]
-            for worker in workers:
-                lines += [
-                    f"topic write {topics.up(name, worker)}",
-                    f"topic read {topics.down(name, worker)}",
-                ]
-        return "".join(f"{line}\n" for line in lines)
+            write = [topics.left(name), *(topics.up(name, one) for one in workers)]
+            read = [topics.state, topics.all, f"{topics.model}/#"]
+            rules += _rule(name, write, [*read, *(topics.down(name, one) for one in workers)])
+        return rules
 
     # -- the process ----------------------------------------------------------------------------
 
@@ -292,6 +279,11 @@ def open_broker(folder: Path) -> Broker:
     if not path.is_file():
         raise BadInput(f"{folder} contains no broker; write one with `dealfl broker init`")
     return Broker(folder, read_section(Document.read(path), BrokerSettings, "broker"))
+
+
+def _rule(user: str, write: Sequence[str], read: Sequence[str]) -> str:
+    lines = [f"user {user}", *(f"topic write {one}" for one in write)]
+    return "\n".join([*lines, *(f"topic read {one}" for one in read), ""])
 
 
 def _with_certificate(credentials: Credentials, authority: Authority) -> Credentials:

@@ -4,7 +4,8 @@ A connection is opened again after a failure, to the next broker if there are se
 random delay: the server announces over how many seconds its workers spread. A message is
 acknowledged by its receiver, after it is durable; acknowledgements of an earlier connection are
 dropped, because their numbers may belong to other messages. What is published without a connection
-is lost: workers and server repeat what matters.
+is lost: workers and server repeat what matters. The broker keeps nothing for those who are away:
+mosquitto 2.0.11 crashes when it reads its rules again while it keeps the session of such a user.
 """
 
 from __future__ import annotations
@@ -56,7 +57,6 @@ class Will:
     topic: str
     payload: bytes
     retain: bool = False
-    delay_s: int = 0
 
 
 class Listener(Protocol):
@@ -88,14 +88,9 @@ class Connection:
         self._in_flight, self._generation, self._problem = _IN_FLIGHT, 0, ""
         self._client: paho.Client | None = None
         self._awaited: dict[int, Callable[[], None]] = {}  # acknowledgements of the broker
-        self._up = self._accepted = False
+        self.is_up = self._accepted = False  # whether the broker accepted it, now and at all
         self._lost = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-
-    @property
-    def is_up(self) -> bool:
-        """Whether the broker has accepted the connection."""
-        return self._up
 
     def publish(
         self,
@@ -105,13 +100,10 @@ class Connection:
         retain: bool = False,
         expiry_s: float | None = None,
         done: Callable[[], None] | None = None,
-    ) -> bool:
-        """Send a message at least once, or return False without a connection.
-
-        `done` is called when the broker has acknowledged it.
-        """
-        if not self._up or self._client is None:
-            return False
+    ) -> None:
+        """Send a message if there is a connection; `done` is called when the broker has it."""
+        if not self.is_up or self._client is None:
+            return
         expiry = {} if expiry_s is None else {"MessageExpiryInterval": max(1, int(expiry_s))}
         properties = _properties(PacketTypes.PUBLISH, **expiry)
         sent = self._client.publish(topic, payload, qos=1, retain=retain, properties=properties)
@@ -119,7 +111,6 @@ class Connection:
             self._awaited[sent.mid] = done
         self.sent_bytes += len(payload)
         self.sent_packets += 1
-        return True
 
     def subscribe(self, topics: Sequence[str]) -> None:
         """Receive the messages of some topics, but those of this connection."""
@@ -132,11 +123,10 @@ class Connection:
         if self._client is not None and topics:
             self._client.unsubscribe(list(topics))
 
-    def acknowledge(self, deliveries: Sequence[Delivery]) -> None:
-        """Tell the broker that messages are durable here."""
-        for one in deliveries:
-            if one.generation == self._generation and one.qos and self._client is not None:
-                self._client.ack(one.number, one.qos)
+    def acknowledge(self, one: Delivery) -> None:
+        """Tell the broker that a message is durable here."""
+        if one.generation == self._generation and one.qos and self._client is not None:
+            self._client.ack(one.number, one.qos)
 
     def move(self) -> None:
         """Leave this broker for the next one."""
@@ -174,7 +164,7 @@ class Connection:
             self._register(client)
             await self._wait(client, stopped)
         finally:
-            self._up = False
+            self.is_up = False
             await self._shut(client)
         return self._accepted
 
@@ -212,20 +202,17 @@ class Connection:
         client.max_inflight_messages_set(self._in_flight)
         will = self._will()
         if will is not None:
-            properties = _properties(PacketTypes.WILLMESSAGE, WillDelayInterval=will.delay_s)
-            client.will_set(will.topic, will.payload, 1, will.retain, properties)
+            client.will_set(will.topic, will.payload, 1, will.retain)
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_message = self._on_message
         client.on_publish = self._on_publish
         client.on_socket_register_write = self._on_want_write
-        client.on_socket_unregister_write = self._on_written
+        client.on_socket_unregister_write = lambda _, __, sock: self._forget(sock, read=False)
         client.on_socket_close = lambda _, __, sock: self._forget(sock)
         return client
 
     def _open(self, client: paho.Client, host: str, port: int) -> None:
-        # no session outlives its connection: mosquitto 2.0 can crash when it keeps some and users
-        # change, and receipts make sessions unnecessary
         properties = _properties(PacketTypes.CONNECT, ReceiveMaximum=_IN_FLIGHT)
         client.connect(host, port, self._keepalive_s, clean_start=True, properties=properties)
 
@@ -250,15 +237,11 @@ class Connection:
         if client is self._client and sock is not None and client.want_write():
             self._loop.add_writer(sock, client.loop_write)
 
-    def _forget(self, sock: Any) -> None:  # noqa: ANN401 - plain or TLS
+    def _forget(self, sock: Any, *, read: bool = True) -> None:  # noqa: ANN401 - plain or TLS
         with suppress(ValueError, OSError):
-            self._loop.remove_reader(sock)
             self._loop.remove_writer(sock)
-
-    def _end(self, client: paho.Client) -> None:
-        if client is self._client:
-            self._up = False
-            self._lost.set()
+            if read:
+                self._loop.remove_reader(sock)
 
     async def _shut(self, client: paho.Client) -> None:
         client.disconnect(ReasonCode(PacketTypes.DISCONNECT, identifier=4))  # publish the will
@@ -279,23 +262,22 @@ class Connection:
         allowed = getattr(properties, "ReceiveMaximum", _IN_FLIGHT)
         if reason.is_failure:
             self._explain(str(reason))
-            self._end(client)
+            self._on_disconnect(client)
         elif allowed < self._in_flight:  # paho takes it only before a connection
             self._in_flight = allowed
-            self._end(client)
+            self._on_disconnect(client)
         elif client is self._client:
-            self._up = self._accepted = True
+            self.is_up = self._accepted = True
             self._explain("")
             self._listener.connected()
 
     def _on_disconnect(self, client: Any, *_: object) -> None:  # noqa: ANN401
-        self._loop.call_soon_threadsafe(self._end, client)
+        if client is self._client:
+            self.is_up = False
+            self._loop.call_soon_threadsafe(self._lost.set)
 
     def _on_want_write(self, client: Any, *_: object) -> None:  # noqa: ANN401
         self._loop.call_soon_threadsafe(self._want_write, client)
-
-    def _on_written(self, _: object, __: object, sock: Any) -> None:  # noqa: ANN401
-        self._loop.remove_writer(sock)
 
     def _on_publish(self, client: Any, _: object, number: int, *__: object) -> None:  # noqa: ANN401
         done = self._awaited.pop(number, None) if client is self._client else None

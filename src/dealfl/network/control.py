@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import zlib
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Annotated, Any
@@ -16,15 +15,15 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from dealfl.errors import BadInput, DealError
+from dealfl.errors import BadBytes, BadInput, DealError
 from dealfl.network.connection import Connection, Delivery
 from dealfl.network.credentials import Credentials
 from dealfl.network.topics import Topics
+from dealfl.transport import Assembly, pack, split, unpack
 
 __all__ = ["Desk", "ask"]
 
 _MAX_QUESTION = 1 << 20
-_MAX_ANSWER = 1 << 26
 _REPEAT_S = 1.0
 _REMEMBERED = 64  # answers, for questions that arrive again
 
@@ -69,33 +68,31 @@ class Desk:
         self._answers, self._changes, self._trusted = answers, changes, trusted
         self._given: dict[tuple[str, str], bytes] = {}
 
-    def answer(self, operator: str, payload: bytes) -> bytes:
+    def answer(self, operator: str, packet: bytes) -> bytes:
         """Return the answer to a question; whatever is wrong with it is part of the answer.
 
         Parameters
         ----------
         operator : str
             Name of the operator, as the broker authenticated it.
-        payload : bytes
+        packet : bytes
             The question.
 
         Returns
         -------
         bytes
-            Compressed JSON.
+            The answer, as a packet.
         """
         question = Question("", "")
         try:
-            if len(payload) > _MAX_QUESTION:
-                raise BadInput(f"question has {len(payload)} bytes; at most {_MAX_QUESTION}")
-            question = msgspec.json.decode(payload, type=Question)
+            question = msgspec.json.decode(unpack(packet, _MAX_QUESTION), type=Question)
             known = self._given.get((operator, question.id))
             if known is not None:
                 return known  # the same question again: nothing is done twice
             answer = Answer(question.id, self._call(operator, question))
         except (DealError, msgspec.MsgspecError, TypeError, UnicodeDecodeError) as error:
             answer = Answer(question.id, error=str(error))
-        given = zlib.compress(msgspec.json.encode(answer), 1)
+        given = pack(msgspec.json.encode(answer))
         if not question.id:
             return given
         if len(self._given) >= _REMEMBERED:
@@ -145,9 +142,9 @@ def ask(
     DealError
         If there is no answer in time.
     """
-    payload = msgspec.json.encode(Question(secrets.token_hex(8), verb, dict(arguments or {})))
+    question = Question(secrets.token_hex(8), verb, dict(arguments or {}))
     try:
-        answer = asyncio.run(_Asking(credentials, payload).run(timeout_s))
+        answer = asyncio.run(_Asking(credentials, question).run(timeout_s))
     except TimeoutError:
         where = f"{credentials.host}:{credentials.port}"
         raise DealError(
@@ -162,9 +159,9 @@ def ask(
 class _Asking:
     """One question on its own connection."""
 
-    def __init__(self, credentials: Credentials, payload: bytes) -> None:
-        self._credentials, self._payload = credentials, payload
-        self._topics = Topics(credentials.job)
+    def __init__(self, credentials: Credentials, question: Question) -> None:
+        self._credentials, self._question = credentials, question
+        self._topics, self._assembly = Topics(credentials.job), Assembly()
 
     async def run(self, timeout_s: float) -> Answer:
         stopped = asyncio.Event()
@@ -183,18 +180,22 @@ class _Asking:
         while not stopped.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopped.wait(), _REPEAT_S)
-            self._connection.publish(self._topics.ask(self._credentials.user), self._payload)
+            self._ask()
+
+    def _ask(self) -> None:
+        for piece in split(pack(msgspec.json.encode(self._question))):
+            self._connection.publish(self._topics.ask(self._credentials.user), piece)
 
     def connected(self) -> None:
-        user = self._credentials.user
-        self._connection.subscribe([self._topics.answer(user)])
-        self._connection.publish(self._topics.ask(user), self._payload)
+        self._connection.subscribe([self._topics.answer(self._credentials.user)])
+        self._ask()
 
     def received(self, delivery: Delivery) -> None:
-        self._connection.acknowledge([delivery])
-        with suppress(zlib.error, msgspec.MsgspecError, UnicodeDecodeError):
-            text = zlib.decompressobj().decompress(delivery.payload, _MAX_ANSWER)
-            answer = msgspec.json.decode(text, type=Answer)
-            asked = msgspec.json.decode(self._payload, type=Question)
-            if answer.id in (asked.id, "") and not self._answer.done():
+        self._connection.acknowledge(delivery)
+        with suppress(BadBytes, msgspec.MsgspecError, UnicodeDecodeError):
+            packet = self._assembly.add(delivery.payload)
+            if packet is None:
+                return
+            answer = msgspec.json.decode(unpack(packet), type=Answer)
+            if answer.id in (self._question.id, "") and not self._answer.done():
                 self._answer.set_result(answer)

@@ -71,7 +71,7 @@ class Feed:
             left = (f.size - self._positions[n].offset for n, f in matching.found.items())
             self.left_bytes = sum(left)
             for number, file in matching.found.items():
-                if file not in self._known:
+                if file in there and file not in self._known:
                     yield from self._try(number, file)
 
     def _try(self, number: int, file: File) -> Iterator[int]:
@@ -84,11 +84,11 @@ class Feed:
 
     def _adopt(self, number: int, file: File) -> None:
         """Store the new place of a file that was moved."""
-        position = self._positions.get(
-            number, Position(name=file.name, device=file.device, inode=file.inode)
-        )
+        name = self._files.hide(file.name)
+        new = Position(name=name, device=file.device, inode=file.inode)
+        position = self._positions.get(number, new)
         moved = msgspec.structs.replace(
-            position, name=file.name, device=file.device, inode=file.inode,
+            position, name=name, device=file.device, inode=file.inode,
             offset=min(position.offset, file.size),
             hashes={cut: one for cut, one in position.hashes.items() if cut <= file.size},
         )  # fmt: skip
@@ -124,7 +124,7 @@ class Feed:
                 yield len(part.records)
 
     def _head(self, number: int, file: File, descriptor: int) -> Head | None:
-        if number not in self._heads:
+        if number not in self._heads or not self._positions[number].offset:
             try:
                 begin = os.pread(descriptor, _MAX_ROW_BYTES, 0)
                 head = self._source.read_head(file.name, begin)

@@ -34,9 +34,9 @@ _HIDDEN = re.compile(r"\..*|.*(~|\.tmp|\.part|\.swp)")
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a file was read, and how it is recognised."""
+    """How far a file was read, and how it is recognised; nothing in it tells of erased people."""
 
-    name: str
+    name: str  # its hash
     device: int
     inode: int
     offset: int = 0
@@ -122,9 +122,15 @@ class GrowingFiles:
         found = {}
         for cut in cuts:
             data = os.pread(descriptor, min(cut, _WINDOW), max(cut - _WINDOW, 0))
-            # with a key: nobody can guess rows that were erased
-            found[cut] = hmac.digest(self._key, data, "sha256").hex()[:12]
+            found[cut] = self._hide(data)
         return found
+
+    def hide(self, name: str) -> str:
+        """Return a hash of a file's name."""
+        return self._hide(os.fsencode(name))
+
+    def _hide(self, data: bytes) -> str:
+        return hmac.digest(self._key, data, "sha256").hex()[:12]  # nobody can guess it
 
     def continues(self, file: File, position: Position, *, shorter: bool = False) -> bool:
         """Return whether a file has the content that was read; a copy may be shorter."""
@@ -163,10 +169,9 @@ class Matching:
             else:
                 self.found[number] = file
         by_name = self._index(self._name)
-        for shorter in (False, True):
-            others = [file for file in others if not self._match_content(file, by_name, shorter)]
         for file in others:
-            if last or file.base == file.name:
+            new = not self._match_content(file, by_name)
+            if new and (last or file.base == file.name):
                 self.found[next(self._free)] = file
 
     def _index(self, key: Callable[[int], object]) -> defaultdict[object, list[int]]:
@@ -178,7 +183,7 @@ class Matching:
 
     def _name(self, number: int) -> str:
         there = self.found.get(number)
-        return self._positions[number].name if there is None else there.name
+        return self._positions[number].name if there is None else self._files.hide(there.name)
 
     def _find_inode(self, file: File) -> int | None:
         for number in self._by_inode[_identity(file)]:
@@ -187,18 +192,17 @@ class Matching:
                 return number
         return None
 
-    def _match_content(
-        self, file: File, by_name: Mapping[object, list[int]], shorter: bool
-    ) -> bool:
+    def _match_content(self, file: File, by_name: Mapping[object, list[int]]) -> bool:
         """Match a file that has a new inode, or whose inode has a new content."""
-        for number in {*by_name.get(file.base, ()), *by_name.get(file.name, ())}:
+        own, base = self._files.hide(file.name), self._files.hide(file.base)
+        for number in {*by_name.get(base, ()), *by_name.get(own, ())}:
             name, there = self._name(number), number in self.found
             position = self._positions[number]
-            if name == file.name:  # replaced, or restored from a backup
+            if name == own:  # replaced, or restored from a backup
                 fits = not there and self._files.continues(file, position)
-            elif name == file.base:  # copied, to be truncated; later rows are not in the copy
-                may = shorter and (there or number in self._truncated)
-                fits = self._files.continues(file, position, shorter=may)
+            elif name == base:  # copied, to be truncated; later rows are not in the copy
+                shorter = there or number in self._truncated
+                fits = self._files.continues(file, position, shorter=shorter)
             else:
                 fits = False  # its content was found in another file
             if fits:

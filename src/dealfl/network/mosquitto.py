@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,8 +26,9 @@ __all__ = ["configure", "hash_password", "reload", "start", "take_over"]
 
 _ITERATIONS = 101  # passwords are random; the broker hashes at every connect and reload
 _STARTED_S = 10.0
+_RUNNING, _RELOADING = b" running\n", b"Reloading config."  # in the log
 
-# The queues hold what 20,000 workers send while
+# Packets are sent in pieces below max_packet_size. The queues hold what 20,000 workers send while
 # the server commits. SIGHUP makes mosquitto read users, rules and revoked certificates again.
 _CONFIGURATION = """\
 # Written by `dealfl broker init`. `dealfl broker run` starts mosquitto with it.
@@ -43,7 +45,7 @@ log_type notice
 log_type information
 connection_messages false
 persistence false
-max_packet_size 9437184
+max_packet_size 131072
 max_queued_messages 20000
 max_queued_bytes 1073741824
 max_inflight_messages 500
@@ -84,17 +86,19 @@ def start(folder: Path, listen: str, port: int) -> subprocess.Popen[bytes]:
         socket.create_server((listen, port)).close()
     except OSError as error:
         raise DealError(f"mosquitto cannot listen on {listen}, port {port}: {error}") from None
-    (folder / "mosquitto.log").unlink(missing_ok=True)
+    before = _count(folder, _RUNNING)
     process = subprocess.Popen(  # noqa: S603 - a program of the system, with our own file
         [program, "-c", str(_file(folder))],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    until_s = time.monotonic() + _STARTED_S
-    while not _accepts(listen, port) or b" running" not in _log(folder):
-        if process.poll() is not None or time.monotonic() > until_s:
-            process.kill()
-            raise DealError(f"mosquitto does not start; see {folder}/mosquitto.log")
-        time.sleep(0.02)
+    try:
+        _wait(lambda: _count(folder, _RUNNING) > before or process.poll() is not None)
+    except KeyboardInterrupt:
+        process.kill()
+        raise
+    if process.poll() is not None or _count(folder, _RUNNING) == before:
+        process.kill()
+        raise DealError(f"mosquitto does not start; see {folder}/mosquitto.log")
     return process
 
 
@@ -104,7 +108,9 @@ def reload(folder: Path) -> bool:
         number = int((folder / "mosquitto.pid").read_text())
         # after a crash, the number may belong to another process
         if os.fsencode(_file(folder)) in Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0"):
+            before = _count(folder, _RELOADING)
             os.kill(number, signal.SIGHUP)
+            _wait(lambda: _count(folder, _RELOADING) > before)
             return True
     return False
 
@@ -118,11 +124,9 @@ def take_over(credentials: Credentials, address: tuple[str, int]) -> None:
     if context is not None:
         context.check_hostname = False  # the address is the one that the broker listens on
         client.tls_set_context(context)
-    until_s = time.monotonic() + _STARTED_S
     with suppress(OSError):
         client.connect(*address, clean_start=True)
-        while not client.is_connected() and time.monotonic() < until_s:
-            client.loop(0.1)
+        _wait(lambda: client.loop(0.1) != paho.MQTT_ERR_SUCCESS or client.is_connected())
         client.disconnect()
 
 
@@ -130,15 +134,16 @@ def _file(folder: Path) -> Path:
     return folder.resolve() / "mosquitto.conf"
 
 
-def _log(folder: Path) -> bytes:
-    """Return what mosquitto logged; a SIGHUP before it says that it is running would end it."""
-    path = folder / "mosquitto.log"
-    return path.read_bytes() if path.exists() else b""
+def _wait(until: Callable[[], bool]) -> None:
+    """Wait until something holds, but not for ever."""
+    end_s = time.monotonic() + _STARTED_S
+    while not until() and time.monotonic() < end_s:
+        time.sleep(0.005)
 
 
-def _accepts(listen: str, port: int) -> bool:
+def _count(folder: Path, words: bytes) -> int:
+    """Return how often mosquitto has written some words into its log."""
     try:
-        with socket.create_connection((listen, port), 1.0):
-            return True
-    except OSError:
-        return False
+        return (folder / "mosquitto.log").read_bytes().count(words)
+    except FileNotFoundError:
+        return 0

@@ -20,7 +20,6 @@ from dealfl.jobs import Document, plan_without_data, read_job, read_selection
 from dealfl.network.control import Desk
 from dealfl.network.credentials import Credentials
 from dealfl.network.server_end import ServerEnd
-from dealfl.network.state import ServerState
 from dealfl.server import Ledger, Server
 from dealfl.server.selection import make_selector
 
@@ -65,13 +64,7 @@ async def serve(
     with closing(Ledger(folder / "ledger.db")) as ledger:
         server = Server(job.name, plan.make, ledger, job.server_terms, selector)
         end = ServerEnd(
-            job.name,
-            server.handle,
-            ServerState(epoch=server.epoch),
-            brokers,
-            ttl_s=lambda: server.terms.ttl_s,
-            answer=lambda operator, payload: desk.answer(operator, payload),
-            confirm=server.confirm,
+            server, brokers, answer=lambda operator, packet: desk.answer(operator, packet)
         )
         changes = _Changes(server, end)
         verbs: dict[str, Callable[..., object]] = {

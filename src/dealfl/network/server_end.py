@@ -4,36 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
 
 from dealfl.errors import BadBytes
-from dealfl.messages import Assignment, Message, Published
+from dealfl.messages import Asleep, Assignment, Message, Published
 from dealfl.network.connection import Connection, Delivery, Will
 from dealfl.network.credentials import Credentials
-from dealfl.network.pump import Handle, Pump
+from dealfl.network.inbox import MAX_SENDERS, Inbox, Quota
+from dealfl.network.pump import Pump
 from dealfl.network.state import ServerState
 from dealfl.network.topics import Topics
-from dealfl.transport import MAX_BYTES, Assembly, decode, encode, split
+from dealfl.server import Server
+from dealfl.transport import decode, encode, split
 
-__all__ = ["Quota", "ServerEnd"]
+__all__ = ["ServerEnd"]
 
 _LOG = logging.getLogger("dealfl.network")
-_MAX_SENDERS = 100_000
 _RETURNS_PER_S = 200.0  # workers that may connect again in a second
-_MAX_ASSEMBLIES = 4  # packets of the largest size
-
-
-@dataclass(frozen=True, slots=True)
-class Quota:
-    """What one worker may send: a minute's worth at once, and no more in the long run."""
-
-    packets: int = 6_000
-    size_bytes: int = 2 * MAX_BYTES
 
 
 class ServerEnd:
@@ -41,47 +32,38 @@ class ServerEnd:
 
     A reply goes over the connection on which the worker was heard last. The sender of a message is
     the worker in its topic, which the broker checked; a message in the name of another is dropped.
+    When the server begins a new epoch, its connections are opened again with the new topics.
 
     Parameters
     ----------
-    job : str
-        Name of the job.
-    handle : callable
-        `Server.handle`.
-    state : ServerState
-        Epoch of the ledger, and limits that the server announces.
+    server : Server
+        The server.
     brokers : sequence of Credentials
         The server's credentials for each broker.
-    ttl_s : callable
-        Returns the time to live of a round, in seconds; an assignment expires after it.
+    limits : ServerState or None
+        Limits of packets; None uses the defaults.
     answer : callable or None
-        Returns the answer to a question of an operator.
-    confirm : callable
-        Receives the number of a version once a broker keeps it.
+        Returns the answer to an operator's question, both as packets.
     quota : Quota or None
-        What one worker may send.
+        What one worker may send in a minute; None uses the defaults.
     """
 
     def __init__(
         self,
-        job: str,
-        handle: Handle,
-        state: ServerState,
+        server: Server,
         brokers: Sequence[Credentials],
         *,
-        ttl_s: Callable[[], float],
+        limits: ServerState | None = None,
         answer: Callable[[str, bytes], bytes] | None = None,
-        confirm: Callable[[int], None] = lambda version: None,  # noqa: ARG005
         quota: Quota | None = None,
     ) -> None:
-        self.state, self.topics = state, Topics(job, state.epoch)
-        self.dropped: dict[str, int] = {}  # packets by gateway
+        self.state = msgspec.structs.replace(limits or ServerState(), epoch=server.epoch)
+        self.topics = Topics(server.job, server.epoch)
+        self.dropped: dict[str, int] = {}  # packets by user
         self.connections = [_Broker(self, one).connection for one in brokers]
-        self._pump = Pump(handle, self.send)
-        self._ttl_s, self._answer, self._quota = ttl_s, answer, quota or Quota()
-        self._senders: OrderedDict[str, _Sender] = OrderedDict()  # by topic, silent ones first
-        self._assembled = 0  # bytes of pieces
-        self._confirm = confirm  # a version that a broker keeps
+        self._server, self._answer = server, answer
+        self._pump = Pump(server.handle, self.send)
+        self._inbox = Inbox(self.state.max_bytes, quota or Quota())
         self._routes: dict[str, tuple[Connection, str]] = {}
         self._model: list[bytes] = []
         self._version = 0
@@ -93,7 +75,7 @@ class ServerEnd:
         Parameters
         ----------
         stopped : asyncio.Event
-            Ends the connections when it is set.
+            Ends the call when it is set.
         """
         ends = [asyncio.ensure_future(one.run(stopped)) for one in self.connections]
         try:
@@ -107,10 +89,6 @@ class ServerEnd:
             stopped.set()
             await asyncio.gather(*ends, return_exceptions=True)
 
-    def wake(self) -> None:
-        """Call the server soon."""
-        self._pump.wake()
-
     # -- out ------------------------------------------------------------------------------------
 
     def send(self, messages: Iterable[Message]) -> None:
@@ -119,40 +97,43 @@ class ServerEnd:
         Parameters
         ----------
         messages : iterable of Message
-            Messages of one step.
+            Messages of the server.
         """
+        if self._server.epoch != self.topics.epoch:
+            self._enter_epoch()
         packets: dict[str, list[Message]] = {}
         for message in messages:
             if isinstance(message, Published):
-                self._publish(message)
+                self._model = split(encode([message]), self.state.inline_bytes)
+                self._version = message.version
+                for connection in self.connections:
+                    self._publish_model(connection)
             else:
                 packets.setdefault(message.worker, []).append(message)
         for worker, grouped in packets.items():
             self._send_to(worker, grouped)
 
-    def _publish(self, message: Published) -> None:
-        self._model = split(encode([message]), self.state.inline_bytes)
-        self._version = message.version
+    def _enter_epoch(self) -> None:
+        """Connect again with the topics of a new epoch; workers follow when they see its state."""
+        self._model, version = [], f"{self.topics.model}/version"
         for connection in self.connections:
-            self.publish_model(connection)
+            self._publish_model(connection)
+            connection.publish(version, b"", retain=True)
+            connection.move()
+        self._pieces = 0
+        self.topics = Topics(self.topics.job, self._server.epoch)
+        self.state = msgspec.structs.replace(self.state, epoch=self._server.epoch)
 
-    def publish_model(self, connection: Connection) -> None:
-        """Publish the last version on a connection; devices fetch it when they need it.
-
-        Parameters
-        ----------
-        connection : Connection
-            Connection to one broker.
-        """
+    def _publish_model(self, connection: Connection) -> None:
+        """Publish the last version on a connection; devices fetch it when they need it."""
         self._pieces = max(self._pieces, len(self._model))
         for place in range(self._pieces):
             piece = self._model[place] if place < len(self._model) else b""
             connection.publish(f"{self.topics.model}/{place}", piece, retain=True)
         if self._model:
-            connection.publish(
-                f"{self.topics.model}/version", b"%d" % self._version, retain=True,
-                done=partial(self._confirm, self._version),
-            )  # fmt: skip
+            confirm = partial(self._server.confirm, self._version)
+            number = b"%d" % self._version
+            connection.publish(f"{self.topics.model}/version", number, retain=True, done=confirm)
 
     def _send_to(self, worker: str, messages: list[Message]) -> None:
         pieces = split(encode(messages), self.state.inline_bytes)
@@ -164,47 +145,73 @@ class ServerEnd:
         route = self._routes.get(worker)
         if route is None:
             return  # not heard since the start; it will be when it announces itself
-        expiry_s = self._ttl_s() if any(isinstance(m, Assignment) for m in messages) else None
+        deadlines = [one.deadline_s for one in messages if isinstance(one, Assignment)]
+        expiry_s = max(deadlines) - time.time() if deadlines else None
         for piece in pieces:
             route[0].publish(self.topics.down(route[1], worker), piece, expiry_s=expiry_s)
 
     # -- in -------------------------------------------------------------------------------------
 
-    def receive(self, connection: Connection, delivery: Delivery) -> None:
-        """Take a packet from a broker.
+    def _receive(self, connection: Connection, delivery: Delivery) -> None:
+        """Take a packet from a broker."""
+        kind, *users = self.topics.parse(delivery.topic) or ("",)
+        acknowledge = partial(connection.acknowledge, delivery)
+        messages: Sequence[Message] = ()
+        try:
+            if delivery.retained:
+                self._clear(connection, delivery)
+            elif kind == "up":
+                messages = self._messages(connection, delivery, *users)
+            elif kind == "left":
+                messages = self._asleep(connection, delivery, *users)
+            elif kind == "ask":
+                self._reply(connection, delivery, *users)
+        except BadBytes as error:
+            self._drop(users[0], str(error), users[1] if kind == "up" else "")
+        if messages:
+            self._pump.put(messages, acknowledge)
+        else:
+            acknowledge()
 
-        Parameters
-        ----------
-        connection : Connection
-            Connection on which it arrived.
-        delivery : Delivery
-            The packet.
-        """
-        sender = self.topics.sender(delivery.topic)
-        operator = self.topics.user(delivery.topic, "control/ask")
-        if delivery.retained:  # else every new connection would repeat it
-            self._clear(connection, delivery)
-        elif operator and self._answer is not None:
-            answer = self._answer(operator, delivery.payload)
-            connection.publish(self.topics.answer(operator), answer)
-        elif len(sender) == 2:
-            gateway, worker = sender
-            try:
-                messages = self._messages(worker, delivery)
-            except BadBytes as error:
-                self._drop(gateway, str(error))
-                messages = ()
-            if messages:
-                self._route(worker, connection, gateway)
-                self._pump.put(messages, lambda: connection.acknowledge([delivery]))
-                return
-        connection.acknowledge([delivery])
+    def _messages(
+        self, connection: Connection, delivery: Delivery, gateway: str, worker: str
+    ) -> Sequence[Message]:
+        """Return the messages that a packet completes, all of them from this worker."""
+        packet = self._inbox.take(delivery)
+        messages = () if packet is None else decode(packet, self.state.max_bytes)
+        if any(one.worker != worker or one.job != self.topics.job for one in messages):
+            raise BadBytes(f"a message in the name of another than {worker!r}")
+        if messages:
+            self._route(worker, connection, gateway)
+        return messages
+
+    def _asleep(self, connection: Connection, delivery: Delivery, gateway: str) -> list[Message]:
+        """Return that workers are asleep, unless they are heard through another broker by now."""
+        self._inbox.take(delivery)
+        gone = [one for one, route in self._routes.items() if route == (connection, gateway)]
+        return [Asleep(job=self.topics.job, worker=one) for one in gone]
+
+    def _forget_routes(self, connection: Connection) -> None:
+        """Note that workers which this connection reached, or none, must announce themselves."""
+        gone = [
+            one for one in self._server.workers
+            if self._routes.get(one, (connection,))[0] is connection
+        ]  # fmt: skip
+        for one in gone:
+            self._routes.pop(one, None)
+        self._pump.put([Asleep(job=self.topics.job, worker=one) for one in gone])
+
+    def _reply(self, connection: Connection, delivery: Delivery, operator: str) -> None:
+        packet = self._inbox.take(delivery)
+        if packet is not None and self._answer is not None:
+            for piece in split(self._answer(operator, packet), self.state.inline_bytes):
+                connection.publish(self.topics.answer(operator), piece)
 
     def _route(self, worker: str, connection: Connection, gateway: str) -> None:
         """Remember how a worker is reached; let a larger fleet return more slowly."""
         self._routes.pop(worker, None)
         self._routes[worker] = (connection, gateway)
-        if len(self._routes) > _MAX_SENDERS:
+        if len(self._routes) > MAX_SENDERS:
             del self._routes[next(iter(self._routes))]  # heard longest ago
         spread_s = len(self._routes) / _RETURNS_PER_S
         if spread_s >= 2.0 * max(self.state.spread_s, 1.0):
@@ -213,71 +220,17 @@ class ServerEnd:
                 one.publish(self.topics.state, self.state.encode(), retain=True)
 
     def _clear(self, connection: Connection, delivery: Delivery) -> None:
+        """Remove a packet that a broker would repeat at every new connection."""
         if delivery.payload:
             connection.publish(delivery.topic, b"", retain=True)
             self._drop(delivery.topic.rpartition("/")[2], "sent with the flag `retain`")
 
-    def _messages(self, worker: str, delivery: Delivery) -> Sequence[Message]:
-        """Return the messages that a packet completes; refuse what a worker may not send."""
-        sender = self._sender(delivery.topic)
-        if not delivery.qos:
-            raise BadBytes("sent with quality of service 0, which the server cannot slow down")
-        if not sender.spend(len(delivery.payload), self._quota):
-            raise BadBytes("more packets or bytes than the quota of a worker")
-        packet = self._assemble(sender, delivery.payload)
-        if packet is None:
-            return ()
-        messages = decode(packet, self.state.max_bytes)
-        if any(one.worker != worker or one.job != self.topics.job for one in messages):
-            raise BadBytes(f"a message in the name of another than {worker!r}")
-        return messages
-
-    def _sender(self, topic: str) -> _Sender:
-        sender = self._senders.pop(topic, None) or _Sender(self.state.max_bytes)
-        self._senders[topic] = sender
-        while len(self._senders) > _MAX_SENDERS:
-            self._assembled -= self._senders.popitem(last=False)[1].assembly.size_bytes
-        return sender
-
-    def _assemble(self, sender: _Sender, payload: bytes) -> bytes | None:
-        """Add a packet or a piece; beyond the memory for pieces, drop those of silent senders."""
-        self._assembled -= sender.assembly.size_bytes
-        try:
-            packet = sender.assembly.add(payload)
-        finally:
-            self._assembled += sender.assembly.size_bytes
-        for other in self._senders.values():
-            if self._assembled <= _MAX_ASSEMBLIES * self.state.max_bytes:
-                break
-            self._assembled -= other.assembly.size_bytes
-            other.assembly = Assembly(self.state.max_bytes)
-        return packet
-
-    def _drop(self, gateway: str, reason: str) -> None:
-        self.dropped[gateway] = self.dropped.get(gateway, 0) + 1
-        if self.dropped[gateway] in (1, 10, 100, 1_000):
-            _LOG.warning("%s: %s packets dropped: %s", gateway, self.dropped[gateway], reason)
-
-
-class _Sender:
-    """A worker as the network knows it: the pieces of its packet, and the rest of its quota."""
-
-    __slots__ = ("_since_s", "_spent", "assembly")
-
-    def __init__(self, max_bytes: int) -> None:
-        self.assembly = Assembly(max_bytes)
-        self._since_s, self._spent = 0.0, (0.0, 0.0)
-
-    def spend(self, size_bytes: int, quota: Quota) -> bool:
-        """Count a packet; return whether it is within the quota."""
-        now_s = asyncio.get_running_loop().time()
-        share = min((now_s - self._since_s) / 60.0, 1.0)
-        packets = max(self._spent[0] - share * quota.packets, 0.0) + 1
-        size = max(self._spent[1] - share * quota.size_bytes, 0.0) + size_bytes
-        within = packets <= quota.packets and size <= quota.size_bytes
-        if within:
-            self._since_s, self._spent = now_s, (packets, size)
-        return within
+    def _drop(self, user: str, reason: str, worker: str = "") -> None:
+        """Count a refused packet of a user; flag the worker that it came from."""
+        self.dropped[user] = self.dropped.get(user, 0) + 1
+        if self.dropped[user] in (1, 10, 100, 1_000):
+            _LOG.warning("%s: %s packets dropped: %s", user, self.dropped[user], reason)
+            self._server.flag(worker, f"packet refused: {reason}")
 
 
 class _Broker:
@@ -288,7 +241,7 @@ class _Broker:
         self.connection = Connection([credentials], self, will=self._will, keepalive_s=30)
 
     def _will(self) -> Will:
-        state = ServerState(epoch=self._end.state.epoch, online=False)
+        state = msgspec.structs.replace(self._end.state, online=False)
         return Will(self._end.topics.state, state.encode(), retain=True)
 
     def connected(self) -> None:
@@ -296,7 +249,8 @@ class _Broker:
         every_epoch = Topics(topics.job)  # what is retained under a wrong epoch is cleared, too
         self.connection.subscribe([every_epoch.up("+", "+"), topics.left("+"), topics.ask("+")])
         self.connection.publish(topics.state, self._end.state.encode(), retain=True)
-        self._end.publish_model(self.connection)
+        self._end._publish_model(self.connection)
+        self._end._forget_routes(self.connection)
 
     def received(self, delivery: Delivery) -> None:
-        self._end.receive(self.connection, delivery)
+        self._end._receive(self.connection, delivery)

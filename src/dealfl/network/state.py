@@ -14,7 +14,7 @@ __all__ = ["ServerState"]
 class ServerState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a server."""
 
-    epoch: str
+    epoch: str = ""
     online: bool = True
     protocol: int = PROTOCOL
     max_bytes: int = MAX_BYTES
@@ -27,17 +27,22 @@ class ServerState(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def decode(cls, payload: bytes) -> ServerState:
-        """Return a state; refuse anything else.
+        """Return a state from the network.
 
         Parameters
         ----------
         payload : bytes
-            Bytes from the broker.
+            Result of `encode`.
 
         Returns
         -------
         ServerState
             The state.
+
+        Raises
+        ------
+        BadBytes
+            If the bytes are no state, or of another version of the protocol.
         """
         try:
             state = msgspec.json.decode(payload, type=cls)

@@ -28,8 +28,8 @@ class Topics:
 
     >>> Topics("digits", "7f").up("w1", "w1")
     'dealfl/v1/digits/7f/up/w1/w1'
-    >>> Topics("digits", "7f").sender("dealfl/v1/digits/7f/up/w1/w1")
-    ('w1', 'w1')
+    >>> Topics("digits", "7f").parse("dealfl/v1/digits/7f/up/w1/w1")
+    ('up', 'w1', 'w1')
     """
 
     job: str
@@ -75,12 +75,9 @@ class Topics:
         """Answers to an operator."""
         return f"{self.job_part}/control/answer/{operator}"
 
-    def sender(self, topic: str) -> tuple[str, ...]:
-        """Return gateway and worker of a worker's topic; nothing for other topics."""
-        head, _, rest = topic.partition(f"/{self.epoch}/up/")
-        return tuple(rest.split("/")) if rest and head == self.job_part else ()
-
-    def user(self, topic: str, kind: str) -> str:
-        """Return the user of a topic like `left` or `control/ask`; '' for other topics."""
-        start = f"{self.job_part}/{kind}/"
-        return topic[len(start) :] if topic.startswith(start) else ""
+    def parse(self, topic: str) -> tuple[str, ...]:
+        """Return the kind of a topic and the names in it; nothing for topics of other epochs."""
+        gateway, last = ("", *topic.split("/"))[-2:]
+        ways = {("up", gateway, last): self.up(gateway, last), ("ask", last): self.ask(last),
+                ("left", last): self.left(last)}  # fmt: skip
+        return next((names for names, way in ways.items() if way == topic), ())

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
+
 from dealfl.errors import BadBytes
 from dealfl.messages import Message, Published
 from dealfl.network.connection import Connection, Delivery, Will
@@ -15,7 +17,7 @@ from dealfl.network.credentials import Credentials
 from dealfl.network.pump import Pump
 from dealfl.network.state import ServerState
 from dealfl.network.topics import Topics
-from dealfl.transport import Assembly, decode, encode, split
+from dealfl.transport import Assembly, decode, encode, pack, split
 from dealfl.worker import Worker
 
 __all__ = ["WorkerEnd"]
@@ -23,7 +25,6 @@ __all__ = ["WorkerEnd"]
 Fetched = TypeVar("Fetched", int, Published)
 
 _LOG = logging.getLogger("dealfl.network")
-_LEFT_AFTER_S = 3  # a radio that flaps is not asleep
 _PATIENCE_S = 20.0  # for a server that is not at this broker, if there are others
 
 
@@ -59,8 +60,7 @@ class WorkerEnd:
         }
         self._assemblies: dict[str, Assembly] = {}
         self._fetched: tuple[type, asyncio.Future[Any]] | None = None
-        self._early: list[Delivery] = []
-        self.online = asyncio.Event()
+        self._met = asyncio.Event()
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Work until stopped.
@@ -106,7 +106,7 @@ class WorkerEnd:
             Time to wait for the broker, in seconds.
         """
         async with asyncio.timeout(timeout_s):
-            await self.online.wait()
+            await self._met.wait()
             if await self._fetch("version", int) <= known:
                 return
             message = await self._fetch("#", Published)
@@ -137,12 +137,13 @@ class WorkerEnd:
     # -- the connection's listener --------------------------------------------------------------
 
     def connected(self) -> None:
-        """Look for the server; announce the workers again."""
+        """Look for the server; the workers announce themselves once it is there."""
         self._note_server(here=False)
-        self._early.clear()  # they come again
-        self.connection.subscribe([self._topics.state])
+        topics = [self._topics.state]
         if self._state is not None:
-            self._join()
+            self._state = msgspec.structs.replace(self._state, online=False)
+            topics += self._subscriptions()
+        self.connection.subscribe(topics)
 
     def _note_server(self, *, here: bool) -> None:
         self._served = here
@@ -164,14 +165,11 @@ class WorkerEnd:
         try:
             if delivery.topic == self._topics.state:
                 self._meet(ServerState.decode(delivery.payload))
-            elif self._state is None:
-                self._early.append(delivery)  # of an earlier connection; its epoch is not known yet
-                return
             elif self._take(delivery):
                 return
         except BadBytes as error:
             _LOG.warning("%s: packet dropped: %s", delivery.topic, error)
-        self.connection.acknowledge([delivery])
+        self.connection.acknowledge(delivery)
 
     def _take(self, delivery: Delivery) -> bool:
         """Take a packet of this epoch; return whether it is acknowledged later."""
@@ -189,7 +187,7 @@ class WorkerEnd:
             for pump in self._pumps.values():
                 pump.put(messages)
         elif messages and (worker := topic.rpartition("/")[2]) in self._pumps:
-            self._pumps[worker].put(messages, partial(self.connection.acknowledge, [delivery]))
+            self._pumps[worker].put(messages, partial(self.connection.acknowledge, delivery))
             return True
         return False
 
@@ -202,33 +200,24 @@ class WorkerEnd:
         return () if packet is None else decode(packet, limit)
 
     def _meet(self, state: ServerState) -> None:
-        known = self._state
+        """Follow the server's epoch; announce the workers to a server that may not know of them."""
+        known = self._state or ServerState(online=False)
         self._state = state
         self._note_server(here=state.online)
-        if known is None or known.epoch != state.epoch:
-            if known is not None:
+        self._met.set()
+        if known.epoch != state.epoch:
+            if known.epoch:
                 self.connection.unsubscribe(self._subscriptions())
             self._topics = Topics(self._topics.job, state.epoch)
             self._assemblies.clear()
-            self._join()
-            early, self._early = self._early, []
-            for delivery in early:
-                self.received(delivery)
-        elif state.online and not known.online:
-            self._announce()
+            self.connection.subscribe(self._subscriptions())
+        if state.online and (not known.online or known.epoch != state.epoch):
+            for name, pump in self._pumps.items():
+                self._workers[name].reconnect()
+                pump.wake()
 
     def _subscriptions(self) -> list[str]:
         return [self._topics.all, *(self._topics.down(self._gateway, name) for name in self._pumps)]
-
-    def _join(self) -> None:
-        self.connection.subscribe(self._subscriptions())
-        self._announce()
-
-    def _announce(self) -> None:
-        self.online.set()
-        for name, pump in self._pumps.items():
-            self._workers[name].reconnect()
-            pump.wake()
 
     def _send(self, worker: str, messages: Sequence[Message]) -> None:
         if not messages or self._state is None:
@@ -240,7 +229,7 @@ class WorkerEnd:
         return 0.0 if self._state is None else self._state.spread_s
 
     def _will(self) -> Will:
-        return Will(self._topics.left(self._gateway), b"left", delay_s=_LEFT_AFTER_S)
+        return Will(self._topics.left(self._gateway), pack(b""))
 
 
 def _version(payload: bytes) -> int:

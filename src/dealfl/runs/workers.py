@@ -143,7 +143,8 @@ def describe_workers(
             return "removed"
         if row.training and now_s <= row.busy_until_s:
             return "training"
-        return "awake" if now_s - row.heard_s <= timeout_s else "asleep"
+        silent = row.asleep or now_s - row.heard_s > timeout_s
+        return "asleep" if silent else "awake"
 
     return [_describe(figures, state(figures.row)) for figures in ledger.workers()]
 

@@ -154,6 +154,12 @@ class Membership:
             before=listed.before, after=listed.after,
         )  # fmt: skip
 
+    def sleep(self, worker: str) -> None:
+        """Note that a worker left."""
+        row = self.rows.get(worker)
+        if row is not None and not row.asleep:
+            self.put(replace(row, asleep=True))
+
     def welcome(self, row: WorkerRow) -> Welcome:
         """Return the message with the ledger's epoch and a worker's incarnation."""
         return Welcome(
@@ -193,7 +199,8 @@ def _is_member(row: WorkerRow) -> bool:
 
 
 def _is_alive(row: WorkerRow, now_s: float, presence_timeout_s: float) -> bool:
-    return row.heard_s is not None and now_s - row.heard_s < presence_timeout_s
+    heard_s = None if row.asleep else row.heard_s
+    return heard_s is not None and now_s - heard_s < presence_timeout_s
 
 
 def _note_forgetting(row: WorkerRow, number: int, sequence: int) -> WorkerRow:

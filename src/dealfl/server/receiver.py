@@ -9,6 +9,7 @@ from typing import Any
 from dealfl.bounds import problem_of
 from dealfl.messages import (
     Announce,
+    Asleep,
     Declined,
     Erased,
     ErasedReceipt,
@@ -41,6 +42,7 @@ class Receiver:
         self._members, self._rounds = members, rounds
         self._actions: dict[type, Callable[[Any, float], list[Message]]] = {
             Announce: self._receive_announce,
+            Asleep: self._receive_asleep,
             Update: self._receive_update,
             Declined: self._receive_declined,
             Withdraw: self._receive_withdraw,
@@ -63,10 +65,17 @@ class Receiver:
         return []
 
     def _receive_announce(self, message: Announce, now_s: float) -> list[Message]:
+        row = self._members.rows.get(message.worker)
         replies = self._members.announce(message, now_s, self._rounds.terms.presence_timeout_s)
         if message.epoch == self._members.epoch:
             self._rounds.publication.confirm(message.version)
+            if row is not None and row.asleep:
+                replies += self._rounds.repeat_assignment(message)
         return replies
+
+    def _receive_asleep(self, message: Asleep, now_s: float) -> list[Message]:  # noqa: ARG002
+        self._members.sleep(message.worker)
+        return []
 
     def _receive_update(self, message: Update, now_s: float) -> list[Message]:
         row = self._find_sender(message)

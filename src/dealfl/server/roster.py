@@ -56,6 +56,7 @@ def note_announcement(row: WorkerRow, message: Announce, fits: bool, now_s: floa
         training=message.training or (row.training and same_process and now_s < row.busy_until_s),
         fits=fits,
         heard_s=now_s,
+        asleep=False,
         # after the clock jumped back, examples must not wait longer
         waiting_since_s=min(row.waiting_since_s, now_s) if row.waiting else now_s,
     )
@@ -180,7 +181,8 @@ def compute_weight(row: WorkerRow, energy_j: float | None, half_example_j: float
 
 def _selectable(row: WorkerRow) -> bool:
     """Return whether a worker can be selected at some time without a change of its row."""
-    return row.fits and row.waiting >= 1 and not row.training and row.heard_s is not None
+    idle = not row.training and not row.asleep and row.heard_s is not None
+    return row.fits and row.waiting >= 1 and idle
 
 
 def _able(row: WorkerRow, terms: Terms, now_s: float) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import msgspec
 
-from dealfl.messages import Assignment, Declined, Message, Update
+from dealfl.messages import Announce, Assignment, Declined, Message, Update
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.claims import (
     Stored,
@@ -191,14 +192,26 @@ class Rounds:
         for name in chosen:
             self.predictions.expect(rows[name])
             self._members.put(replace(rows[name], training=True, busy_until_s=deadline_s))
+        return self._assign(chosen, number, deadline_s)
+
+    def _assign(self, workers: Iterable[str], number: int, deadline_s: float) -> list[Message]:
         erased = self._ledger.erasures.end()
         return [
             Assignment(
                 job=self._job, worker=name, epoch=self._members.epoch, round=number,
                 deadline_s=deadline_s, erased=erased,
             )
-            for name in chosen
+            for name in workers
         ]  # fmt: skip
+
+    def repeat_assignment(self, message: Announce) -> list[Message]:
+        """Return the assignment of a worker that announces itself and does not know of it."""
+        row = self._ledger.open_round()
+        if row is None or message.round >= row.number:
+            return []
+        if not self._ledger.rounds.awaits(row.number, message.worker):
+            return []
+        return self._assign([message.worker], row.number, row.deadline_s)
 
     def _next_opening_s(self) -> float | None:
         """Return the earliest time of the next round, which a restart does not change."""

@@ -248,6 +248,21 @@ class Server:
         with self._transaction():
             self._rounds.publication.confirm(version)
 
+    def flag(self, worker: str, problem: str) -> None:
+        """Show people that something is wrong with a worker, such as packets that were refused.
+
+        Parameters
+        ----------
+        worker : str
+            Name of the worker; an unknown one is ignored.
+        problem : str
+            What is wrong.
+        """
+        row = self._members.rows.get(worker)
+        if row is not None:
+            with self._transaction():
+                self._members.put(replace(row, flag=for_terminal(problem, MAX_NAME)))
+
     def start_from(self, base: Statistics) -> None:
         """Add statistics that belong to no worker, such as those of an earlier model.
 

@@ -188,6 +188,11 @@ class RoundStore:
         )
         return dict(rows.fetchall())
 
+    def awaits(self, number: int, worker: str) -> bool:
+        """Return whether a worker was selected in a round and has not replied."""
+        query = "SELECT 1 FROM selections WHERE round = ? AND worker = ? AND replied_s IS NULL"
+        return self._run(query, (number, worker)).fetchone() is not None
+
     def count_replies(self, number: int) -> tuple[int, int, int]:
         """Return how many workers were selected in a round, sent an update, and declined."""
         query = (

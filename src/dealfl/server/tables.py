@@ -5,18 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 __all__ = [
-    "MIGRATIONS",
-    "ClosedRound",
-    "OpenRound",
-    "Pending",
-    "Replies",
-    "RoundFigures",
-    "Selection",
-    "Version",
-    "WorkerFigures",
-    "WorkerRow",
-    "worker_row",
-]
+    "MIGRATIONS", "ClosedRound", "OpenRound", "Pending", "Replies", "RoundFigures", "Selection",
+    "Version", "WorkerFigures", "WorkerRow", "worker_row",
+]  # fmt: skip
 
 _FIRST = """
 CREATE TABLE workers (
@@ -64,7 +55,9 @@ CREATE TABLE parts (owner TEXT NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL
   PRIMARY KEY (owner, name));
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+_SECOND = "ALTER TABLE workers ADD COLUMN asleep INTEGER NOT NULL DEFAULT 0;"
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +108,8 @@ class WorkerRow:
         Its counted updates contain nothing of erasure requests up to this number.
     forgetting, forgetting_at : int
         They contain nothing up to this number when the update with this sequence is counted.
+    asleep : bool
+        Whether its connection ended after its last announcement.
     """
 
     name: str
@@ -143,6 +138,7 @@ class WorkerRow:
     forgotten: int = 0
     forgetting: int = 0
     forgetting_at: int = 0
+    asleep: bool = False
 
 
 @dataclass(frozen=True, slots=True)

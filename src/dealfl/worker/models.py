@@ -136,7 +136,9 @@ class LocalModel:
     def _read(self) -> Learner:
         published = self._journal.published()
         if published is None:
-            raise NotLearned("no model is published yet; the first assignment brings one")
+            raise NotLearned(
+                "no model is here yet; none is published, or the worker has not fetched it"
+            )
         version, statistics = published
         key = (self._journal.setting("epoch", ""), version)
         if self._model is None or key != self._key:

@@ -120,6 +120,11 @@ class Outbox:
         if settled:
             self._journal.set_setting(_ERASED, "0")
 
+    def repeat(self, now_s: float) -> None:
+        """Make everything due that was sent and has no receipt."""
+        self._run("UPDATE outbox SET send_at_s = ? WHERE sent = 1", (now_s,))
+        self._run("UPDATE answers SET send_at_s = ?", (now_s,))
+
     def take_due(self, now_s: float) -> list[Update | Withdraw]:
         """Return the updates and withdrawals to send now, and mark them as sent."""
         rows = self._run(

@@ -87,6 +87,7 @@ class Worker:
         self._membership = Membership(
             journal, self._outbox, device_now, empty.schema.digest(), announce_every_s
         )
+        self._reconnected = False
         with journal.transaction(self._term):
             self._membership.begin_session()
         self._recovery = Recovery(
@@ -156,6 +157,9 @@ class Worker:
             with self._journal.transaction(self._term):
                 for message in messages:
                     replies += self._receiver.receive(message, now_s)
+                if self._reconnected:
+                    self._outbox.repeat(now_s)
+                    self._reconnected = False
                 replies += self._membership.announce(now_s)
                 replies += self._outbox.take_due(now_s)
                 replies += self._outbox.take_due_answers(now_s)
@@ -167,8 +171,8 @@ class Worker:
         return Step(tuple(replies), wake_at_s)
 
     def reconnect(self) -> None:
-        """Announce the worker in the next call: earlier messages may be lost."""
-        self._membership.greets = True
+        """Announce the worker in the next call and repeat what has no receipt: it may be lost."""
+        self._membership.greets = self._reconnected = True
 
     # -- the published model on the device ------------------------------------------------------
 

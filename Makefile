@@ -41,16 +41,18 @@ browser:         ## chromium, in which the tests open the pages; installed where
 	  $(ROOT) apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1; } || \
 	  echo "NO CHROMIUM, AND IT CANNOT BE INSTALLED HERE: tests of the pages are skipped" >&2
 
-mosquitto:       ## the MQTT broker of the network tests; installed where that is allowed
-	@PATH="$$PATH:/usr/sbin"; command -v mosquitto >/dev/null || { \
-	  echo "installing mosquitto, the broker of the network tests" && { \
+mosquitto:       ## the MQTT broker of the network tests, and hosts for it; installed where that is allowed
+	@PATH="$$PATH:/usr/sbin"; { command -v mosquitto && command -v ip && command -v iptables; } \
+	  >/dev/null || { echo "installing mosquitto and iptables for the network tests" && { \
 	  $(ROOT) apt-get update -qq && \
-	  $(ROOT) apt-get install -y -qq --no-install-recommends mosquitto; } >/dev/null 2>&1; } || \
+	  $(ROOT) apt-get install -y -qq --no-install-recommends mosquitto iproute2 iptables; \
+	  } >/dev/null 2>&1; } || \
 	  echo "NO MOSQUITTO, AND IT CANNOT BE INSTALLED HERE: tests of the network are skipped" >&2
 
 PODMAN := podman runc netavark aardvark-dns debootstrap
 podman:          ## what `make containers` needs; installed where that is allowed
-	@command -v podman runc debootstrap >/dev/null && test -x /usr/lib/podman/netavark || { \
+	@PATH="$$PATH:/usr/sbin"; { command -v podman && command -v runc && command -v debootstrap && \
+	  test -x /usr/lib/podman/netavark; } >/dev/null || { \
 	  echo "installing $(PODMAN)" && { \
 	  $(ROOT) apt-get update -qq && \
 	  $(ROOT) apt-get install -y -qq --no-install-recommends $(PODMAN); } >/dev/null 2>&1; } || \

@@ -7,6 +7,7 @@ answers with the process id of each child.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import os
 import signal
@@ -39,14 +40,16 @@ class Forks:
         self._alive: set[int] = set()
         self._turn = Lock()
 
-    def start(self, output: Path, arguments: Sequence[object], change: str = "") -> int:
+    def start(
+        self, output: Path, arguments: Sequence[object], change: str = "", namespace: str = ""
+    ) -> int:
         """Start `dealfl` with some arguments; return its process id.
 
-        `change` is one of CHANGES below.
+        `change` is one of CHANGES below, `namespace` a network namespace.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        line = json.dumps([change, str(output), *map(str, arguments)])
+        line = json.dumps([change, namespace, str(output), *map(str, arguments)])
         with self._turn:
             self._process.stdin.write(f"{line}\n")
             self._process.stdin.flush()
@@ -88,6 +91,14 @@ def wait_for(condition: Callable[[], object], what: str, timeout_s: float = 30.0
     while not condition():
         assert time.monotonic() < until_s, f"timeout: {what}"
         time.sleep(0.02)
+
+
+def enter(namespace: str) -> None:
+    """Move this thread, and what it starts, into a network namespace."""
+    descriptor = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
+    if ctypes.CDLL(None, use_errno=True).setns(descriptor, 0x40000000):
+        raise OSError(ctypes.get_errno(), f"cannot enter the namespace {namespace}")
+    os.close(descriptor)
 
 
 # -- how the processes differ from those of a user ----------------------------------------------
@@ -144,9 +155,11 @@ def _main() -> None:
     if len(sys.argv) > 1:
         _serve_shells(sys.argv[1])
     for line in sys.stdin:
-        change, output, *arguments = json.loads(line)
+        change, namespace, output, *arguments = json.loads(line)
         pid = os.fork()
         if pid == 0:
+            if namespace:
+                enter(namespace)
             target = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             _become(arguments, [target] * 3, change)
         sys.stdout.write(f"{pid}\n")

@@ -1,113 +1,131 @@
-"""What does a fault, a liar or a large number cost? The ledger is in memory, time is CPU time."""
+"""What do faults, liars and large numbers do to a federation?
+
+Chaotic runs with restores, hostile messages and the search for needles are those of the tests, with
+other seeds and more of them. Cliffs are times of the server's calls when something is large.
+"""
 
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import time
-from collections.abc import Callable
-from statistics import median
+import random
+import sys
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
+import cliffs
 from reporting import Report, main, progress
 
-from dealfl.learners import NaiveBayes, Rows, statistics_of
-from dealfl.messages import Announce, Assignment, Update
-from dealfl.server import Ledger, Server, Terms
-from dealfl.server.selection import FairUpperConfidence
-from dealfl.worker import Record
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from dealfl.worker import SCHEMES
+from tests.federation import test_chaos, test_restores
+from tests.federation.parts import bayes, pagerank
+from tests.server import test_hostile_messages as hostile
+from tests.traces import test_traces as traces
+from tests.traces.needles import find_needles
 
-TERMS = Terms(
-    rounds=10**6, workers_per_round=100, ttl_s=60.0, presence_timeout_s=1e4, min_waiting=5,
-    max_wait_s=1e9,
-)  # fmt: skip
-
-
-def make() -> NaiveBayes:
-    """Return the small learner of this benchmark."""
-    return NaiveBayes(3, ["a", "b"], feature_bound=1.0, fraction_bits=8)
+SEED = 7_000_000  # the tests use others
 
 
-SCHEMA = make().schema.digest()
-RECORD = Record(1, b"owner", Rows.encode([0.0, 0.5, 1.0], "a"))
-DELTA = statistics_of(make, [RECORD])[0].to_bytes()
-
-
-def announce(number: int, incarnation: int, waiting: int) -> Announce:
-    """Return what a worker says of itself."""
-    return Announce(
-        job="job", worker=f"w{number:06d}", incarnation=incarnation, journal_id=f"j{number}",
-        schema_digest=SCHEMA, waiting=waiting, held=0,
-    )  # fmt: skip
-
-
-def reply(name: str) -> Update:
-    """Return a worker's first update, in the first round."""
-    return Update(
-        job="job", worker=name, incarnation=1, sequence=1, round=1, delta=DELTA, learned=1,
-        operations=10, elapsed_s=1.0, energy_j=0.1,
-    )  # fmt: skip
-
-
-def median_ms(call: Callable[[int], object], times: int) -> float:
-    """Return the median CPU time of some calls."""
-    spent_ms = []
-    for number in range(times):
-        start_s = time.process_time()
-        call(number)
-        spent_ms.append((time.process_time() - start_s) * 1e3)
-    return median(spent_ms)
-
-
-class Watched(Ledger):
-    """A ledger that counts the bytes written for the parts of the server."""
-
-    written = 0
-
-    def put_parts(self, owner: str, parts: dict[str, bytes]) -> None:  # type: ignore[override]
-        self.written += sum(map(len, parts.values()))
-        super().put_parts(owner, parts)
-
-
-def many_workers(report: Report, workers: int) -> None:
-    """Measure an announcement, a reply and a restart of a server that knows many workers."""
-    ledger = Watched()
-    server = Server("job", make, ledger, TERMS, FairUpperConfidence(fairness=1e-4))
-    server.handle([announce(number, 0, 3) for number in range(workers)], 0.0)
-    figures = {
-        "announcement, too few examples wait": median_ms(
-            lambda n: server.handle([announce(n, 1, 2)], 1.0 + n), 50
-        ),
-        "announcement, the others are asleep": median_ms(
-            lambda n: server.handle([announce(n, 1, 2)], 2e5 + n), 50
-        ),
-    }
-    step = server.handle([announce(number, 1, 50) for number in range(workers)], 2e5 + 100)
-    chosen = [one.worker for one in step.messages if isinstance(one, Assignment)]
-    figures["announcement during a round"] = median_ms(
-        lambda n: server.handle([announce(n, 1, 50)], 2e5 + 101), 50
-    )
-    before = ledger.written
-    replies_ms = median_ms(lambda n: server.handle([reply(chosen[n])], 2e5 + 102), 40)
-    written = (ledger.written - before) / 40
-    reload_s = median_ms(lambda _: server.reload(), 3) / 1e3
-    for what, spent_ms in figures.items():
-        report.check(f"{what} ({workers:,} workers)", "≤ 1 ms", f"{spent_ms:.2f} ms", spent_ms <= 1)
+def chaos(report: Report, runs: int) -> None:
+    """Count the chaotic runs that end with another digest, or with an erased person."""
+    pairs = [(learner, scheme) for learner in test_chaos.MAKERS for scheme in sorted(SCHEMES)]
+    restores, wrong = 0, 0
+    for number in range(runs):
+        learner, scheme = pairs[number % len(pairs)]
+        with redirect_stdout(StringIO()):
+            try:
+                restores += test_restores.run(learner, scheme, SEED + number).restores
+            except AssertionError as error:
+                wrong += 1
+                report.rows.append(
+                    {"wrong run": f"{learner}, {scheme}, seed {SEED + number}: {error}"}
+                )
     report.check(
-        f"reply ({workers:,} workers)", "≤ 2 ms", f"{replies_ms:.2f} ms", replies_ms <= 2.0
+        f"wrong ends of {runs} chaotic runs with {restores} restores", "0", str(wrong), wrong == 0
     )
-    report.check(
-        f"state written by a reply ({workers:,} workers)", "≤ 10 KB", f"{written / 1e3:.1f} KB",
-        written <= 10_000,
-    )  # fmt: skip
-    report.check(f"reload ({workers:,} workers)", "≤ 1 s", f"{reload_s:.2f} s", reload_s <= 1.0)
+    report.rows.append({"chaotic runs": runs, "restores": restores, "wrong": wrong})
+
+
+def liars(report: Report, attacks: int) -> None:
+    """Count what hostile messages do: errors of the server, harm to honest workers."""
+    raised, harmed, sent = 0, 0, 0
+    for number in range(attacks):
+        make = (bayes, pagerank)[number % 2]
+        selector = ("fair_ucb", "everyone", "oort")[number % 3]
+        sent += 1_000
+        try:
+            hostile.attack(make, selector, 1_000, SEED + number).check()
+        except AssertionError:
+            harmed += 1
+        except Exception as error:
+            raised += 1
+            report.rows.append({"attack": SEED + number, "error": repr(error)})
+    for what, count in (("that made the server raise", raised), ("with harm to others", harmed)):
+        report.check(f"attacks of {attacks} {what}", "0", str(count), count == 0)
+    report.rows.append({"hostile messages": sent, "raised": raised, "harmed": harmed})
+
+
+def search(name: str, cause: str, folder: Path) -> tuple[int, int]:
+    """Return how often something of a person is in a file before she must be gone, and after."""
+    how: dict[str, Any] = {"scheme_name": "newfl"} if cause == "eviction" else {}
+    pair = traces.Pair(folder, traces.LEARNERS[name], **how)
+    needles = traces.needles_of(name)
+    pair.lost = int(cause == "erasure, update withdrawn")
+    pair.learn(traces.ANN, traces.examples_of(name, 0.25))
+    before = len(find_needles(folder, needles))
+    if cause == "removal":
+        pair.server.remove("w", pair.now_s)
+        pair.close()
+        (folder / "journal.db").unlink()  # the device keeps its own
+        return before, len(find_needles(folder, needles))
+    if cause != "eviction":
+        pair.erase(traces.ANN)
+    for number in range(3):
+        pair.learn("bob", traces.examples_of(name, 0.4 + number / 100))
+    pair.talk(traces.DAY_S)
+    pair.close()
+    return before, len(find_needles(folder, needles))
+
+
+def needles(report: Report) -> None:
+    """Look for everything of a person in every byte of every file, when she must be gone."""
+    for cause in ("erasure", "erasure, update withdrawn", "eviction", "removal"):
+        before, after = 0, 0
+        for name in sorted(traces.LEARNERS):
+            with TemporaryDirectory() as folder:
+                found = search(name, cause, Path(folder))
+            before, after = before + found[0], after + found[1]
+        report.check(
+            f"needles in files after {cause}, {len(traces.LEARNERS)} learners",
+            f"0 of {before} before", str(after), before > 0 == after,
+        )  # fmt: skip
 
 
 def run(quick: bool) -> Report:
-    """Return the figures; `quick` takes fewer workers."""
+    """Return the figures; `quick` takes smaller numbers."""
     report = Report("faults")
-    workers = 5_000 if quick else 50_000
-    with progress(f"{workers:,} workers"):
-        many_workers(report, workers)
+    random.seed(SEED)
+    with progress("chaotic runs with restores"):
+        chaos(report, 16 if quick else 160)
+    with progress("hostile messages"):
+        liars(report, 6 if quick else 30)
+    with progress("needles"):
+        needles(report)
+    with progress("workers"):
+        cliffs.many_workers(report, 5_000 if quick else 50_000)
+    with progress("erasures"):
+        for erasures in (10_000,) if quick else (100_000, 2_000_000):
+            cliffs.many_erasures(report, erasures)
+    with progress("publications"):
+        cliffs.publications(report, *((300, 300) if quick else (2_000, 2_000)))
+    with progress("gaps, compaction, large examples"):
+        cliffs.gaps(report, 400, 50 if quick else 200)
+        cliffs.compaction(report, 20_000 if quick else 300_000)
+        cliffs.large_examples(report)
     return report
 
 

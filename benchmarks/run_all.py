@@ -12,7 +12,7 @@ from pathlib import Path
 
 from reporting import Check, Report
 
-NAMES = ("exactness", "quality", "federation", "energy", "memory", "selection", "promise")
+NAMES = ("exactness", "quality", "federation", "energy", "memory", "selection", "promise", "faults")
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 

@@ -62,6 +62,7 @@ Request = Annotated[Name, _field("Name of the erasure request.")]
 Delta = Annotated[Bytes, _field("Difference of the statistics, in canonical bytes.")]
 Epoch = Annotated[Name, _field("Epoch of the ledger; round and version are numbers in it.")]
 Session = Annotated[Number, _field("Number of the worker's process; a later one has a higher.")]
+Term = Annotated[Name, _field("Random id of the server's process that has answered.")]
 RequestHash = Annotated[Hash, _field("Hash of the name of the request and of its owners.")]
 
 
@@ -113,16 +114,17 @@ class Announce(Record, frozen=True, kw_only=True):
     session: Session = 0
     incarnation: Annotated[Number, _field("Incarnation of the worker; 0 requests one.")]
     journal_id: Annotated[
-        Name,
-        _field(
-            "Random id of the worker's journal. "
-            "Another id under a known name starts a new incarnation."
-        ),
+        Name, _field("Random id of the worker's journal. Another id starts a new incarnation.")
     ]
     receipted: Annotated[
         Number, _field("All updates up to this sequence have a receipt or a verdict.")
     ] = 0
     sequence: Annotated[Number, _field("Last update that the worker has made.")] = 0
+    terms: Annotated[
+        tuple[Term, ...],
+        Meta(max_length=8),
+        _field("Terms of the last answers that settled updates of this incarnation."),
+    ] = ()
     round: Annotated[Number, _field("Last round of the epoch that the worker knows.")] = 0
     version: Annotated[Number, _field("Version of the model that the worker holds.")] = 0
     digest: Annotated[Name, _field("Digest of that version.")] = ""
@@ -142,10 +144,7 @@ class Announce(Record, frozen=True, kw_only=True):
         bool, _field("Whether the device is charging. The energy budget does not apply then.")
     ] = False
     capacity_j: Annotated[
-        Amount,
-        _field(
-            "Capacity of the battery in joules. If it is 0 (unknown), no energy budget applies."
-        ),
+        Amount, _field("Capacity of the battery in joules; 0 if unknown: no energy budget applies.")
     ] = 0.0
     training: Annotated[bool, _field("Whether an update exists that was not sent yet.")] = False
     protocol: Protocol = PROTOCOL
@@ -170,13 +169,11 @@ class Assignment(Record, frozen=True, kw_only=True):
 
     epoch: Epoch = ""
     round: Annotated[
-        Number,
-        _field("Number of the round. A worker ignores one it has seen in this epoch."),
+        Number, _field("Number of the round. A worker ignores one it has seen in this epoch.")
     ]
     deadline_s: Annotated[Time, _field("End of the round, in seconds of the server's clock.")]
     forget_fraction: Annotated[
-        Ratio | None,
-        _field('θ as a decimal, such as "0.02"; None uses the worker\'s own.'),
+        Ratio | None, _field('θ as a decimal, such as "0.02"; None uses the worker\'s own.')
     ] = None
     erased: Complete = Position()
 
@@ -204,8 +201,7 @@ class Update(_OfUpdate, frozen=True, kw_only=True):
     ] = 0
     elapsed_s: Annotated[Amount, _field("Duration of the training in seconds.")] = 0.0
     energy_j: Annotated[
-        Amount,
-        _field("Energy of the training in joules, measured or modelled."),
+        Amount, _field("Energy of the training in joules, measured or modelled.")
     ] = 0.0
     rebuilt: Annotated[
         bool, _field("Whether an erasure changed the update; it then claims its net examples only.")
@@ -215,6 +211,8 @@ class Update(_OfUpdate, frozen=True, kw_only=True):
 
 class Receipt(_OfUpdate, frozen=True, kw_only=True):
     """An update is durable and counts exactly once."""
+
+    term: Term = ""
 
 
 class Refusal(_OfUpdate, frozen=True, kw_only=True):
@@ -277,6 +275,7 @@ class Verdict(_OfUpdate, frozen=True, kw_only=True):
     withdrawn: Annotated[
         bool, _field("True: the update never counts. False: it is durable and counts.")
     ]
+    term: Term = ""
 
 
 Message = (

@@ -65,6 +65,16 @@ def test_forgetting_twice_is_refused_instead_of_running_below_zero(make: Any, ex
     assert model.digest() == empty == make().digest()
 
 
+def test_forgetting_a_row_that_no_mean_allows_is_refused() -> None:
+    """One row cannot have the sum 1 + 3 and the sum of squares 1 + 9 that would be left."""
+    model = Tikhonov(1, feature_bound=4.0, target_bound=4.0)
+    model.learn([[1.0], [3.0]], [0.0, 0.0])
+    before = model.digest()
+    with pytest.raises(NotLearned):
+        model.forget([[0.0]], [0.0])
+    assert model.digest() == before
+
+
 def test_ties_are_ordered_by_item_whatever_came_first() -> None:
     orders = []
     for histories in ([(0, 5), (0, 3), (0, 7)], [(0, 7), (0, 5), (0, 3)]):

@@ -43,15 +43,13 @@ class RunningBroker:
         self._process = self.broker.start()
 
 
-def start_broker(
-    folder: Path, *, job: str = JOB, tls: bool = False, host: str = "127.0.0.1"
-) -> RunningBroker:
+def start_broker(folder: Path, *, job: str = JOB, tls: bool = False) -> RunningBroker:
     """Start a broker with passwords, or with TLS and certificates.
 
     Without mosquitto the test is skipped; in CI it fails.
     """
     require_mosquitto()
-    settings = BrokerSettings(job=job, host=host, port=free_port(), tls=tls, listen=host)
+    settings = BrokerSettings(job=job, host="127.0.0.1", port=free_port(), tls=tls)
     return RunningBroker(create_broker(folder, settings))
 
 

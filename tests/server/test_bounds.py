@@ -40,6 +40,7 @@ HOSTILE: dict[str, tuple[Any, dict[str, list[Any]]]] = {
             "incarnation": COUNTS,
             "journal_id": TEXTS,
             "receipted": COUNTS,
+            "terms": [*((text,) for text in TEXTS), ("x",) * 9, 7],
             "epoch": TEXTS,
             "session": COUNTS,
             "sequence": COUNTS,

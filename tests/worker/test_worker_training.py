@@ -38,7 +38,7 @@ from tests.federation.parts import (
 def train(one: Worker, number: int, **other: Any) -> Update:
     """Let a worker train, and give it its receipt."""
     (sent,) = updates(one.handle([assignment(number, **other)], float(number)).messages)
-    key = {"session": sent.session, "incarnation": 1, "sequence": sent.sequence}
+    key: dict[str, Any] = {"session": sent.session, "incarnation": 1, "sequence": sent.sequence}
     one.handle([Receipt(job="job", worker="w", **key)], float(number))
     return sent
 

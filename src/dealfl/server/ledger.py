@@ -21,7 +21,7 @@ from dealfl.server.tables import MIGRATIONS, OpenRound, WorkerRow, worker_row
 
 __all__ = ["Ledger"]
 
-_EPOCHS = 1000  # that are remembered
+_EPOCHS = 1000  # that are remembered, and as many terms
 _COLUMNS = ", ".join(field.name for field in fields(WorkerRow))
 _PLACEHOLDERS = ", ".join("?" for _ in fields(WorkerRow))
 
@@ -66,6 +66,15 @@ class Ledger(Database):
     def former_epochs(self) -> list[str]:
         """Return earlier epochs of this ledger, and others that workers knew."""
         return self.setting("former_epochs").decode().split()
+
+    def terms(self) -> list[str]:
+        """Return the random ids of the server's processes that have written this ledger."""
+        return self.setting("terms").decode().split()
+
+    def begin_term(self) -> None:
+        """Draw the id of a server's process; a ledger from a backup lacks those since then."""
+        terms = [*self.terms()[1 - _EPOCHS :], secrets.token_hex(8)]
+        self.set_setting("terms", " ".join(terms).encode())
 
     def begin_epoch(self, known: str = "") -> None:
         """Draw a new epoch: the ledger may be older than what its workers know.

@@ -32,7 +32,8 @@ class Membership:
 
     def __init__(self, job: str, ledger: Ledger, aggregation: Aggregation) -> None:
         self._job, self._ledger, self._aggregation = job, ledger, aggregation
-        self._first_epoch = ledger.epoch
+        self._first_epoch, self._terms = ledger.epoch, ledger.terms()
+        self.term = self._terms[-1]
         self.load()
 
     def load(self) -> None:
@@ -108,6 +109,8 @@ class Membership:
         if same and message.receipted > row.counted:
             through = updates.recorded_through(row.name, row.incarnation, row.counted)
             ahead = message.receipted > through
+        # a copy of this ledger that was used in between has written other receipts
+        ahead |= same and not set(message.terms) <= set(self._terms)
         self._notice_restore(message, ahead)
         if ahead:
             row = replace(row, incarnation=max(row.incarnation, message.incarnation))

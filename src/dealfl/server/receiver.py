@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from dealfl.bounds import problem_of
+from dealfl.errors import BadBytes, Fenced, WriteFailed
 from dealfl.messages import (
     Announce,
     Asleep,
@@ -25,6 +26,8 @@ from dealfl.server.ledger import Ledger
 from dealfl.server.membership import Membership
 from dealfl.server.rounds import Rounds
 from dealfl.server.tables import WorkerRow
+
+NOT_BY_A_MESSAGE = (BadBytes, Fenced, WriteFailed, OSError, MemoryError)
 
 
 class Receiver:
@@ -55,14 +58,44 @@ class Receiver:
         if action is None or message.job != self._job:
             return []
         problem = problem_of(message)
-        return action(message, now_s) if problem is None else self.flag(message, problem)
+        return (
+            action(message, now_s) if problem is None else self.flag(str(message.worker), problem)
+        )
 
-    def flag(self, message: Message, problem: str) -> list[Message]:
-        """Flag the sender of a message; nothing is answered."""
-        row = self._members.rows.get(str(message.worker))
+    def flag(self, worker: str, problem: str) -> list[Message]:
+        """Flag a worker, if it is known; nothing is answered."""
+        row = self._members.rows.get(worker)
         if row is not None:
             self._members.put(replace(row, flag=problem))
         return []
+
+    def receive_alone(self, message: Message, now_s: float) -> list[Message]:
+        """Receive a message; if it fails, undo it and flag its sender."""
+        replies = self._try(lambda: self.receive(message, now_s))
+        if not isinstance(replies, str):
+            return replies
+        problem = f"{type(message).__name__} message: {replies}; it was skipped"
+        self._try(lambda: self.flag(str(message.worker), problem))
+        return []
+
+    def _try(self, change: Callable[[], list[Message]]) -> list[Message] | str:
+        """Change ledger and memory, or neither of them; then return the name of the error."""
+        try:
+            with self._ledger.savepoint():
+                replies = change()
+                self._rounds.save()  # the ledger then has all that a reload needs
+                return replies
+        except NOT_BY_A_MESSAGE:
+            raise
+        except Exception as error:
+            self.reload()
+            return type(error).__name__
+
+    def reload(self) -> None:
+        """Reload the state from the ledger."""
+        self._aggregation.load()
+        self._members.load()
+        self._rounds.load()
 
     def _receive_announce(self, message: Announce, now_s: float) -> list[Message]:
         row = self._members.rows.get(message.worker)
@@ -83,9 +116,9 @@ class Receiver:
             return []  # the worker will announce itself and send the update again
         stored = self._aggregation.receive(row, message)
         if stored is BEHIND_GAP:
-            return self.flag(message, BEHIND_GAP.reason)  # the worker sends it again
+            return self.flag(row.name, BEHIND_GAP.reason)  # the worker sends it again
         if stored is WITHDRAWN:
-            return [Verdict(**_key(message), withdrawn=True)]
+            return [Verdict(**_key(message), withdrawn=True, term=self._members.term)]
         if isinstance(stored, Problem):
             return self._refuse(row, message, stored)
         if stored is not None:
@@ -93,7 +126,7 @@ class Receiver:
             self._rounds.record_reply(row, message, stored, now_s)
             row = self._members.rows[row.name]
             self._members.put(replace(row, examples=examples))
-        return [Receipt(**_key(message))]
+        return [Receipt(**_key(message), term=self._members.term)]
 
     def _refuse(
         self, row: WorkerRow, message: Update | Withdraw, problem: Problem
@@ -122,7 +155,7 @@ class Receiver:
         withdrawn = self._aggregation.withdraw(row, message)
         if isinstance(withdrawn, Problem):
             return self._refuse(row, message, withdrawn)
-        return [Verdict(**_key(message), withdrawn=withdrawn)]
+        return [Verdict(**_key(message), withdrawn=withdrawn, term=self._members.term)]
 
     def _receive_erased(self, message: Erased, now_s: float) -> list[Message]:  # noqa: ARG002
         self._ledger.erasures.put_answer(message)

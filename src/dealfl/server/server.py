@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from dealfl.bounds import MAX_NAME, MAX_OWNERS, problem_of
-from dealfl.errors import BadBytes, BadInput, Fenced, WriteFailed
+from dealfl.errors import BadInput
 from dealfl.escaping import for_terminal
 from dealfl.learners import Learner
 from dealfl.messages import Erase, Message, Step
@@ -20,7 +20,7 @@ from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import LedgerReader
 from dealfl.server.membership import Membership
 from dealfl.server.predictions import Predictions
-from dealfl.server.receiver import Receiver
+from dealfl.server.receiver import NOT_BY_A_MESSAGE, Receiver
 from dealfl.server.rounds import Rounds
 from dealfl.server.selection import OverPromise, Selector, Uniform
 from dealfl.server.tables import WorkerRow
@@ -28,8 +28,6 @@ from dealfl.server.terms import Terms
 from dealfl.statistics import Statistics
 
 __all__ = ["Server"]
-
-_NOT_BY_A_MESSAGE = (BadBytes, Fenced, WriteFailed, OSError, MemoryError)
 
 
 class Server:
@@ -67,6 +65,8 @@ class Server:
     ) -> None:
         self.job = job
         self._ledger, self._term = ledger, ledger.claim()
+        with ledger.transaction(self._term):
+            ledger.begin_term()
         self._aggregation = Aggregation(ledger, make)
         self._aggregation.load()
         self._aggregation.verify()
@@ -78,9 +78,7 @@ class Server:
 
     def reload(self) -> None:
         """Reload the state from the ledger, after a change by others or a failed transaction."""
-        self._aggregation.load()
-        self._members.load()
-        self._rounds.load()
+        self._receiver.reload()
 
     # -- state ------------------------------------------------------------------------------
 
@@ -148,10 +146,10 @@ class Server:
         received = list(messages)
         try:
             replies = self._process(received, now_s, self._receiver.receive)
-        except _NOT_BY_A_MESSAGE:
+        except NOT_BY_A_MESSAGE:
             raise
         except Exception:  # by a message that nobody has foreseen: once more, one by one
-            replies = self._process(received, now_s, self._receive_alone)
+            replies = self._process(received, now_s, self._receiver.receive_alone)
         self._ledger.compact_if_due(now_s)
         return Step(tuple(replies), self._rounds.wake_at_s(now_s))
 
@@ -169,30 +167,6 @@ class Server:
                 replies += self._rounds.publication.repeat(now_s)
             self._rounds.save()
         return replies
-
-    def _receive_alone(self, message: Message, now_s: float) -> list[Message]:
-        """Receive a message; if it fails, undo it and flag its sender."""
-        replies = self._try(self._receiver.receive, message, now_s)
-        if not isinstance(replies, str):
-            return replies
-        problem = f"{type(message).__name__} message: {replies}; it was skipped"
-        self._try(self._receiver.flag, message, problem)
-        return []
-
-    def _try(
-        self, receive: Callable[..., list[Message]], message: Message, more: object
-    ) -> list[Message] | str:
-        """Change ledger and memory, or neither of them; then return the name of the error."""
-        try:
-            with self._ledger.savepoint():
-                replies = receive(message, more)
-                self._rounds.save()  # the ledger then has all that a reload needs
-                return replies
-        except _NOT_BY_A_MESSAGE:
-            raise
-        except Exception as error:
-            self.reload()
-            return type(error).__name__
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -258,10 +232,8 @@ class Server:
         problem : str
             What is wrong.
         """
-        row = self._members.rows.get(worker)
-        if row is not None:
-            with self._transaction():
-                self._members.put(replace(row, flag=for_terminal(problem, MAX_NAME)))
+        with self._transaction():
+            self._receiver.flag(worker, for_terminal(problem, MAX_NAME))
 
     def start_from(self, base: Statistics) -> None:
         """Add statistics that belong to no worker, such as those of an earlier model.

@@ -109,6 +109,7 @@ class Membership:
                 journal_id=self._journal.id,
                 receipted=outbox.receipted,
                 sequence=outbox.sequence,
+                terms=outbox.terms,
                 round=max(int(self._journal.setting("round", "0")), 0),
                 version=version,
                 digest=digest if version else "",

@@ -20,6 +20,7 @@ from dealfl.worker.journal import Journal
 __all__ = ["Outbox"]
 
 _ERASED = "last_with_erased"
+_TERMS = 8  # that are announced
 
 
 class Outbox:
@@ -64,12 +65,24 @@ class Outbox:
         outbox = self._journal.outbox()
         return outbox[0].update.sequence - 1 if outbox else self.sequence
 
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The last terms of the server that settled updates of this incarnation."""
+        return tuple(self._journal.setting("terms", "").split())
+
+    def note_term(self, sequence: int, term: str) -> None:
+        """Note the term of an answer that settles an update."""
+        query = "SELECT 1 FROM outbox WHERE sequence = ? AND sent = 1"
+        if term not in self.terms and self._run(query, (sequence,)).fetchone():
+            self._journal.set_setting("terms", " ".join([*self.terms, term][-_TERMS:]))
+
     def restart(self, incarnation: int) -> None:
         """Start a new incarnation, and drop all updates of the old one."""
         for outgoing in self._journal.outbox():
             self._drop(outgoing.update.sequence)
         self._journal.set_setting("incarnation", str(incarnation))
         self._journal.set_setting("sequence", "0")
+        self._journal.set_setting("terms", "")
 
     def post(
         self,

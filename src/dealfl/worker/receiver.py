@@ -77,6 +77,7 @@ class Receiver:
 
     def _receive_receipt(self, message: Receipt, now_s: float) -> None:
         if self._is_own(message):
+            self._outbox.note_term(message.sequence, message.term)
             self._outbox.settle_counted(message.sequence, now_s)
 
     def _receive_refusal(self, message: Refusal, now_s: float) -> None:  # noqa: ARG002
@@ -86,6 +87,7 @@ class Receiver:
     def _receive_verdict(self, message: Verdict, now_s: float) -> None:
         if self._is_own(message):
             outbox = self._outbox
+            outbox.note_term(message.sequence, message.term)
             settle = outbox.settle_withdrawn if message.withdrawn else outbox.settle_counted
             settle(message.sequence, now_s)
 

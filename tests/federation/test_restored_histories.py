@@ -1,0 +1,206 @@
+"""Ledger or journal from a backup, step by step: what contradicts the record begins anew."""
+
+from typing import Any
+
+from dealfl.erasure import owner_hash
+from dealfl.messages import (
+    Announce,
+    Assignment,
+    Erase,
+    Message,
+    Published,
+    Receipt,
+    Update,
+    Welcome,
+)
+from dealfl.server import Ledger, Server
+from dealfl.statistics import Statistics
+from dealfl.worker import Journal, State, Worker
+from tests.federation.parts import KEY, examples, learned_statistics, row, server, worker
+
+
+class Pair:
+    """A server and a worker whose databases can be copied and restored; messages can be lost."""
+
+    def __init__(self) -> None:
+        self.ledger, self.journal, self.now_s = Ledger(), Journal(journal_id="journal of w"), 0.0
+        self.server, self.worker = self.start_server(), self.start_worker()
+        self.lost: tuple[type, ...] = ()
+        self.sent: list[Message] = []
+
+    def start_server(self) -> Server:
+        self.server = server(self.ledger, publish_every_s=0.0)
+        return self.server
+
+    def start_worker(self) -> Worker:
+        self.worker = worker(journal=self.journal, announce_every_s=1.0, forget_fraction="0")
+        return self.worker
+
+    def talk(self, *lost: type, times: int = 6) -> None:
+        self.now_s += 100.0
+        self.lost = lost
+        step = self.worker.handle((), self.now_s)
+        for _ in range(times):
+            back = self.server.handle(self.kept(step.messages), self.now_s)
+            step = self.worker.handle(self.kept(back.messages), self.now_s)
+
+    def kept(self, messages: tuple[Message, ...]) -> list[Message]:
+        self.sent += messages
+        return [message for message in messages if not isinstance(message, self.lost)]
+
+    def learn(self, owner: str, *lost: type) -> None:
+        self.worker.ingest([(owner, row(0.0, 0.5, 1.0))])
+        self.talk(*lost)
+
+    def erase(self, request: str, owner: str) -> None:
+        step = self.server.erase(request, [owner_hash(KEY, owner)], self.now_s)
+        self.worker.handle(self.kept(step.messages), self.now_s)
+        self.talk()
+
+    def restore_ledger(self, content: bytes) -> None:
+        """Copy the file back, without `dealfl restore`."""
+        self.ledger.replace_content(content)
+        self.start_server()
+
+    def restore_journal(self, content: bytes) -> None:
+        self.journal.replace_content(content)
+        self.start_worker()
+
+    def kinds_sent(self, kind: type) -> list[Any]:
+        return [message for message in self.sent if isinstance(message, kind)]
+
+    def counted(self) -> Statistics | None:
+        saved = self.ledger.find_sum("w")
+        return None if saved is None else Statistics.from_bytes(saved)
+
+    def check(self) -> None:
+        """See whether the server has counted exactly what the worker holds."""
+        for _ in range(4):
+            self.talk()
+        assert self.counted() == learned_statistics(self.journal)
+        assert not self.journal.outbox()
+
+
+def test_a_receipted_update_that_is_not_on_record_begins_a_new_incarnation() -> None:
+    """The announcement that tells of the gap is lost; an update after it must not hide it."""
+    pair = Pair()
+    pair.learn("ann")
+    backup = pair.ledger.content()
+    pair.learn("bob")
+    pair.learn("eve", Update)
+    pair.restore_ledger(backup)
+    pair.talk(Announce)
+    assert pair.ledger.updates.last_sequence("w", 1) == 3, "the second is nowhere"
+    pair.check()
+    assert pair.server.workers["w"].incarnation == 2
+    assert pair.counted() == examples(3)
+
+
+def test_receipts_of_a_copy_of_the_ledger_begin_a_new_incarnation() -> None:
+    """Both copies have an update 2 of this incarnation, and they are not the same."""
+    pair = Pair()
+    pair.learn("ann")
+    ledger, journal = pair.ledger.content(), pair.journal.content()
+    pair.learn("bob")
+    with_bob = pair.ledger.content()
+    pair.restore_journal(journal)
+    pair.restore_ledger(ledger)
+    pair.worker.ingest([("eve", row(1.0, 0.5, 0.0, target="b"))])
+    pair.talk()
+    assert [m.sequence for m in pair.kinds_sent(Receipt)][-1] == 2
+    assert pair.server.workers["w"].incarnation == 1, "so far nothing contradicts"
+    pair.restore_ledger(with_bob)
+    pair.check()
+    assert pair.server.workers["w"].incarnation == 2
+    assert len(pair.journal.records(State.LEARNED)) == 2
+
+
+def test_a_journal_from_a_backup_begins_a_new_incarnation() -> None:
+    pair = Pair()
+    pair.learn("ann")
+    backup = pair.journal.content()
+    pair.learn("bob")
+    pair.restore_journal(backup)
+    pair.check()
+    assert pair.counted() == examples(1)
+    pair.learn("eve")
+    pair.check()
+    assert pair.counted() == examples(2)
+
+
+def test_rounds_of_a_restored_ledger_are_trained_although_their_numbers_were_used() -> None:
+    pair = Pair()
+    pair.learn("ann")
+    backup = pair.ledger.content()
+    for owner in ("bob", "eve", "joe"):
+        pair.learn(owner)
+    last = max(m.round for m in pair.kinds_sent(Assignment))
+    pair.restore_ledger(backup)
+    pair.check()
+    pair.sent.clear()
+    pair.learn("kim")
+    assert next(m.round for m in pair.kinds_sent(Update) if m.round is not None) <= last
+    pair.check()
+    assert pair.counted() == examples(5)
+
+
+def test_a_version_of_a_restored_ledger_replaces_a_higher_one() -> None:
+    pair = Pair()
+    pair.learn("ann")
+    backup = pair.ledger.content()
+    for owner in ("bob", "eve", "joe"):
+        pair.learn(owner)
+    old = pair.worker.model_version
+    pair.restore_ledger(backup)
+    for _ in range(2):
+        pair.talk()
+    version, statistics = pair.journal.published() or (0, b"")
+    assert 0 < version < old
+    assert Statistics.from_bytes(statistics) == pair.server.model.statistics
+    epochs = [m.epoch for m in pair.kinds_sent(Published)]
+    assert len(set(epochs)) == 2
+
+
+def test_a_person_erased_after_the_backup_of_a_journal_is_not_learned_again() -> None:
+    """Her records only wait in the backup, so that no update was ever made of them."""
+    pair = Pair()
+    pair.learn("bob")
+    pair.worker.ingest([("ann", row(0.0, 0.5, 1.0))])
+    backup = pair.journal.content()
+    pair.erase("r", "ann")
+    pair.restore_journal(backup)
+    for _ in range(3):
+        pair.talk(Erase)
+    assert pair.journal.count(State.WAITING) == 1, "nothing is learned before the list is known"
+    pair.learn("eve")
+    pair.check()
+    assert pair.counted() == examples(2)
+    assert not any(pair.journal.records_of([owner_hash(KEY, "ann")]).values())
+    pair.learn("ann")
+    assert pair.counted() == examples(2), "nor taken in again"
+
+
+def test_a_request_whose_name_is_used_again_erases_the_other_person() -> None:
+    pair = Pair()
+    for owner in ("ann", "bob", "eve"):
+        pair.learn(owner)
+    backup = pair.ledger.content()
+    pair.erase("r", "ann")
+    pair.restore_ledger(backup)
+    pair.erase("r", "bob")
+    pair.check()
+    for owner in ("ann", "bob"):
+        assert not any(pair.journal.records_of([owner_hash(KEY, owner)]).values())
+    assert pair.server.reader.answers("r") == {"w": 1}
+
+
+def test_a_restored_ledger_begins_one_new_epoch() -> None:
+    pair = Pair()
+    pair.learn("ann")
+    backup, before = pair.ledger.content(), pair.server.epoch
+    pair.learn("bob")
+    pair.restore_ledger(backup)
+    for _ in range(3):
+        pair.talk()
+    assert len({m.epoch for m in pair.kinds_sent(Welcome)}) == 2
+    assert pair.server.epoch != before

@@ -14,7 +14,7 @@ endif
 # How to become root where that takes no password.
 ROOT := $(shell test "$$(id -u)" = 0 || echo sudo -n)
 
-.PHONY: help setup run test browser mosquitto check bench soak mutate docs pictures lock clean
+.PHONY: help setup run test browser mosquitto podman containers check bench soak mutate docs pictures lock clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
@@ -41,12 +41,26 @@ browser:         ## chromium, in which the tests open the pages; installed where
 	  $(ROOT) apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1; } || \
 	  echo "NO CHROMIUM, AND IT CANNOT BE INSTALLED HERE: tests of the pages are skipped" >&2
 
-mosquitto:       ## the MQTT broker of the network tests; installed where that is allowed
-	@PATH="$$PATH:/usr/sbin"; command -v mosquitto >/dev/null || { \
-	  echo "installing mosquitto, the broker of the network tests" && { \
+mosquitto:       ## the MQTT broker of the network tests, and hosts for it; installed where that is allowed
+	@PATH="$$PATH:/usr/sbin"; { command -v mosquitto && command -v ip && command -v iptables; } \
+	  >/dev/null || { echo "installing mosquitto and iptables for the network tests" && { \
 	  $(ROOT) apt-get update -qq && \
-	  $(ROOT) apt-get install -y -qq --no-install-recommends mosquitto; } >/dev/null 2>&1; } || \
+	  $(ROOT) apt-get install -y -qq --no-install-recommends mosquitto iproute2 iptables; \
+	  } >/dev/null 2>&1; } || \
 	  echo "NO MOSQUITTO, AND IT CANNOT BE INSTALLED HERE: tests of the network are skipped" >&2
+
+PODMAN := podman runc netavark aardvark-dns debootstrap
+podman:          ## what `make containers` needs; installed where that is allowed
+	@PATH="$$PATH:/usr/sbin"; { command -v podman && command -v runc && command -v debootstrap && \
+	  test -x /usr/lib/podman/netavark; } >/dev/null || { \
+	  echo "installing $(PODMAN)" && { \
+	  $(ROOT) apt-get update -qq && \
+	  $(ROOT) apt-get install -y -qq --no-install-recommends $(PODMAN); } >/dev/null 2>&1; } || \
+	  echo "NO PODMAN, AND IT CANNOT BE INSTALLED HERE: the containers are not tried" >&2
+
+containers: $(READY) podman  ## a broker, a server and five phones in containers; digests compared
+	@PATH="$$PATH:/usr/sbin" CONTAINERS_CONF=$(CURDIR)/containers/containers.conf \
+	  $(BIN)/python containers/trial.py
 
 check: $(READY)  ## style, spelling, types, imports, sizes, unreachable names, docstrings
 	$(BIN)/ruff check .
@@ -55,6 +69,8 @@ check: $(READY)  ## style, spelling, types, imports, sizes, unreachable names, d
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m checks
+	$(BIN)/hadolint containers/Containerfile containers/Containerfile.base
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec containers/compose.yaml
 
 bench: $(READY)  ## every benchmark, written to docs/benchmarks.md
 	$(BIN)/python benchmarks/run_all.py
@@ -63,6 +79,7 @@ soak: $(READY) mosquitto  ## the long tests: 10,000 interleavings a learner, a m
 	$(BIN)/python -m pytest -n 2 -m soak tests
 	$(BIN)/python -m tests.transport.test_fuzz
 	$(BIN)/python -m tests.network.test_storms
+	$(MAKE) containers
 
 mutate: $(READY)  ## small wrong changes, each against the tests that call it; continues where it stopped
 	$(BIN)/python -m checks.mutation

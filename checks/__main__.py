@@ -24,7 +24,7 @@ def _unreachable() -> list[str]:
 def _read_by_people() -> list[Path]:
     """Return the pages, the examples, and the modules whose strings are shown."""
     patterns = (
-        "*.md", "Makefile", "docs/*.md", "benchmarks/*.py", "examples/**/*.md",
+        "*.md", "Makefile", "docs/*.md", "containers/*", "benchmarks/*.py", "examples/**/*.md",
         "examples/**/*.toml", "examples/**/*.py", "src/**/*.py", "src/**/*.toml", "src/**/*.js",
     )  # fmt: skip
     return [path for pattern in patterns for path in ROOT.glob(pattern)]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.entries import BLOCK, Entries, array_digest, block_hashes, whole_digest
+from dealfl.digests import BLOCK, BlockHashes, whole_digest
+from dealfl.entries import Entries
 from dealfl.integers import Integers
 from dealfl.schema import ArraySpec, Schema
 from dealfl.statistics import Statistics
@@ -72,7 +73,7 @@ Storage = Callable[[ArraySpec], Cells]
 
 
 class DenseCells(Cells):
-    """Cells that are all held in memory, with 4, 8 or 16 bytes each.
+    """Cells that are all held in memory, with 4, 8 or 16 bytes each, in arrays `low` and `high`.
 
     Parameters
     ----------
@@ -81,24 +82,26 @@ class DenseCells(Cells):
     """
 
     def __init__(self, spec: ArraySpec) -> None:
-        self._low = np.zeros(spec.size, dtype=np.int32 if spec.bits == 32 else np.int64)
-        self._high = np.zeros(spec.size, dtype=np.int64) if spec.wide else None
+        self.low: NDArray[Any] = np.zeros(
+            spec.size, dtype=np.int32 if spec.bits == 32 else np.int64
+        )
+        self.high = np.zeros(spec.size, dtype=np.int64) if spec.wide else None
 
     def at(self, indices: Int64s) -> Integers:
         """Return the values at some indices."""
-        high = None if self._high is None else self._high[indices]
-        return Integers(self._low[indices].astype(np.int64, copy=False), high)
+        high = None if self.high is None else self.high[indices]
+        return Integers(self.low[indices].astype(np.int64, copy=False), high)
 
     def put(self, indices: Int64s, values: Integers) -> None:
         """Replace the values at some indices."""
-        self._low[indices] = values.low
-        if self._high is not None and values.high is not None:
-            self._high[indices] = values.high
+        self.low[indices] = values.low
+        if self.high is not None and values.high is not None:
+            self.high[indices] = values.high
 
     def entries(self, start: int, stop: int) -> Entries:
         """Return the non-zero values of a range of indices."""
-        high = None if self._high is None else self._high[start:stop]
-        low = self._low[start:stop]
+        high = None if self.high is None else self.high[start:stop]
+        low = self.low[start:stop]
         where = np.flatnonzero((low != 0) if high is None else (low != 0) | (high != 0))
         values = Integers(low[where].astype(np.int64), None if high is None else high[where])
         return Entries(where + start, values)
@@ -130,9 +133,8 @@ class SparseCells(Cells):
     def entries(self, start: int, stop: int) -> Entries:
         """Return the non-zero values of a range of indices."""
         wanted = range(start // BLOCK, (stop + BLOCK - 1) // BLOCK)
-        blocks = [block for block in self._blocks if block in wanted]
-        if len(wanted) < len(self._blocks):
-            blocks = [block for block in wanted if block in self._blocks]
+        fewer, more = sorted((wanted, self._blocks), key=len)
+        blocks = [block for block in fewer if block in more]
         pairs = {i: v for b in blocks for i, v in self._blocks[b].items() if start <= i < stop}
         return Entries.of(pairs)
 
@@ -142,7 +144,7 @@ def in_memory(spec: ArraySpec) -> Cells:
 
     Parameters
     ----------
-    spec : ArraySpec
+    spec
         Size and width of the array.
 
     Returns
@@ -155,13 +157,7 @@ def in_memory(spec: ArraySpec) -> Cells:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The values that the touched cells of one array would have after a change.
-
-    Parameters
-    ----------
-    indices, values
-        Indices of the touched cells, and their values after the change.
-    """
+    """The indices of touched cells of one array, and their values after a change."""
 
     indices: Int64s
     values: Integers
@@ -186,9 +182,7 @@ class State:
     def __init__(self, schema: Schema, storage: Storage) -> None:
         self.schema = schema
         self._cells = {spec.name: storage(spec) for spec in schema.arrays}
-        self._hashes: dict[str, dict[int, bytes]] = {name: {} for name in self._cells}
-        self._stale: dict[str, set[int]] = {name: set() for name in self._cells}
-        self._digests: dict[str, bytes] = {}  # of arrays that have not changed since
+        self._hashes = {spec.name: BlockHashes(spec.size) for spec in schema.arrays}
 
     def cells(self, name: str) -> Cells:
         """Return the live cells of one array, not a copy.
@@ -274,8 +268,24 @@ class State:
         """
         for name, proposal in proposals.items():
             self._cells[name].put(proposal.indices, proposal.values)
-            blocks = proposal.indices // BLOCK
-            self._stale[name].update(blocks[np.diff(blocks, prepend=-1) != 0].tolist())
+            self._hashes[name].mark(proposal.indices)
+
+    def stale(self, name: str) -> NDArray[np.bool_]:
+        """Return the marks of the blocks of an array in memory that the next digest hashes again.
+
+        Parameters
+        ----------
+        name : str
+            Name of the array.
+
+        Returns
+        -------
+        ndarray of bool
+            One mark per block, not a copy; set them after changing cells in place.
+        """
+        stale = self._hashes[name].stale
+        assert not isinstance(stale, set), "an array of that many blocks is changed by commit only"
+        return stale
 
     def snapshot(self) -> Statistics:
         """Return a copy of the current statistics."""
@@ -284,16 +294,5 @@ class State:
 
     def digest(self) -> str:
         """Return the digest of the statistics; only changed blocks are hashed again."""
-        digests = [(name, self._array_digest(name)) for name in self._cells]
+        digests = [(n, self._hashes[n].digest(self._cells[n].entries)) for n in self._cells]
         return whole_digest(self.schema.canonical(), digests)
-
-    def _array_digest(self, name: str) -> bytes:
-        hashes, stale = self._hashes[name], self._stale[name]
-        if stale or name not in self._digests:
-            for block in sorted(stale):
-                start = block * BLOCK
-                hashes.pop(block, None)
-                hashes.update(block_hashes(self._cells[name].entries(start, start + BLOCK)))
-            stale.clear()
-            self._digests[name] = array_digest(hashes)
-        return self._digests[name]

@@ -7,17 +7,18 @@ a == b       equal bit for bit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from dealfl import encoding
-from dealfl.entries import Entries, array_digest, block_hashes, whole_digest
+from dealfl.digests import array_digest, block_hashes, whole_digest
+from dealfl.entries import Entries
 from dealfl.integers import Integers
 from dealfl.schema import ArraySpec, Schema
 
-__all__ = ["ArraySpec", "Schema", "Statistics"]
+__all__ = ["ArraySpec", "Deferred", "Schema", "Statistics"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,3 +136,33 @@ class Statistics:
         """Return a SHA-256 that is equal if and only if schema and values are equal."""
         digests = [(name, array_digest(block_hashes(self.arrays[name]))) for name in self.arrays]
         return whole_digest(self.schema.canonical(), digests)
+
+
+class Deferred(Mapping[str, Entries]):
+    """Arrays of statistics that are computed when one of them is first read.
+
+    Parameters
+    ----------
+    schema : Schema
+        Schema of the statistics.
+    compute : callable
+        Returns the arrays; it keeps what it needs.
+    """
+
+    __slots__ = ("_arrays", "_compute", "_schema")
+
+    def __init__(self, schema: Schema, compute: Callable[[], Mapping[str, Entries]]) -> None:
+        self._schema, self._compute = schema, compute
+        self._arrays: Mapping[str, Entries] | None = None
+
+    def __getitem__(self, name: str) -> Entries:
+        if self._arrays is None:
+            self._arrays = self._compute()
+            self._compute = dict
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (spec.name for spec in self._schema.arrays)
+
+    def __len__(self) -> int:
+        return len(self._schema.arrays)

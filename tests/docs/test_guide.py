@@ -6,12 +6,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.docs.blocks import find_blocks, matches
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide.md"
@@ -20,34 +21,6 @@ STAND_INS = {
     "dealfl": f'exec "{sys.executable}" -m dealfl "$@"',
     "make": f'exec "{sys.executable}" -m dealfl "$@" --no-compare --set job.rounds=2',
 }
-
-
-@dataclass(frozen=True)
-class Block:
-    """What is run, and what it should print."""
-
-    line: int
-    language: str
-    code: str
-    expected: str | None
-
-
-def _blocks(text: str) -> Iterator[Block]:
-    fence = re.compile(
-        r"^```(sh|python)\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE
-    )
-    for found in fence.finditer(text):
-        line = text.count("\n", 0, found.start()) + 1
-        yield Block(line, found[1], found[2], found[3])
-
-
-def _matches(expected: str, printed: str) -> bool:
-    """Whether it is what was expected; … stands for anything in a line, or for any lines."""
-    lines = [
-        "(?:.*\n)*?" if line == "…" else "[^\n]*".join(map(re.escape, line.split("…"))) + "\n"
-        for line in expected.splitlines()
-    ]
-    return re.fullmatch("".join(lines), printed) is not None
 
 
 def _shell(folder: Path, path: Path) -> Callable[[str], str]:
@@ -88,19 +61,19 @@ def test_every_block_of_the_guide_runs_and_prints_what_it_says(
         (path / name).chmod(0o755)
     monkeypatch.chdir(folder)
     run = {"sh": _shell(folder, path), "python": _python()}
-    blocks = list(_blocks(GUIDE.read_text("utf-8")))
+    blocks = list(find_blocks(GUIDE.read_text("utf-8")))
     assert len(blocks) > 12
     for block in blocks:
         printed = run[block.language](block.code)
         if block.expected is not None:
             told = f"guide.md, line {block.line}, prints:\n{printed}"
-            assert _matches(block.expected, printed), told
+            assert matches(block.expected, printed), told
 
 
 def test_every_fence_of_the_guide_is_run_or_compared() -> None:
     text = GUIDE.read_text("utf-8")
     opened = re.findall(r"^```(\w+)$", text, re.MULTILINE)
-    blocks = list(_blocks(text))
+    blocks = list(find_blocks(text))
     compared = sum(block.expected is not None for block in blocks)
     assert len(opened) == len(blocks) + compared
 
@@ -112,7 +85,7 @@ def test_make_run_is_dealfl_run() -> None:
 
 
 def test_dots_stand_for_anything_and_nothing_else_does() -> None:
-    assert _matches("a … c\n", "a b c\n")
-    assert _matches("a\n…\nz\n", "a\nb\nc\nz\n")
-    assert not _matches("a … c\n", "a b d\n")
-    assert not _matches("a\n…\nz\n", "a\nb\n")
+    assert matches("a … c\n", "a b c\n")
+    assert matches("a\n…\nz\n", "a\nb\nc\nz\n")
+    assert not matches("a … c\n", "a b d\n")
+    assert not matches("a\n…\nz\n", "a\nb\n")

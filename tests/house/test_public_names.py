@@ -54,7 +54,9 @@ def test_the_public_names_of_learners() -> None:
         "cycles_of", "dense_blocks", "frame_columns", "from_schema", "is_absent", "is_frame",
         "learners_for", "load", "settings_for", "statistics_of",
     ]  # fmt: skip
-    assert sorted(dealfl.statistics.__all__) == ["ArraySpec", "Schema", "Statistics"]
+    assert sorted(dealfl.statistics.__all__) == [
+        "ArraySpec", "Deferred", "Schema", "Statistics",
+    ]  # fmt: skip
 
 
 def test_the_public_names_of_power() -> None:

@@ -14,7 +14,7 @@ from dealfl.cells import Cells, SparseCells, in_memory
 from dealfl.errors import BadInput, NotLearned
 from dealfl.learners import PersonalizedPageRank, pair_counts
 from dealfl.learners.pagerank import top_ratios, top_sums
-from dealfl.learners.pair_counts import items_of, pair_number
+from dealfl.learners.pair_numbers import items_of, pair_number
 from dealfl.schema import ArraySpec
 
 RNG = np.random.default_rng(4)

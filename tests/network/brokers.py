@@ -43,13 +43,15 @@ class RunningBroker:
         self._process = self.broker.start()
 
 
-def start_broker(folder: Path, *, job: str = JOB, tls: bool = False) -> RunningBroker:
+def start_broker(
+    folder: Path, *, job: str = JOB, tls: bool = False, host: str = "127.0.0.1"
+) -> RunningBroker:
     """Start a broker with passwords, or with TLS and certificates.
 
     Without mosquitto the test is skipped; in CI it fails.
     """
     require_mosquitto()
-    settings = BrokerSettings(job=job, host="127.0.0.1", port=free_port(), tls=tls)
+    settings = BrokerSettings(job=job, host=host, port=free_port(), tls=tls, listen=host)
     return RunningBroker(create_broker(folder, settings))
 
 

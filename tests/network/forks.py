@@ -7,16 +7,19 @@ answers with the process id of each child.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NoReturn
 
 from dealfl.messages import Message, Receipt, Update
 from dealfl.network import working
@@ -37,14 +40,16 @@ class Forks:
         self._alive: set[int] = set()
         self._turn = Lock()
 
-    def start(self, output: Path, arguments: Sequence[object], change: str = "") -> int:
+    def start(
+        self, output: Path, arguments: Sequence[object], change: str = "", namespace: str = ""
+    ) -> int:
         """Start `dealfl` with some arguments; return its process id.
 
-        `change` is one of CHANGES below.
+        `change` is one of CHANGES below, `namespace` a network namespace.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        line = json.dumps([change, str(output), *map(str, arguments)])
+        line = json.dumps([change, namespace, str(output), *map(str, arguments)])
         with self._turn:
             self._process.stdin.write(f"{line}\n")
             self._process.stdin.flush()
@@ -86,6 +91,14 @@ def wait_for(condition: Callable[[], object], what: str, timeout_s: float = 30.0
     while not condition():
         assert time.monotonic() < until_s, f"timeout: {what}"
         time.sleep(0.02)
+
+
+def enter(namespace: str) -> None:
+    """Move this thread, and what it starts, into a network namespace."""
+    descriptor = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
+    if ctypes.CDLL(None, use_errno=True).setns(descriptor, 0x40000000):
+        raise OSError(ctypes.get_errno(), f"cannot enter the namespace {namespace}")
+    os.close(descriptor)
 
 
 # -- how the processes differ from those of a user ----------------------------------------------
@@ -135,26 +148,93 @@ CHANGES: dict[str, Callable[[], None]] = {
 
 
 def _main() -> None:
-    import dealfl.runs  # noqa: F401
-    from dealfl.cli import main
+    import dealfl.runs
+    import dealfl.runs.demo  # noqa: F401
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children
+    if len(sys.argv) > 1:
+        _serve_shells(sys.argv[1])
     for line in sys.stdin:
-        change, output, *arguments = json.loads(line)
+        change, namespace, output, *arguments = json.loads(line)
         pid = os.fork()
         if pid == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            if namespace:
+                enter(namespace)
             target = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            for stream in (0, 1, 2):
-                os.dup2(target, stream)
-            code = 1
-            try:
-                CHANGES[change]()
-                code = main(arguments) or 0
-            finally:
-                os._exit(code)
+            _become(arguments, [target] * 3, change)
         sys.stdout.write(f"{pid}\n")
         sys.stdout.flush()
+
+
+def _become(
+    arguments: list[str],
+    streams: list[int],
+    change: str = "",
+    shell: socket.socket | None = None,
+) -> NoReturn:
+    """Run `dealfl` in this child, and end; a shell is told the process id and the exit code."""
+    from dealfl.cli import main
+
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for stream, target in enumerate(streams):
+        os.dup2(target, stream)
+    code = 1
+    try:
+        if shell:
+            shell.sendall(b"%d\n" % os.getpid())
+        CHANGES[change]()
+        code = main(arguments) or 0
+    except SystemExit as error:  # of argparse
+        code = error.code if isinstance(error.code, int) else 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if shell:
+            shell.sendall(b"%d\n" % code)
+        os._exit(code)
+
+
+def _serve_shells(path: str) -> NoReturn:
+    """Start `dealfl` for each shell that asks, with its folder and its streams."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()
+    while True:
+        shell, _ = listener.accept()
+        text, streams, _, _ = socket.recv_fds(shell, 1 << 16, 3)
+        folder, *arguments = json.loads(text)
+        if os.fork() == 0:
+            os.chdir(folder)
+            _become(arguments, streams, shell=shell)
+        shell.close()
+        for stream in streams:
+            os.close(stream)
+
+
+IN_SHELLS = """\
+import json, os, signal, socket, sys
+server = socket.socket(socket.AF_UNIX)
+server.connect({path!r})
+socket.send_fds(server, [json.dumps([os.getcwd(), *sys.argv[1:]]).encode()], [0, 1, 2])
+answers = server.makefile()
+pid = int(answers.readline())
+signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGTERM))
+sys.exit(int(answers.readline() or 1))
+"""
+
+
+@contextmanager
+def dealfl_for_shells(folder: Path) -> Iterator[str]:
+    """Yield the line of a shell script that is `dealfl`, and starts at once."""
+    path, script = folder / "forks.sock", folder / "dealfl.py"
+    script.write_text(IN_SHELLS.format(path=str(path)))
+    words = [sys.executable, "-m", "tests.network.forks", str(path)]
+    with subprocess.Popen(words, cwd=ROOT) as server:
+        wait_for(path.is_socket, "the processes that are forked")
+        try:
+            yield f'exec "{sys.executable}" -I -S "{script}" "$@"'
+        finally:
+            server.kill()
 
 
 if __name__ == "__main__":

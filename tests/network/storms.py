@@ -9,10 +9,11 @@ from __future__ import annotations
 import random
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,7 +22,7 @@ from dealfl.erasure import owner_hash
 from dealfl.errors import DealError
 from dealfl.jobs import Document, plan_without_data, read_job
 from dealfl.learners import statistics_of
-from dealfl.network import ask, write_credentials
+from dealfl.network import Credentials, ask, write_credentials
 from dealfl.network.growing_files import Position
 from dealfl.server import Ledger, LedgerReader, Server
 from dealfl.server.selection import make_selector
@@ -54,31 +55,65 @@ x = {{ low = 0.0, high = 1e6 }}
 """
 WORKERS = ("w1", "w2", "w3")
 SERVER, BROKER = "server", "broker"
-VICTIMS = (BROKER, SERVER, SERVER, *WORKERS)
 PEOPLE, ERASED = ("ann", "bob", "carol", "dave"), "ann"
 CALM_S = 60.0
+
+Result = TypeVar("Result")
+
+
+class Loopback:
+    """All processes on this machine."""
+
+    address = "127.0.0.1"
+    cuts: tuple[str, ...] = ()  # hosts whose network can be cut
+
+    def on(self, host: str, call: Callable[[], Result]) -> Result:
+        """Call a function as if on a host."""
+        return call()
+
+    def namespace(self, host: str) -> str:
+        """Return the network namespace of a host; empty for that of this process."""
+        return ""
+
+    def route(self, credentials: Credentials) -> Credentials:
+        """Return credentials by which a worker reaches the broker."""
+        return credentials
+
+    def cut(self, host: str, draw: random.Random) -> None:
+        """Drop all packets of a host for a while."""
 
 
 class Storm:
     """One storm in a folder; all its decisions follow from its seed."""
 
-    def __init__(self, seed: int, folder: Path, forks: Forks, program: str = "hurry") -> None:
+    def __init__(
+        self,
+        seed: int,
+        folder: Path,
+        forks: Forks,
+        program: str = "hurry",
+        network: Loopback | None = None,
+    ) -> None:
         self.seed, self._folder, self._forks, self._program = seed, folder, forks, program
+        self._network = network or Loopback()
         self._draw = random.Random(seed)
         self.scheme = ("incremental", "deal")[seed % 2]
         self.rows: list[tuple[str, int]] = []  # owner and number of every row, of all files
-        self.kills = dict.fromkeys((BROKER, SERVER, "worker"), 0)
+        self.kills = dict.fromkeys((BROKER, SERVER, "worker", "network"), 0)
         self._alive: dict[str, int] = {}
         self._versions: dict[int, str] = {}
         self._counted, self._next = 0, list[str]()
         folder.mkdir()
         self._job = folder / "job.toml"
         self._job.write_text(JOB.format(scheme=self.scheme))
-        self._broker = start_broker(folder / BROKER, job="storm")
+        self._broker = self._network.on(
+            BROKER, lambda: start_broker(folder / BROKER, job="storm", host=self._network.address)
+        )
         self._operator = self._broker.broker.enrol(["operator"], operator=True)[0]
         write_credentials(folder / "server.toml", self._broker.server)
         for name in WORKERS:
-            write_credentials(folder / f"{name}.toml", self._broker.enrol(name))
+            own = self._network.route(self._broker.enrol(name))
+            write_credentials(folder / f"{name}.toml", own)
             self._append(name)
 
     # -- the processes --------------------------------------------------------------------------
@@ -89,20 +124,24 @@ class Storm:
             self._folder / f"{name}.log",
             ["serve" if name == SERVER else "work", self._job,
              "--broker", self._folder / f"{name}.toml", "--out", self._folder / name, *more],
-            self._program,
+            self._program, self._network.namespace(name),
         )  # fmt: skip
 
-    def _kill(self, name: str) -> None:
-        self.kills[name if name in self.kills else "worker"] += 1
+    def _strike(self, victim: str) -> None:
+        """Kill a process −9 and start it again, or cut the network of a host."""
+        kind, _, host = victim.partition(" ")
+        self.kills["network" if host else kind if kind in self.kills else "worker"] += 1
         pause_s = self._draw.choice([0.0, 0.05, 0.4])
-        if name == BROKER:
+        if host:
+            self._network.cut(host, self._draw)
+        elif kind == BROKER:
             self._broker.kill()
             time.sleep(pause_s)
-            self._broker.restart()
+            self._network.on(BROKER, self._broker.restart)
         else:
-            self._forks.end(self._alive.pop(name))
+            self._forks.end(self._alive.pop(kind))
             time.sleep(pause_s)
-            self._start(name)
+            self._start(kind)
 
     def _end(self) -> None:
         for pid in self._alive.values():
@@ -136,8 +175,10 @@ class Storm:
         if counted != self._counted or self._draw.random() < 0.05:  # who does nothing loses nothing
             self._counted = counted
             if not self._next:
-                self._next = self._draw.sample(VICTIMS, len(VICTIMS))
-            self._kill(self._next.pop())
+                victims = [BROKER, SERVER, SERVER, *WORKERS]
+                victims += [f"cut {host}" for host in self._network.cuts]
+                self._next = self._draw.sample(victims, len(victims))
+            self._strike(self._next.pop())
 
     def _append(self, name: str) -> None:
         path, start = self._data(name), len(self.rows)
@@ -154,7 +195,8 @@ class Storm:
     def _erase(self) -> None:
         """Ask the server, whatever happens to it, until it has answered."""
         owner = owner_hash(bytes.fromhex(self._operator.owners_key), ERASED).hex()
-        ask(self._operator, "erase", {"request": "r1", "owners": [owner]}, CALM_S)
+        question = {"request": "r1", "owners": [owner]}
+        self._network.on(SERVER, lambda: ask(self._operator, "erase", question, CALM_S))
 
     def _look(self) -> int:
         """Return the number of counted updates; a published version must never change."""

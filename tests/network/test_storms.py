@@ -1,6 +1,7 @@
 """Kill −9 of broker, server and workers at random: nothing is lost, nothing counts twice.
 
-Run as a program, it is a part of `make soak`: 200 storms. It continues where it was stopped.
+Run as a program, it is a part of `make soak`: 200 storms on one machine, and 20 between hosts whose
+network loses and delays packets and is cut. It continues where it was stopped.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from tests.network.brokers import require_mosquitto
 from tests.network.forks import ROOT, Forks
+from tests.network.hosts import Hosts, require_hosts
 from tests.network.storms import Storm
 
 SEED = int(os.environ.get("SOAK_SEED", "0"))
@@ -25,9 +29,22 @@ SEEDS = {"hurry": range(5), NAIVE[0]: (1,), NAIVE[1]: (2,)}
 FOUND_OUT = "receipt that was not true|differs from the rows"
 
 
-def blow(forks: Forks, folder: Path, seed: int, program: str, kills: int) -> Storm:
+def blow(forks: Forks, folder: Path, seed: int, program: str, strikes: int) -> Storm:
     storm = Storm(seed, folder, forks, program)
-    storm.run(kills)
+    storm.run(strikes)
+    return storm
+
+
+def blow_between_hosts(
+    forks: Forks, folder: Path, seed: int, strikes: int, cuts_s: Sequence[float]
+) -> Storm:
+    """Blow where packets are lost and delayed and the network of a host can be cut."""
+    hosts = Hosts(str(seed), loss=0.1, cuts_s=cuts_s)
+    try:
+        storm = Storm(seed, folder, forks, network=hosts)
+        storm.run(strikes)
+    finally:
+        hosts.close()
     return storm
 
 
@@ -51,35 +68,56 @@ def test_storms_end_exact_and_find_out_a_careless_program(tmp_path: Path) -> Non
         assert any(re.search(FOUND_OUT, error) for error in errors), (program, errors)
 
 
-def _soak(count: int = 200) -> int:
-    """Print a line for each storm; return the number of those that failed."""
-    DONE.parent.mkdir(exist_ok=True)
-    done = set(DONE.read_text().split()) if DONE.exists() else set()
-    seeds = range(1000 * SEED + 100, 1000 * SEED + 100 + count)
-    left = [seed for seed in seeds if str(seed) not in done]
-    print(f"{count} storms, seeds {seeds[0]} to {seeds[-1]}; {len(seeds) - len(left)} done before")
-    folder, forks = Path(tempfile.mkdtemp(prefix="storms-")), Forks()
-    failed = 0
+def test_a_storm_between_hosts_with_loss_delay_and_cuts_ends_exact(tmp_path: Path) -> None:
+    require_mosquitto()
+    require_hosts()
+    forks = Forks()
+    try:
+        storm = blow_between_hosts(forks, tmp_path / "storm", 0, 3, (0.1, 0.8))
+    finally:
+        forks.close()
+    assert storm.kills["network"]
 
-    def one(seed: int) -> str:
+
+def _soak() -> int:
+    """Print a line for each storm; return the number of those that failed."""
+    folder, forks = Path(tempfile.mkdtemp(prefix="storms-")), Forks()
+    first = 1000 * SEED + 100
+    storms: dict[str, partial[Storm]] = {
+        f"{seed}": partial(blow, forks, seed=seed, program="hurry", strikes=12)
+        for seed in range(first, first + 200)
+    } | {
+        f"{seed}-between-hosts": partial(
+            blow_between_hosts, forks, seed=seed, strikes=12, cuts_s=(0.1, 1.0, 12.0)
+        )
+        for seed in range(first, first + 20)
+    }
+    done = set(DONE.read_text().split()) if DONE.exists() else set()
+    DONE.parent.mkdir(exist_ok=True)
+    print(f"{len(storms)} storms, seeds from {first}; {len(done)} done before", flush=True)
+
+    def run(name: str) -> bool:
         start_s = time.monotonic()
-        storm = blow(forks, folder / str(seed), seed, "hurry", 12)
-        shutil.rmtree(folder / str(seed))
-        return f"{storm}: exact after {time.monotonic() - start_s:.0f} s"
+        try:
+            storm = storms[name](folder / name)
+        except BaseException as error:
+            print(f"FAILED {name}: {error!r}", flush=True)
+            return False
+        shutil.rmtree(folder / name)
+        with DONE.open("a") as file:
+            file.write(f"{name}\n")
+        print(f"{storm}: exact after {time.monotonic() - start_s:.0f} s", flush=True)
+        return True
 
     with ThreadPoolExecutor(4) as many:
-        for seed, storm in [(seed, many.submit(one, seed)) for seed in left]:
-            error = storm.exception()
-            print(error if error else storm.result(), flush=True)
-            failed += error is not None
-            if error is None:
-                with DONE.open("a") as file:
-                    file.write(f"{seed}\n")
+        failed = list(many.map(run, [name for name in storms if name not in done])).count(False)
     forks.close()
     if not failed:
         DONE.unlink()
         folder.rmdir()
-    print(f"{count - failed} storms exact, {failed} failed" + f"; see {folder}" * (failed > 0))
+    print(
+        f"{len(storms) - failed} storms exact, {failed} failed" + f"; see {folder}" * bool(failed)
+    )
     return failed
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dealfl import cells as cells_module
 from dealfl.cells import Cells, DenseCells, SparseCells, State, Storage, in_memory
-from dealfl.entries import BLOCK
+from dealfl.digests import BLOCK
 from dealfl.errors import Incompatible, OutOfBounds
 from dealfl.integers import Integers
 from dealfl.statistics import ArraySpec, Schema, Statistics

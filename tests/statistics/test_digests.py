@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealfl import cells as cells_state
+from dealfl import digests
 from dealfl.cells import DenseCells, SparseCells, State, Storage, in_memory
-from dealfl.entries import BLOCK, Entries, block_hashes
+from dealfl.digests import BLOCK, block_hashes
+from dealfl.entries import Entries
 from dealfl.statistics import ArraySpec, Schema, Statistics
 from tests.statistics.samples import SCHEMA, any_statistics, as_dicts, made, relaxed
 
@@ -189,7 +190,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         blocks.extend(np.unique(entries.indices // BLOCK).tolist())
         return hashes
 
-    monkeypatch.setattr(cells_state, "block_hashes", counted)
+    monkeypatch.setattr(digests, "block_hashes", counted)
     return blocks
 
 

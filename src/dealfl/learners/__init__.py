@@ -158,7 +158,7 @@ def from_schema(schema: Schema) -> Learner:
     Examples
     --------
     >>> from_schema(PersonalizedPageRank(n_items=3).schema)
-    PersonalizedPageRank(n_items=3, item_order=None)
+    PersonalizedPageRank(n_items=3, item_order=None, layout='packed')
     """
     return _kind(schema.learner).from_schema(schema)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -26,7 +26,7 @@ class Accumulator(ABC):
 
     def __init__(self, schema: Schema, storage: Storage | None) -> None:
         self._state = State(schema, storage or in_memory)
-        self._work = Work(0, 0)
+        self._work: Work | Callable[[], Work] = Work(0, 0)  # or how to compute it
 
     @property
     @abstractmethod
@@ -75,6 +75,8 @@ class Accumulator(ABC):
     @property
     def last_work(self) -> Work:
         """The cost of the last call."""
+        if not isinstance(self._work, Work):
+            self._work = self._work()
         return self._work
 
     @property

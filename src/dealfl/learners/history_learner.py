@@ -15,9 +15,10 @@ from scipy import sparse
 from dealfl.errors import BadInput
 from dealfl.learners.base import Learner, Record, StoredRecord
 from dealfl.learners.inputs import as_array
+from dealfl.learners.pair_numbers import Batch, require_items, require_sets
 from dealfl.statistics import Statistics
 
-__all__ = ["Histories", "HistoryLearner", "as_histories", "require_items"]
+__all__ = ["Histories", "HistoryLearner", "as_batch", "as_histories"]
 
 Ranked = tuple[NDArray[np.int64], NDArray[np.float64]]
 
@@ -222,6 +223,19 @@ class HistoryLearner(Learner):
         return [StoredRecord(b"%d" % owner, Histories.encode(item)) for owner, item in pairs]
 
 
+def as_batch(histories: object, items: int) -> Batch:
+    """Return a copy of histories as arrays; whether a sparse row is a set is not checked yet."""
+    matrix: Any = histories
+    if not (
+        isinstance(matrix, sparse.csr_array | sparse.csr_matrix)
+        and matrix.shape[1:] == (items,)
+        and len(matrix.data) == len(matrix.indices) == matrix.indptr[-1]
+        and np.count_nonzero(matrix.data == 1) == len(matrix.data)
+    ):
+        matrix = as_histories(histories, items)
+    return Batch(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64))
+
+
 def as_histories(histories: object, items: int) -> sparse.csr_array:
     """Return histories as a CSR matrix of ones; raise `BadInput` if one is not a set of items."""
     if isinstance(histories, list | tuple) and all(map(_is_collection, histories)):
@@ -240,8 +254,8 @@ def as_histories(histories: object, items: int) -> sparse.csr_array:
     if matrix.ndim != 2 or matrix.shape[1] != items:
         raise BadInput(f"histories have shape {matrix.shape}; the model has n_items={items}")
     require_items(matrix.indices, items)
-    _require_sets(matrix)
-    return matrix
+    require_sets(matrix)
+    return matrix if matrix.has_sorted_indices else matrix.sorted_indices()
 
 
 def _is_collection(row: object) -> bool:
@@ -259,7 +273,7 @@ def _from_lists(histories: Sequence[Collection[Any]], items: int) -> sparse.csr_
     starts = np.cumsum([0, *map(len, numbers)])
     shape = (len(numbers), items)
     matrix: sparse.csr_array = sparse.csr_array((np.ones(len(found)), found, starts), shape=shape)
-    _require_sets(matrix)
+    require_sets(matrix)
     matrix.sort_indices()
     return matrix
 
@@ -268,27 +282,3 @@ def _numbers_of(row: list[Any], items: int) -> NDArray[np.int64]:
     if items > 2 and len(row) == items and all(cell in (0, 1) for cell in row):
         return np.flatnonzero(row)  # as item numbers, some item would be in it twice
     return np.fromiter(map(index, row), np.int64, len(row))
-
-
-def require_items(numbers: NDArray[np.integer], items: int) -> None:
-    """Raise `BadInput` if a number is not an item."""
-    wrong = np.flatnonzero((numbers < 0) | (numbers >= items))
-    if len(wrong):
-        rule = f"is out of range; items are 0 .. {items - 1}"
-        raise BadInput(f"item {numbers[wrong[0]]} {rule}", f"an item {rule}")
-
-
-def _require_sets(matrix: sparse.csr_array) -> None:
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    wrong = np.flatnonzero(matrix.data != 1)
-    if len(wrong):
-        place = wrong[0]
-        raise BadInput(
-            f"history {rows[place]} has {matrix.data[place]} for item {matrix.indices[place]}; "
-            "a history is a set: give 1 for each of its items"
-        )
-    order = np.lexsort((matrix.indices, rows))
-    items, owners = matrix.indices[order], rows[order]
-    twice = np.flatnonzero((items[1:] == items[:-1]) & (owners[1:] == owners[:-1]))
-    if len(twice):
-        raise BadInput(f"history {owners[twice[0]]} has item {items[twice[0]]} twice")

@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dealfl.compiled import is_compiled
 from dealfl.errors import BadInput
 from dealfl.learners.base import Arrays, SparseVector
 from dealfl.learners.description import DataLimits, Workload
-from dealfl.learners.history_learner import Ranked, as_histories, require_items
+from dealfl.learners.history_learner import Ranked, as_histories
 from dealfl.learners.inputs import as_array, require_integer
-from dealfl.learners.pair_counts import MAX_ITEMS, PairCounts, items_of
+from dealfl.learners.pair_counts import MAX_ITEMS, PairCounts
+from dealfl.learners.pair_numbers import items_of, pair_number, require_items
 from dealfl.learners.workloads import N_ITEMS, histories
 from dealfl.work import Cycles, LearnerCycles, Work
 
@@ -41,6 +43,9 @@ class PersonalizedPageRank(PairCounts):
     item_order : array_like of int, optional
         Order of the items in memory, for example the most popular first; it does not affect
         results.
+    layout : {"packed", "full"}, default "packed"
+        Each pair once (4 bytes for each of n·(n−1)/2 pairs), or a full matrix: twice the memory and
+        slower forgetting, faster `similar` and `recommend`; it does not affect results.
     storage : callable, optional
         Creates the cells of an array; by default in memory.
 
@@ -74,7 +79,7 @@ class PersonalizedPageRank(PairCounts):
     def settings(self) -> dict[str, Any]:
         """The constructor arguments of an equal, empty learner."""
         order = None if self._item_order is None else self._item_order.tolist()
-        return {"n_items": self._items, "item_order": order}
+        return {"n_items": self._items, "item_order": order, "layout": self._layout}
 
     def similar(self, item: int, k: int = 10) -> Ranked:
         """Return the items most similar to an item.
@@ -96,31 +101,49 @@ class PersonalizedPageRank(PairCounts):
         number = require_integer(item, "item", 0, self._items - 1)
         wanted = require_integer(k, "k", 1, MAX_ITEMS)
         self._work = Work(self._items, 2 * 4 * self._items)
-        others, counts = self._row(number)
+        if self._table is None:
+            others, counts = self._row(number)
+        else:
+            scores = self._scores(np.array([number]))
+            others = _best_places(scores, wanted, 1.0)
+            counts = self._together(number, others)
         return top_ratios(others, counts, self._unions(number, others, counts), wanted)
+
+    def _together(self, item: int, others: Int64s) -> Int64s:
+        numbers = pair_number(np.full(len(others), item), others)
+        return self._state.cells("pairs").at(numbers).low
 
     def _unions(self, item: int, others: Int64s, counts: Int64s) -> Int64s:
         items = self._state.cells("items")
         unions: Int64s = items.at(np.array([item])).low + items.at(others).low - counts
         return unions
 
+    def _scores(self, seen: Int64s) -> Floats:
+        """Return the sum of the similarities of each item to some items."""
+        if self._table is not None and self._item_counts is not None:
+            return self._table.sum_similarities(self._item_counts, seen)
+        scores = np.zeros(self._items)
+        for item in seen.tolist():
+            others, counts = self._row(item)
+            scores[others] += counts / self._unions(item, others, counts)
+        return scores
+
     def recommend(self, history: object, k: int = 10) -> Ranked:
         """Return the items with the largest sum of similarities to the items of a history."""
         seen = self._as_history(history)
         wanted = require_integer(k, "k", 1, MAX_ITEMS)
         self._work = Work(self._items * len(seen), 2 * 4 * self._items * len(seen))
-        scores = np.zeros(self._items)
-        rows: list[tuple[Int64s, Int64s, Int64s]] = []
-        for item in seen.tolist():
-            others, counts = self._row(item)
-            unions = self._unions(item, others, counts)
-            scores[others] += counts / unions
-            rows.append((others, counts, unions))
+        scores = self._scores(seen)
         scores[seen] = 0.0
-        found = np.flatnonzero(scores)
+        found = _best_places(scores, wanted, 1.0 - 2.0 * _slack(len(seen)))
 
         def terms(place: int) -> list[tuple[int, int]]:
-            return _ratios(rows, int(found[place]))
+            other = np.full(len(seen), found[place])
+            pairs = self._state.cells("pairs").at(pair_number(seen, other)).low
+            items = self._state.cells("items")
+            unions = items.at(seen).low + items.at(other).low - pairs
+            ratios = zip(pairs.tolist(), unions.tolist(), strict=True)
+            return [ratio for ratio in ratios if ratio[0]]
 
         return top_sums(found, scores[found], wanted, terms, len(seen))
 
@@ -161,18 +184,23 @@ class PersonalizedPageRank(PairCounts):
         return pairs.indices, counts / (items[first] + items[second] - counts)
 
 
-def _ratios(rows: list[tuple[Int64s, Int64s, Int64s]], item: int) -> list[tuple[int, int]]:
-    found = []
-    for others, counts, unions in rows:
-        place = int(np.searchsorted(others, item))
-        if place < len(others) and others[place] == item:
-            found.append((int(counts[place]), int(unions[place])))
-    return found
-
-
 # Exact rankings: descending score, then ascending id, with scores compared as fractions. Most of
 # the work uses floats. Division rounds monotonically, so only scores whose floats are equal (or,
 # for sums, within the rounding error) need the exact comparison.
+
+
+def _best_places(scores: Floats, k: int, factor: float) -> Int64s:
+    """Return the places of positive scores that reach `factor` times the k-th largest one."""
+    if k <= 64 and is_compiled(len(scores)):
+        from dealfl.learners.row_loops import best_places
+
+        places: Int64s = best_places(scores, k, factor)
+        return places
+    found = np.flatnonzero(scores)
+    if len(found) > k:
+        kth = np.partition(scores[found], len(found) - k)[len(found) - k]
+        found = found[scores[found] >= kth * factor]
+    return found
 
 
 def top_ratios(ids: Int64s, numerators: Int64s, denominators: Int64s, k: int) -> Ranked:
@@ -211,7 +239,12 @@ def top_sums(
             known[ratios] = sum((Fraction(*ratio) for ratio in ratios), Fraction())
         return known[ratios]
 
-    return _ranked(ids, scores, k, exact, slack=(most + 2) * _EPSILON)
+    return _ranked(ids, scores, k, exact, _slack(most))
+
+
+def _slack(terms: int) -> float:
+    """Return the relative rounding error of a sum of ratios."""
+    return (terms + 2) * _EPSILON
 
 
 def _ranked(

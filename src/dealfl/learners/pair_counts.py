@@ -1,31 +1,41 @@
 """Counts of items and of pairs of items in histories: the statistics of recommendations.
 
-The pair (i, j), i > j, has the number i·(i−1)/2 + j, independent of the order in memory. If popular
-items come first in memory, pairs that occur together are close to each other.
+Counts in memory are changed in place (`pair_table`). Other cells, such as those in files or of very
+many items, are read and written by pair number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
-from dealfl.cells import DENSE_LIMIT, Cells, Proposal, Storage, in_memory
+from dealfl.cells import DENSE_LIMIT, Cells, DenseCells, Proposal, Storage, in_memory
 from dealfl.entries import Entries
-from dealfl.errors import BadInput, Impossible, NotLearned
+from dealfl.errors import BadInput, Impossible, NotLearned, unknown_name
 from dealfl.integers import Integers
-from dealfl.learners.history_learner import HistoryLearner, as_histories
+from dealfl.learners.history_learner import HistoryLearner, as_batch, as_histories
 from dealfl.learners.inputs import require_integer
+from dealfl.learners.pair_numbers import Batch, items_of, pair_number
+from dealfl.learners.pair_table import LAYOUTS, PairTable
 from dealfl.schema import ArraySpec, Schema
-from dealfl.statistics import Statistics
+from dealfl.settings import OneOf
+from dealfl.statistics import Deferred, Statistics
 from dealfl.work import Work
 
-__all__ = ["MAX_ITEMS", "PairCounts", "items_of", "pair_number"]
+__all__ = ["MAX_ITEMS", "PairCounts", "PairLayout"]
 
 Int64s = NDArray[np.int64]
+
+PairLayout = Annotated[
+    str,
+    OneOf(LAYOUTS),
+    Meta(description="memory of the counts: packed forgets faster, full answers faster"),
+]
 
 MAX_ITEMS = 1 << 30
 _UNKNOWN = np.iinfo(np.int32).max
@@ -35,16 +45,28 @@ class PairCounts(HistoryLearner):
     """The number of histories with each item and with each pair of items."""
 
     def __init__(
-        self, n_items: int, item_order: ArrayLike | None = None, *, storage: Storage | None = None
+        self,
+        n_items: int,
+        item_order: ArrayLike | None = None,
+        layout: PairLayout = "packed",
+        *,
+        storage: Storage | None = None,
     ) -> None:
         self._items = require_integer(n_items, "n_items", 1, MAX_ITEMS)
         self._item_order = _as_order(item_order, self._items)
+        self._layout = layout
+        if layout not in LAYOUTS:
+            raise unknown_name("layout", layout, LAYOUTS)
         arrays = (
             ArraySpec("items", self._items, 32),
             ArraySpec("pairs", _pair_count(self._items), 32),
         )
         schema = Schema(self.name, {"n_items": self._items}, arrays)
-        super().__init__(schema, self._ordered(storage or in_memory))
+        self._table: PairTable | None = None
+        super().__init__(schema, self._placed(storage))
+        items = self._state.cells("items")
+        self._item_counts = items.low if isinstance(items, DenseCells) else None
+        self._room = _UNKNOWN  # histories that can be learned before a count can overflow
         # An upper bound of the count of each item's most common pair, for a cheap check.
         self._most = np.zeros(self._items, dtype=np.int32)
         self._is_sparse = _pair_count(self._items) > DENSE_LIMIT
@@ -57,12 +79,22 @@ class PairCounts(HistoryLearner):
         """The number of each item's pair with item 0."""
         return pair_number(np.arange(self._items), np.zeros(self._items, dtype=np.int64))
 
-    def _ordered(self, storage: Storage) -> Storage:
-        """Return storage with pairs in the order of `item_order`; it is a memory layout."""
+    def _placed(self, storage: Storage | None) -> Storage:
+        """Return storage with pairs in the order and layout of the settings."""
+        if self._layout == "full" and (storage or _pair_count(self._items) > DENSE_LIMIT):
+            raise BadInput(f"layout 'full' needs memory for {self._items}² counts; use 'packed'")
 
         def place(spec: ArraySpec) -> Cells:
-            cells = storage(spec)
-            if self._item_order is None or spec.name != "pairs" or spec.size > DENSE_LIMIT:
+            if spec.name != "pairs":
+                return (storage or in_memory)(spec)
+            if self._layout == "full":
+                self._table = PairTable(self._items, self._item_order, None)
+                return self._table
+            cells = (storage or in_memory)(spec)
+            if isinstance(cells, DenseCells):
+                self._table = PairTable(self._items, self._item_order, cells.low)
+                return self._table
+            if self._item_order is None or spec.size > DENSE_LIMIT:
                 return cells
             rank_of = np.empty(self._items, dtype=np.int64)
             rank_of[self._item_order] = np.arange(self._items)
@@ -84,25 +116,43 @@ class PairCounts(HistoryLearner):
         return self._change(histories, -1)
 
     def _change(self, histories: object, sign: int) -> Statistics:
-        matrix = as_histories(histories, self._items)
-        items, histories_of = np.unique(matrix.indices, return_counts=True)
-        numbers, counts = _pairs_of(matrix)
-        arrays = {
-            "items": Entries(items.astype(np.int64), Integers(sign * histories_of)),
-            "pairs": Entries(numbers, Integers(sign * counts)),
-        }
-        delta = self._apply(Statistics(self.schema, arrays), forgetting=sign < 0)
+        batch = as_batch(histories, self._items)
+        delta = Statistics(self.schema, Deferred(self.schema, lambda: _counted(batch, sign)))
+        if not self._change_table(batch, sign):
+            batch = as_batch(as_histories(histories, self._items), self._items)
+            if not self._change_table(batch, sign):
+                self._change_cells(delta, sign)
+        self._work = lambda: _cost(batch, delta)
+        return delta
+
+    def _change_table(self, batch: Batch, sign: int) -> bool:
+        """Change counts in memory; return False if they are elsewhere or a history is no set."""
+        histories = len(batch.starts) - 1
+        if self._table is None or self._item_counts is None or self._room < histories:
+            return False
+        stale = self._state.stale("items"), self._state.stale("pairs")
+        if not self._table.change(self._item_counts, stale, batch, sign):
+            return False
+        self._room -= max(sign, 0) * histories
+        return True
+
+    def _change_cells(self, delta: Statistics, sign: int) -> None:
+        """Change counts by pair number."""
+        if self._table is not None:
+            self._forget_model()
+        self._apply(delta, forgetting=sign < 0)
+        numbers = delta["pairs"].indices
         after = self._state.cells("pairs").at(numbers).low
         if sign > 0:
             for ends in items_of(numbers):
                 np.maximum.at(self._most, ends, after.astype(np.int32))
         if self._is_sparse and self._partners is not None:
             _note_partners(self._partners, numbers, after)
-        lengths = np.diff(matrix.indptr).astype(np.int64)
-        pairs = int(np.sum(lengths * (lengths - 1) // 2))
-        touched = len(numbers) + len(arrays["items"])
-        self._work = Work(int(lengths.sum()) + pairs, 4 * int(lengths.sum()) + 2 * 4 * touched)
-        return delta
+
+    def merge(self, delta: Statistics) -> None:
+        """Add the statistics that another worker learned or forgot."""
+        super().merge(delta)
+        self._room -= max(int(delta[name].values.low.max(initial=0)) for name in delta)
 
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
         items, pairs = proposals["items"], proposals["pairs"]
@@ -169,6 +219,23 @@ class PairCounts(HistoryLearner):
     def _forget_model(self) -> None:
         self._partners = None
         self._most[:] = _UNKNOWN
+        if self._table is not None:
+            self._table.forget_slacks()
+
+
+def _counted(batch: Batch, sign: int) -> dict[str, Entries]:
+    """Return the statistics of histories."""
+    items, histories = np.unique(batch.items, return_counts=True)
+    numbers, counts = batch.pairs()
+    return {
+        "items": Entries(items, Integers(sign * histories)),
+        "pairs": Entries(numbers, Integers(sign * counts)),
+    }
+
+
+def _cost(batch: Batch, delta: Statistics) -> Work:
+    items, touched = len(batch.items), sum(len(delta[name]) for name in delta)
+    return Work(items + batch.pair_count, 4 * items + 2 * 4 * touched)
 
 
 def _as_order(item_order: ArrayLike | None, items: int) -> Int64s | None:
@@ -194,49 +261,9 @@ def _note_partners(partners: dict[int, set[int]], numbers: Int64s, counts: Int64
                     del partners[item]
 
 
-def _pairs_of(histories: sparse.csr_array) -> tuple[Int64s, Int64s]:
-    """Return the ascending numbers of all pairs that occur, and the number of histories of each."""
-    if histories.shape[0] == 1:
-        only = np.sort(histories.indices).astype(np.int64)
-        second, first = np.triu_indices(len(only), 1)
-        numbers = np.sort(pair_number(only[first], only[second]))
-        return numbers, np.ones(len(numbers), dtype=np.int64)
-    items, columns = np.unique(histories.indices, return_inverse=True)
-    shape = (histories.shape[0], len(items))  # only items that occur: there can be very many
-    ones = np.ones(histories.nnz, dtype=np.int64)
-    table = sparse.csr_array((ones, columns, histories.indptr), shape=shape)
-    together = sparse.tril(table.T @ table, -1).tocoo()
-    numbers = pair_number(*(items[ends].astype(np.int64) for ends in (together.row, together.col)))
-    order = np.argsort(numbers)
-    return numbers[order], together.data[order].astype(np.int64)
-
-
 def _pair_count(items: int) -> int:
     """Return the number of pairs of `items` items."""
     return items * (items - 1) // 2
-
-
-def pair_number(first: Int64s, second: Int64s) -> Int64s:
-    """Return the numbers of pairs of different items, in any order.
-
-    >>> pair_number(np.array([0, 3]), np.array([1, 2])).tolist()
-    [0, 5]
-    """
-    high = np.maximum(first, second)
-    numbers: Int64s = high * (high - 1) // 2 + np.minimum(first, second)
-    return numbers
-
-
-def items_of(numbers: Int64s) -> tuple[Int64s, Int64s]:
-    """Return the larger and the smaller item of each pair.
-
-    >>> [item.tolist() for item in items_of(np.array([0, 5]))]
-    [[1, 3], [0, 2]]
-    """
-    high = ((1.0 + np.sqrt(1.0 + 8.0 * numbers)) / 2.0).astype(np.int64)
-    high -= high * (high - 1) // 2 > numbers  # the root can be off by one for large numbers
-    high += (high + 1) * high // 2 <= numbers
-    return high, numbers - high * (high - 1) // 2
 
 
 class _ReorderedPairs:

@@ -1,0 +1,70 @@
+"""Loops compiled by numba, where it is installed; otherwise numpy does the same work.
+
+Importing numba and reading its cache takes about half a second. So a process uses numpy until it
+has enough to do. The environment variable `DEALFL_NUMBA` decides otherwise: `always` compiles from
+the start, `never` not at all. Results are the same bit for bit.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, TypeVar, cast
+
+__all__ = ["CHOICE", "compile_loop", "is_compiled"]
+
+Loop = TypeVar("Loop", bound=Callable[..., Any])
+
+_ENOUGH = 20_000_000  # elementary steps: about half a second of numpy
+
+
+@dataclass
+class _Choice:
+    """Whether this process uses compiled loops ("auto", "always", "never"), and steps without."""
+
+    mode: str
+    steps: int = 0
+
+
+CHOICE = _Choice(os.environ.get("DEALFL_NUMBA", "auto") if find_spec("numba") else "never")
+
+
+def is_compiled(steps: int) -> bool:
+    """Return whether a loop of some elementary steps is to run compiled.
+
+    Parameters
+    ----------
+    steps : int
+        Number of elementary steps, for example additions.
+
+    Returns
+    -------
+    bool
+        True if numba is installed and the process has had enough to do.
+    """
+    if CHOICE.mode == "auto":
+        CHOICE.steps += steps
+        if CHOICE.steps < _ENOUGH:
+            return False
+        CHOICE.mode = "always"
+    return CHOICE.mode == "always"
+
+
+def compile_loop(loop: Loop) -> Loop:
+    """Return a function compiled by numba at its first call; the result is cached on disk.
+
+    Parameters
+    ----------
+    loop : callable
+        Function of arrays and numbers.
+
+    Returns
+    -------
+    callable
+        The compiled function.
+    """
+    numba: Any = import_module("numba")
+    return cast(Loop, numba.njit(cache=True, nogil=True)(loop))

@@ -1,0 +1,143 @@
+"""Compiled loops and numpy: the same statistics, the same refusals, the same answers."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dealfl.compiled import CHOICE
+from dealfl.errors import DealError
+from dealfl.learners import Learner, PersonalizedPageRank, Statistics
+
+pytest.importorskip("numba")
+
+
+@contextmanager
+def loops_used(mode: str) -> Iterator[None]:
+    before, CHOICE.mode = CHOICE.mode, mode
+    yield
+    CHOICE.mode = before
+
+
+class Call:
+    """A call of a method; statistics are answered as bytes, an error as its text."""
+
+    def __init__(self, method: str, *arguments: Any) -> None:
+        self.method, self.arguments = method, arguments
+
+    def __call__(self, model: Learner) -> Any:
+        try:
+            answer = getattr(model, self.method)(*self.arguments)
+        except DealError as error:
+            return f"{type(error).__name__}: {error}"
+        return answer.to_bytes() if isinstance(answer, Statistics) else answer
+
+
+def outcomes(model: Learner, steps: list[Call], mode: str) -> Iterator[tuple[str, Any]]:
+    """Yield the digest after each step, and what it answered."""
+    for step in steps:
+        with loops_used(mode):
+            answer = step(model)
+            yield model.digest(), answer
+
+
+def compare(make: Callable[[], Learner], steps: list[Call]) -> list[Any]:
+    """Run steps with both versions of the loops; return what they answered."""
+    numpy, numba = (list(outcomes(make(), steps, mode)) for mode in ("never", "always"))
+    for ours, theirs in zip(numpy, numba, strict=True):
+        assert ours[0] == theirs[0]
+        np.testing.assert_equal(ours[1], theirs[1])
+    return [answer for _, answer in numpy]
+
+
+def refusals(answers: list[Any]) -> int:
+    return sum(isinstance(answer, str) for answer in answers)
+
+
+# -- histories ----------------------------------------------------------------------------------
+
+
+def history_steps(seed: int, items: int) -> list[Call]:
+    """Return random batches to learn and forget, some of them never learned, and queries."""
+    rng = np.random.default_rng(seed)
+    pool = [np.flatnonzero(rng.random(items) < share).tolist() for share in rng.random(40) * 0.6]
+    steps: list[Call] = [Call("learn", pool)]
+    for _ in range(60):
+        picked = [pool[place] for place in rng.integers(len(pool), size=rng.integers(1, 4))]
+        kind = rng.random()
+        if kind < 0.4:
+            steps.append(Call("learn", picked))
+        elif kind < 0.6:
+            steps.append(Call("forget", picked))
+        elif kind < 0.8:  # a history that was never learned, after one that was
+            steps.append(Call("forget", [picked[0], picked[0][::2]]))
+        elif kind < 0.85:
+            steps.append(Call("merge", PersonalizedPageRank(items).learn(picked)))
+        steps.append(Call("similar", int(rng.integers(items)), 5))
+        steps.append(Call("recommend", picked[0][:9], 5))
+    return steps
+
+
+@pytest.mark.parametrize("layout", ["packed", "full"])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_histories(layout: str, ordered: bool) -> None:
+    for seed, items in enumerate((1, 2, 25, 120)):
+        order = np.random.default_rng(9).permutation(items) if ordered else None
+
+        def make(n: int = items, order: Any = order) -> Learner:
+            return PersonalizedPageRank(n, item_order=order, layout=layout)
+
+        steps = history_steps(seed, items)
+        answers = compare(make, steps)
+        if items > 2:
+            assert refusals(answers) > 2
+        packed = outcomes(PersonalizedPageRank(items), steps, "never")
+        ours = outcomes(make(), steps, "always")
+        assert [digest for digest, _ in packed] == [digest for digest, _ in ours]
+
+
+def test_many_histories_forgotten_one_by_one_leave_nothing() -> None:
+    rng = np.random.default_rng(3)
+    table = (rng.random((200, 40)) < np.linspace(0.9, 0.02, 40)).astype(int)
+    for layout in ("packed", "full"):
+        for mode in ("never", "always"):
+            with loops_used(mode):
+                model = PersonalizedPageRank(40, layout=layout)
+                model.learn(table)
+                for row in rng.permutation(200):
+                    model.forget(table[[row]])
+                    model.check()
+                assert model.digest() == PersonalizedPageRank(40).digest()
+
+
+def test_a_layout_that_is_not_known_is_named() -> None:
+    with pytest.raises(DealError, match="no layout called 'ful'; known: full, packed"):
+        PersonalizedPageRank(3, layout="ful")
+
+
+# -- when numba is loaded -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["auto", "never"])
+def test_numba_is_imported_only_for_much_work(mode: str) -> None:
+    code = (
+        "import sys, numpy as np\n"
+        "from dealfl.learners import PersonalizedPageRank\n"
+        "model = PersonalizedPageRank(50)\n"
+        "model.learn(np.ones((1, 50)))\n"
+        "print('numba' in sys.modules)\n"
+        "model.learn(np.ones((20000, 50)))\n"
+        "print('numba' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"DEALFL_NUMBA": mode, "PYTHONPATH": ":".join(sys.path)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == ["False", str(mode == "auto")]

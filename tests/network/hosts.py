@@ -85,9 +85,9 @@ class Hosts(Loopback):
     def route(self, credentials: Credentials) -> Credentials:
         """Delay what a worker sends and receives."""
         if not self._slow.port:
-            start = Thread(target=self.on, args=(BROKER, partial(self._slow.run, credentials)))
-            start.daemon = True
-            start.start()
+            run = partial(self._slow.run, credentials)
+            self._carrying = Thread(target=self.on, args=(BROKER, run), daemon=True)
+            self._carrying.start()
             self._slow.listens.wait(10)
         return msgspec.structs.replace(credentials, port=self._slow.port)
 
@@ -100,6 +100,8 @@ class Hosts(Loopback):
 
     def close(self) -> None:
         self._slow.stop()
+        if self._slow.port:
+            self._carrying.join()
         for host in (*HOSTS, "switch"):
             with suppress(subprocess.CalledProcessError):
                 _ip("netns", "delete", self.namespace(host))
@@ -110,6 +112,7 @@ class Slow:
 
     def __init__(self) -> None:
         self.port, self.listens, self._over = 0, Event(), Event()
+        self._open: list[asyncio.StreamWriter] = []
 
     def run(self, broker: Credentials) -> None:
         """Carry bytes until stopped."""
@@ -120,11 +123,13 @@ class Slow:
 
     async def _serve(self, host: str, port: int) -> None:
         async def carry(down: asyncio.StreamReader, up: asyncio.StreamWriter) -> None:
+            self._open.append(up)
             try:
                 reader, writer = await asyncio.open_connection(host, port)
             except OSError:  # the broker was killed
                 up.close()
                 return
+            self._open.append(writer)
             await asyncio.gather(_delay(down, writer), _delay(reader, up))
 
         async with await asyncio.start_server(carry, host, 0) as server:
@@ -132,6 +137,9 @@ class Slow:
             self.listens.set()
             while not self._over.is_set():
                 await asyncio.sleep(0.05)
+        for writer in self._open:
+            writer.transport.abort()
+        await asyncio.sleep(0.2)  # what was delayed
 
 
 async def _delay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -40,6 +40,7 @@ def run(
     resume: bool = False,
     restart: bool = False,
     start_from: str | Path | None = None,
+    keep_data: bool = True,
 ) -> Result:
     """Run a fleet to its end under a virtual clock: a real server, real workers, modelled phones.
 
@@ -66,6 +67,8 @@ def run(
         Whether to discard the run in `out`.
     start_from
         A saved model or a run folder whose statistics the server starts with.
+    keep_data
+        Whether `out` keeps the journals of the workers, from which persons can be erased later.
 
     Returns
     -------
@@ -98,7 +101,7 @@ def run(
         with choose_view(sys.stderr, fleet.name, verbose) as view:
             return Result(fleet, running.run(view), _named(fleet, running.model))
     folder = RunFolder(Path(out))
-    running = Run(fleet.simulated, folder, compare=compare, start_from=base)
+    running = Run(fleet.simulated, folder, compare=compare, start_from=base, keep_data=keep_data)
     try:
         with folder.locked():
             _prepare(folder, fleet, resume=resume, restart=restart)

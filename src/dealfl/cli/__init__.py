@@ -25,6 +25,7 @@ from dealfl.cli import (
     datasets,
     demo,
     devices,
+    erase,
     job,
     model,
     run,
@@ -41,7 +42,8 @@ __all__ = ["main", "parser"]
 _COMMANDS = (
     run.add_parser, simulate.add_parser, job.add_parser, status.add_parser, workers.add_parser,
     model.add_parser, backup.add_parser, status.add_metrics, serve.add_parser, broker.add_parser,
-    demo.add_parser,     datasets.add_parser, devices.add_parser,
+    demo.add_parser, erase.add_parser, erase.add_show, erase.add_verify, datasets.add_parser,
+    devices.add_parser,
 )  # fmt: skip
 
 _EPILOG = examples_in(__doc__)

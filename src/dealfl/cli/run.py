@@ -68,6 +68,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--from", type=Path, dest="start_from", metavar="MODEL",
                         help="start with an exported model or the model of a run")  # fmt: skip
     parser.add_argument("--no-compare", action="store_true", help="skip the other schemes")
+    parser.add_argument("--discard-data", action="store_true",
+                        help="keep no examples; nobody can be erased later")  # fmt: skip
     parser.add_argument("--alone", action=_Renamed, const="--no-compare")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=_run)
@@ -91,6 +93,7 @@ def _run(arguments: argparse.Namespace) -> int:
         result = run(
             fleet, out=folder, compare=not arguments.no_compare, resume=arguments.resume,
             restart=arguments.restart, start_from=arguments.start_from,
+            keep_data=not arguments.discard_data,
         )  # fmt: skip
     except Interrupted:
         say(f"dealfl: stopped; continue with: {_command(arguments)} --resume", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -17,19 +18,19 @@ from dealfl.atomic_files import (
     make_folder,
     refused_write,
     replace_file,
-)
+)  # fmt: skip
 from dealfl.errors import BadBytes, BadInput, DealError
 from dealfl.jobs import Document
 from dealfl.runs.result import RunProgress
 from dealfl.settings import toml_document
 from dealfl.simulate import Outcome, RunState
 
-__all__ = ["JOB", "OWNERS_KEY", "RESULT", "RunFolder"]
+__all__ = ["JOB", "OWNERS_KEY", "RESULT", "WORKERS", "RunFolder"]
 
 LEDGER, JOB, RESULT, RUNS = "ledger.db", "job.toml", "result.json", "runs"
 
+OWNERS_KEY, WORKERS = "owners.key", "workers"
 _OUTCOMES, _STATE, _PROGRESS, _LOCK = "outcomes", "state", "progress.json", "running"
-OWNERS_KEY = "owners.key"
 _LEDGER_LOGS = (f"{LEDGER}-wal", f"{LEDGER}-shm")  # left by a reader of the ledger
 _WRITTEN = (LEDGER, *_LEDGER_LOGS, RESULT, "report.html", "log.jsonl", OWNERS_KEY)
 
@@ -70,8 +71,8 @@ class RunFolder:
             return run
         if place.is_dir() and run.job is not None:
             raise BadInput(f"{place} has no {LEDGER} yet: its run is starting; try again soon")
-        what = f"{place} has no {LEDGER}" if place.is_dir() else f"{place} does not exist"
-        raise BadInput(f"{what}; give a run folder or a ledger file")
+        what = f"has no {LEDGER}" if place.is_dir() else "does not exist"
+        raise BadInput(f"{place} {what}; give a run folder or a ledger file")
 
     @classmethod
     def for_job(cls, name: str, *, latest: bool = False) -> RunFolder:
@@ -100,8 +101,7 @@ class RunFolder:
     @property
     def job(self) -> Path | None:
         """The path of the job file; None if there is none."""
-        job = self.path / JOB
-        return job if job.is_file() else None
+        return job if (job := self.path / JOB).is_file() else None
 
     def job_text(self) -> str:
         """Return the TOML text of the job; empty if there is no job file."""
@@ -143,6 +143,7 @@ class RunFolder:
         """Delete what a run wrote, with the examples in its saved state; the job remains."""
         for name in _WRITTEN:
             (self.path / name).unlink(missing_ok=True)
+        shutil.rmtree(self.path / WORKERS, ignore_errors=True)
         self.discard_state()
 
     def owners_key(self) -> bytes:

@@ -13,6 +13,7 @@ from pathlib import Path
 from dealfl.atomic_files import replace_file
 from dealfl.errors import DealError
 from dealfl.learners import Learner
+from dealfl.runs.finished_run import keep_journals
 from dealfl.runs.folder import RESULT, RunFolder
 from dealfl.runs.logs import log
 from dealfl.runs.models import read_statistics
@@ -97,6 +98,8 @@ class Run:
         Whether to run the other schemes after that of the job.
     start_from : Path, optional
         Saved model or run folder whose model the server starts with.
+    keep_data : bool, default True
+        Whether to keep the journals of the workers, from which persons can be erased later.
     clock : callable, default time.monotonic
         Returns the time in seconds; it decides when the state is saved.
     """
@@ -108,10 +111,12 @@ class Run:
         *,
         compare: bool = True,
         start_from: Path | None = None,
+        keep_data: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fleet, self._folder = fleet, folder
-        self._start_from, self._clock = start_from, clock
+        self._start_from, self._clock, self._keep_data = start_from, clock, keep_data
+        self._keep_data &= not isinstance(folder, NoFolder)
         own, others = fleet.job.scheme, _COMPARED if compare else ()
         self.schemes = [own, *(scheme for scheme in others if scheme != own)]
         self._stopped = False
@@ -203,6 +208,8 @@ class Run:
             if scheme == self.schemes[0]:
                 self.model = run.parts.server.model
             self._save_ledger(run)
+            if self._keep_data and scheme == self.schemes[0]:
+                keep_journals(self._folder, run.parts.journals)
         log("scheme ended", job=outcome.job, reason=outcome.ended, rounds=len(outcome.rounds))
         return outcome
 

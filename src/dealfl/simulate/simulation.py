@@ -147,15 +147,18 @@ class Simulation:
         All workers.
     network : Network or None
         Network between them; None for one without faults.
+    start_s : float
+        Virtual time at the start, in seconds.
     """
 
     def __init__(
-        self, server: Server, workers: Iterable[Worker], network: Network | None = None
-    ) -> None:
+        self, server: Server, workers: Iterable[Worker], network: Network | None = None,
+        start_s: float = 0.0,
+    ) -> None:  # fmt: skip
         self.server = server
         self.workers = {worker.name: worker for worker in workers}
         self.network = network or Network()
-        self.now_s = 0.0
+        self.now_s = start_s
         self.asleep: set[str] = set()
         self._published: Published | None = None
         self._queue: list[tuple[float, int, Event]] = []
@@ -165,7 +168,7 @@ class Simulation:
             Wake: self._wake_due, Deliver: self._deliver,
         }  # fmt: skip
         for name in self.workers:
-            self.wake(name, 0.0)
+            self.wake(name, start_s)
 
     def set_action(self, kind: type[Event], action: Callable[[Any], None]) -> None:
         """Set the function that handles a kind of event.
@@ -273,15 +276,11 @@ class Simulation:
 
     def state(self) -> SimulationState:
         """Return the state between two events."""
+        queue = sorted(self._queue, key=lambda entry: entry[:2])
         return SimulationState(
-            now_s=self.now_s,
-            order=self._order,
-            queue=sorted(self._queue, key=lambda entry: entry[:2]),
-            wake_at_s=dict(self._wake_at_s),
-            asleep=sorted(self.asleep),
-            published=self._published,
-            draws=self.network.state(),
-        )
+            now_s=self.now_s, order=self._order, queue=queue, wake_at_s=dict(self._wake_at_s),
+            asleep=sorted(self.asleep), published=self._published, draws=self.network.state(),
+        )  # fmt: skip
 
     def restore(self, state: SimulationState) -> None:
         """Resume from a state.

@@ -1,0 +1,238 @@
+"""Certificates of erasure: in-toto statements in DSSE envelopes, signed with Ed25519.
+
+A certificate names versions by digest and persons by salted commitments. It contains no personal
+data: only who knows a name and the salt of its commitment can tell that it is about that person.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from dealfl.erasure.requests import plain_name
+from dealfl.erasure.signing import PublicKey, SigningKey
+from dealfl.errors import BadBytes
+
+__all__ = ["NOT_COVERED", "Erasure", "Stand", "commit_to", "read_certificate", "sign_certificate"]
+
+_PAYLOAD = "application/vnd.in-toto+json"
+_STATEMENT = "https://in-toto.io/Statement/v1"
+_PREDICATE = "urn:dealfl:erasure:v1"
+MAX_BYTES = 4_096
+
+NOT_COVERED = (
+    "source files from which workers read their examples",
+    "exported models and predictions",
+    "backups made before the erasure",
+)
+
+Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+Text = Annotated[str, Meta(max_length=256)]
+Number = Annotated[int, Meta(ge=0)]
+
+
+class Stand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A published version, and the statistics of everything that counted at that time.
+
+    Parameters
+    ----------
+    version : int
+        Number of the version; 0 if none was published.
+    published : str
+        Digest of the version; that of empty statistics if none was published.
+    statistics : str
+        Digest of the statistics.
+    """
+
+    version: Number
+    published: Sha256
+    statistics: Sha256
+
+
+class Erasure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a certificate says about an erasure.
+
+    Parameters
+    ----------
+    job, request : str
+        Name of the job, and hash of the request.
+    requested_by : str
+        Account of the operator who requested the erasure, not the person.
+    requested_at, issued_at : str
+        Times in UTC, as in RFC 3339.
+    persons, examples : int
+        Number of persons in the request, and of examples that were deleted.
+    commitments : tuple of str
+        Salted commitments to the first persons of the request; see `commit_to`.
+    workers, outstanding : int
+        Number of workers, and of those that have not answered yet.
+    before, after : Stand
+        Versions and statistics before and after the erasure.
+    final : bool
+        Whether all workers have answered, and the published version contains the erasure.
+    not_covered : tuple of str
+        Copies that the system cannot reach.
+    """
+
+    job: Text
+    request: Text
+    requested_by: Text
+    requested_at: Text
+    issued_at: Text
+    persons: Number
+    examples: Number
+    commitments: Annotated[tuple[Sha256, ...], Meta(max_length=16)]
+    workers: Number
+    outstanding: Number
+    before: Stand
+    after: Stand
+    final: bool
+    not_covered: Annotated[tuple[Text, ...], Meta(max_length=16)] = NOT_COVERED
+
+
+class _Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: Text
+    digest: dict[str, Sha256]
+
+
+class _Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    type_: str = msgspec.field(default=_STATEMENT, name="_type")
+    subject: tuple[_Subject, ...]
+    predicate_type: str = msgspec.field(default=_PREDICATE, name="predicateType")
+    predicate: Erasure
+
+
+class _Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    keyid: Text
+    sig: Text
+
+
+class _Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    payload_type: str = msgspec.field(default=_PAYLOAD, name="payloadType")
+    payload: str
+    signatures: Annotated[tuple[_Signature, ...], Meta(min_length=1, max_length=1)]
+
+
+def commit_to(owner: str, salt: bytes) -> str:
+    """Return the commitment to a person in a certificate.
+
+    Parameters
+    ----------
+    owner : str
+        Name of the person.
+    salt : bytes
+        Random bytes that only the person and the operator know.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
+    return hashlib.sha256(salt + plain_name(owner).encode()).hexdigest()
+
+
+def sign_certificate(erasure: Erasure, key: SigningKey) -> bytes:
+    """Return a signed certificate.
+
+    Parameters
+    ----------
+    erasure : Erasure
+        What it says.
+    key : SigningKey
+        Key of the issuer.
+
+    Returns
+    -------
+    bytes
+        JSON, at most 4,096 bytes; the same erasure and key give the same bytes.
+    """
+    payload = msgspec.json.encode(_Statement(subject=_subjects(erasure), predicate=erasure))
+    signature = key.sign(_encoded_for_signing(payload))
+    signed = _Signature(key.public.id, base64.b64encode(signature).decode())
+    envelope = _Envelope(payload=base64.b64encode(payload).decode(), signatures=(signed,))
+    made = msgspec.json.encode(envelope)
+    assert len(made) <= MAX_BYTES, "the texts and lists of an erasure are bounded"
+    return made
+
+
+def _subjects(erasure: Erasure) -> tuple[_Subject, ...]:
+    stands = {"before": erasure.before, "after": erasure.after}
+    return tuple(
+        _Subject(f"version {one.version} ({when})", {"sha256": one.published})
+        for when, one in stands.items()
+    )
+
+
+def _encoded_for_signing(payload: bytes) -> bytes:
+    """Return what DSSE signs: type and payload with their lengths."""
+    kind = _PAYLOAD.encode()
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
+
+
+def read_certificate(certificate: bytes, keys: Mapping[str, PublicKey]) -> Erasure:
+    """Return what a certificate says, if its signature is valid.
+
+    Parameters
+    ----------
+    certificate : bytes
+        Content of the file.
+    keys : mapping of str to PublicKey
+        Trusted keys by id.
+
+    Returns
+    -------
+    Erasure
+        What it says.
+
+    Raises
+    ------
+    BadBytes
+        If any part of the certificate was changed, or no trusted key has signed it; the message
+        names the part.
+    """
+    if len(certificate) > MAX_BYTES:
+        raise BadBytes(f"a certificate has at most {MAX_BYTES:,} bytes, not {len(certificate):,}")
+    try:
+        envelope = msgspec.json.decode(certificate, type=_Envelope)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadBytes(f"the envelope is not that of a certificate: {error}") from error
+    if msgspec.json.encode(envelope) != certificate:
+        raise BadBytes("the envelope was changed: it is not in canonical form")
+    if envelope.payload_type != _PAYLOAD:
+        raise BadBytes(f"the payload type is {envelope.payload_type!r}, not {_PAYLOAD}")
+    (signature,) = envelope.signatures
+    if signature.keyid not in keys:
+        raise BadBytes(f"no trusted key has the id {signature.keyid!r}; give it with --key")
+    payload = _strict_base64(envelope.payload, "payload")
+    signed = _strict_base64(signature.sig, "signature")
+    if not keys[signature.keyid].verifies(signed, _encoded_for_signing(payload)):
+        raise BadBytes("the signature does not fit the payload: one of them was changed")
+    return _read_statement(payload)
+
+
+def _read_statement(payload: bytes) -> Erasure:
+    try:
+        statement = msgspec.json.decode(payload, type=_Statement)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadBytes(f"the statement is not that of an erasure: {error}") from error
+    if (statement.type_, statement.predicate_type) != (_STATEMENT, _PREDICATE):
+        raise BadBytes(f"the statement has the type {statement.predicate_type!r}, not {_PREDICATE}")
+    if statement.subject != _subjects(statement.predicate):
+        raise BadBytes("the subjects of the statement are not the versions of its erasure")
+    return statement.predicate
+
+
+def _strict_base64(text: str, what: str) -> bytes:
+    try:
+        content = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise BadBytes(f"the {what} is not base64: {error}") from error
+    if base64.b64encode(content).decode() != text:
+        raise BadBytes(f"the {what} was changed: it is not canonical base64")
+    return content

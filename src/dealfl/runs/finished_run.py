@@ -1,0 +1,123 @@
+"""Server and workers of a finished run, started again from the files in its folder.
+
+They exchange the same messages as in a run, under a virtual clock that continues that of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from dealfl.atomic_files import make_folder, replace_file
+from dealfl.erasure import Stand
+from dealfl.errors import BadInput
+from dealfl.jobs import plan_without_data, read_job
+from dealfl.learners import Learner
+from dealfl.runs.folder import WORKERS, RunFolder
+from dealfl.server import Ledger, Server
+from dealfl.server.selection import Uniform
+from dealfl.simulate import Simulation
+from dealfl.worker import Journal, MeasuredMeter, Worker
+
+__all__ = ["FinishedRun", "find_journals", "keep_journals", "open_finished"]
+
+_MAX_STEPS = 1_000
+
+
+def keep_journals(run: RunFolder, journals: Mapping[str, Journal]) -> None:
+    """Write the journals of all workers, so that persons can be erased later.
+
+    Parameters
+    ----------
+    run : RunFolder
+        The run.
+    journals : mapping of str to Journal
+        Journals by worker.
+    """
+    make_folder(run.path / WORKERS)
+    for name, journal in journals.items():
+        replace_file(run.path / WORKERS / f"{name}.db", journal.content())
+
+
+def find_journals(run: RunFolder) -> dict[str, Path]:
+    """Return the journals of a finished run, by worker."""
+    return {file.stem: file for file in sorted((run.path / WORKERS).glob("*.db"))}
+
+
+class Clock(Simulation):
+    """A simulation that runs to its next event, and delivers models without an assignment."""
+
+    def run_next(self) -> None:
+        """Process the next event, and all others at the same time."""
+        if self._queue:
+            self.run(self._queue[0][0])
+
+    def deliver_model(self) -> None:
+        """Hand the last published model to all workers."""
+        if self._published is not None:
+            for name in self.workers:
+                self.call(name, [self._published])
+            self._published = None
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """Server and workers of a finished run, and the clock between them."""
+
+    make: Callable[[], Learner]
+    ledger: Ledger
+    server: Server
+    journals: dict[str, Journal]
+    simulation: Clock
+
+    def stand(self) -> Stand:
+        """Return the published version and the statistics."""
+        statistics, last = self.server.model.digest(), self.ledger.reader.last_version()
+        version, published = (0, statistics) if last is None else (last.number, last.digest)
+        return Stand(version, published, statistics)
+
+    def erase(self, request: str, owners: Sequence[bytes]) -> None:
+        """Let all workers forget; stop when a published version shows it, or nothing happens."""
+        clock = self.simulation
+        clock.send("", self.server.erase(request, owners, clock.now_s))
+        for _ in range(_MAX_STEPS):
+            clock.run_next()
+            clock.deliver_model()
+            if self.is_shown and not any(journal.outbox() for journal in self.journals.values()):
+                break
+        for store in (self.ledger, *self.journals.values()):
+            store.compact()
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether a published version contains all erasures."""
+        requested, shown = self.ledger.reader.count_erasures()
+        return requested == shown
+
+
+@contextmanager
+def open_finished(run: RunFolder, key: bytes) -> Iterator[FinishedRun]:
+    """Yield server and workers, started from the files of a run."""
+    document, files = run.document(), find_journals(run)
+    if document is None or not files or run.resumable:
+        problem = "is not finished; let it end" if run.resumable else "has no journals of workers"
+        raise BadInput(f"{run.path} {problem}, so that nobody can be erased from it")
+    job, make = read_job(document), plan_without_data(document).make
+    with ExitStack() as stack:
+        ledger = stack.enter_context(closing(Ledger(run.ledger)))
+        journals = {
+            name: stack.enter_context(closing(Journal(path))) for name, path in files.items()
+        }
+        rounds = max(len(ledger.reader.closed_rounds()), 1)
+        terms = replace(job.server_terms, rounds=rounds)
+        server = Server(job.name, make, ledger, terms, Uniform())
+        workers = [
+            Worker(job.name, name, make, journal, MeasuredMeter(), key=key)
+            for name, journal in journals.items()
+        ]
+        clock = Clock(server, workers, start_s=ledger.reader.latest_s())
+        yield FinishedRun(make, ledger, server, journals, clock)

@@ -1,0 +1,169 @@
+"""Erasing persons from a finished run: exact, gone from every file, certified, said clearly."""
+
+import json
+import shutil
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dealfl
+from dealfl.cli import main
+from dealfl.erasure import owner_hash
+from dealfl.errors import BadInput
+from dealfl.learners import statistics_of
+from dealfl.runs import RunFolder, erase_owners, find_holdings, list_erasures, retrain
+from dealfl.worker import Journal, State
+from tests.traces.needles import find_needles, needles_of_values
+
+LEARNERS = ("naive_bayes", "neighbors", "tikhonov", "tikhonov_classifier", "personalized_pagerank")
+Captured = pytest.CaptureFixture[str]
+
+
+def write_people(path: Path, *, is_regression: bool) -> dict[str, list[list[float]]]:
+    """Write rows of 12 people; return the rows of each."""
+    draw, rows = np.random.default_rng(3), {}
+    lines = ["who,a,b,target"]
+    for number in range(72):
+        a, b = (round(float(value), 6) for value in draw.uniform(0, 1, 2))
+        target = f"{a - b:.6f}" if is_regression else ("yes" if a > b else "no")
+        lines.append(f"person {number % 12},{a},{b},{target}")
+        rows.setdefault(f"person {number % 12}", []).append([a, b])
+    path.write_text("\n".join(lines) + "\n")
+    return rows
+
+
+def make_fleet(folder: Path, learner: str) -> dealfl.Fleet:
+    if learner == "personalized_pagerank":
+        draw = np.random.default_rng(1)
+        histories = {
+            f"person {n}": [f"i{item}" for item in draw.choice(20, 6, replace=False)]
+            for n in range(12)
+        }
+        lines = ["who,item", *(f"{who},{item}" for who, held in histories.items() for item in held)]
+        (folder / "data.csv").write_text("\n".join(lines) + "\n")
+        return dealfl.Fleet.from_file(
+            folder / "data.csv", owner="who", item="item", learner=learner, workers=4
+        )
+    write_people(folder / "data.csv", is_regression=learner == "tikhonov")
+    return dealfl.Fleet.from_file(
+        folder / "data.csv", target="target", owner="who", learner=learner, workers=4
+    )
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a finished run, to be copied."""
+    folder = tmp_path_factory.mktemp("people")
+    dealfl.run(make_fleet(folder, "naive_bayes"), rounds=4, out=folder / "run", verbose=False)
+    return folder / "run"
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> RunFolder:
+    shutil.copytree(finished, tmp_path / "run")
+    return RunFolder.at(tmp_path / "run")
+
+
+def held_by_others(run: RunFolder, owner: str, make: type) -> str:
+    """Return the digest of training on what is held of everybody else."""
+    hashed, model = owner_hash(run.owners_key(), owner), make()
+    for path in sorted((run.path / "workers").glob("*.db")):
+        with closing(Journal(path)) as journal:
+            records = [one for one in journal.records(State.LEARNED) if one.owner != hashed]
+            model.merge(statistics_of(make, records)[0])
+    return str(model.digest())
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_the_model_is_that_of_training_without_the_person(learner: str, tmp_path: Path) -> None:
+    fleet = make_fleet(tmp_path, learner)
+    dealfl.run(fleet, rounds=3, out=tmp_path / "run", verbose=False)
+    run, make = RunFolder.at(tmp_path / "run"), fleet.simulated.plan.make
+    holder = next(n for n in range(12) if any(h.learned for h in find_holdings(run, f"person {n}")))
+    without = held_by_others(run, f"person {holder}", make)
+    erased = erase_owners(run, [f"person {holder}"], requested_by="test").erasure
+    assert erased.after.statistics == erased.after.published == without == retrain(run)
+    assert erased.before.statistics != without
+    assert (erased.final, erased.outstanding) == (True, 0)
+    assert find_holdings(run, f"person {holder}") == []
+
+
+def test_no_byte_of_the_person_remains(run: RunFolder) -> None:
+    rows = write_people(run.path.parent / "again.csv", is_regression=False)["person 5"]
+    needles = {what: n for row in rows for what, n in needles_of_values(*row).items()}
+    assert find_needles(run.path / "workers", needles), "the needles are found before"
+    erase_owners(run, ["person 5"], requested_by="test")
+    assert find_needles(run.path, needles | {"name": b"person 5"}) == []
+
+
+def test_files_are_private(run: RunFolder) -> None:
+    erase_owners(run, ["person 5"], requested_by="test")
+    for path in run.path.rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o77 == 0, path
+
+
+def test_the_same_person_again_and_a_stranger_are_answered(run: RunFolder) -> None:
+    first = erase_owners(run, ["person 1"], requested_by="test")
+    again = erase_owners(run, ["person 1", "nobody"], requested_by="test")
+    assert first.erasure.examples > 0
+    assert (again.erasure.examples, again.known_before) == (0, 1)
+    assert again.erasure.after.statistics == first.erasure.after.statistics
+    assert [(one.persons, one.answered, one.published) for one in list_erasures(run)] == [
+        (1, 4, True), (2, 4, True),
+    ]  # fmt: skip
+
+
+def test_the_whole_story_by_commands(run: RunFolder, capsys: Captured) -> None:
+    where = ["--run", str(run.path)]
+    assert main(["show", "person 2", *where, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
+    assert main(["erase", "person 2", *where, "--by", "dpo", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    log = str(run.path / "certificates")
+    salt = told["salts"]["person 2"]
+    words = ["verify", told["certificate"], "--log", log, "--retrain", str(run.path)]
+    assert main([*words, "--person", "person 2", salt]) == 0
+    assert "is valid, entry 1 of the log" in capsys.readouterr().out
+    assert main([*words, "--person", "person 3", salt]) == 2
+    assert main([*words, "--person", "person 2", "salt"]) == 2
+    assert main(["show", "person 2", *where]) == 0
+    assert "No worker holds examples of person 2." in capsys.readouterr().out
+    assert main(["erase", "--list", *where]) == 0
+    assert "yes" in capsys.readouterr().out
+    assert main(["erase", "person 5", *where]) == 0
+    assert "stored nowhere" in capsys.readouterr().out
+    assert main(words) == 2
+    assert "verify the last certificate" in capsys.readouterr().err
+
+
+def test_many_names_come_from_a_file(run: RunFolder, tmp_path: Path, capsys: Captured) -> None:
+    names = tmp_path / "names.txt"
+    names.write_text("person 1\n\n  person 2  \nperson 1\n")
+    assert main(["erase", "--file", str(names), "--run", str(run.path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["persons"] == 2
+    names.write_bytes(b"\xff\xfe")
+    assert main(["erase", "--file", str(names), "--run", str(run.path)]) == 2
+    assert "is not UTF-8" in capsys.readouterr().err
+    assert main(["erase", "--file", str(tmp_path / "none"), "--run", str(run.path)]) == 2
+
+
+def test_a_run_that_kept_no_data_says_so(tmp_path: Path, capsys: Captured) -> None:
+    fleet = make_fleet(tmp_path, "naive_bayes")
+    dealfl.run(fleet, rounds=1, out=tmp_path / "run", verbose=False, keep_data=False)
+    run = RunFolder.at(tmp_path / "run")
+    assert not (run.path / "workers").exists()
+    with pytest.raises(BadInput, match="has no journals of workers"):
+        erase_owners(run, ["person 1"], requested_by="test")
+    assert main(["erase", "--run", str(run.path)]) == 2
+    assert "no person is named" in capsys.readouterr().err
+
+
+def test_a_changed_certificate_is_refused_by_the_command(run: RunFolder, capsys: Captured) -> None:
+    path = erase_owners(run, ["person 1"], requested_by="test").certificate
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b'"payload"', b'"Payload"'))
+    assert main(["verify", str(path)]) == 2
+    assert "the envelope is not that of a certificate" in capsys.readouterr().err

@@ -20,6 +20,7 @@ def test_a_job_leaves_everything_in_one_folder(
     folder = Path("runs/tiny")
     assert sorted(file.name for file in folder.iterdir()) == [
         "job.toml", "ledger.db", "log.jsonl", "owners.key", "report.html", "result.json",
+        "workers",
     ]  # fmt: skip
     told = capsys.readouterr().out
     assert "deal" in told

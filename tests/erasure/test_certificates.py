@@ -111,7 +111,7 @@ def test_openssl_verifies_a_certificate(tmp_path: Path) -> None:
     (tmp_path / "message").write_bytes(message)
     (tmp_path / "sig").write_bytes(base64.b64decode(certificate["signatures"][0]["sig"]))
     (key,) = (tmp_path / "keys").glob("*.pem")
-    words = ["openssl", "pkeyutl", "-verify", "-rawin", "-pubin", "-inkey", key]
+    words: list[str | Path] = ["openssl", "pkeyutl", "-verify", "-rawin", "-pubin", "-inkey", key]
     words += ["-in", tmp_path / "message", "-sigfile", tmp_path / "sig"]
     assert subprocess.run(words, check=False, capture_output=True).returncode == 0
     (tmp_path / "message").write_bytes(message + b" ")

@@ -3,6 +3,7 @@
 import json
 import shutil
 import stat
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import dealfl
 from dealfl.cli import main
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
-from dealfl.learners import statistics_of
+from dealfl.learners import Learner, statistics_of
 from dealfl.runs import RunFolder, erase_owners, find_holdings, list_erasures, retrain
 from dealfl.worker import Journal, State
 from tests.traces.needles import find_needles, needles_of_values
@@ -24,7 +25,8 @@ Captured = pytest.CaptureFixture[str]
 
 def write_people(path: Path, *, is_regression: bool) -> dict[str, list[list[float]]]:
     """Write rows of 12 people; return the rows of each."""
-    draw, rows = np.random.default_rng(3), {}
+    draw = np.random.default_rng(3)
+    rows: dict[str, list[list[float]]] = {}
     lines = ["who,a,b,target"]
     for number in range(72):
         a, b = (round(float(value), 6) for value in draw.uniform(0, 1, 2))
@@ -67,7 +69,7 @@ def run(finished: Path, tmp_path: Path) -> RunFolder:
     return RunFolder.at(tmp_path / "run")
 
 
-def held_by_others(run: RunFolder, owner: str, make: type) -> str:
+def held_by_others(run: RunFolder, owner: str, make: Callable[[], Learner]) -> str:
     """Return the digest of training on what is held of everybody else."""
     hashed, model = owner_hash(run.owners_key(), owner), make()
     for path in sorted((run.path / "workers").glob("*.db")):

@@ -141,6 +141,42 @@ def test_the_whole_story_by_commands(run: RunFolder, capsys: Captured) -> None:
     assert "verify the last certificate" in capsys.readouterr().err
 
 
+def test_a_page_explains_the_certificate(run: RunFolder, tmp_path: Path) -> None:
+    erased = erase_owners(run, ["person 1"], requested_by="<script>")
+    page = tmp_path / "page.html"
+    assert main(["verify", str(erased.certificate), "--page", str(page)]) == 0
+    text = page.read_text("utf-8")
+    assert "The erasure is complete." in text
+    assert erased.erasure.after.statistics in text
+    assert "<script" not in text
+    assert "person 1" not in text
+
+
+def test_a_proof_of_the_log_is_written_and_checked(run: RunFolder, tmp_path: Path) -> None:
+    certificates = run.path / "certificates"
+    first = str(erase_owners(run, ["person 1"], requested_by="test").certificate)
+    old, proof = tmp_path / "head.old", str(tmp_path / "proof")
+    shutil.copy(certificates / "head", old)
+    erase_owners(run, ["person 2"], requested_by="test")
+    log = ["--log", str(certificates)]
+    assert main(["verify", first, *log, "--prove", proof, "--since", str(old)]) == 0
+    shutil.rmtree(tmp_path / "run" / "workers")
+    assert main(["verify", first, "--proof", proof, "--since", str(old)]) == 0
+    old.write_text("something else")
+    assert main(["verify", first, "--proof", proof, "--since", str(old)]) == 2
+    assert main(["verify", first, "--prove", proof]) == 2
+
+
+def test_a_result_erases_from_python(tmp_path: Path) -> None:
+    fleet = make_fleet(tmp_path, "naive_bayes")
+    result = dealfl.run(fleet, rounds=3, out=tmp_path / "run", verbose=False)
+    before = result.model.digest()
+    erased = result.erase("person 1", "person 2")
+    assert result.model.digest() == erased.erasure.after.statistics != before
+    with pytest.raises(BadInput, match="without a folder"):
+        dealfl.run(fleet, rounds=1, verbose=False).erase("person 1")
+
+
 def test_many_names_come_from_a_file(run: RunFolder, tmp_path: Path, capsys: Captured) -> None:
     names = tmp_path / "names.txt"
     names.write_text("person 1\n\n  person 2  \nperson 1\n")

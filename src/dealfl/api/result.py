@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import getpass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from dealfl.report import (
     summarize,
     write_page,
 )
-from dealfl.runs import About, Model, export_model
+from dealfl.runs import About, Erased, Model, RunFolder, erase_owners, export_model, open_model
 from dealfl.runs import Result as RunResult
 from dealfl.simulate import FleetEnergy, Outcome
 
@@ -243,6 +244,33 @@ class Result:
     def plots() -> tuple[str, ...]:
         """Return the names of all plots."""
         return plot_names()
+
+    def erase(self, *owners: str, requested_by: str = "") -> Erased:
+        """Erase persons from the run, and sign a certificate; `model` then never saw them.
+
+        Parameters
+        ----------
+        owners
+            Names of the persons.
+        requested_by
+            Who requests it; by default your account.
+
+        Returns
+        -------
+        Erased
+            What was done, and where the certificate is.
+
+        Raises
+        ------
+        BadInput
+            If the run has no folder (`out=`), or its data were not kept.
+        """
+        if self.page is None:
+            raise BadInput("a run without a folder keeps no examples; give out= to dealfl.run")
+        folder = RunFolder(self.page.parent)
+        erased = erase_owners(folder, owners, requested_by=requested_by or getpass.getuser())
+        self.model = open_model(folder.path).learner
+        return erased
 
     def __repr__(self) -> str:
         return summarize(self._outcomes)

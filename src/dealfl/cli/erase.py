@@ -91,6 +91,7 @@ def add_verify(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--person", nargs=2, metavar=("NAME", "SALT"),
         help="check that the certificate is about this person",
     )  # fmt: skip
+    parser.add_argument("--page", type=Path, metavar="HTML", help="write a page for people")
     add_json(parser)
     parser.set_defaults(run=_verify)
 
@@ -183,6 +184,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
+    from dealfl.report import write_certificate_page
     from dealfl.runs import Evidence, is_about, prove_entry, verify_certificate
 
     path = arguments.certificate
@@ -192,6 +194,8 @@ def _verify(arguments: argparse.Namespace) -> int:
         prove_entry(path, evidence, arguments.prove)
     if arguments.person and not is_about(erasure, *arguments.person):
         raise BadInput("the certificate names no person with this name and salt")
+    if arguments.page is not None:
+        write_certificate_page(erasure, path, arguments.page)
     plain = msgspec.to_builtins(erasure) | {"entry": entry}
     if arguments.retrain is not None:
         plain["retrained"] = _require_retrained(erasure, arguments.retrain)

@@ -1,5 +1,6 @@
 """Presentation of runs: summary, live view, HTML report, and number formats."""
 
+from dealfl.report.certificate_page import write_certificate_page
 from dealfl.report.live import LiveView, choose_view
 from dealfl.report.page import draw_plot, plot_names, write_page
 from dealfl.report.progress import PlainView, ProgressLine, choose_line
@@ -10,5 +11,5 @@ from dealfl.report.wording import format_age, format_energy, format_number, form
 __all__ = [
     "LiveView", "PlainView", "ProgressLine", "choose_line", "choose_view", "draw_plot",
     "format_age", "format_energy", "format_number", "format_quality", "plot_names", "summarize",
-    "summarize_setting", "write_page", "write_selection_page",
+    "summarize_setting", "write_certificate_page", "write_page", "write_selection_page",
 ]  # fmt: skip

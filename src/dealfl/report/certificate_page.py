@@ -1,0 +1,80 @@
+"""A certificate of erasure as a page for people; it prints on one sheet of paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dealfl.atomic_files import replace_file
+from dealfl.erasure import Erasure
+from dealfl.escaping import for_html
+
+__all__ = ["write_certificate_page"]
+
+_STYLE = """
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
+body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem }
+h1 { font-size: 1.6rem }
+.verdict { font-size: 1.15rem; border-left: .4rem solid #2a7; padding-left: 1rem }
+.open { border-color: #c60 } table { border-collapse: collapse; width: 100% }
+th { text-align: left; font-weight: 600; width: 14rem; vertical-align: top }
+th, td { padding: .3rem .5rem; border-bottom: 1px solid #8884; overflow-wrap: anywhere }
+code { font-size: .85em } @media (max-width: 30rem) { th, td { display: block; width: auto } }
+@media print { :root { font-size: 11pt } body { margin: 0 } @page { margin: 2cm } }
+"""
+
+
+def write_certificate_page(erasure: Erasure, certificate: Path, path: Path) -> None:
+    """Write a page that explains a verified certificate, atomically.
+
+    Parameters
+    ----------
+    erasure : Erasure
+        What the certificate says.
+    certificate : Path
+        File of the certificate.
+    path : Path
+        HTML file to write or replace.
+    """
+    persons, answered = _count(erasure.persons, "person"), erasure.workers - erasure.outstanding
+    rows = {
+        "Requested": f"{erasure.requested_at}, by {erasure.requested_by}",
+        "Certificate issued": erasure.issued_at,
+        "Deleted": f"{_count(erasure.examples, 'example')} of {persons}",
+        "Devices": f"{answered:,} of {erasure.workers:,} have answered",
+        "Model before": f"version {erasure.before.version}, {erasure.before.statistics}",
+        "Model after": f"version {erasure.after.version}, {erasure.after.statistics}",
+        "Not covered": "; ".join(erasure.not_covered),
+        "File": certificate.name,
+    }
+    table = "\n".join(f"<tr><th>{for_html(k)}<td>{for_html(v)}" for k, v in rows.items())
+    replace_file(
+        path,
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Certificate of erasure</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
+        f"<h1>Certificate of erasure</h1>\n{_verdict(erasure, persons)}\n<table>{table}</table>\n"
+        "<h2>What this means</h2>\n"
+        "<p>All devices that take part in the job have received the order to delete every example "
+        "of these persons. The model was then corrected exactly: it is equal, in every number, to a model "
+        "that was trained without them. The long numbers above identify the models; anybody who "
+        "has the remaining data can compute the second one again and compare.</p>\n"
+        "<p>The file is signed. <code>dealfl verify</code>, or another program that checks in-toto "
+        "statements, shows that nobody has changed it. It contains no names: only somebody who has "
+        "received the secret number (salt) of a person can show that it is about that person.</p>",
+    )
+
+
+def _verdict(erasure: Erasure, persons: str) -> str:
+    job = for_html(erasure.job)
+    if erasure.final:
+        text = f"The data of {persons} were erased from the job “{job}”. The erasure is complete."
+        return f'<p class="verdict">{text}</p>'
+    text = (
+        f"The data of {persons} are being erased from the job “{job}”. "
+        f"{erasure.outstanding:,} devices have not answered yet, or the published model does not "
+        "show the erasure yet. A final certificate will follow."
+    )
+    return f'<p class="verdict open">{text}</p>'
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" + "s" * (number != 1)

@@ -54,7 +54,7 @@ def write_certificate_page(erasure: Erasure, certificate: Path, path: Path) -> N
         f"<h1>Certificate of erasure</h1>\n{_verdict(erasure, persons)}\n<table>{table}</table>\n"
         "<h2>What this means</h2>\n"
         "<p>All devices that take part in the job have received the order to delete every example "
-        "of these persons. The model was then corrected exactly: it is equal, in every number, to a "
+        "of these persons. The model was then corrected exactly. It equals, in every number, a "
         "model that was trained without them. The long numbers above identify them; anybody who "
         "has the remaining data can compute the second one again and compare.</p>\n"
         "<p>The file is signed. <code>dealfl verify</code>, or another program that checks in-toto "

@@ -1,9 +1,11 @@
 """A real mosquitto on a free port of this machine: started, killed, started again."""
 
 import os
+import random
 import shutil
 import socket
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -56,8 +58,15 @@ def start_broker(
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    """Return a port that nobody listens on, below those that the kernel gives to clients.
+
+    While a broker is down, a client of it could get its port, and even be connected to itself.
+    """
+    for _ in range(1_000):
+        port = random.randrange(10_000, 32_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise OSError("no free port")
 
 
 def require_mosquitto() -> None:

@@ -10,13 +10,14 @@ import asyncio
 import ctypes
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, NoReturn
@@ -27,6 +28,7 @@ from dealfl.network.pump import Pump
 from dealfl.worker import Worker
 
 ROOT = Path(__file__).parents[2]
+KEY = ("job", "worker", "session", "incarnation", "sequence")  # of an update and its receipt
 
 
 class Forks:
@@ -37,7 +39,7 @@ class Forks:
             [sys.executable, "-m", "tests.network.forks"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True,
         )  # fmt: skip
-        self._alive: set[int] = set()
+        self._alive: dict[int, int] = {}  # descriptors: the number may be given to another process
         self._turn = Lock()
 
     def start(
@@ -54,20 +56,23 @@ class Forks:
             self._process.stdin.write(f"{line}\n")
             self._process.stdin.flush()
             pid = int(self._process.stdout.readline())
-            self._alive.add(pid)
+            self._alive[pid] = os.pidfd_open(pid)
         return pid
 
     def end(self, pid: int, number: int = signal.SIGKILL) -> None:
-        """Kill a process and wait for its end."""
-        os.kill(pid, number)
-        wait_for(lambda: not is_alive(pid), "the end of a process")
-        self._alive.discard(pid)
+        """Send a signal to a process, if it is alive, and wait for its end."""
+        process = self._alive.pop(pid)
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(process, number)
+        ended = select.poll()
+        ended.register(process, select.POLLIN)
+        assert ended.poll(30_000), "timeout: the end of a process"
+        os.close(process)
 
     def end_all(self) -> None:
         """Kill all processes that are alive."""
-        for pid in self._alive.copy():
-            if is_alive(pid):
-                self.end(pid)
+        for pid in [*self._alive]:
+            self.end(pid)
 
     def close(self) -> None:
         self.end_all()
@@ -116,7 +121,7 @@ def send_receipts_before_commit() -> None:
 
     def put_later(pump: Any, messages: Sequence[Message], done: Any = list) -> None:
         receipts = [
-            Receipt(**{name: getattr(one, name) for name in Receipt.__struct_fields__})
+            Receipt(**{name: getattr(one, name) for name in KEY})
             for one in messages
             if isinstance(one, Update)
         ]

@@ -190,10 +190,23 @@ class FixedPoint:
 
         Raises
         ------
-        BadInput
-            A value is not finite.
-        OutOfBounds
-            A value is outside the bounds and `clip` is False.
+        BadInput, OutOfBounds
+            A value is not finite, or outside the bounds and `clip` is False.
+        """
+        return self.rounded(values, first_row, clip=clip).astype(np.int64)
+
+    def rounded(self, values: Floats, first_row: int = 0, *, clip: bool = False) -> Floats:
+        """Return the same integers as `quantise`, as floats.
+
+        Parameters
+        ----------
+        values, first_row, clip
+            See `quantise`.
+
+        Returns
+        -------
+        ndarray of float64
+            Grid points.
         """
         return self._points(
             values, slice(None), lambda place: (first_row + place[0], place[1]), clip
@@ -223,11 +236,11 @@ class FixedPoint:
             row = int(np.searchsorted(row_starts, place[0], side="right")) - 1
             return row, int(columns[place[0]])
 
-        return self._points(values, columns, locate, clip)
+        return self._points(values, columns, locate, clip).astype(np.int64)
 
     def _points(
         self, values: Floats, columns: slice | Places, locate: Locate, clip: bool
-    ) -> Int64s:
+    ) -> Floats:
         bound = self.bound[columns]
         with np.errstate(over="ignore", invalid="ignore"):  # out of bounds: reported below
             centred = values - self.offset[columns]
@@ -242,7 +255,8 @@ class FixedPoint:
                 place = np.argwhere(outside)[0]
                 raise self._out_of_bounds(*locate(place), float(values[tuple(place)]))
             centred = np.clip(centred, low, bound)
-        return np.rint(centred * self.scale[columns]).astype(np.int64)
+        centred *= self.scale[columns]
+        return np.rint(centred, out=centred)
 
     def _out_of_bounds(self, row: int, column: int, value: float) -> OutOfBounds:
         offset, bound = self.offset[column], self.bound[column]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dealfl.errors import OutOfBounds
 
-__all__ = ["WORD_BYTES", "Integers"]
+__all__ = ["WORD_BYTES", "Integers", "checked_sum"]
 
 Int64s = NDArray[np.int64]
 
@@ -31,7 +31,18 @@ def joined(low: Int64s, high: Int64s) -> Int64s:
 
 
 def checked_sum(first: Int64s, second: Int64s) -> Int64s:
-    """Return the sums, or raise `OutOfBounds` if one does not fit 64 bits."""
+    """Return the sums of 64-bit integers.
+
+    Parameters
+    ----------
+    first, second : ndarray of int64
+        Integers to add.
+
+    Returns
+    -------
+    ndarray of int64
+        The sums; one that does not fit 64 bits is an error.
+    """
     total = first + second
     overflow = first ^ total  # negative where both signs differ from that of the sum
     overflow &= second ^ total

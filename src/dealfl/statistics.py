@@ -125,12 +125,16 @@ class Statistics:
     @property
     def is_zero(self) -> bool:
         """Whether every value is 0."""
-        return all(len(entries) == 0 for entries in self.arrays.values())
+        return self.count_nonzero() == 0
 
     @property
     def nbytes(self) -> int:
         """Size in memory, in bytes."""
         return sum(entries.nbytes for entries in self.arrays.values())
+
+    def count_nonzero(self) -> int:
+        """Return the number of values that are not 0."""
+        return sum(len(entries) for entries in self.arrays.values())
 
     def digest(self) -> str:
         """Return a SHA-256 that is equal if and only if schema and values are equal."""
@@ -166,3 +170,6 @@ class Deferred(Mapping[str, Entries]):
 
     def __len__(self) -> int:
         return len(self._schema.arrays)
+
+    def __reduce__(self) -> tuple[type[dict[str, Entries]], tuple[dict[str, Entries]]]:
+        return dict, (dict(self),)  # copies and pickles hold the arrays

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from dealfl.compiled import CHOICE
 from dealfl.errors import DealError
-from dealfl.learners import Learner, PersonalizedPageRank, Statistics
+from dealfl.learners import Learner, NaiveBayes, PersonalizedPageRank, Statistics
 
 pytest.importorskip("numba")
 
@@ -117,6 +118,47 @@ def test_many_histories_forgotten_one_by_one_leave_nothing() -> None:
 def test_a_layout_that_is_not_known_is_named() -> None:
     with pytest.raises(DealError, match="no layout called 'ful'; known: full, packed"):
         PersonalizedPageRank(3, layout="ful")
+
+
+# -- rows ---------------------------------------------------------------------------------------
+
+
+def row_steps(seed: int, columns: int, labels: list[Any]) -> list[Call]:
+    """Return random batches of rows to learn and forget, some never learned or out of bounds."""
+    rng = np.random.default_rng(seed)
+    rows = rng.random((60, columns)) * 8.0
+    rows[rng.random(rows.shape) < 0.3] = 0.0
+    targets = rng.choice(labels, 60)
+    steps = [Call("learn", rows, targets)]
+    for _ in range(60):
+        places = rng.integers(60, size=rng.choice([0, 1, 1, 2, 5, 30]))
+        batch, given = rows[places], targets[places]
+        kind = rng.random()
+        if kind < 0.4:
+            steps.append(Call("learn", batch, given))
+        elif kind < 0.6:
+            steps.append(Call("forget", batch, given))
+        elif kind < 0.7:
+            steps.append(Call("learn", sparse.csr_array(batch), given))
+        elif kind < 0.8:  # never learned
+            steps.append(Call("forget", np.tile(batch, (40, 1)), np.tile(given, 40)))
+        else:
+            wrong = batch.copy()
+            wrong[-1:, -1:] = rng.choice([np.nan, np.inf, -0.5, 8.5])
+            steps.append(Call("learn", wrong, given))
+    return steps
+
+
+@pytest.mark.parametrize("clip", [False, True])
+@pytest.mark.parametrize("offset", [0.0, -1.0])
+@pytest.mark.parametrize("labels", [[3, 1, 2], ["a", "b"]])
+def test_sums_by_class(labels: list[Any], offset: float, clip: bool) -> None:
+    for seed, columns in enumerate((1, 7)):
+        answers = compare(
+            lambda n=columns: NaiveBayes(n, labels, feature_bound=10, offset=offset, clip=clip),  # type: ignore[misc]
+            row_steps(seed, columns, labels),
+        )
+        assert refusals(answers) > 5
 
 
 # -- when numba is loaded -------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from dealfl.learners.base import Arrays, Learner, Record, SparseVector, statisti
 from dealfl.learners.description import DataLimits, Workload
 from dealfl.learners.frames import column_array, frame_columns, is_absent, is_frame
 from dealfl.learners.history_learner import Histories, HistoryLearner
-from dealfl.learners.inputs import Labels, as_matrix, dense_blocks
+from dealfl.learners.inputs import as_matrix, dense_blocks
+from dealfl.learners.labels import Labels
 from dealfl.learners.naive_bayes import NaiveBayes
 from dealfl.learners.neighbors import Neighbors
 from dealfl.learners.pagerank import PersonalizedPageRank

@@ -79,6 +79,9 @@ class Accumulator(ABC):
             self._work = self._work()
         return self._work
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_work": self.last_work}
+
     @property
     def schema(self) -> Schema:
         """The schema of the statistics."""
@@ -123,7 +126,7 @@ class Accumulator(ABC):
         """
         self._state.commit(self._state.propose(delta))
         self._forget_model()
-        cells = sum(len(delta[name]) for name in delta)
+        cells = delta.count_nonzero()
         self._work = Work(cells, delta.nbytes + 2 * 8 * cells)
 
     def _apply(self, delta: Statistics, *, forgetting: bool) -> Statistics:
@@ -133,11 +136,13 @@ class Accumulator(ABC):
             try:
                 self._refuse_unlearned(proposals)
             except Impossible as error:
-                raise NotLearned(
-                    f"these examples were never learned: after this, {error}"
-                ) from None
+                raise self._not_learned(error) from None
         self._state.commit(proposals)
         return delta
+
+    @staticmethod
+    def _not_learned(error: Impossible) -> NotLearned:
+        return NotLearned(f"these examples were never learned: after this, {error}")
 
     @abstractmethod
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:

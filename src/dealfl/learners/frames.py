@@ -73,8 +73,8 @@ def names_of(X: object) -> tuple[str, ...] | None:
 
 def require_names(learned: tuple[str, ...], X: object) -> None:
     """Raise `BadInput` if the columns of a frame are not those of the model, in the same order."""
-    given = names_of(X) or ()
-    if not learned or not given or given == learned:
+    given = (names_of(X) if learned else None) or ()
+    if not given or given == learned:
         return
     missing = [name for name in learned if name not in given]
     unknown = [name for name in given if name not in learned]

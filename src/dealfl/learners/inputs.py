@@ -1,8 +1,8 @@
-"""Checks of what callers pass: matrices in blocks of rows, targets, class labels."""
+"""Checks of what callers pass: matrices in blocks of rows, and targets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,8 +16,8 @@ from dealfl.learners.frames import column_array, frame_matrix, is_frame
 from dealfl.settings import As, Numbers
 
 __all__ = [
-    "Clip", "FeatureBound", "FractionBits", "Labels", "Matrix", "Offset", "as_array", "as_matrix",
-    "as_vector", "dense_blocks", "quantised", "require_integer",
+    "Clip", "FeatureBound", "FractionBits", "Matrix", "Offset", "as_array", "as_matrix",
+    "as_vector", "dense_blocks", "only_column", "quantised", "require_integer", "require_vector",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -135,28 +135,20 @@ def dense_blocks(X: Matrix, rows: int) -> Iterator[tuple[int, Floats]]:
 
 def as_vector(y: object, rows: int | None, what: str = "y") -> NDArray[Any]:
     """Return `y` as a vector of one value per row."""
-    return _require_vector(as_array(_only_column(y), what), rows, what)
+    return require_vector(as_array(only_column(y), what), rows, what)
 
 
-def _require_vector(vector: NDArray[Any], rows: int | None, what: str) -> NDArray[Any]:
+def require_vector(vector: NDArray[Any], rows: int | None, what: str) -> NDArray[Any]:
+    """Return a vector, or raise `BadInput` if it has not one value per row."""
     count = vector.size if rows is None else rows
     if vector.shape != (count,):
         raise BadInput(f"{what} has shape {vector.shape}; {count} rows need shape ({count},)")
     return vector
 
 
-def _only_column(y: Any) -> Any:  # noqa: ANN401
+def only_column(y: Any) -> Any:  # noqa: ANN401
     """Return the column of a data frame of one column, and anything else as it is."""
     return y[y.columns[0]] if is_frame(y) and len(y.columns) == 1 else y
-
-
-def _as_labels(y: object) -> NDArray[Any]:
-    """Return labels as they are: in an array of numbers and strings, numpy makes "1" of 1."""
-    nested = (list, tuple, np.ndarray)
-    if isinstance(y, list | tuple) and not any(isinstance(label, nested) for label in y):
-        return np.fromiter(y, dtype=object, count=len(y))
-    is_array = isinstance(y, np.ndarray) or hasattr(y, "to_numpy")
-    return np.asarray(y) if is_array else as_array(y, "y")
 
 
 def quantised(X: object, grid: FixedPoint, *, clip: bool) -> NDArray[np.int32]:
@@ -166,131 +158,3 @@ def quantised(X: object, grid: FixedPoint, *, clip: bool) -> NDArray[np.int32]:
     for first, block in dense_blocks(matrix, _BLOCK_ROWS):
         points[first : first + len(block)] = grid.quantise(block, first, clip=clip)
     return points
-
-
-class Labels:
-    """The classes of a job, in its order; they are settings, never derived from data.
-
-    Parameters
-    ----------
-    classes : array_like
-        Distinct numbers or strings.
-
-    Raises
-    ------
-    BadInput
-        The classes are not distinct numbers or strings.
-
-    Examples
-    --------
-    >>> Labels(["ham", "spam"]).encode(["spam", "ham"]).tolist()
-    [1, 0]
-    """
-
-    def __init__(self, classes: ArrayLike | Sequence[object]) -> None:
-        given = list(classes)  # type: ignore[arg-type]
-        values = np.array(given)
-        plain = values.ndim == 1 and len(values) and values.dtype.kind in _NUMERIC + "U"
-        if not plain or values.tolist() != given:
-            raise BadInput(f"classes is {given!r}; it must be a list of numbers or of strings")
-        self.values: NDArray[Any] = values
-        self._order = np.argsort(values, kind="stable")
-        self._sorted = values[self._order]
-        self._codes = {value: code for code, value in enumerate(values.tolist())}
-        if len(self._codes) < len(values):
-            raise BadInput(f"classes is {values.tolist()!r}; classes must be distinct")
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def tolist(self) -> list[Any]:
-        """Return the classes as Python values.
-
-        Returns
-        -------
-        list
-            The classes.
-        """
-        return list(self.values.tolist())
-
-    def encode(self, y: object, rows: int | None = None) -> Int64s:
-        """Return the position of each label among the classes.
-
-        Parameters
-        ----------
-        y : array_like
-            Labels.
-        rows : int, optional
-            Expected number of labels.
-
-        Returns
-        -------
-        ndarray of int64
-            One position per label.
-
-        Raises
-        ------
-        BadInput
-            A label is not a class, or the number of labels is wrong.
-        """
-        labels = _require_vector(_as_labels(_only_column(y)), rows, "y")
-        if self._compares_exactly(labels):
-            place = np.minimum(np.searchsorted(self._sorted, labels), len(self) - 1)
-            codes = np.where(self._sorted[place] == labels, self._order[place], -1)
-        else:
-            codes = np.array([self._code(label) for label in labels.tolist()], dtype=np.int64)
-        wrong = np.flatnonzero(codes < 0)
-        if len(wrong):
-            raise self._unknown(int(wrong[0]), labels[wrong[0]])
-        return codes
-
-    def _compares_exactly(self, labels: NDArray[Any]) -> bool:
-        """Return whether numpy compares labels and classes without a conversion that rounds."""
-        kinds = {labels.dtype.kind, self._sorted.dtype.kind}
-        if kinds <= set("biu"):
-            return np.promote_types(labels.dtype, self._sorted.dtype).kind != "f"
-        return kinds in ({"U"}, {"f"})
-
-    def _code(self, label: object) -> int:
-        try:
-            return -1 if isinstance(label, complex) else self._codes.get(label, -1)
-        except TypeError:  # nothing that can be a class
-            return -1
-
-    def decode(self, codes: Int64s) -> NDArray[Any]:
-        """Return the classes at some positions.
-
-        Parameters
-        ----------
-        codes : ndarray of int64
-            Positions among the classes.
-
-        Returns
-        -------
-        ndarray
-            One class per position.
-        """
-        return np.asarray(self.values[codes])
-
-    def share_right(self, predicted: NDArray[Any], y: object) -> float:
-        """Return the fraction of predicted labels that are correct.
-
-        Parameters
-        ----------
-        predicted : ndarray
-            Predicted labels.
-        y : array_like
-            Actual labels.
-
-        Returns
-        -------
-        float
-            A number in [0, 1]; nan if there are no rows.
-        """
-        actual = self.decode(self.encode(y, len(predicted)))
-        return float(np.mean(predicted == actual)) if len(predicted) else float("nan")
-
-    def _unknown(self, row: int, label: object) -> BadInput:
-        shown = label.item() if isinstance(label, np.generic) else label
-        known = ", ".join(repr(value) for value in self.values.tolist()[:20])
-        return BadInput(f"row {row} has class {shown!r}; known: {known}", "its class is unknown")

@@ -10,28 +10,29 @@ from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dealfl.cells import Proposal, Storage
+from dealfl.cells import DenseCells, Proposal, Storage
+from dealfl.digests import BLOCK
 from dealfl.entries import Entries
 from dealfl.errors import BadInput, Impossible
 from dealfl.fixedpoint import FixedPoint, require_finite
 from dealfl.integers import Integers
 from dealfl.learners.base import Arrays, SparseVector
+from dealfl.learners.class_sums import ClassSums
 from dealfl.learners.description import DataLimits, Workload
 from dealfl.learners.inputs import (
     Clip,
     FeatureBound,
     FractionBits,
-    Labels,
-    Matrix,
     Offset,
     dense_blocks,
     require_integer,
 )  # fmt: skip
+from dealfl.learners.labels import Labels
 from dealfl.learners.row_learner import Classifier
 from dealfl.learners.workloads import LABELLED, labelled_rows
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.settings import Positive
-from dealfl.statistics import Statistics
+from dealfl.statistics import Deferred, Statistics
 from dealfl.work import Cycles, LearnerCycles, Work
 
 __all__ = ["NaiveBayes"]
@@ -114,6 +115,7 @@ class NaiveBayes(Classifier):
         arrays = ArraySpec("counts", count), ArraySpec("sums", count * features)
         shape |= self._grid.settings(clip=clip)
         super().__init__(Schema(self.name, shape, arrays), storage)
+        self._sums = ClassSums(self._grid, self._labels, clip=clip)
         self._model: tuple[Floats, Floats] | None = None
 
     @classmethod
@@ -157,58 +159,57 @@ class NaiveBayes(Classifier):
     def _change(self, X: object, y: object, sign: int) -> Statistics:
         matrix = self._as_rows(X)
         codes = self._labels.encode(y, matrix.shape[0])
-        counts = np.bincount(codes, minlength=len(self._labels))
-        arrays = {
-            "counts": Entries.of_dense(Integers(sign * counts)),
-            "sums": Entries.of_dense(Integers(sign * self._sums(matrix, codes).ravel())),
-        }
-        delta = self._apply(Statistics(self.schema, arrays), forgetting=sign < 0)
+        if len(codes) == 1:  # only the tables of its class change
+            first, classes = int(codes[0]), 1
+            codes, counts = np.zeros(1, np.int64), np.ones(1, np.int64)
+        else:
+            first, classes = 0, len(self._labels)
+            counts = np.bincount(codes, minlength=classes)
+        sums = self._sums.of(matrix, codes, classes)
+        arrays = Deferred(self.schema, lambda: self._entries(first, sign * counts, sign * sums))
+        delta = Statistics(self.schema, arrays)
+        if not self._change_live(first, counts, sums, sign):
+            self._apply(delta, forgetting=sign < 0)
         self._remember_names(X)
-        self._forget_model()
-        stored = matrix.nnz if sparse.issparse(matrix) else matrix.size
-        touched = sum(len(entries) for entries in arrays.values())
-        self._work = Work(stored + len(codes), 8 * stored + 2 * 8 * touched)
+        self._model = None
+        stored, rows = matrix.nnz if sparse.issparse(matrix) else matrix.size, len(codes)
+        self._work = lambda: Work(stored + rows, 8 * stored + 2 * 8 * delta.count_nonzero())
         return delta
 
-    def _sums(self, X: Matrix, codes: Int64s) -> Int64s:
-        total = np.zeros((len(self._labels), self.n_features), dtype=np.int64)
-        if sparse.issparse(X) and not np.any(self._grid.offset):
-            stored = np.asarray(X.data, dtype=np.float64)
-            points = self._grid.quantise_stored(stored, X.indices, X.indptr, clip=self._clip)
-            rows = np.repeat(codes, np.diff(X.indptr))
-            np.add.at(total, (rows, X.indices), points)
-            return total
-        for first, block in dense_blocks(X, max(1, _BLOCK_VALUES // self.n_features)):
-            rows = self._grid.quantise(block, first, clip=self._clip)
-            block_codes = codes[first : first + len(rows)]
-            for code in np.unique(block_codes):
-                total[code] += rows[block_codes == code].sum(axis=0)
-        return total
+    def _entries(self, first: int, counts: Int64s, sums: Int64s) -> dict[str, Entries]:
+        """Return the non-zeros of tables of classes from `first` on."""
+        return {
+            "counts": Entries.of_dense(Integers(counts), first),
+            "sums": Entries.of_dense(Integers(sums.ravel()), first * self.n_features),
+        }
+
+    def _change_live(self, first: int, added: Int64s, changes: Int64s, sign: int) -> bool:
+        """Change tables in memory, those of classes from `first` on; return False without any."""
+        counts, sums = self._state.cells("counts"), self._state.cells("sums")
+        if not (isinstance(counts, DenseCells) and isinstance(sums, DenseCells)):
+            return False
+        table = sums.low.reshape(len(self._labels), -1)
+        try:
+            self._sums.change(counts.low, table, first, added, changes, sign)
+        except Impossible as error:
+            raise self._not_learned(error) from None
+        last, columns = first + len(added) - 1, self.n_features
+        self._state.stale("counts")[first // BLOCK : last // BLOCK + 1] = True
+        stop = ((last + 1) * columns - 1) // BLOCK + 1
+        self._state.stale("sums")[first * columns // BLOCK : stop] = True
+        return True
 
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
-        after = (self._state.after(name, proposals).low for name in ("counts", "sums"))
-        self._require_possible(*after)
+        counts, sums = (self._state.after(name, proposals).low for name in ("counts", "sums"))
+        self._sums.require_possible(counts, sums.reshape(len(counts), -1))
 
     def check(self) -> None:
         """Raise `Impossible` if no set of examples has these statistics."""
-        self._require_possible(*self._tables())
+        self._sums.require_possible(*self._tables())
 
     def _tables(self) -> tuple[Int64s, Int64s]:
         counts = self._state.whole("counts").low
         return counts, self._state.whole("sums").low.reshape(len(counts), -1)
-
-    def _require_possible(self, counts: Int64s, sums: Int64s) -> None:
-        rows = sums.reshape(len(counts), -1)
-        for label, count, row in zip(self._labels.tolist(), counts, rows, strict=True):
-            if count < 0:
-                raise Impossible(f"class {label!r} has {count} examples")
-            most = self._grid.limits * count
-            wrong = np.flatnonzero((row < 0) | (row > most))
-            if len(wrong):
-                raise Impossible(
-                    f"feature {wrong[0]} of {count} examples of class {label!r} has the sum "
-                    f"{row[wrong[0]]} grid points, outside [0, {most[wrong[0]]}]"
-                )
 
     # -- the model ------------------------------------------------------------------------------
 

@@ -22,11 +22,11 @@ from dealfl.learners.inputs import (
     Clip,
     FeatureBound,
     FractionBits,
-    Labels,
     Offset,
     quantised,
     require_integer,
 )  # fmt: skip
+from dealfl.learners.labels import Labels
 from dealfl.learners.saved import SavedLearner
 from dealfl.learners.votes import (
     BucketVotes,

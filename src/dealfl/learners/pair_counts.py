@@ -122,7 +122,10 @@ class PairCounts(HistoryLearner):
             batch = as_batch(as_histories(histories, self._items), self._items)
             if not self._change_table(batch, sign):
                 self._change_cells(delta, sign)
-        self._work = lambda: _cost(batch, delta)
+        self._work = lambda: Work(
+            len(batch.items) + batch.pair_count,
+            4 * len(batch.items) + 2 * 4 * delta.count_nonzero(),
+        )
         return delta
 
     def _change_table(self, batch: Batch, sign: int) -> bool:
@@ -231,11 +234,6 @@ def _counted(batch: Batch, sign: int) -> dict[str, Entries]:
         "items": Entries(items, Integers(sign * histories)),
         "pairs": Entries(numbers, Integers(sign * counts)),
     }
-
-
-def _cost(batch: Batch, delta: Statistics) -> Work:
-    items, touched = len(batch.items), sum(len(delta[name]) for name in delta)
-    return Work(items + batch.pair_count, 4 * items + 2 * 4 * touched)
 
 
 def _as_order(item_order: ArrayLike | None, items: int) -> Int64s | None:

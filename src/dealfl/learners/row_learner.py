@@ -14,7 +14,8 @@ from dealfl.errors import BadBytes, BadInput, NotLearned
 from dealfl.fixedpoint import FixedPoint
 from dealfl.learners.base import Arrays, Learner, Record, StoredRecord
 from dealfl.learners.frames import names_of, require_names
-from dealfl.learners.inputs import Labels, Matrix, as_matrix
+from dealfl.learners.inputs import Matrix, as_matrix
+from dealfl.learners.labels import Labels
 from dealfl.learners.saved import SavedLearner
 from dealfl.statistics import Statistics
 

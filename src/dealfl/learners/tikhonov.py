@@ -19,10 +19,10 @@ from dealfl.learners.inputs import (
     Clip,
     FeatureBound,
     FractionBits,
-    Labels,
     as_vector,
     require_integer,
 )  # fmt: skip
+from dealfl.learners.labels import Labels
 from dealfl.learners.normal_equations import Intercept, NormalEquations, Penalty, Solver
 from dealfl.learners.row_learner import Classifier
 from dealfl.learners.workloads import LABELLED, NUMBERED, labelled_rows, numbered_rows

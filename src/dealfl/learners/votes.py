@@ -22,7 +22,8 @@ from dealfl.errors import BadInput, Impossible, NotLearned
 from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Integers
 from dealfl.learners.base import Arrays, SparseVector
-from dealfl.learners.inputs import Labels, quantised, require_integer
+from dealfl.learners.inputs import quantised, require_integer
+from dealfl.learners.labels import Labels
 from dealfl.learners.row_learner import Classifier
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.seeded import seeded_sums

@@ -124,3 +124,8 @@ def test_work_counts_what_is_stored() -> None:
     thin.learn(sparse.csr_array(X[:10]), Y[:10])
     assert dense.last_work.operations == 10 * 12 + 10
     assert thin.last_work.operations == np.count_nonzero(X[:10]) + 10
+
+
+def test_more_features_than_a_schema_can_number_are_refused() -> None:
+    with pytest.raises(BadInput, match="n_features"):
+        NaiveBayes(2**24 + 1, ["a", "b"])

@@ -229,6 +229,12 @@ def test_equal_shares_go_to_the_first_class_however_floats_round() -> None:
     assert winners(votes, commonest=1).tolist() == [0, 0]
 
 
+def test_a_tie_that_floats_would_give_to_a_later_class_goes_to_the_first() -> None:
+    """As floats, 1/10 + 2/10 is more than 3/10."""
+    votes = np.array([[[3, 1, *[1] * 6], [0, 2, 1, 1, 1, 1, 2, 2]]])
+    assert winners(votes, commonest=7).tolist() == [0]
+
+
 def test_a_server_without_examples_can_only_vote() -> None:
     server = made()
     server.merge(learned().statistics)

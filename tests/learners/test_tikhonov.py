@@ -274,3 +274,12 @@ def test_change_measures_how_far_the_weights_moved() -> None:
     moved = np.linalg.norm(model.weights - weights)
     larger = max(np.linalg.norm(model.weights), np.linalg.norm(weights))
     assert model.change(before) == pytest.approx(moved / larger)
+
+
+def test_bounds_and_penalty_are_one_if_they_are_not_given() -> None:
+    model = Tikhonov(1)
+    model.learn([[1.0]], [1.0])
+    assert model.weights.tolist() == pytest.approx([0.5]), "1 / (1 + penalty)"
+    for row, target in (([1.5], 0.0), ([0.0], 1.5)):
+        with pytest.raises(BadInput):
+            model.learn([row], [target])

@@ -8,6 +8,7 @@ import pytest
 
 from dealfl.server.selection import (
     SELECTORS,
+    Candidate,
     Discounted,
     FairUpperConfidence,
     OortLike,
@@ -207,3 +208,19 @@ def test_drawn_rewards_have_the_mean_that_was_observed() -> None:
     assert sample.mean() == pytest.approx(16 / 52, abs=0.002)
     assert sample.std() == pytest.approx(math.sqrt(16 * 36 / 52**2 / 53), rel=0.05)
     assert (draw_rewards(1, 8, mean, count) != sample).all()
+
+
+def test_the_share_of_workers_that_oort_explores_falls_with_the_rounds() -> None:
+    one = OortLike()
+    old = [Candidate(f"old{place}") for place in range(40)]
+    for number in range(1, 61):
+        for name in one.select(number, old, 10):
+            one.record_reward(number, name, 0.5)
+    new = [Candidate(f"new{place}") for place in range(40)]
+    chosen = one.select(61, [*old, *new], 10)
+    assert sum(name.startswith("new") for name in chosen) == 3, "0.9 · 0.98⁶¹ of ten"
+
+
+@pytest.mark.parametrize("kind", BANDITS)
+def test_of_no_places_nobody_gets_one(kind: type[Bandit]) -> None:
+    assert kind().select(1, [Candidate("a"), Candidate("b")], 0) == []

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from dealfl.messages import Assignment
 from dealfl.server import Ledger, Server
 from tests.federation.parts import announce, joined, server, update
 
@@ -63,3 +64,10 @@ def test_what_was_expected_the_day_before_gives_nothing_back_today() -> None:
     assert spent_j(one) == 5.0, "a new day"
     one.handle([update(3, name="a", round=2, energy_j=1.0)], DAY_S + 102.0)
     assert spent_j(one) == 6.0
+
+
+def test_a_new_worker_is_selected_whatever_the_clock_and_its_battery() -> None:
+    """Its first training costs nothing as far as is known, and it does not train already."""
+    one = server()
+    step = one.handle([announce("a", 0, capacity_j=40.0)], -1000.0)
+    assert [message.worker for message in step.messages if isinstance(message, Assignment)] == ["a"]

@@ -223,3 +223,13 @@ def test_the_claims_of_an_honest_worker_always_fit(make: Any, scheme_name: str) 
                     seen += 1
             incoming = [reply for message in outgoing for reply in answer(message, draw)]
     assert seen > 40
+
+
+def test_a_worker_that_learns_two_thirds_of_what_it_announced_is_not_doubted() -> None:
+    one = joined()
+    one.handle([announce(waiting=15), update(1, 1, round=1)], 1.0)
+    one.handle([announce(waiting=15)], 2.0)
+    one.handle([update(2, 10, round=2)], 3.0)
+    assert one.workers["w"].doubts == 0
+    one.handle([update(3, 1, round=3)], 5.0)
+    assert one.workers["w"].doubts == 1, "of the five others it learned one"

@@ -219,7 +219,6 @@ class Bandit(Selector):
         }
         known = [*self.names, *names]
         self._load(Saved(self._round, self._reviewed, self._per_round, known, columns))
-        self._touch(np.arange(len(known) - count, len(known)))
 
     def _saved(self) -> Saved:
         arms = self.arms

@@ -97,7 +97,10 @@ class Storm:
         self.seed, self._folder, self._forks, self._program = seed, folder, forks, program
         self._network = network or Loopback()
         self._draw = random.Random(seed)
-        self.scheme = ("incremental", "deal")[seed % 2]
+        self.scheme, tls = ("incremental", "deal")[seed % 2], seed % 4 == 3
+        self._devices: dict[str, tuple[str, ...]] = {name: (name,) for name in WORKERS}
+        if seed % 4 == 2:
+            self._devices = {"w1": ("w1",), "w2": ("w2", "w3")}  # the second is a gateway
         self.rows: list[tuple[str, int]] = []  # owner and number of every row, of all files
         self.kills = dict.fromkeys((BROKER, SERVER, "worker", "network"), 0)
         self._alive: dict[str, int] = {}
@@ -106,20 +109,26 @@ class Storm:
         folder.mkdir()
         self._job = folder / "job.toml"
         self._job.write_text(JOB.format(scheme=self.scheme))
+        (folder / "data").mkdir()
+        address = self._network.address
         self._broker = self._network.on(
-            BROKER, lambda: start_broker(folder / BROKER, job="storm", host=self._network.address)
+            BROKER, lambda: start_broker(folder / BROKER, job="storm", tls=tls, host=address)
         )
         self._operator = self._broker.broker.enrol(["operator"], operator=True)[0]
         write_credentials(folder / "server.toml", self._broker.server)
-        for name in WORKERS:
-            own = self._network.route(self._broker.enrol(name))
+        for name, carried in self._devices.items():
+            workers = carried if len(carried) > 1 else ()
+            own = self._network.route(self._broker.enrol(name, workers=workers))
             write_credentials(folder / f"{name}.toml", own)
+        for name in WORKERS:
             self._append(name)
 
     # -- the processes --------------------------------------------------------------------------
 
     def _start(self, name: str) -> None:
-        more = ["--trust", "operator"] if name == SERVER else ["--data", self._data(name)]
+        single = self._devices.get(name) == (name,)
+        data = self._data(name) if single else self._folder / "data"
+        more = ["--trust", "operator"] if name == SERVER else ["--data", data]
         self._alive[name] = self._forks.start(
             self._folder / f"{name}.log",
             ["serve" if name == SERVER else "work", self._job,
@@ -155,7 +164,7 @@ class Storm:
         """Kill so many processes, let the rest of the work be done, compare."""
         try:
             erasing = Thread(target=self._erase, daemon=True)
-            for name in (SERVER, *WORKERS):
+            for name in (SERVER, *self._devices):
                 self._start(name)
             erase_at = self._draw.randrange(kills)
             while sum(self.kills.values()) < kills:
@@ -175,7 +184,7 @@ class Storm:
         if counted != self._counted or self._draw.random() < 0.05:  # who does nothing loses nothing
             self._counted = counted
             if not self._next:
-                victims = [BROKER, SERVER, SERVER, *WORKERS]
+                victims = [BROKER, SERVER, SERVER, *self._devices]
                 victims += [f"cut {host}" for host in self._network.cuts]
                 self._next = self._draw.sample(victims, len(victims))
             self._strike(self._next.pop())
@@ -190,7 +199,12 @@ class Storm:
         self.rows += new
 
     def _data(self, name: str) -> Path:
-        return self._folder / f"{name}.csv"
+        return self._folder / "data" / f"{name}.csv"
+
+    def _journal(self, name: str) -> Path:
+        device = next(one for one, carried in self._devices.items() if name in carried)
+        home = self._folder / device
+        return (home if self._devices[device] == (name,) else home / name) / "journal.db"
 
     def _erase(self) -> None:
         """Ask the server, whatever happens to it, until it has answered."""
@@ -226,7 +240,7 @@ class Storm:
 
     def _sequence(self, name: str) -> int:
         """Return the sequence of the last update; -1 while a worker has something to do."""
-        with closing(open_read_only(self._folder / name / "journal.db")) as db:
+        with closing(open_read_only(self._journal(name))) as db:
             (busy,) = db.execute(
                 "SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM records "
                 "WHERE state = ?)", (int(State.WAITING),)
@@ -264,7 +278,7 @@ class Storm:
     def _check_worker(self, name: str, ledger: Ledger, make: Any) -> Statistics:
         """Return the statistics of what a worker holds."""
         row, counted = ledger.workers()[name], ledger.find_sum(name)
-        with closing(Journal(self._folder / name / "journal.db")) as journal:
+        with closing(Journal(self._journal(name))) as journal:
             own, _ = statistics_of(make, journal.records(State.LEARNED))
             key = bytes.fromhex(self._operator.owners_key)
             left = journal.records_of([owner_hash(key, ERASED)])

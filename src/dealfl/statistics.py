@@ -64,7 +64,9 @@ class Statistics:
         return cls(schema, arrays)
 
     @classmethod
-    def from_bytes(cls, data: bytes, max_bytes: int = encoding.MAX_BYTES) -> Statistics:
+    def from_bytes(
+        cls, data: bytes, max_bytes: int = encoding.MAX_BYTES, *, trusted: bool = False
+    ) -> Statistics:
         """Read statistics that `to_bytes` wrote.
 
         Parameters
@@ -73,6 +75,8 @@ class Statistics:
             Canonical bytes.
         max_bytes : int, default 268435456
             Memory limit of the decoded arrays, in bytes.
+        trusted : bool
+            Whether `to_bytes` is known to have written the bytes; their form is not checked then.
 
         Returns
         -------
@@ -84,7 +88,7 @@ class Statistics:
         BadBytes
             The bytes are truncated, damaged, not canonical, or need more than `max_bytes`.
         """
-        return cls(*encoding.decode(data, max_bytes))
+        return cls(*encoding.decode(data, max_bytes, trusted=trusted))
 
     def to_bytes(self) -> bytes:
         """Return canonical bytes: equal statistics give equal bytes; see `dealfl.encoding`."""

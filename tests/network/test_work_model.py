@@ -39,12 +39,12 @@ def test_a_newer_version_is_fetched_when_it_is_asked_for(
         server.send([published(server.state.epoch, 1, 3)])
         await end.update_model("w", 0, 10.0)
         assert worker.model_version == 1
-        received = end.connection.received_bytes
+        received = end.connection.traffic.received_bytes
         await end.update_model("w", 1, 10.0)
-        assert end.connection.received_bytes - received == 1  # the number of the version
+        assert end.connection.traffic.received_bytes - received == 1  # the number of the version
         server.send([published(server.state.epoch, 2, 50)])
         await asyncio.sleep(0.1)
-        assert end.connection.received_bytes - received == 1  # not broadcast
+        assert end.connection.traffic.received_bytes - received == 1  # not broadcast
         await end.update_model("w", 1, 10.0)
         assert worker.model_version == 2
         stopped.set()

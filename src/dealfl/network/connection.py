@@ -13,33 +13,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import socket
-import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
-from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from dealfl.network.credentials import Credentials
+from dealfl.network.mqtt_socket import PATIENCE_S, MqttSocket, Traffic
 
-__all__ = ["Connection", "Delivery", "Listener", "Will"]
+__all__ = ["Connection", "Delivery", "Will"]
 
 _LOG = logging.getLogger("dealfl.network")
 _IN_FLIGHT = 500
-_MAX_BACKOFF_S = 120.0
-_PATIENCE_S = 10.0  # for a broker that accepts no connection, or nothing more
-_GOODBYE_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(NamedTuple):
     """A message from the broker, and the numbers that acknowledge it."""
 
     topic: str
@@ -50,8 +43,7 @@ class Delivery:
     retained: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Will:
+class Will(NamedTuple):
     """A message that the broker publishes when the connection has ended, for any reason."""
 
     topic: str
@@ -59,34 +51,33 @@ class Will:
     retain: bool = False
 
 
-class Listener(Protocol):
-    """The owner of a connection."""
-
-    def connected(self) -> None:
-        """Subscribe, and repeat what the broker may have lost."""
-
-    def received(self, delivery: Delivery) -> None:
-        """Take a message; acknowledge it later."""
-
-
 class Connection:
-    """A connection to one of some brokers, until it is stopped."""
+    """A connection to one of some brokers, until it is stopped.
+
+    `connected` subscribes, and repeats what the broker may have lost. `received` takes a message,
+    which it acknowledges later.
+    """
 
     def __init__(
         self,
         brokers: Sequence[Credentials],
-        listener: Listener,
+        connected: Callable[[], None],
+        received: Callable[[Delivery], None],
         *,
         will: Callable[[], Will | None] = lambda: None,
         spread_s: Callable[[], float] = lambda: 0.0,
         keepalive_s: int = 600,
+        max_pause_s: float = 120.0,
     ) -> None:
-        self.sent_bytes = self.received_bytes = self.sent_packets = self.received_packets = 0
-        self._listener, self._will, self._spread_s = listener, will, spread_s
+        self.traffic = Traffic()
+        self._connected, self._received = connected, received
+        self._will, self._spread_s = will, spread_s
         self._brokers, self._place = brokers, random.randrange(len(brokers))  # noqa: S311
-        self._keepalive_s = keepalive_s
+        self._keepalive_s, self._max_pause_s = keepalive_s, max_pause_s
+        self._tls = [one.tls_context() for one in brokers]
         self._in_flight, self._generation, self._problem = _IN_FLIGHT, 0, ""
         self._client: paho.Client | None = None
+        self._socket: MqttSocket | None = None
         self._awaited: dict[int, Callable[[], None]] = {}  # acknowledgements of the broker
         self.is_up = self._accepted = False  # whether the broker accepted it, now and at all
         self._lost = asyncio.Event()
@@ -104,29 +95,34 @@ class Connection:
         """Send a message if there is a connection; `done` is called when the broker has it."""
         if not self.is_up or self._client is None:
             return
-        expiry = {} if expiry_s is None else {"MessageExpiryInterval": max(1, int(expiry_s))}
-        properties = _properties(PacketTypes.PUBLISH, **expiry)
-        sent = self._client.publish(topic, payload, qos=1, retain=retain, properties=properties)
+        properties = None
+        if expiry_s is not None:
+            seconds = max(1, int(expiry_s))
+            properties = _properties(PacketTypes.PUBLISH, MessageExpiryInterval=seconds)
+        sent = self._client.publish(topic, payload, 1, retain, properties)
         if done is not None:
             self._awaited[sent.mid] = done
-        self.sent_bytes += len(payload)
-        self.sent_packets += 1
+        self.traffic.count(self._loop.time(), payload, None)
+        self._finish_writing()
 
     def subscribe(self, topics: Sequence[str]) -> None:
         """Receive the messages of some topics, but those of this connection."""
         if self._client is not None and topics:
             options = SubscribeOptions(qos=1, noLocal=True, retainAsPublished=True)
             self._client.subscribe([(topic, options) for topic in topics])
+            self._finish_writing()
 
     def unsubscribe(self, topics: Sequence[str]) -> None:
         """Receive nothing more of some topics."""
         if self._client is not None and topics:
             self._client.unsubscribe(list(topics))
+            self._finish_writing()
 
     def acknowledge(self, one: Delivery) -> None:
         """Tell the broker that a message is durable here."""
         if one.generation == self._generation and one.qos and self._client is not None:
             self._client.ack(one.number, one.qos)
+            self._finish_writing()
 
     def move(self) -> None:
         """Leave this broker for the next one."""
@@ -144,8 +140,9 @@ class Connection:
             attempt = 0 if was_up else attempt + 1
             if stopped.is_set():
                 break
-            longest_s = max(self._spread_s(), 0.5) * 2.0 ** min(attempt, 10)
-            delay_s = min(longest_s, _MAX_BACKOFF_S) * random.random()  # noqa: S311
+            spread_s = max(self._spread_s(), 0.5)
+            longest_s = min(spread_s * 2.0 ** min(attempt // 4, 10), self._max_pause_s)
+            delay_s = max(longest_s, spread_s) * random.random()  # noqa: S311
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopped.wait(), delay_s)
 
@@ -160,26 +157,33 @@ class Connection:
         except (OSError, ValueError) as error:  # no route, unknown host, bad certificate
             self._explain(str(error))
             return False
+        self._socket = MqttSocket(client, self._loop, self.traffic)
+        if client.socket() is None:
+            self._lost.set()
         try:
-            self._register(client)
             await self._wait(client, stopped)
         finally:
             self.is_up = False
-            await self._shut(client)
+            await self._socket.close()
         return self._accepted
 
     async def _wait(self, client: paho.Client, stopped: asyncio.Event) -> None:
-        until_s = self._loop.time() + _PATIENCE_S
+        until_s = self._loop.time() + PATIENCE_S
         ends = [asyncio.ensure_future(one.wait()) for one in (self._lost, stopped)]
         while not any(one.done() for one in ends):
-            timeout_s = min(5.0, self._keepalive_s / 4)
+            timeout_s = self._keepalive_s / 4 if self._accepted else PATIENCE_S / 2
             await asyncio.wait(ends, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             client.loop_misc()
+            self._finish_writing()
             if not self._accepted and self._loop.time() > until_s:
                 self._explain("the broker does not answer")
                 break
         for one in ends:
             one.cancel()
+
+    def _finish_writing(self) -> None:
+        if self._socket is not None:
+            self._socket.finish_writing()
 
     def _explain(self, problem: str) -> None:
         """Log why there is no connection, once for each reason."""
@@ -196,8 +200,7 @@ class Connection:
         )  # fmt: skip
         if where.password:
             client.username_pw_set(where.user, where.password)
-        context = where.tls_context()
-        if context is not None:
+        if context := self._tls[self._place]:
             client.tls_set_context(context)
         client.max_inflight_messages_set(self._in_flight)
         will = self._will()
@@ -207,54 +210,11 @@ class Connection:
         client.on_disconnect = self._on_disconnect
         client.on_message = self._on_message
         client.on_publish = self._on_publish
-        client.on_socket_register_write = self._on_want_write
-        client.on_socket_unregister_write = lambda _, __, sock: self._forget(sock, read=False)
-        client.on_socket_close = lambda _, __, sock: self._forget(sock)
         return client
 
     def _open(self, client: paho.Client, host: str, port: int) -> None:
         properties = _properties(PacketTypes.CONNECT, ReceiveMaximum=_IN_FLIGHT)
         client.connect(host, port, self._keepalive_s, clean_start=True, properties=properties)
-
-    def _register(self, client: paho.Client) -> None:
-        sock: Any = client.socket()
-        if sock is None:
-            self._lost.set()
-            return
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # a network that ends without a word
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1e3 * _PATIENCE_S))
-        self._loop.add_reader(sock, self._read, client, sock)
-        self._want_write(client)
-
-    def _read(self, client: paho.Client, sock: Any) -> None:  # noqa: ANN401 - plain or TLS
-        client.loop_read()
-        while client.socket() is sock and isinstance(sock, ssl.SSLSocket) and sock.pending():
-            client.loop_read()
-
-    def _want_write(self, client: paho.Client) -> None:
-        sock = client.socket()
-        if client is self._client and sock is not None and client.want_write():
-            self._loop.add_writer(sock, client.loop_write)
-
-    def _forget(self, sock: Any, *, read: bool = True) -> None:  # noqa: ANN401 - plain or TLS
-        with suppress(ValueError, OSError):
-            self._loop.remove_writer(sock)
-            if read:
-                self._loop.remove_reader(sock)
-
-    async def _shut(self, client: paho.Client) -> None:
-        client.disconnect(ReasonCode(PacketTypes.DISCONNECT, identifier=4))  # publish the will
-        until_s = self._loop.time() + _GOODBYE_S
-        while client.want_write() and client.socket() is not None:
-            if client.loop_write() != paho.MQTT_ERR_SUCCESS or self._loop.time() > until_s:
-                break
-            await asyncio.sleep(0.001)
-        sock = client.socket()
-        if sock is not None:
-            self._forget(sock)
-            with suppress(OSError):
-                sock.close()
 
     # -- what paho calls, from any thread -------------------------------------------------------
 
@@ -269,15 +229,12 @@ class Connection:
         elif client is self._client:
             self.is_up = self._accepted = True
             self._explain("")
-            self._listener.connected()
+            self._connected()
 
     def _on_disconnect(self, client: Any, *_: object) -> None:  # noqa: ANN401
         if client is self._client:
             self.is_up = False
             self._loop.call_soon_threadsafe(self._lost.set)
-
-    def _on_want_write(self, client: Any, *_: object) -> None:  # noqa: ANN401
-        self._loop.call_soon_threadsafe(self._want_write, client)
 
     def _on_publish(self, client: Any, _: object, number: int, *__: object) -> None:  # noqa: ANN401
         done = self._awaited.pop(number, None) if client is self._client else None
@@ -287,10 +244,9 @@ class Connection:
     def _on_message(self, client: Any, _: object, message: Any) -> None:  # noqa: ANN401
         if client is not self._client:
             return
-        self.received_bytes += len(message.payload)
-        self.received_packets += 1
+        self.traffic.count(self._loop.time(), None, message.payload)
         numbers = (message.mid, self._generation, message.qos, message.retain)
-        self._listener.received(Delivery(message.topic, message.payload, *numbers))
+        self._received(Delivery(message.topic, message.payload, *numbers))
 
 
 def _properties(packet: int, **values: int) -> Properties:

@@ -166,7 +166,7 @@ class _Asking:
     async def run(self, timeout_s: float) -> Answer:
         stopped = asyncio.Event()
         self._answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._connection = Connection([self._credentials], self)
+        self._connection = Connection([self._credentials], self._connected, self._received)
         tasks = [asyncio.ensure_future(self._connection.run(stopped))]
         tasks.append(asyncio.ensure_future(self._repeat(stopped)))
         try:
@@ -186,11 +186,11 @@ class _Asking:
         for piece in split(pack(msgspec.json.encode(self._question))):
             self._connection.publish(self._topics.ask(self._credentials.user), piece)
 
-    def connected(self) -> None:
+    def _connected(self) -> None:
         self._connection.subscribe([self._topics.answer(self._credentials.user)])
         self._ask()
 
-    def received(self, delivery: Delivery) -> None:
+    def _received(self, delivery: Delivery) -> None:
         self._connection.acknowledge(delivery)
         with suppress(BadBytes, msgspec.MsgspecError, UnicodeDecodeError):
             packet = self._assembly.add(delivery.payload)

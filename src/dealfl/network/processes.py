@@ -76,7 +76,7 @@ async def serve(
 
         def line() -> str:
             up = sum(one.is_up for one in end.connections)
-            received = sum(one.received_bytes for one in end.connections)
+            received = sum(one.traffic.received_bytes for one in end.connections)
             return (
                 f"{job.name}: {time.monotonic() - since_s:.0f} s, {up} of {len(brokers)} brokers, "
                 f"{len(server.workers)} workers, round {len(server.reader.closed_rounds())}, "

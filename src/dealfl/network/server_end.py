@@ -15,7 +15,7 @@ from dealfl.messages import Asleep, Assignment, Message, Published
 from dealfl.network.connection import Connection, Delivery, Will
 from dealfl.network.credentials import Credentials
 from dealfl.network.inbox import MAX_SENDERS, Inbox, Quota
-from dealfl.network.pump import Pump
+from dealfl.network.pump import Pump, carry
 from dealfl.network.state import ServerState
 from dealfl.network.topics import Topics
 from dealfl.server import Server
@@ -60,14 +60,38 @@ class ServerEnd:
         self.state = msgspec.structs.replace(limits or ServerState(), epoch=server.epoch)
         self.topics = Topics(server.job, server.epoch)
         self.dropped: dict[str, int] = {}  # packets by user
-        self.connections = [_Broker(self, one).connection for one in brokers]
+        self.connections = [self._connect(one) for one in brokers]
         self._server, self._answer = server, answer
-        self._pump = Pump(server.handle, self.send)
+        self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pump = Pump(server.handle, self.send, self._failed)
         self._inbox = Inbox(self.state.max_bytes, quota or Quota())
         self._routes: dict[str, tuple[Connection, str]] = {}
         self._model: list[bytes] = []
         self._version = 0
         self._pieces = 0  # retained by the brokers
+
+    def _connect(self, credentials: Credentials) -> Connection:
+        """Return a connection to a broker, which keeps the server's state and the model."""
+
+        def will() -> Will:
+            state = msgspec.structs.replace(self.state, online=False)
+            return Will(self.topics.state, state.encode(), retain=True)
+
+        def connected() -> None:
+            every_epoch = Topics(self.topics.job)  # what is retained under another is cleared, too
+            ways = [every_epoch.up("+", "+"), self.topics.left("+"), self.topics.ask("+")]
+            connection.subscribe(ways)
+            connection.publish(self.topics.state, self.state.encode(), retain=True)
+            self._publish_model(connection)
+            self._forget_routes(connection)
+
+        def received(delivery: Delivery) -> None:
+            self._receive(connection, delivery)
+
+        connection = Connection(
+            [credentials], connected, received, will=will, keepalive_s=30, max_pause_s=5.0
+        )
+        return connection
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Serve until stopped.
@@ -77,17 +101,7 @@ class ServerEnd:
         stopped : asyncio.Event
             Ends the call when it is set.
         """
-        ends = [asyncio.ensure_future(one.run(stopped)) for one in self.connections]
-        try:
-            pump = asyncio.ensure_future(self._pump.run(stopped))
-            waits = asyncio.ensure_future(stopped.wait())
-            done, _ = await asyncio.wait({pump, waits}, return_when=asyncio.FIRST_COMPLETED)
-            if pump in done:
-                pump.result()  # raises what ended it
-            pump.cancel()
-        finally:
-            stopped.set()
-            await asyncio.gather(*ends, return_exceptions=True)
+        await carry(self.connections, [self._pump], self._failed, stopped)
 
     # -- out ------------------------------------------------------------------------------------
 
@@ -214,7 +228,7 @@ class ServerEnd:
         if len(self._routes) > MAX_SENDERS:
             del self._routes[next(iter(self._routes))]  # heard longest ago
         spread_s = len(self._routes) / _RETURNS_PER_S
-        if spread_s >= 2.0 * max(self.state.spread_s, 1.0):
+        if spread_s >= 2.0 * max(self.state.spread_s, 0.5):
             self.state = msgspec.structs.replace(self.state, spread_s=spread_s)
             for one in self.connections:
                 one.publish(self.topics.state, self.state.encode(), retain=True)
@@ -231,26 +245,3 @@ class ServerEnd:
         if self.dropped[user] in (1, 10, 100, 1_000):
             _LOG.warning("%s: %s packets dropped: %s", user, self.dropped[user], reason)
             self._server.flag(worker, f"packet refused: {reason}")
-
-
-class _Broker:
-    """One of the server's connections."""
-
-    def __init__(self, end: ServerEnd, credentials: Credentials) -> None:
-        self._end = end
-        self.connection = Connection([credentials], self, will=self._will, keepalive_s=30)
-
-    def _will(self) -> Will:
-        state = msgspec.structs.replace(self._end.state, online=False)
-        return Will(self._end.topics.state, state.encode(), retain=True)
-
-    def connected(self) -> None:
-        topics = self._end.topics
-        every_epoch = Topics(topics.job)  # what is retained under a wrong epoch is cleared, too
-        self.connection.subscribe([every_epoch.up("+", "+"), topics.left("+"), topics.ask("+")])
-        self.connection.publish(topics.state, self._end.state.encode(), retain=True)
-        self._end._publish_model(self.connection)
-        self._end._forget_routes(self.connection)
-
-    def received(self, delivery: Delivery) -> None:
-        self._end._receive(self.connection, delivery)

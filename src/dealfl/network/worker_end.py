@@ -14,7 +14,7 @@ from dealfl.errors import BadBytes
 from dealfl.messages import Message, Published
 from dealfl.network.connection import Connection, Delivery, Will
 from dealfl.network.credentials import Credentials
-from dealfl.network.pump import Pump
+from dealfl.network.pump import Pump, carry
 from dealfl.network.state import ServerState
 from dealfl.network.topics import Topics
 from dealfl.transport import Assembly, decode, encode, pack, split
@@ -50,13 +50,17 @@ class WorkerEnd:
         brokers: Sequence[Credentials],
         workers: Mapping[str, Worker],
     ) -> None:
-        self.connection = Connection(brokers, self, will=self._will, spread_s=self._spread_s)
+        self.connection = Connection(
+            brokers, self._connected, self._received, will=self._will, spread_s=self._spread_s
+        )
         self._gateway, self._topics = brokers[0].user, Topics(job, "")
         self._several, self._served = len(brokers) > 1, False
         self._state: ServerState | None = None
         self._workers = workers
+        self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pumps = {
-            name: Pump(one.handle, partial(self._send, name)) for name, one in workers.items()
+            name: Pump(one.handle, partial(self._send, name), self._failed)
+            for name, one in workers.items()
         }
         self._assemblies: dict[str, Assembly] = {}
         self._fetched: tuple[type, asyncio.Future[Any]] | None = None
@@ -70,18 +74,7 @@ class WorkerEnd:
         stopped : asyncio.Event
             Ends the connection when it is set.
         """
-        carrying = asyncio.ensure_future(self.connection.run(stopped))
-        pumps = [asyncio.ensure_future(one.run(stopped)) for one in self._pumps.values()]
-        waits = asyncio.ensure_future(stopped.wait())
-        try:
-            done, _ = await asyncio.wait({*pumps, waits}, return_when=asyncio.FIRST_COMPLETED)
-            for one in done - {waits}:
-                one.result()  # raises what ended it
-        finally:
-            stopped.set()
-            for one in pumps:
-                one.cancel()
-            await asyncio.gather(carrying, *pumps, return_exceptions=True)
+        await carry([self.connection], self._pumps.values(), self._failed, stopped)
 
     def wake(self, worker: str) -> None:
         """Call a worker soon, e.g. because it has new records.
@@ -136,7 +129,7 @@ class WorkerEnd:
 
     # -- the connection's listener --------------------------------------------------------------
 
-    def connected(self) -> None:
+    def _connected(self) -> None:
         """Look for the server; the workers announce themselves once it is there."""
         self._note_server(here=False)
         topics = [self._topics.state]
@@ -154,14 +147,8 @@ class WorkerEnd:
         if not self._served:
             self.connection.move()
 
-    def received(self, delivery: Delivery) -> None:
-        """Take a packet from the broker.
-
-        Parameters
-        ----------
-        delivery : Delivery
-            The packet.
-        """
+    def _received(self, delivery: Delivery) -> None:
+        """Take a packet from the broker."""
         try:
             if delivery.topic == self._topics.state:
                 self._meet(ServerState.decode(delivery.payload))

@@ -84,15 +84,15 @@ async def work(
         end = WorkerEnd(job.name, brokers, workers)
 
         def line() -> str:
-            connection = end.connection
+            connection, traffic = end.connection, end.connection.traffic
             bad, left = (
                 sum(f.bad for f in feeds.values()),
                 sum(f.left_bytes for f in feeds.values()),
             )
             return (
                 f"{credentials.user}: {'connected' if connection.is_up else 'not connected'}, "
-                f"{connection.sent_bytes / 1e3:,.1f} kB sent in {connection.sent_packets} packets, "
-                f"{connection.received_bytes / 1e3:,.1f} kB received"
+                f"{traffic.sent_bytes / 1e3:,.1f} kB sent in {traffic.sent_packets} packets, "
+                f"{traffic.received_bytes / 1e3:,.1f} kB received, {traffic.bursts} bursts"
                 + f", {bad:,} rows cannot be used" * (bad > 0)
                 + f", {left:,} bytes of data not read yet" * (left > 0)
             )

@@ -98,8 +98,8 @@ class Aggregation:
         self._ready |= self._held
 
     def _sum_of(self, worker: str) -> Statistics:
-        saved = self._ledger.find_sum(worker)
-        return Statistics.zero(self._schema) if saved is None else Statistics.from_bytes(saved)
+        saved, zero = self._ledger.find_sum(worker), Statistics.zero(self._schema)
+        return zero if saved is None else Statistics.from_bytes(saved, trusted=True)
 
     def _put_sum(self, worker: str, whole: Statistics) -> None:
         self._ledger.updates.put_sum(worker, whole.to_bytes(), self._fingerprint(whole))
@@ -124,8 +124,7 @@ class Aggregation:
             return self._store(row, message)
         if known[1]:
             return WITHDRAWN
-        same = self._ledger.updates.is_same(message)
-        return None if same else Problem(_CONFLICT, fatal=True)
+        return None if self._ledger.updates.is_same(message) else Problem(_CONFLICT, fatal=True)
 
     def _store(self, row: WorkerRow, message: Update) -> Stored | Problem:
         try:
@@ -208,12 +207,13 @@ class Aggregation:
         done.counted[row.name] = ready[-1].sequence
 
     def _delta_of(self, row: WorkerRow, ready: list[Pending]) -> Statistics:
-        delta = Statistics.zero(self._schema)
+        delta = None
         for update in ready:
             if update.delta is not None:
                 known = self._decoded.get((row.name, update.sequence))
-                delta = delta + (Statistics.from_bytes(update.delta) if known is None else known)
-        return delta
+                part = Statistics.from_bytes(update.delta) if known is None else known
+                delta = part if delta is None else delta + part
+        return Statistics.zero(self._schema) if delta is None else delta
 
     def _find_largest(self) -> str:
         """Return the worker whose sum has the largest integer."""

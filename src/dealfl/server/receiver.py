@@ -103,7 +103,7 @@ class Receiver:
         if message.epoch == self._members.epoch:
             self._rounds.publication.confirm(message.version)
             if row is not None and row.asleep:
-                replies += self._rounds.repeat_assignment(message)
+                replies += self._rounds.repeat_assignment(message, now_s)
         return replies
 
     def _receive_asleep(self, message: Asleep, now_s: float) -> list[Message]:  # noqa: ARG002

@@ -204,14 +204,13 @@ class Rounds:
             for name in workers
         ]  # fmt: skip
 
-    def repeat_assignment(self, message: Announce) -> list[Message]:
+    def repeat_assignment(self, message: Announce, now_s: float) -> list[Message]:
         """Return the assignment of a worker that announces itself and does not know of it."""
-        row = self._ledger.open_round()
-        if row is None or message.round >= row.number:
+        deadline_s = self._members.rows[message.worker].busy_until_s
+        if deadline_s <= now_s:
             return []
-        if not self._ledger.rounds.awaits(row.number, message.worker):
-            return []
-        return self._assign([message.worker], row.number, row.deadline_s)
+        number = self._ledger.rounds.find_unanswered(message.worker, message.round, deadline_s)
+        return [] if number is None else self._assign([message.worker], number, deadline_s)
 
     def _next_opening_s(self) -> float | None:
         """Return the earliest time of the next round, which a restart does not change."""

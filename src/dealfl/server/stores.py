@@ -188,10 +188,14 @@ class RoundStore:
         )
         return dict(rows.fetchall())
 
-    def awaits(self, number: int, worker: str) -> bool:
-        """Return whether a worker was selected in a round and has not replied."""
-        query = "SELECT 1 FROM selections WHERE round = ? AND worker = ? AND replied_s IS NULL"
-        return self._run(query, (number, worker)).fetchone() is not None
+    def find_unanswered(self, worker: str, after: int, deadline_s: float) -> int | None:
+        """Return the round after another one that a worker was selected for and did not answer."""
+        query = (
+            "SELECT r.number FROM rounds r JOIN selections s ON s.round = r.number "
+            "WHERE r.number > ? AND r.deadline_s = ? AND s.worker = ? AND s.replied_s IS NULL"
+        )
+        found = self._run(query, (after, deadline_s, worker)).fetchone()
+        return None if found is None else int(found[0])
 
     def count_replies(self, number: int) -> tuple[int, int, int]:
         """Return how many workers were selected in a round, sent an update, and declined."""

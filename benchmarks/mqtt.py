@@ -285,13 +285,12 @@ def delta(report: Report) -> None:
     weights /= weights.sum()
     histories = [draw.choice(1682, size=45, replace=False, p=weights).tolist() for _ in range(52)]
     change = PersonalizedPageRank(n_items=1682).learn(histories)
-    update = Update(job="j", worker="w", incarnation=1, sequence=1, delta=change.to_bytes())
-    times = []
+    body = change.to_bytes()
+    update = Update(job="j", worker="w", incarnation=1, sequence=1, round=1, delta=body)
+    start_s = time.process_time()
     for _ in range(20):
-        start_s = time.process_time()
         packet = encode([update])
-        times.append(time.process_time() - start_s)
-    kb, ms = len(packet) / 1e3, 1e3 * median(times)
+    kb, ms = len(packet) / 1e3, 1e3 * (time.process_time() - start_s) / 20
     report.rows.append({"delta": str(change), "kB": kb, "ms": ms})
     report.check("bytes of that delta in a packet", "≤ 30 KB", f"{kb:.1f} KB", kb <= 30)
     report.check("time to encode it", "≤ 5 ms", f"{ms:.2f} ms", ms <= 5)

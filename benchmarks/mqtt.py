@@ -78,7 +78,7 @@ class Phone(Worker):
 
 
 def run_workers(numbers: range, credentials: list[Any], per: int, pipe: Pipe) -> None:
-    """Run workers, `per` on each connection; report the traffic so far when asked for it."""
+    """Run workers, `per` on each connection; report the traffic so far on request."""
 
     async def start() -> None:
         phones = [Phone(number) for number in numbers]

@@ -51,6 +51,7 @@ def test_the_digests_are_equal_and_nothing_is_left(tmp_path: Path) -> None:
     assert proof["erased"] > 0
     assert process.returncode == 0
     assert "killed w3" in steps
+    assert "certificate: signed" in steps
     assert left_running(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 

@@ -4,6 +4,7 @@ examples:
   dealfl erase ann                                erase ann from the latest run in runs/
   dealfl erase ann bob --run runs/houses          erase two persons from this run
   dealfl erase --file people.txt --by dpo@corp    one name per line; WHO is in the certificate
+  dealfl erase ann --run operator.toml            erase ann from a running federation
   dealfl erase --list                             list all requests, and whether they are finished
   dealfl show ann --run runs/houses               show what is held of a person, and where
   dealfl verify runs/houses/certificates/0001.json --log runs/houses/certificates
@@ -15,17 +16,18 @@ signed and contains no personal data.
 
 import argparse
 import getpass
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from dealfl.cli.printing import add_json, examples_in, format_table, print_result
+from dealfl.cli.printing import add_json, examples_in, format_table, open_server, print_result, say
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
-    from dealfl.erasure import Erasure
+    from dealfl.erasure import Erasure, Stand
     from dealfl.runs import Erased
 
 __all__ = ["add_parser", "add_show", "add_verify"]
@@ -45,6 +47,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("owners", nargs="*", metavar="OWNER", help="name of a person")
     parser.add_argument("--file", type=Path, help="file with one name per line")
     parser.add_argument("--by", metavar="WHO", help="who asks for it (default: your account)")
+    parser.add_argument(
+        "--wait", type=float, default=60.0, metavar="SECONDS",
+        help="maximum time to wait for the workers of a running server (default: 60)",
+    )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list all requests; erase nobody")
     _add_run(parser)
     parser.set_defaults(run=_erase)
@@ -99,7 +105,7 @@ def add_verify(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--run", dest="run_folder", default="", metavar="RUN",
-        help="run folder (default: the latest run in runs/)",
+        help="run folder, or credentials of an operator (default: the latest run in runs/)",
     )  # fmt: skip
     add_json(parser)
 
@@ -107,11 +113,17 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 def _erase(arguments: argparse.Namespace) -> int:
     from dealfl.runs import RunFolder, erase_owners
 
-    run = RunFolder.at(arguments.run_folder)
     if arguments.list:
         return _list(arguments)
     owners = [*arguments.owners, *(_read_names(arguments.file) if arguments.file else ())]
-    erased = erase_owners(run, owners, requested_by=arguments.by or getpass.getuser())
+    by, server = arguments.by or getpass.getuser(), open_server(arguments.run_folder)
+    if server is None:
+        erased = erase_owners(RunFolder.at(arguments.run_folder), owners, requested_by=by)
+    else:
+        erased = server.erase(
+            owners, by, Path("certificates"), arguments.wait,
+            progress=lambda line: say(f"dealfl: {line}", file=sys.stderr),
+        )  # fmt: skip
     plain = msgspec.to_builtins(erased.erasure) | {
         "certificate": str(erased.certificate), "salts": erased.salts,
         "known_before": erased.known_before,
@@ -142,8 +154,8 @@ def _describe(erased: "Erased") -> str:
         ),
         ("examples deleted", f"{one.examples:,}"),
         ("workers", f"{one.workers - one.outstanding:,} of {one.workers:,} have answered"),
-        ("model before", f"{one.before.statistics[:16]}…"),
-        ("model after", f"{one.after.statistics[:16]}… (version {one.after.version})"),
+        ("model before", _show_version(one.before)),
+        ("model after", _show_version(one.after)),
         ("certificate", str(erased.certificate)),
         *((f"salt of {name}", salt) for name, salt in erased.salts.items()),
     ]
@@ -152,14 +164,17 @@ def _describe(erased: "Erased") -> str:
         "certificate is about that person; it is stored nowhere."
     )
     if not one.final:
-        ending = "NOT FINISHED: the published version still waits for other requests or workers."
+        ending = "NOT FINISHED: workers have not answered, or no version shows it; see --list."
     return format_table(rows, "  ") + "\n\n" + ending
 
 
 def _list(arguments: argparse.Namespace) -> int:
     from dealfl.runs import RunFolder, list_erasures
 
-    requests = list_erasures(RunFolder.at(arguments.run_folder))
+    if (server := open_server(arguments.run_folder)) is not None:
+        requests = server.erasures()
+    else:
+        requests = list_erasures(RunFolder.at(arguments.run_folder))
     header = ("REQUEST", "PERSONS", "EXAMPLES", "ANSWERED", "OUTSTANDING", "PUBLISHED")
     rows = [
         (one.name, str(one.persons), str(one.examples), str(one.answered),
@@ -204,7 +219,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         ("request", erasure.request), ("requested by", erasure.requested_by),
         ("persons, examples", f"{erasure.persons:,}, {erasure.examples:,}"),
         ("workers outstanding", f"{erasure.outstanding:,} of {erasure.workers:,}"),
-        ("model after", f"{erasure.after.statistics} (version {erasure.after.version})"),
+        ("model after", _show_version(erasure.after)),
         *([("retrained", plain["retrained"])] if "retrained" in plain else []),
         ("final", "yes" if erasure.final else "no"),
         ("not covered", "; ".join(erasure.not_covered)),
@@ -217,10 +232,14 @@ def _require_retrained(erasure: "Erasure", run_folder: str) -> str:
     from dealfl.runs import RunFolder, retrain
 
     digest = retrain(RunFolder.at(run_folder))
-    if digest != erasure.after.statistics:
+    if erasure.after is None or digest != erasure.after.digest:
         raise BadInput(
             f"training on what is held gives {digest[:16]}…, the certificate says "
-            f"{erasure.after.statistics[:16]}…; if others were erased since, verify the last "
+            f"{_show_version(erasure.after)}; if others were erased since, verify the last "
             "certificate"
         )
     return digest
+
+
+def _show_version(stand: "Stand | None") -> str:
+    return "none published" if stand is None else f"{stand.digest} (version {stand.version})"

@@ -38,21 +38,18 @@ Number = Annotated[int, Meta(ge=0)]
 
 
 class Stand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A published version, and the statistics of everything that counted at that time.
+    """A published version of the model.
 
     Parameters
     ----------
     version : int
-        Number of the version; 0 if none was published.
-    published : str
-        Digest of the version; that of empty statistics if none was published.
-    statistics : str
-        Digest of the statistics.
+        Number of the version.
+    digest : str
+        Digest of its statistics.
     """
 
     version: Number
-    published: Sha256
-    statistics: Sha256
+    digest: Sha256
 
 
 class Erasure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,8 +69,8 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Salted commitments to the first persons of the request; see `commit_to`.
     workers, outstanding : int
         Number of workers, and of those that have not answered yet.
-    before, after : Stand
-        Versions and statistics before and after the erasure.
+    before, after : Stand or None
+        The last version without the erasure, and the first with it; None if there is none.
     final : bool
         Whether all workers have answered, and the published version contains the erasure.
     not_covered : tuple of str
@@ -90,8 +87,8 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     commitments: Annotated[tuple[Sha256, ...], Meta(max_length=16)]
     workers: Number
     outstanding: Number
-    before: Stand
-    after: Stand
+    before: Stand | None
+    after: Stand | None
     final: bool
     not_covered: Annotated[tuple[Text, ...], Meta(max_length=16)] = NOT_COVERED
 
@@ -164,8 +161,9 @@ def sign_certificate(erasure: Erasure, key: SigningKey) -> bytes:
 def _subjects(erasure: Erasure) -> tuple[_Subject, ...]:
     stands = {"before": erasure.before, "after": erasure.after}
     return tuple(
-        _Subject(f"version {one.version} ({when})", {"sha256": one.published})
+        _Subject(f"version {one.version} ({when})", {"sha256": one.digest})
         for when, one in stands.items()
+        if one is not None
     )
 
 

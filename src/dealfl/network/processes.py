@@ -71,7 +71,7 @@ async def serve(
             "erase": changes.erase,
             "remove": changes.remove,
         }
-        desk = Desk({**answers, **verbs}, changes=tuple(verbs), trusted=trusted)
+        desk = Desk({**answers, **verbs}, changes=(*verbs, "certify"), trusted=trusted)
         since_s = time.monotonic()
 
         def line() -> str:

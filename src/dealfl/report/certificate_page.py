@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dealfl.atomic_files import replace_file
-from dealfl.erasure import Erasure
+from dealfl.erasure import Erasure, Stand
 from dealfl.escaping import for_html
 
 __all__ = ["write_certificate_page"]
@@ -41,8 +41,8 @@ def write_certificate_page(erasure: Erasure, certificate: Path, path: Path) -> N
         "Certificate issued": erasure.issued_at,
         "Deleted": f"{_count(erasure.examples, 'example')} of {persons}",
         "Devices": f"{answered:,} of {erasure.workers:,} have answered",
-        "Model before": f"version {erasure.before.version}, {erasure.before.statistics}",
-        "Model after": f"version {erasure.after.version}, {erasure.after.statistics}",
+        "Model before": _describe(erasure.before),
+        "Model after": _describe(erasure.after),
         "Not covered": "; ".join(erasure.not_covered),
         "File": certificate.name,
     }
@@ -78,3 +78,7 @@ def _verdict(erasure: Erasure, persons: str) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" + "s" * (number != 1)
+
+
+def _describe(stand: Stand | None) -> str:
+    return "none published" if stand is None else f"version {stand.version}, {stand.digest}"

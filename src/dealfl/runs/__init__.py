@@ -3,15 +3,8 @@
 from dealfl.runs.backups import MANIFEST, Copied, back_up, restore
 from dealfl.runs.certificates import Evidence, is_about, prove_entry, verify_certificate
 from dealfl.runs.demo import Proof, run_demo
-from dealfl.runs.erasing import (
-    Erased,
-    Holding,
-    RequestStatus,
-    erase_owners,
-    find_holdings,
-    list_erasures,
-    retrain,
-)  # fmt: skip
+from dealfl.runs.erasing import Erased, RequestStatus, erase_owners, list_erasures
+from dealfl.runs.finished_run import Holding, find_holdings, retrain
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.logs import LOG, JsonLines, configure_logs, log, log_to
 from dealfl.runs.metrics import serve_metrics

@@ -7,7 +7,6 @@ with training in one process, on all rows but those of the erased person.
 from __future__ import annotations
 
 import csv
-import secrets
 import signal
 import socket
 import subprocess
@@ -21,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from dealfl.datasets import load
-from dealfl.erasure import owner_hash
 from dealfl.errors import DealError
 from dealfl.jobs import Document, read_job, read_plan
+from dealfl.runs.running_server import RunningServer
 from dealfl.settings import toml_document
 
 __all__ = ["Proof", "run_demo"]
@@ -139,7 +138,7 @@ class _Demo:
         broker = create_broker(self._folder / "broker", settings)
         names = [f"w{number}" for number in range(1, _WORKERS + 1)]
         self._operator = broker.enrol([_OPERATOR], operator=True)[0]
-        for credentials in (broker.admit_server(), *broker.enrol(names)):
+        for credentials in (self._operator, broker.admit_server(), *broker.enrol(names)):
             write_credentials(self._folder / f"{credentials.user}.toml", credentials)
         self._processes["broker"] = broker.start()
         self._say(f"broker: mosquitto on 127.0.0.1:{port}, TLS, {_WORKERS} devices enrolled")
@@ -225,14 +224,15 @@ class _Demo:
 
     def erase(self) -> int:
         """Erase a person on all devices; return the number of her rows."""
-        key = bytes.fromhex(self._operator.owners_key)
-        owner = owner_hash(key, _ERASED).hex()
-        request = f"demo-{secrets.token_hex(4)}"
-        self._ask("erase", {"request": request, "owners": [owner]})
         self._say(f"erase {_ERASED}: sent to all workers as a keyed hash")
-        self._wait(lambda now: now["erasures"] == 1 and not now["erasures_pending"], "the erasure")
+        server = RunningServer(self._folder / f"{_OPERATOR}.toml")
+        made = server.erase([_ERASED], _OPERATOR, self._folder / "certificates", self._timeout_s)
+        if not made.erasure.final:
+            raise DealError(f"the demonstration waited {self._timeout_s:g} s for the erasure")
         erased = sum(row[0] == _ERASED for row in self._rows[: self._given])
+        size = made.certificate.stat().st_size
         self._say(f"erased: all {_WORKERS} workers answered, a version without her is published")
+        self._say(f"certificate: signed, {size:,} bytes, verified")
         return erased
 
     def train_centrally(self) -> tuple[str, int]:

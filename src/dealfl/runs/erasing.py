@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,25 +12,29 @@ from pathlib import Path
 from dealfl.erasure import (
     NOT_COVERED,
     Erasure,
+    Stand,
     commit_to,
     owner_hash,
     plain_name,
 )
 from dealfl.errors import BadInput
-from dealfl.learners import statistics_of
-from dealfl.runs.certificates import CERTIFICATES, write_certificate
-from dealfl.runs.finished_run import find_journals, open_finished
+from dealfl.jobs import read_job
+from dealfl.runs.certificates import (
+    CERTIFICATES,
+    Evidence,
+    verify_certificate,
+    write_certificate,
+)
+from dealfl.runs.finished_run import open_finished
 from dealfl.runs.folder import RunFolder
-from dealfl.server import Ledger, LedgerReader
-from dealfl.statistics import Statistics
-from dealfl.worker import Journal, State
+from dealfl.server import LedgerReader, Version
 
 __all__ = [
-    "Erased", "Holding", "RequestStatus", "erase_owners", "find_holdings",
-    "list_erasures", "retrain",
+    "Erased", "RequestStatus", "Wish", "certify", "erase_owners",
+    "list_erasures",
 ]  # fmt: skip
 
-_MAX_COMMITMENTS = 8
+_COMMITTED = 8  # persons with a commitment in a certificate
 _KNOWN = {"", ".key", ".html", ".json", ".jsonl", ".toml"}  # files without examples
 
 
@@ -57,24 +61,6 @@ class Erased:
     known_before: int
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
-    """What a worker holds of a person.
-
-    Parameters
-    ----------
-    worker : str
-        Name of the worker.
-    learned, waiting, grace : int
-        Number of examples that are learned, that wait, and that were evicted and not deleted yet.
-    """
-
-    worker: str
-    learned: int
-    waiting: int
-    grace: int
-
-
 def erase_owners(run: RunFolder, owners: Sequence[str], *, requested_by: str) -> Erased:
     """Erase persons from a finished run, and write a certificate.
 
@@ -97,43 +83,42 @@ def erase_owners(run: RunFolder, owners: Sequence[str], *, requested_by: str) ->
     BadInput
         If no name is given, the run is not finished, or its journals were discarded.
     """
-    names = sorted({plain_name(owner) for owner in owners} - {""})
-    if not names:
-        raise BadInput("no person is named; give the names of one or more owners")
-    key, requested_at = run.owners_key(), _now()
-    hashes = [owner_hash(key, name) for name in names]
-    with run.locked(), open_finished(run, key) as parts:
+    wish, now_s = Wish.of(owners, run.owners_key()), time.time()
+    with run.locked(), open_finished(run, run.owners_key()) as parts:
         known = {one for request in parts.ledger.reader.erasures() for one in request.owners}
-        before = parts.stand()
-        request = f"{requested_at} {secrets.token_hex(4)}"
-        parts.erase(request, hashes)
-        answers = parts.ledger.reader.answers(request)
-        salts = {name: secrets.token_bytes(16) for name in names[:_MAX_COMMITMENTS]}
-        erasure = Erasure(
-            job=parts.server.job, request=request, requested_by=requested_by[:64],
-            requested_at=requested_at, issued_at=_now(), persons=len(names),
-            examples=sum(answers.values()),
-            commitments=tuple(commit_to(name, salt) for name, salt in salts.items()),
-            workers=len(parts.journals), outstanding=len(parts.journals.keys() - answers.keys()),
-            before=before, after=parts.stand(), final=parts.is_shown,
-            not_covered=(*NOT_COVERED, *_find_copies(run, parts.ledger)),
-        )  # fmt: skip
-        path = write_certificate(run.path / CERTIFICATES, erasure)
-    hidden = {name: salt.hex() for name, salt in salts.items()}
-    return Erased(erasure, path, hidden, len(known & set(hashes)))
+        parts.erase(wish.request, wish.hashes)
+    path = certify(run, wish.request, requested_by, wish.commitments, requested_s=now_s)
+    erasure, _ = verify_certificate(path, Evidence())
+    return Erased(erasure, path, wish.salts, len(known & set(wish.hashes)))
 
 
-def _find_copies(run: RunFolder, ledger: Ledger) -> list[str]:
-    """Return what else in the folder can contain examples of a person."""
-    files = [file.name for file in sorted(run.path.iterdir()) if file.is_file()]
-    own = {run.ledger.name + ending for ending in ("", "-wal", "-shm", "-lock")}
-    others = [name for name in files if Path(name).suffix not in _KNOWN and name not in own]
-    copies = [f"the file {name[:32]} in the run folder" for name in others[:4]]
-    return copies + ["the model that the run started from"] * (ledger.find_sum("") is not None)
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A new request to erase persons: its name, keyed hashes, and commitments with their salts."""
+
+    request: str
+    hashes: list[bytes]
+    commitments: list[str]
+    salts: dict[str, str]
+
+    @classmethod
+    def of(cls, owners: Sequence[str], key: bytes) -> Wish:
+        """Return a request for persons, hashed with the key of their run."""
+        names = sorted({plain_name(owner) for owner in owners} - {""})
+        if not names:
+            raise BadInput("no person is named; give the names of one or more owners")
+        salts = {name: secrets.token_bytes(16) for name in names[:_COMMITTED]}
+        return cls(
+            request=f"{_stamp(time.time())} {secrets.token_hex(4)}",
+            hashes=[owner_hash(key, name) for name in names],
+            commitments=[commit_to(name, salt) for name, salt in salts.items()],
+            salts={name: salt.hex() for name, salt in salts.items()},
+        )
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+def _stamp(time_s: float) -> str:
+    moment = datetime.fromtimestamp(time_s, UTC).isoformat(timespec="seconds")
+    return moment.replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +135,8 @@ class RequestStatus:
         Workers that have not answered.
     published : bool
         Whether a version that was delivered contains the erasure.
+    requested_s : float
+        Time of the request, in seconds of the server's clock.
     """
 
     name: str
@@ -158,6 +145,7 @@ class RequestStatus:
     answered: int
     outstanding: list[str]
     published: bool
+    requested_s: float
 
 
 def list_erasures(run: RunFolder) -> list[RequestStatus]:
@@ -182,54 +170,70 @@ def list_erasures(run: RunFolder) -> list[RequestStatus]:
             found.append(
                 RequestStatus(
                     request.name, len(request.owners), sum(answers.values()), len(answers),
-                    missing, request.published,
+                    missing, request.published, request.requested_s,
                 )
             )  # fmt: skip
     return found
 
 
-def find_holdings(run: RunFolder, owner: str) -> list[Holding]:
-    """Return what each worker of a finished run holds of a person.
+def certify(
+    run: RunFolder,
+    request: str,
+    requested_by: str,
+    commitments: Sequence[str] = (),
+    requested_s: float | None = None,
+) -> Path:
+    """Write a certificate of the present state of a request.
 
     Parameters
     ----------
     run : RunFolder
-        The run.
-    owner : str
-        Name of the person.
+        The run of the request.
+    request : str
+        Name of the request.
+    requested_by : str
+        Who requested the erasure.
+    commitments : sequence of str
+        Commitments to persons of the request.
+    requested_s : float or None
+        Time of the request, in seconds since 1970; None takes that of the server's clock.
 
     Returns
     -------
-    list of Holding
-        One entry per worker that holds an example.
+    Path
+        The certificate.
+
+    Raises
+    ------
+    BadInput
+        If there is no such request.
     """
-    hashed, found = owner_hash(run.owners_key(), owner), []
-    for name, path in find_journals(run).items():
-        with closing(Journal(path)) as journal:
-            held = {state: len(records) for state, records in journal.records_of([hashed]).items()}
-            counts = (held[State.LEARNED], held[State.WAITING], held[State.GRACE])
-            found += [Holding(name, *counts)] * any(counts)
-    return found
+    status = next((one for one in list_erasures(run) if one.name == request), None)
+    if status is None:
+        raise BadInput(f"no erasure is called {request!r}; `dealfl erase --list` shows all")
+    with LedgerReader.open(run.ledger) as reader:
+        before, after = reader.versions_around(request)
+        workers, has_base = len(reader.workers()), reader.has_base
+    erasure = Erasure(
+        job=read_job(document).name if (document := run.document()) is not None else "",
+        request=request, requested_by=requested_by[:64], persons=status.persons,
+        requested_at=_stamp(status.requested_s if requested_s is None else requested_s),
+        issued_at=_stamp(time.time()), examples=status.examples, workers=workers,
+        commitments=tuple(commitments), outstanding=len(status.outstanding),
+        before=_stand(before), after=_stand(after), final=status.published,
+        not_covered=(*NOT_COVERED, *_find_copies(run, has_base)),
+    )  # fmt: skip
+    return write_certificate(run.path / CERTIFICATES, erasure)
 
 
-def retrain(run: RunFolder) -> str:
-    """Return the digest of training on all examples that the workers of a finished run hold.
+def _stand(version: Version | None) -> Stand | None:
+    return None if version is None else Stand(version.number, version.digest)
 
-    Parameters
-    ----------
-    run : RunFolder
-        The run.
 
-    Returns
-    -------
-    str
-        Digest of the statistics, including those of a model that the run started from.
-    """
-    with run.locked(), open_finished(run, run.owners_key()) as parts:
-        make = parts.make
-        model, base = make(), parts.ledger.find_sum("")
-        if base is not None:
-            model.merge(Statistics.from_bytes(base))
-        for journal in parts.journals.values():
-            model.merge(statistics_of(make, journal.records(State.LEARNED))[0])
-    return model.digest()
+def _find_copies(run: RunFolder, has_base: bool) -> list[str]:
+    """Return what else in the folder can contain examples of a person."""
+    files = [file.name for file in sorted(run.path.iterdir()) if file.is_file()]
+    own = {run.ledger.name + ending for ending in ("", "-wal", "-shm", "-lock")}
+    others = [name for name in files if Path(name).suffix not in _KNOWN and name not in own]
+    copies = [f"the file {name[:32]} in the run folder" for name in others[:4]]
+    return copies + ["the model that the run started from"] * has_base

@@ -13,17 +13,21 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from dealfl.atomic_files import make_folder, replace_file
-from dealfl.erasure import Stand
+from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
 from dealfl.jobs import plan_without_data, read_job
-from dealfl.learners import Learner
+from dealfl.learners import Learner, statistics_of
 from dealfl.runs.folder import WORKERS, RunFolder
 from dealfl.server import Ledger, Server
 from dealfl.server.selection import Uniform
 from dealfl.simulate import Simulation
-from dealfl.worker import Journal, MeasuredMeter, Worker
+from dealfl.statistics import Statistics
+from dealfl.worker import Journal, MeasuredMeter, State, Worker
 
-__all__ = ["FinishedRun", "find_journals", "keep_journals", "open_finished"]
+__all__ = [
+    "FinishedRun", "Holding", "find_holdings", "find_journals", "keep_journals", "open_finished",
+    "retrain",
+]  # fmt: skip
 
 _MAX_STEPS = 1_000
 
@@ -74,12 +78,6 @@ class FinishedRun:
     journals: dict[str, Journal]
     simulation: Clock
 
-    def stand(self) -> Stand:
-        """Return the published version and the statistics."""
-        statistics, last = self.server.model.digest(), self.ledger.reader.last_version()
-        version, published = (0, statistics) if last is None else (last.number, last.digest)
-        return Stand(version, published, statistics)
-
     def erase(self, request: str, owners: Sequence[bytes]) -> None:
         """Let all workers forget; stop when a published version shows it, or nothing happens."""
         clock = self.simulation
@@ -121,3 +119,71 @@ def open_finished(run: RunFolder, key: bytes) -> Iterator[FinishedRun]:
         ]
         clock = Clock(server, workers, start_s=ledger.reader.latest_s())
         yield FinishedRun(make, ledger, server, journals, clock)
+
+
+# -- what a finished run holds -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a worker holds of a person.
+
+    Parameters
+    ----------
+    worker : str
+        Name of the worker.
+    learned, waiting, grace : int
+        Number of examples that are learned, that wait, and that were evicted and not deleted yet.
+    """
+
+    worker: str
+    learned: int
+    waiting: int
+    grace: int
+
+
+def find_holdings(run: RunFolder, owner: str) -> list[Holding]:
+    """Return what each worker of a finished run holds of a person.
+
+    Parameters
+    ----------
+    run : RunFolder
+        The run.
+    owner : str
+        Name of the person.
+
+    Returns
+    -------
+    list of Holding
+        One entry per worker that holds an example.
+    """
+    hashed, found = owner_hash(run.owners_key(), owner), []
+    for name, path in find_journals(run).items():
+        with closing(Journal(path)) as journal:
+            held = {state: len(records) for state, records in journal.records_of([hashed]).items()}
+            counts = (held[State.LEARNED], held[State.WAITING], held[State.GRACE])
+            found += [Holding(name, *counts)] * any(counts)
+    return found
+
+
+def retrain(run: RunFolder) -> str:
+    """Return the digest of training on all examples that the workers of a finished run hold.
+
+    Parameters
+    ----------
+    run : RunFolder
+        The run.
+
+    Returns
+    -------
+    str
+        Digest of the statistics, including those of a model that the run started from.
+    """
+    with run.locked(), open_finished(run, run.owners_key()) as parts:
+        make = parts.make
+        model, base = make(), parts.ledger.find_sum("")
+        if base is not None:
+            model.merge(Statistics.from_bytes(base))
+        for journal in parts.journals.values():
+            model.merge(statistics_of(make, journal.records(State.LEARNED))[0])
+    return model.digest()

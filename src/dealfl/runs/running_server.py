@@ -5,19 +5,26 @@ from __future__ import annotations
 import base64
 import dataclasses
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from dealfl.atomic_files import replace_file
+from dealfl.atomic_files import make_folder, replace_file
+from dealfl.erasure import open_signing_key
+from dealfl.runs.certificates import Evidence, verify_certificate
+from dealfl.runs.erasing import Erased, RequestStatus, Wish, certify, list_erasures
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.models import export_model, open_model
 from dealfl.runs.status import RunStatus, read_status
 from dealfl.runs.workers import WorkerStatus, read_worker_rounds, read_workers
 
 __all__ = ["RunningServer", "answers_about"]
+
+_POLL_S = 0.5
 
 
 def answers_about(run: RunFolder) -> dict[str, Callable[..., object]]:
@@ -38,7 +45,20 @@ def answers_about(run: RunFolder) -> dict[str, Callable[..., object]]:
         "workers": lambda: [dataclasses.asdict(one) for one in read_workers(run)],
         "rounds": lambda worker: read_worker_rounds(run, str(worker)),
         "model": lambda: _saved_model(run),
+        "erasures": lambda: [dataclasses.asdict(one) for one in list_erasures(run)],
+        "certify": partial(_certify, run),
     }
+
+
+def _certify(
+    run: RunFolder, request: str, requested_by: str, commitments: list[str]
+) -> dict[str, str]:
+    """Return a new certificate, and the public key that verifies it."""
+    kinds = tuple[str, str, list[str]]
+    msgspec.convert((request, requested_by, commitments), kinds)
+    path = certify(run, request, requested_by, commitments)
+    key = open_signing_key(path.parent).public
+    return {"certificate": path.read_text("utf-8"), "key": key.pem().decode(), "id": key.id}
 
 
 def _saved_model(run: RunFolder) -> str:
@@ -108,6 +128,60 @@ class RunningServer:
             Digest of the statistics without the worker.
         """
         return str(self._ask("remove", dict[str, str], worker=worker)["digest"])
+
+    def erasures(self) -> list[RequestStatus]:
+        """Return all requests of erasure."""
+        erasures: list[RequestStatus] = self._ask("erasures", list[RequestStatus])
+        return erasures
+
+    def erase(
+        self, owners: Sequence[str], requested_by: str, folder: Path, wait_s: float = 60.0,
+        progress: Callable[[str], None] = lambda _: None,
+    ) -> Erased:  # fmt: skip
+        """Erase persons from the running federation, and fetch a certificate.
+
+        Parameters
+        ----------
+        owners : sequence of str
+            Names of the persons.
+        requested_by : str
+            Who requests it.
+        folder : Path
+            Folder for the certificate and the key that verifies it.
+        wait_s : float
+            Maximum time to wait for all workers, in seconds. A certificate that is issued before
+            is not final.
+        progress : callable
+            Receives a line when more workers have answered.
+
+        Returns
+        -------
+        Erased
+            What was done until now.
+        """
+        wish = Wish.of(owners, bytes.fromhex(self._credentials.owners_key))
+        known = len(self.erasures())
+        hashes = [one.hex() for one in wish.hashes]
+        self._ask("erase", dict[str, Any], request=wish.request, owners=hashes)
+        until_s, last = time.monotonic() + wait_s, ""
+        while time.monotonic() < until_s:
+            (now,) = (one for one in self.erasures()[known:] if one.name == wish.request)
+            if now.published:
+                break
+            missing = f", missing: {', '.join(now.outstanding[:5])}" * bool(now.outstanding)
+            if (line := f"{now.answered:,} workers have answered{missing}") != last:
+                progress(line)
+            last = line
+            time.sleep(_POLL_S)
+        answer = self._ask(
+            "certify", dict[str, str],
+            request=wish.request, requested_by=requested_by, commitments=wish.commitments,
+        )  # fmt: skip
+        make_folder(folder / "keys")
+        replace_file(folder / "keys" / f"{answer['id']}.pem", answer["key"])
+        name = wish.request.replace(" ", "-").replace(":", "")
+        path = replace_file(folder / f"{name}.json", answer["certificate"])
+        return Erased(verify_certificate(path, Evidence())[0], path, wish.salts, 0)
 
     def save_model(self, path: Path) -> None:
         """Write the model of the server to a file.

@@ -103,13 +103,36 @@ class LedgerReader:
         row = self._db.execute("SELECT statistics, sha256 FROM total").fetchone()
         return None if row is None else intact(row, f"ledger {self.path}: the total")
 
+    @property
+    def has_base(self) -> bool:
+        """Whether the total contains statistics that belong to no worker."""
+        return self._db.execute("SELECT 1 FROM sums WHERE worker = ''").fetchone() is not None
+
     def last_version(self) -> Version | None:
         """Return the last published version; None before the first."""
-        query = (
-            "SELECT version, round, digest, published_s, erased, delivered FROM versions "
-            "ORDER BY version DESC LIMIT 1"
-        )
-        row = self._db.execute(query).fetchone()
+        return self._version("1 ORDER BY version DESC")
+
+    def versions_around(self, request: str) -> tuple[Version | None, Version | None]:
+        """Return the last version before an erasure, and the first that shows it to workers.
+
+        Parameters
+        ----------
+        request : str
+            Name of the request.
+
+        Returns
+        -------
+        tuple of (Version or None) and (Version or None)
+            The versions; None if there is none.
+        """
+        number = "(SELECT number FROM erasures WHERE request = ?)"
+        before = self._version(f"erased < {number} ORDER BY version DESC", request)
+        after = self._version(f"erased >= {number} AND delivered = 1 ORDER BY version", request)
+        return before, after
+
+    def _version(self, condition: str, *values: str) -> Version | None:
+        query = "SELECT version, round, digest, published_s, erased, delivered FROM versions"
+        row = self._db.execute(f"{query} WHERE {condition} LIMIT 1", values).fetchone()
         return None if row is None else replace(Version(*row), delivered=bool(row[-1]))
 
     def setting(self, name: str, default: bytes = b"") -> bytes:

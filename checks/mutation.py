@@ -38,7 +38,7 @@ GROUPS = {"core": (_CORE, (), 0.95), "rest": (_REST, _CORE, 0.85)}
 _FOLDERS = (
     "tests/statistics", "tests/learners", "tests/erasure", "tests/server", "tests/worker",
     "tests/selection", "tests/retention", "tests/transport", "tests/memory", "tests/federation",
-    "tests/runs", "tests/power",
+    "tests/runs", "tests/power", "tests/traces",
 )  # fmt: skip
 _MAX_TESTS_S = 60.0  # time of all tests of one change
 _GRACE_S = 60.0

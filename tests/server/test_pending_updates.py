@@ -113,3 +113,14 @@ def test_nothing_is_folded_past_a_withdrawn_update_before_its_successor() -> Non
     one.handle([], 1000.0)
     assert one.model.statistics == examples(2)
     assert one.workers["w"].counted == 3
+
+
+@pytest.mark.parametrize("limit", ["max_examples", "max_cells"])
+def test_a_sum_that_just_reaches_a_limit_counts(limit: str) -> None:
+    most = {"max_examples": 3, "max_cells": 3}[limit]  # a class, and two of three features
+    one = joined(**{limit: most})
+    one.handle([update(1, 3, round=1)], 1.0)
+    assert one.workers["w"].counted == 1
+    other = joined(**{limit: most - 1})
+    other.handle([update(1, 3, round=1)], 1.0)
+    assert other.workers["w"].flag == f"diverged: a worker has 3 of {limit} = 2"

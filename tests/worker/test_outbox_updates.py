@@ -1,6 +1,8 @@
 """The outbox: whatever becomes of an update that holds the erased, the sum is the same."""
 
+from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -155,3 +157,82 @@ def test_in_a_new_incarnation_nothing_of_the_old_one_is_sent() -> None:
     assert not counter.send()
     again = counter.outbox.post(examples(2).to_bytes(), 0.0)
     assert (again.incarnation, again.sequence) == (2, 1)
+
+
+# -- when the journal is compacted ----------------------------------------------------------------
+
+
+class Compacted:
+    """An outbox in a file, and how often the file was compacted since the last look."""
+
+    def __init__(self, path: Path) -> None:
+        self.journal, self.times, self.now_s = Journal(path / "j.db"), 0, 0.0
+        self.outbox = Outbox(self.journal, "job", "w", 10.0, bayes().count_records)
+        compact = self.journal.compact
+
+        def counted() -> bool:
+            self.times += 1
+            return compact()
+
+        self.journal.compact = counted  # type: ignore[method-assign]
+
+    def do(self, *calls: Callable[[], object]) -> int:
+        """Make changes in one transaction; return how often the file is compacted after it."""
+        self.now_s += 1.0
+        with self.journal.transaction():
+            for call in calls:
+                call()
+        self.times = 0
+        self.journal.compact_if_due(self.now_s)
+        return self.times
+
+    def post(self) -> int:
+        body = examples(1).to_bytes()
+        return self.do(
+            lambda: self.outbox.post(body, self.now_s), lambda: self.outbox.take_due(self.now_s)
+        )
+
+    def receipt(self, sequence: int) -> int:
+        return self.do(lambda: self.outbox.settle_counted(sequence, self.now_s))
+
+    def erase(self) -> int:
+        return self.do(
+            lambda: self.outbox.erase(-examples(1), self.now_s), self.outbox.compact_when_settled
+        )
+
+
+def test_a_journal_is_compacted_after_an_erasure_and_after_the_last_receipt(
+    tmp_path: Path,
+) -> None:
+    one = Compacted(tmp_path)
+    assert one.post() == 0
+    assert one.receipt(1) == 1, "a file that never was is compacted by the first deletion"
+    assert one.post() == 0
+    assert one.receipt(2) == 0, "nobody was erased"
+    assert one.erase() == 1
+    assert one.post() == 0
+    assert one.receipt(4) == 0, "the third is under way"
+    assert one.receipt(3) == 1
+    assert one.post() == 0
+    assert one.receipt(5) == 0, "nothing of the erased is left"
+    assert one.receipt(5) == 0, "nor in a repetition"
+    one.journal.close()
+
+
+def test_also_the_first_update_of_all_can_hold_the_erased(tmp_path: Path) -> None:
+    one = Compacted(tmp_path)
+    one.do(lambda: one.outbox.post(examples(2).to_bytes(), 1e9))
+    assert one.erase() == 1
+    assert one.receipt(1) == 1
+    one.journal.close()
+
+
+def test_a_withdrawn_update_is_compacted_away_at_once_and_its_successor_later(
+    tmp_path: Path,
+) -> None:
+    one = Compacted(tmp_path)
+    one.post()
+    assert one.erase() == 1
+    assert one.do(lambda: one.outbox.settle_withdrawn(1, one.now_s)) == 1
+    assert one.receipt(2) == 1
+    one.journal.close()

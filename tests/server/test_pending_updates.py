@@ -117,10 +117,10 @@ def test_nothing_is_folded_past_a_withdrawn_update_before_its_successor() -> Non
 
 @pytest.mark.parametrize("limit", ["max_examples", "max_cells"])
 def test_a_sum_that_just_reaches_a_limit_counts(limit: str) -> None:
-    most = {"max_examples": 3, "max_cells": 3}[limit]  # a class, and two of three features
-    one = joined(**{limit: most})
+    terms: list[dict[str, Any]] = [{limit: most} for most in (3, 2)]  # a class, two features
+    one = joined(**terms[0])
     one.handle([update(1, 3, round=1)], 1.0)
     assert one.workers["w"].counted == 1
-    other = joined(**{limit: most - 1})
+    other = joined(**terms[1])
     other.handle([update(1, 3, round=1)], 1.0)
     assert other.workers["w"].flag == f"diverged: a worker has 3 of {limit} = 2"

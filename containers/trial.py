@@ -159,16 +159,20 @@ class Trial:
         self._wait(lambda now: now["erasures"] == 1 and not now["erasures_pending"], "the erasure")
 
     def status(self) -> dict[str, Any]:
-        """Ask the server for its status, as the operator."""
+        """Ask the server for its status, as the operator, until it answers."""
         words = ("dealfl", "status", "/broker/devices/operator.toml", "--json")
-        text = run("podman", "exec", container("broker"), *words, check=False)
-        return dict(json.loads(text)) if text else {"workers": {"awake": 0}}
+        end_s = time.monotonic() + STEP_S
+        while time.monotonic() < end_s:
+            if text := run("podman", "exec", container("broker"), *words, check=False):
+                return dict(json.loads(text))
+            time.sleep(0.5)
+        sys.exit(f"no answer of the server\n{run('podman', 'ps', '--all')}")
 
     def _wait(self, reached: Callable[[dict[str, Any]], bool], what: str) -> None:
         end_s = time.monotonic() + STEP_S
-        while not reached(self.status()):
+        while not reached(now := self.status()):
             if time.monotonic() > end_s:
-                sys.exit(f"timeout: {what}\n{run('podman', 'ps', '--all')}{self.status()}")
+                sys.exit(f"timeout: {what}\n{run('podman', 'ps', '--all')}{now}")
             time.sleep(0.5)
 
     def central_digest(self) -> str:

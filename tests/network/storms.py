@@ -56,7 +56,7 @@ x = {{ low = 0.0, high = 1e6 }}
 WORKERS = ("w1", "w2", "w3")
 SERVER, BROKER = "server", "broker"
 PEOPLE, ERASED = ("ann", "bob", "carol", "dave"), "ann"
-CALM_S = 60.0
+CALM_S = 120.0
 
 Result = TypeVar("Result")
 

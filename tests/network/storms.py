@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from threading import Thread
@@ -54,7 +54,7 @@ target_bound = 1e6
 x = {{ low = 0.0, high = 1e6 }}
 """
 WORKERS = ("w1", "w2", "w3")
-SERVER, BROKER = "server", "broker"
+SERVER, BROKER, ALL = "server", "broker", "all"
 PEOPLE, ERASED = ("ann", "bob", "carol", "dave"), "ann"
 CALM_S = 120.0
 
@@ -102,7 +102,7 @@ class Storm:
         if seed % 4 == 2:
             self._devices = {"w1": ("w1",), "w2": ("w2", "w3")}  # the second is a gateway
         self.rows: list[tuple[str, int]] = []  # owner and number of every row, of all files
-        self.kills = dict.fromkeys((BROKER, SERVER, "worker", "network"), 0)
+        self.kills = dict.fromkeys((BROKER, SERVER, "worker", ALL, "network"), 0)
         self._alive: dict[str, int] = {}
         self._versions: dict[int, str] = {}
         self._counted, self._next = 0, list[str]()
@@ -126,6 +126,9 @@ class Storm:
     # -- the processes --------------------------------------------------------------------------
 
     def _start(self, name: str) -> None:
+        if name == BROKER:
+            self._network.on(BROKER, self._broker.restart)
+            return
         single = self._devices.get(name) == (name,)
         data = self._data(name) if single else self._folder / "data"
         more = ["--trust", "operator"] if name == SERVER else ["--data", data]
@@ -137,26 +140,24 @@ class Storm:
         )  # fmt: skip
 
     def _strike(self, victim: str) -> None:
-        """Kill a process −9 and start it again, or cut the network of a host."""
+        """Kill a process −9, or all of them, and start it again; or cut the network of a host."""
         kind, _, host = victim.partition(" ")
         self.kills["network" if host else kind if kind in self.kills else "worker"] += 1
-        pause_s = self._draw.choice([0.0, 0.05, 0.4])
         if host:
             self._network.cut(host, self._draw)
-        elif kind == BROKER:
-            self._broker.kill()
-            time.sleep(pause_s)
-            self._network.on(BROKER, self._broker.restart)
-        else:
-            self._forks.end(self._alive.pop(kind))
-            time.sleep(pause_s)
-            self._start(kind)
+            return
+        names = [BROKER, *self._alive] if kind == ALL else [kind]
+        self._end(names)
+        time.sleep(self._draw.choice([0.0, 0.05, 0.4]))
+        for name in self._draw.sample(names, len(names)):
+            self._start(name)
 
-    def _end(self) -> None:
-        for pid in self._alive.values():
-            self._forks.end(pid)
-        self._alive.clear()
-        self._broker.kill()
+    def _end(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name == BROKER:
+                self._broker.kill()
+            else:
+                self._forks.end(self._alive.pop(name))
 
     # -- the storm ------------------------------------------------------------------------------
 
@@ -174,7 +175,7 @@ class Storm:
             erasing.join()
             wait_for(self._is_calm, f"{self} does not end", CALM_S)
         finally:
-            self._end()
+            self._end([BROKER, *self._alive])
         self.check()
 
     def _blow(self) -> None:
@@ -184,7 +185,7 @@ class Storm:
         if counted != self._counted or self._draw.random() < 0.05:  # who does nothing loses nothing
             self._counted = counted
             if not self._next:
-                victims = [BROKER, SERVER, SERVER, *self._devices]
+                victims = [BROKER, SERVER, SERVER, ALL, *self._devices]
                 victims += [f"cut {host}" for host in self._network.cuts]
                 self._next = self._draw.sample(victims, len(victims))
             self._strike(self._next.pop())

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dealfl.errors import BadBytes
 from dealfl.learners import PersonalizedPageRank
-from dealfl.messages import Message, Receipt, Update
+from dealfl.messages import Erase, Message, Receipt, Update
 from dealfl.transport import Assembly, decode, encode, split
 
 HEAD = b"DEAL\x01"
@@ -60,6 +60,19 @@ def test_a_bomb_is_refused_before_memory_is_taken(kind: bytes) -> None:
         for read in (partial(decode, max_bytes=limit), partial(_assemble, limit=limit)):
             with pytest.raises(BadBytes):
                 read(packet)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * limit
+
+
+def test_many_short_items_are_refused_before_each_becomes_an_object() -> None:
+    limit = 1 << 22
+    erase = Erase(job="j", worker="w", owners=(b"ab",) * 4096, request="r")
+    packet = encode([erase] * 250)
+    assert len(packet) < 10_000
+    tracemalloc.start()
+    with pytest.raises(BadBytes, match="more than 32768 list items"):
+        decode(packet, limit)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2 * limit

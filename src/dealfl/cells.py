@@ -87,10 +87,10 @@ class DenseCells(Cells):
         )
         self.high = np.zeros(spec.size, dtype=np.int64) if spec.wide else None
 
-    def at(self, indices: Int64s) -> Integers:
-        """Return the values at some indices."""
-        high = None if self.high is None else self.high[indices]
-        return Integers(self.low[indices].astype(np.int64, copy=False), high)
+    def at(self, indices: Int64s | slice) -> Integers:
+        """Return a copy of the values at some indices."""
+        high = None if self.high is None else self.high[indices].copy()
+        return Integers(self.low[indices].astype(np.int64), high)
 
     def put(self, indices: Int64s, values: Integers) -> None:
         """Replace the values at some indices."""
@@ -115,8 +115,7 @@ class SparseCells(Cells):
 
     def at(self, indices: Int64s) -> Integers:
         """Return the values at some indices."""
-        empty: dict[int, int] = {}
-        blocks = self._blocks
+        blocks, empty = self._blocks, dict[int, int]()
         return Integers.of(blocks.get(i // BLOCK, empty).get(i, 0) for i in indices.tolist())
 
     def put(self, indices: Int64s, values: Integers) -> None:
@@ -212,8 +211,11 @@ class State:
         Integers
             The values.
         """
-        size = next(spec.size for spec in self.schema.arrays if spec.name == name)
-        return self._cells[name].at(np.arange(size, dtype=np.int64))
+        cells = self._cells[name]
+        if isinstance(cells, DenseCells):
+            return cells.at(slice(None))
+        sizes = {spec.name: spec.size for spec in self.schema.arrays}
+        return cells.at(np.arange(sizes[name], dtype=np.int64))
 
     def after(self, name: str, proposals: Mapping[str, Proposal]) -> Integers:
         """Return every value of one array as it would be after a change.

@@ -53,13 +53,15 @@ def is_compiled(steps: int) -> bool:
     return CHOICE.mode == "always"
 
 
-def compile_loop(loop: Loop) -> Loop:
+def compile_loop(loop: Loop, *, reorder: bool = False) -> Loop:
     """Return a function compiled by numba at its first call; the result is cached on disk.
 
     Parameters
     ----------
     loop : callable
         Function of arrays and numbers.
+    reorder : bool, default False
+        Whether floats can be added in any order; such a sum is rounded differently.
 
     Returns
     -------
@@ -67,4 +69,5 @@ def compile_loop(loop: Loop) -> Loop:
         The compiled function.
     """
     numba: Any = import_module("numba")
-    return cast(Loop, numba.njit(cache=True, nogil=True)(loop))
+    freedom = {"reassoc", "nsz"} if reorder else False
+    return cast(Loop, numba.njit(cache=True, nogil=True, fastmath=freedom)(loop))

@@ -12,7 +12,14 @@ from scipy import sparse
 
 from dealfl.compiled import CHOICE
 from dealfl.errors import DealError
-from dealfl.learners import Learner, NaiveBayes, PersonalizedPageRank, Statistics
+from dealfl.learners import (
+    Learner,
+    NaiveBayes,
+    PersonalizedPageRank,
+    Statistics,
+    Tikhonov,
+    TikhonovClassifier,
+)
 
 pytest.importorskip("numba")
 
@@ -159,6 +166,46 @@ def test_sums_by_class(labels: list[Any], offset: float, clip: bool) -> None:
             row_steps(seed, columns, labels),
         )
         assert refusals(answers) > 5
+
+
+@pytest.mark.parametrize("bits", [12, 30])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_moments(intercept: bool, bits: int) -> None:
+    for seed, columns in enumerate((1, 40)):
+        options: dict[str, Any] = {"fraction_bits": bits, "intercept": intercept}
+        compare(
+            lambda n=columns, more=options: TikhonovClassifier(n, [1, 2], feature_bound=10, **more),  # type: ignore[misc]
+            row_steps(seed, columns, [1, 2]),
+        )
+        answers = compare(
+            lambda n=columns, more=options: Tikhonov(n, feature_bound=10, target_bound=4, **more),  # type: ignore[misc]
+            row_steps(seed, columns, [-4.0, 0.5, 3.25]),
+        )
+        assert refusals(answers) > 5
+
+
+@pytest.mark.parametrize("row", [[0.0, 1.0, 0.5], [0.0, 1.0, -0.5], [1.0, 1.0, 0.5]])
+def test_rows_of_constant_columns_are_forgotten_or_refused_exactly(row: list[float]) -> None:
+    rows = np.array([[0.0, 1.0, 0.5], [0.0, 1.0, -0.25]])
+    steps = [Call("learn", rows, [1.0, 0.0]), Call("forget", [row], [1.0]), Call("check")]
+    answers = compare(lambda: Tikhonov(3, target_bound=2.0), [*steps, *steps[1:]])
+    assert isinstance(answers[1], str) == (row != rows[0].tolist())
+
+
+def test_weights_after_one_row_are_those_of_all_that_remain() -> None:
+    rng = np.random.default_rng(5)
+    rows, targets = rng.uniform(-1, 1, (400, 50)), rng.uniform(-1, 1, 400)
+    for intercept in (False, True):
+        with loops_used("always"):
+            model = Tikhonov(50, penalty=0.1, intercept=intercept)
+            model.learn(rows, targets)
+            for place in range(100):
+                assert np.all(np.isfinite(model.weights))
+                model.forget(rows[[place]], targets[[place]])
+        scratch = Tikhonov(50, penalty=0.1, intercept=intercept, solver="refactor")
+        scratch.learn(rows[100:], targets[100:])
+        np.testing.assert_allclose(model.weights, scratch.weights, rtol=1e-9, atol=1e-11)
+        assert model.bias == pytest.approx(scratch.bias, abs=1e-11)
 
 
 # -- when numba is loaded -------------------------------------------------------------------------

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from dealfl.compiled import is_compiled
 from dealfl.errors import unknown_name
 
-__all__ = ["SOLVERS", "Factor", "factorise", "follows"]
+__all__ = ["SOLVERS", "CholeskyFactor", "Factor", "factorise", "follows"]
 
 Floats = NDArray[np.float64]
 
@@ -33,32 +34,38 @@ class Factor(Protocol):
 
 
 class CholeskyFactor:
-    """A lower triangle L with L·Lᵀ = A, updated by one row in O(d²).
+    """An upper triangle U with UᵀU = A, updated by one row in O(d²).
 
-    With p = L⁻¹x, the matrix I ± p·pᵀ has a Cholesky factor in closed form, and multiplying L by it
-    needs only running sums over the columns of L.
+    With p = U⁻ᵀx, the matrix I ± p·pᵀ has a Cholesky factor in closed form, and multiplying U by it
+    needs only running sums over the rows of U.
     """
 
     def __init__(self, matrix: Floats) -> None:
-        self._lower = linalg.cholesky(matrix, lower=True, check_finite=False)
-        _require_rank(np.diag(self._lower) ** 2, np.diag(matrix))
+        upper = linalg.cholesky(matrix, lower=False, check_finite=False)
+        _require_rank(np.diag(upper) ** 2, np.diag(matrix))
+        self.upper = np.ascontiguousarray(upper)
 
     def update(self, row: Floats, sign: int) -> bool:
         """Add sign·row·rowᵀ; return False if a downdate would lose accuracy."""
-        lower = self._lower
+        if is_compiled(row.size * row.size):
+            from dealfl.learners.moment_loops import update_upper
+
+            return update_upper(self.upper, row.copy(), sign, MIN_SLACK)
+        lower = self.upper.T
         p = linalg.solve_triangular(lower, row, lower=True, check_finite=False)
         t = 1.0 + sign * np.cumsum(p * p)
         if t[-1] < MIN_SLACK:
             return False
         before = np.concatenate(([1.0], t[:-1]))
         tails = np.cumsum((lower * p)[:, ::-1], axis=1)[:, ::-1]
-        self._lower = lower * np.sqrt(t / before)
-        self._lower[:, :-1] += tails[:, 1:] * (sign * p / np.sqrt(t * before))[:-1]
+        after = lower * np.sqrt(t / before)
+        after[:, :-1] += tails[:, 1:] * (sign * p / np.sqrt(t * before))[:-1]
+        self.upper = np.ascontiguousarray(after.T)
         return True
 
     def solve(self, right: Floats) -> Floats:
         """Return the solution for the right-hand sides."""
-        return linalg.cho_solve((self._lower, True), right, check_finite=False)
+        return linalg.cho_solve((self.upper, False), right, check_finite=False)
 
 
 class QrFactor:

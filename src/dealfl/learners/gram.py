@@ -17,7 +17,10 @@ from scipy.linalg import blas
 from dealfl.errors import Impossible
 from dealfl.integers import Integers
 
-__all__ = ["MAX_BITS", "block_rows", "exact_gram", "packed", "require_products", "triangle"]
+__all__ = [
+    "MAX_BITS", "block_rows", "exact_gram", "packed", "require_columns", "require_products",
+    "triangle",
+]  # fmt: skip
 
 Int64s = NDArray[np.int64]
 
@@ -120,23 +123,39 @@ def require_products(products: Integers, limits: Sequence[int], *, pairs: bool) 
     dealfl.errors.Impossible: the number of examples is -1
     """
     size = len(limits)
+    sums = _require_columns(products, range(size), limits)
+    count = products[:1].tolist()[0]
+    places = np.arange(size, dtype=np.int64)
+    squares = products[places * (places + 3) // 2]
+    if pairs and count == 1:
+        _require_products_of(products, np.array(sums))
+    elif pairs:
+        _require_pairs(products, squares)
+
+
+def require_columns(products: Integers, columns: Sequence[int], limit: int) -> None:
+    """Raise `Impossible` if the sums or squares of some columns are; column 0 is 1 everywhere."""
+    _require_columns(products, columns, [limit if column else 1 for column in columns])
+
+
+def _require_columns(
+    products: Integers, columns: Sequence[int], limits: Sequence[int]
+) -> list[int]:
+    """Check sums and squares of columns; return the sums."""
     count = products[:1].tolist()[0]
     if count < 0:
         raise Impossible(f"the number of examples is {count}")
     if count == 0 and len(products.nonzero()):
         raise Impossible("the number of examples is 0, but sums are not 0")
-    places = np.arange(size, dtype=np.int64)
+    places = np.array(columns, dtype=np.int64)
     starts = places * (places + 1) // 2
     sums, squares = products[starts].tolist(), products[starts + places].tolist()
-    for column, (total, square, limit) in enumerate(zip(sums, squares, limits, strict=True)):
+    for column, total, square, limit in zip(columns, sums, squares, limits, strict=True):
         if not 0 <= square <= count * limit * limit:
             raise Impossible(f"column {column} has the sum of squares {square}")
         if total * total > count * square or (total - square) % 2:
             raise Impossible(f"column {column} has the sum {total}, but sum of squares {square}")
-    if pairs and count == 1:
-        _require_products_of(products, np.array(sums))
-    elif pairs:
-        _require_pairs(products, products[starts + places])
+    return sums
 
 
 def _require_products_of(products: Integers, row: Int64s) -> None:

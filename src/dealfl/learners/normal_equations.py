@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from dealfl.cells import Proposal, Storage
+from dealfl.cells import DenseCells, Proposal, Storage
+from dealfl.compiled import is_compiled
 from dealfl.entries import Entries
-from dealfl.errors import BadInput, unknown_name
+from dealfl.errors import BadInput, Impossible, unknown_name
 from dealfl.fixedpoint import FixedPoint, require_finite
 from dealfl.integers import Integers
 from dealfl.learners.base import Arrays
@@ -23,6 +25,7 @@ from dealfl.learners.gram import (
     block_rows,
     exact_gram,
     packed,
+    require_columns,
     require_products,
     triangle,
 )  # fmt: skip
@@ -30,7 +33,7 @@ from dealfl.learners.inputs import Matrix, dense_blocks, require_integer
 from dealfl.learners.row_learner import RowLearner
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.settings import Amount, OneOf
-from dealfl.statistics import Statistics
+from dealfl.statistics import Deferred, Statistics
 from dealfl.work import Work
 
 __all__ = ["Intercept", "NormalEquations", "Penalty", "Solver"]
@@ -47,14 +50,15 @@ Solver = Annotated[
 Intercept = Annotated[bool, Meta(description="learn a constant in addition to the weights")]
 
 _MAX_ROWS_BITS = 24  # sums of 2^24 rows never overflow
+_FEW = 16  # rows that a factor follows at the most; see `follows`
 _STEPS_BEFORE_REFRESH = 1000  # rank-one steps; a new factor then costs little in comparison
 
 
 class NormalEquations(RowLearner):
     """Ridge regression on the packed moments of the columns [1, features, targets].
 
-    `moments` holds the lower triangle row by row: the number of examples, then for each feature its
-    sum and its products with the features before it, then the same for each target.
+    `moments` holds the lower triangle row by row: the number of examples, then for each feature
+    and each target its sum and its products with the columns before it.
     """
 
     def __init__(
@@ -82,6 +86,12 @@ class NormalEquations(RowLearner):
         self._grid, self._targets, self._columns, self._wide = grid, targets, columns, moments.wide
         self._penalty, self._solver = float(penalty), solver
         self._intercept, self._clip = intercept, clip
+        self._scale, self._unit = grid.scale, 2.0**bits
+        self._doubtful = np.zeros(columns, dtype=np.int64)
+        self._design = slice(0 if intercept else 1, 1 + len(grid.bound))  # columns with weights
+        # grid points per unit of [1, features]: scaled features lie in [-1, 1]
+        self._units = np.r_[1.0, np.full(len(grid.bound), 2.0**bits)][:, None]
+        self._feature_units = np.ldexp(1.0, -grid.exponent.astype(np.int32))[:, None]
         self._factor: Factor | None = None
         self._steps = 0
         self._weights: Floats | None = None
@@ -143,13 +153,58 @@ class NormalEquations(RowLearner):
     def _change(self, X: object, y: object, sign: int) -> Statistics:
         matrix = self._as_rows(X)
         targets = self._target_columns(y, matrix.shape[0])
-        moments, last = self._moments(matrix, targets)
-        entries = Entries.of_dense(moments if sign > 0 else -moments)
-        delta = self._apply(Statistics(self.schema, {"moments": entries}), forgetting=sign < 0)
+        delta = self._change_one(matrix, targets, sign)
+        if delta is None:
+            moments, last = self._moments(matrix, targets)
+            entries = Entries.of_dense(moments if sign > 0 else -moments)
+            delta = self._apply(Statistics(self.schema, {"moments": entries}), forgetting=sign < 0)
+            few = last[:_FEW, : len(self._units)] / self._units[:, 0]
+            self._follow(few, sign, matrix.shape[0])
         self._remember_names(X)
-        self._follow(last, sign, matrix.shape[0])
         self._work = self._cost(matrix.shape[0])
         return delta
+
+    def _change_one(self, X: Matrix, targets: Int64s, sign: int) -> Statistics | None:
+        """Learn or forget one row in place; None if that is not possible, and nothing changed."""
+        cells, single = self._state.cells("moments"), X.shape[0] == 1 and isinstance(X, np.ndarray)
+        if not single or not isinstance(cells, DenseCells) or not is_compiled(len(cells.low)):
+            return None
+        from dealfl.learners.moment_loops import change_row, shift_row
+
+        low, high = cells.low, cells.low[:0] if cells.high is None else cells.high
+        row, scaled = np.empty(self._columns, dtype=np.int32), np.empty(len(self._units))
+        doubtful = change_row(
+            X[0].astype(np.float64), targets[0], self._grid.bound, self._scale, self._unit, low,
+            high, sign, row, scaled, self._doubtful,
+        )  # fmt: skip
+        if doubtful > 0 and not self._is_possible(self._doubtful[:doubtful]):
+            shift_row(low, high, row, -sign)
+            doubtful = -1
+        if doubtful < 0:
+            return None
+        self._state.stale("moments")[:] = True
+        self._follow(scaled[None], sign, 1)
+
+        def entries() -> dict[str, Entries]:
+            bits, wide = self._grid.fraction_bits, self._wide
+            moments = exact_gram(row[None].astype(np.int64), bits, wide=wide)
+            return {"moments": Entries.of_dense(moments if sign > 0 else -moments)}
+
+        return Statistics(self.schema, Deferred(self.schema, entries))
+
+    def _is_possible(self, columns: Int64s) -> bool:
+        """Return whether the exact moments of some columns are possible."""
+        with suppress(Impossible):
+            require_columns(self._now(), columns.tolist(), int(self._unit))
+            return True
+        return False
+
+    def _now(self) -> Integers:
+        """Return the present moments; not a copy, if they are in memory."""
+        cells = self._state.cells("moments")
+        if isinstance(cells, DenseCells):
+            return Integers(cells.low, cells.high)
+        return self._state.whole("moments")
 
     def _cost(self, rows: int) -> Work:
         cells = self._columns * (self._columns + 1) // 2
@@ -158,7 +213,7 @@ class NormalEquations(RowLearner):
     def _moments(self, X: Matrix, targets: Int64s) -> tuple[Integers, Int64s]:
         """Return the moments of a batch, and its last block of rows as integers."""
         bits = self._grid.fraction_bits
-        total: Integers | None = None
+        total = Integers.zeros(self._columns * (self._columns + 1) // 2, self._wide)
         rows = np.empty((0, self._columns), dtype=np.int64)
         for first, block in dense_blocks(X, block_rows(self._columns, bits)):
             rows = np.empty((len(block), self._columns), dtype=np.int64)
@@ -166,9 +221,7 @@ class NormalEquations(RowLearner):
             rows[:, 1 : 1 + self.n_features] = self._grid.quantise(block, first, clip=self._clip)
             rows[:, 1 + self.n_features :] = targets[first : first + len(block)]
             moments = exact_gram(rows, bits, wide=self._wide)
-            total = moments if total is None else total + moments
-        if total is None:
-            total = Integers.zeros(self._columns * (self._columns + 1) // 2, self._wide)
+            total = moments if first == 0 else total + moments
         return total, rows
 
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
@@ -184,58 +237,48 @@ class NormalEquations(RowLearner):
 
     # -- the model ------------------------------------------------------------------------------
 
-    @property
-    def _design(self) -> slice:
-        """The columns that have weights: with or without the constant column."""
-        return slice(0 if self._intercept else 1, 1 + self.n_features)
-
-    def _units(self) -> Floats:
-        """Return the grid points per unit of [1, features]; scaled features lie in [-1, 1]."""
-        return np.concatenate(([1.0], np.full(self.n_features, 2.0**self._grid.fraction_bits)))
-
     def _matrix(self, moments: Integers) -> Floats:
         size = 1 + self.n_features
         left, right = triangle(size)
-        units = self._units()
+        units = self._units[:, 0]
         values = moments[: len(left)].to_float() / (units[left] * units[right])
         matrix = np.zeros((size, size))
         matrix[left, right] = values
         matrix[right, left] = values
-        feature_units = np.ldexp(1.0, self._grid.exponent.astype(np.int32))
-        matrix[range(1, size), range(1, size)] += self._penalty / feature_units**2
+        matrix[range(1, size), range(1, size)] += self._penalty * self._feature_units[:, 0] ** 2
         return matrix[self._design, self._design]
 
     def _solved(self) -> Floats:
         """Return the weights of [1, features] in the original units, one column per target."""
         if self._weights is None:
-            moments = self._state.whole("moments")
+            moments = self._now()
             if self._factor is None:
                 self._factor = factorise(self._matrix(moments), self._solver)
                 self._steps = 0
-            design = self._design
-            right = (self._target_products(moments) / self._units()[:, None])[design]
-            feature_units = np.ldexp(1.0, -self._grid.exponent.astype(np.int32))
-            weights = np.zeros((1 + self.n_features, right.shape[1]))
-            weights[design] = self._factor.solve(right)
-            weights[1:] *= feature_units[:, None]
-            self._weights = weights
+            self._weights = self._solve(self._factor, moments)
         return self._weights
+
+    def _solve(self, factor: Factor, moments: Integers) -> Floats:
+        right = (self._target_products(moments) / self._units)[self._design]
+        weights = np.zeros((len(self._units), right.shape[1]))
+        weights[self._design] = factor.solve(right)
+        weights[1:] *= self._feature_units
+        return weights
 
     def _cross(self, moments: Integers, target: int) -> Floats:
         """Return the products of one target with [1, features]."""
         start = packed(1 + self.n_features + target, 0)
         return moments[start : start + 1 + self.n_features].to_float()
 
-    def _follow(self, rows: Int64s, sign: int, count: int) -> None:
+    def _follow(self, scaled: Floats, sign: int, count: int) -> None:
         """Update the factor with a small batch, or drop it; it is computed again when needed."""
         self._weights = None
         self._steps += count
         if self._factor is None or count == 0:
             return
-        size = 1 + self.n_features
-        small = follows(self._solver, count, size) and self._steps <= _STEPS_BEFORE_REFRESH
-        scaled = rows[:, :size][:, self._design] / self._units()[self._design] if small else rows
-        if not small or not all(self._factor.update(row, sign) for row in scaled):
+        small = follows(self._solver, count, len(self._units))
+        small &= self._steps <= _STEPS_BEFORE_REFRESH
+        if not small or not all(self._factor.update(row[self._design], sign) for row in scaled):
             self._factor = None
 
     def _forget_model(self) -> None:

@@ -9,11 +9,13 @@ from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
 from dealfl.cells import Storage
+from dealfl.compiled import is_compiled
 from dealfl.errors import BadInput, Impossible
 from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Integers
 from dealfl.learners.base import Arrays
 from dealfl.learners.description import DataLimits, Workload
+from dealfl.learners.factors import CholeskyFactor, Factor
 from dealfl.learners.gram import packed
 from dealfl.learners.inputs import (
     Clip,
@@ -100,12 +102,16 @@ class Tikhonov(NormalEquations):
         features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)
         grid = FixedPoint.of(features, feature_bound, fraction_bits)
         self._target_grid = FixedPoint.of(1, target_bound, fraction_bits, what="target")
+        self._target_bound = float(self._target_grid.bound[0])
+        self._target_scale = float(self._target_grid.scale[0])
         shape: dict[str, Setting] = {"n_features": features}
         shape |= self._target_grid.settings(clip=clip)
         super().__init__(
             shape, grid, 1, penalty=penalty, solver=solver, intercept=intercept,
             clip=clip, storage=storage,
         )  # fmt: skip
+        weight_units = np.concatenate(([1.0], self._feature_units[:, 0]))
+        self._solving_units = self._units[:, 0] * self._target_scale, weight_units
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
@@ -144,11 +150,23 @@ class Tikhonov(NormalEquations):
         targets = as_vector(y, rows)
         if targets.dtype.kind not in "biuf":
             raise BadInput(f"y holds {targets.dtype} values; it must hold real numbers")
+        if rows == 1 and abs(value := float(targets[0])) <= self._target_bound:
+            return np.array([[round(value * self._target_scale)]])  # half to even, like quantise
         column = targets.astype(np.float64)[:, None]
         return self._target_grid.quantise(column, clip=self._clip)
 
     def _target_products(self, moments: Integers) -> Floats:
-        return self._cross(moments, 0)[:, None] / self._target_grid.scale
+        return self._cross(moments, 0)[:, None] / self._target_scale
+
+    def _solve(self, factor: Factor, moments: Integers) -> Floats:
+        if not isinstance(factor, CholeskyFactor) or not is_compiled(len(moments)):
+            return super()._solve(factor, moments)
+        from dealfl.learners.moment_loops import solve_moments
+
+        start = packed(1 + self.n_features, 0)
+        high = moments.low[:0] if moments.high is None else moments.high
+        weights = solve_moments(factor.upper, moments.low, high, start, *self._solving_units)
+        return np.asarray(weights)[:, None]
 
 
 class TikhonovClassifier(NormalEquations, Classifier):

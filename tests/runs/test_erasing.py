@@ -183,6 +183,23 @@ def test_a_result_erases_from_python(tmp_path: Path) -> None:
         dealfl.run(fleet, rounds=1, verbose=False).erase("person 1")
 
 
+def test_all_persons_are_listed_also_without_the_data(run: RunFolder, capsys: Captured) -> None:
+    assert main(["show", "--owners", str(run.path), "--json"]) == 0
+    named = json.loads(capsys.readouterr().out)
+    assert {one["owner"] for one in named} <= {f"person {number}" for number in range(12)}
+    document = (run.path / "job.toml").read_text()
+    (run.path / "job.toml").write_text(document.replace("data.csv", "gone.csv"))
+    assert main(["show", "--owners", str(run.path), "--json"]) == 0
+    hashed = json.loads(capsys.readouterr().out)
+    assert sorted(one["examples"] for one in hashed) == sorted(one["examples"] for one in named)
+    assert all(one["owner"].startswith("#") for one in hashed)
+    assert main(["show", hashed[0]["owner"], "--run", str(run.path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
+    assert main(["erase", hashed[0]["owner"], "--run", str(run.path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["examples"] == hashed[0]["examples"]
+    assert main(["show"]) == 2
+
+
 def test_many_names_come_from_a_file(run: RunFolder, tmp_path: Path, capsys: Captured) -> None:
     names = tmp_path / "names.txt"
     names.write_text("person 1\n\n  person 2  \nperson 1\n")

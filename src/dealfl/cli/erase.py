@@ -7,6 +7,7 @@ examples:
   dealfl erase ann --run operator.toml            erase ann from a running federation
   dealfl erase --list                             list all requests, and whether they are finished
   dealfl show ann --run runs/houses               show what is held of a person, and where
+  dealfl show --owners runs/houses                list all persons of whom examples are held
   dealfl verify runs/houses/certificates/0001.json --log runs/houses/certificates
 
 Every worker forgets the examples of the person, deletes their bytes and answers, also if it holds
@@ -64,7 +65,8 @@ def add_show(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         description="Show how many examples of a person each worker of a run holds.",
         epilog=_EPILOG,
     )
-    parser.add_argument("owner", metavar="OWNER", help="name of the person")
+    parser.add_argument("owner", nargs="?", metavar="OWNER", help="name of the person")
+    parser.add_argument("--owners", metavar="RUN", help="list all persons of a run instead")
     _add_run(parser)
     parser.set_defaults(run=_show)
 
@@ -185,8 +187,15 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from dealfl.runs import RunFolder, find_holdings
+    from dealfl.runs import RunFolder, find_holdings, list_owners
 
+    if arguments.owners is not None:
+        owners = list_owners(RunFolder.at(arguments.owners))
+        table = [(one.owner, str(one.examples), ", ".join(one.workers)) for one in owners]
+        text = format_table([("OWNER", "EXAMPLES", "WORKERS"), *table])
+        return print_result(arguments, [asdict(one) for one in owners], text)
+    if arguments.owner is None:
+        raise BadInput("no person is named; give a name, or --owners RUN to list all")
     found = find_holdings(RunFolder.at(arguments.run_folder), arguments.owner)
     header = ("WORKER", "LEARNED", "WAITING", "EVICTED")
     rows = [(one.worker, str(one.learned), str(one.waiting), str(one.grace)) for one in found]

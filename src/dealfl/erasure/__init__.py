@@ -13,6 +13,7 @@ from dealfl.erasure.requests import (
     Outstanding,
     ReleaseRule,
     Request,
+    hash_owner,
     hash_request,
     next_position,
     owner_hash,
@@ -22,7 +23,7 @@ from dealfl.erasure.signing import PublicKey, SigningKey, load_keys, open_signin
 
 __all__ = [
     "NOT_COVERED", "CertificateLog", "Erasure", "Head", "Outstanding", "PublicKey",
-    "ReleaseRule", "Request", "SigningKey", "Stand", "check_proof", "commit_to", "hash_request",
-    "load_keys", "next_position", "open_signing_key", "owner_hash", "plain_name",
-    "read_certificate", "read_head", "sign_certificate",
+    "ReleaseRule", "Request", "SigningKey", "Stand", "check_proof", "commit_to", "hash_owner",
+    "hash_request", "load_keys", "next_position", "open_signing_key", "owner_hash",
+    "plain_name", "read_certificate", "read_head", "sign_certificate",
 ]  # fmt: skip

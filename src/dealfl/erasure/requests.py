@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import math
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ __all__ = [
     "Outstanding",
     "ReleaseRule",
     "Request",
+    "hash_owner",
     "hash_request",
     "next_position",
     "owner_hash",
@@ -48,6 +50,31 @@ def owner_hash(key: bytes, owner: str) -> bytes:
     '5d93711dfac19823'
     """
     return hmac.digest(key, plain_name(owner).encode(), hashlib.sha256)
+
+
+def hash_owner(key: bytes, owner: str) -> bytes:
+    """Return the keyed hash of an owner whose name is given, or "#" and the hash itself.
+
+    Parameters
+    ----------
+    key : bytes
+        Key of the job.
+    owner : str
+        Name of the owner, or "#" and 64 hexadecimal digits.
+
+    Returns
+    -------
+    bytes
+        32 bytes.
+
+    Examples
+    --------
+    >>> hash_owner(b"key", "#" + owner_hash(b"key", "ann").hex()) == owner_hash(b"key", "ann")
+    True
+    """
+    if re.fullmatch("#[0-9a-f]{64}", owner):
+        return bytes.fromhex(owner[1:])
+    return owner_hash(key, owner)
 
 
 def plain_name(owner: str) -> str:

@@ -14,7 +14,7 @@ from dealfl.erasure import (
     Erasure,
     Stand,
     commit_to,
-    owner_hash,
+    hash_owner,
     plain_name,
 )
 from dealfl.errors import BadInput
@@ -110,7 +110,7 @@ class Wish:
         salts = {name: secrets.token_bytes(16) for name in names[:_COMMITTED]}
         return cls(
             request=f"{_stamp(time.time())} {secrets.token_hex(4)}",
-            hashes=[owner_hash(key, name) for name in names],
+            hashes=[hash_owner(key, name) for name in names],
             commitments=[commit_to(name, salt) for name, salt in salts.items()],
             salts={name: salt.hex() for name, salt in salts.items()},
         )

@@ -13,9 +13,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from dealfl.atomic_files import make_folder, replace_file
-from dealfl.erasure import owner_hash
-from dealfl.errors import BadInput
-from dealfl.jobs import plan_without_data, read_job
+from dealfl.erasure import hash_owner, owner_hash, plain_name
+from dealfl.errors import BadInput, DealError
+from dealfl.jobs import plan_without_data, read_job, read_plan
 from dealfl.learners import Learner, statistics_of
 from dealfl.runs.folder import WORKERS, RunFolder
 from dealfl.server import Ledger, Server
@@ -25,8 +25,8 @@ from dealfl.statistics import Statistics
 from dealfl.worker import Journal, MeasuredMeter, State, Worker
 
 __all__ = [
-    "FinishedRun", "Holding", "find_holdings", "find_journals", "keep_journals", "open_finished",
-    "retrain",
+    "FinishedRun", "HeldOwner", "Holding", "find_holdings", "find_journals", "keep_journals",
+    "list_owners", "open_finished", "retrain",
 ]  # fmt: skip
 
 _MAX_STEPS = 1_000
@@ -157,13 +157,71 @@ def find_holdings(run: RunFolder, owner: str) -> list[Holding]:
     list of Holding
         One entry per worker that holds an example.
     """
-    hashed, found = owner_hash(run.owners_key(), owner), []
+    hashed, found = hash_owner(run.owners_key(), owner), []
     for name, path in find_journals(run).items():
         with closing(Journal(path)) as journal:
             held = {state: len(records) for state, records in journal.records_of([hashed]).items()}
             counts = (held[State.LEARNED], held[State.WAITING], held[State.GRACE])
             found += [Holding(name, *counts)] * any(counts)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOwner:
+    """A person of whom a run holds examples.
+
+    Parameters
+    ----------
+    owner : str
+        Name of the person; "#" and the keyed hash if the data that name the person are gone.
+    examples : int
+        Number of examples, learned or not.
+    workers : list of str
+        Workers that hold them.
+    """
+
+    owner: str
+    examples: int
+    workers: list[str]
+
+
+def list_owners(run: RunFolder) -> list[HeldOwner]:
+    """Return all persons of whom a finished run holds examples.
+
+    Parameters
+    ----------
+    run : RunFolder
+        The run.
+
+    Returns
+    -------
+    list of HeldOwner
+        The persons, by name.
+    """
+    held: dict[bytes, dict[str, int]] = {}
+    for name, path in find_journals(run).items():
+        with closing(Journal(path)) as journal:
+            for owner, count in journal.owners().items():
+                held.setdefault(owner, {})[name] = count
+    names = _read_names(run)
+    found = [
+        HeldOwner(names.get(owner, f"#{owner.hex()}"), sum(by.values()), sorted(by))
+        for owner, by in held.items()
+    ]
+    return sorted(found, key=lambda one: one.owner)
+
+
+def _read_names(run: RunFolder) -> dict[bytes, str]:
+    """Return the names of persons by keyed hash, from the data of the run if they still exist."""
+    key, document = run.owners_key(), run.document()
+    try:
+        assert document is not None, "a run with journals has a job"
+        reading = read_plan(document, read_job(document)).subject.read()
+    except DealError:
+        return {}
+    places = range(len(reading.examples))
+    names = {reading.owner(place) for place in places} | {f"{place}" for place in places}
+    return {owner_hash(key, name): plain_name(name) for name in names}
 
 
 def retrain(run: RunFolder) -> str:

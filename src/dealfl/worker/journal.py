@@ -128,13 +128,16 @@ class Journal(Database):
             The records of these owners; every state has an entry.
         """
         found: dict[State, list[Record]] = {state: [] for state in State}
+        query = "SELECT state, id, owner, body FROM records WHERE owner = ? ORDER BY id"
         for owner in sorted(set(owners)):
-            rows = self._db.execute(
-                "SELECT state, id, owner, body FROM records WHERE owner = ? ORDER BY id", (owner,)
-            )
-            for state, *record in rows:
+            for state, *record in self._db.execute(query, (owner,)):
                 found[State(state)].append(Record(*record))
         return found
+
+    def owners(self) -> dict[bytes, int]:
+        """Return the number of records of each owner, by keyed hash."""
+        rows = self._db.execute("SELECT owner, count(*) FROM records GROUP BY owner")
+        return {bytes(owner): int(count) for owner, count in rows}
 
     def count(self, state: State) -> int:
         """Return the number of records in a state.

@@ -60,7 +60,7 @@ class Phone(Worker):
     def __init__(self, number: int) -> None:
         super().__init__(
             "bench", f"w{number}", make, Journal(), MeasuredMeter(), key=KEY,
-            scheme_name="incremental", announce_every_s=3600.0, retry_after_s=60.0,
+            scheme_name="incremental", retry_after_s=60.0,
         )  # fmt: skip
         self._number, self._numbers = number, itertools.count()
         self._find()

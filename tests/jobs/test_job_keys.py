@@ -72,7 +72,6 @@ workers_per_round = 2
 over_select = 1.0
 ttl_s = 60
 selector = "uniform"
-announce_every_s = 60
 presence_timeout_s = 180
 retry_after_s = 30
 battery_budget = 0.02

@@ -42,7 +42,6 @@ workers_per_round = 3
 ttl_s = 0.5
 retry_after_s = 0.3
 publish_every_s = 0.2
-announce_every_s = 1.0
 
 [source]
 file = "data.csv"

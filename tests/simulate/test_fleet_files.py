@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.jobs import read_job
 from dealfl.settings import Document
 from dealfl.simulate import read_fleet
 from tests.simulate.fleets import TEXT, document, fleet
@@ -152,10 +151,15 @@ def test_an_old_key_is_answered_with_the_new_one(old: str, new: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "timeout_s"),
-    [("", 180), ("announce_every_s = 10", 30), ("presence_timeout_s = 7", 7)],
+    [
+        ("", 180),
+        ("[faults]\nannounce_every_s = 10", 30),
+        ("[job]\npresence_timeout_s = 7\n[faults]\nannounce_every_s = 10", 7),
+    ],
 )
 def test_a_worker_is_asleep_after_three_announcements_or_the_stated_time(
     text: str, timeout_s: float
 ) -> None:
-    job = read_job(Document.parse(f"[job]\n{text}", "job.toml"))
-    assert job.terms.presence_timeout_s == timeout_s
+    document = Document.parse(f"{text}\n[[devices]]\ncount = 2\n", "job.toml")
+    fleet = read_fleet(document.replaced("job.dataset", "digits"))
+    assert fleet.job.terms.presence_timeout_s == timeout_s

@@ -49,7 +49,7 @@ __all__ = [
 ]  # fmt: skip
 
 _NO_CARRY = fractions.Fraction(0)
-_MISSED = 3  # announcements, before a worker counts as offline
+_FOR_EVER_S = 1e9
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -75,9 +75,6 @@ class Job(Struct, frozen=True, kw_only=True):
     selector: Annotated[
         str, OneOf(SELECTORS), Meta(description="policy that selects the workers of a round")
     ] = "uniform"
-    announce_every_s: Annotated[
-        Positive, Meta(description="time between two announcements of a worker")
-    ] = 60.0
     retry_after_s: Annotated[
         Positive,
         Formerly("send_again_after_s"),
@@ -112,8 +109,8 @@ def read_job(document: Document) -> Job:
     Returns
     -------
     Job
-        The job. Without `presence_timeout_s`, a worker counts as offline after three missed
-        announcements.
+        The job. Without `presence_timeout_s`, a worker counts as present until its connection
+        ends.
 
     Raises
     ------
@@ -130,7 +127,7 @@ def read_job(document: Document) -> Job:
     job = read_section(document, Job, "job")
     terms = replace(job.terms, rewards=read_section(document, RewardWeights, "rewards"))
     if "presence_timeout_s" not in document.tables.get("job", {}):
-        terms = replace(terms, presence_timeout_s=_MISSED * job.announce_every_s)
+        terms = replace(terms, presence_timeout_s=_FOR_EVER_S)
     return replace(job, terms=terms)
 
 

@@ -228,7 +228,7 @@ class ServerEnd:
         if len(self._routes) > MAX_SENDERS:
             del self._routes[next(iter(self._routes))]  # heard longest ago
         spread_s = len(self._routes) / _RETURNS_PER_S
-        if spread_s >= 2.0 * max(self.state.spread_s, 0.5):
+        if spread_s >= 1.5 * max(self.state.spread_s, 0.5):
             self.state = msgspec.structs.replace(self.state, spread_s=spread_s)
             for one in self.connections:
                 one.publish(self.topics.state, self.state.encode(), retain=True)

@@ -135,8 +135,7 @@ def _make_worker(
     return Worker(
         job.name, name, plan.make, journal, meter,
         key=bytes.fromhex(credentials.owners_key), scheme_name=job.scheme,
-        forget_fraction=job.forget_fraction, announce_every_s=job.announce_every_s,
-        retry_after_s=job.retry_after_s, device=device,
+        forget_fraction=job.forget_fraction, retry_after_s=job.retry_after_s, device=device,
     )  # fmt: skip
 
 

@@ -259,7 +259,7 @@ def _job_tables(file: str = "data.csv") -> dict[str, Any]:
     return {
         "job": {
             "name": _JOB, "rounds": 10_000, "workers_per_round": 5,
-            "ttl_s": 5.0, "retry_after_s": 1.0, "publish_every_s": 1.0, "announce_every_s": 2.0,
+            "ttl_s": 5.0, "retry_after_s": 1.0, "publish_every_s": 1.0,
             "forget_fraction": "0",
         },
         "source": {

@@ -164,7 +164,7 @@ def read_status(run: RunFolder) -> RunStatus:
 def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
     tables, progress, now_s = run.tables(), run.progress(), find_now_s(ledger)
     job: dict[str, Any] = tables.get("job", {})
-    workers = describe_workers(ledger, job, now_s)
+    workers = describe_workers(ledger, tables, now_s)
     closed, replies = ledger.closed_rounds(), ledger.replies()
     erasures, shown = ledger.count_erasures()
     reasons = [one.reason for one in closed]

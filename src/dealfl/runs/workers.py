@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -32,8 +33,7 @@ __all__ = [
     "read_workers", "remove_worker",
 ]  # fmt: skip
 
-_PRESENCE_TIMEOUT_S = 180.0  # unless the job sets it, or announce_every_s
-_MISSED = 3
+_MISSED, _ANNOUNCED_S = 3, 60.0  # announcements of simulated workers
 _WALL_CLOCK_FROM_S = 1e9  # smaller times are of a virtual clock
 
 
@@ -102,7 +102,7 @@ def read_workers(run: RunFolder) -> list[WorkerStatus]:
         Workers, sorted by name.
     """
     with LedgerReader.open(run.ledger) as ledger:
-        return describe_workers(ledger, run.tables().get("job", {}), find_now_s(ledger))
+        return describe_workers(ledger, run.tables(), find_now_s(ledger))
 
 
 def read_worker_rounds(run: RunFolder, worker: str) -> list[dict[str, Any]]:
@@ -132,11 +132,12 @@ def find_now_s(ledger: LedgerReader) -> float:
 
 
 def describe_workers(
-    ledger: LedgerReader, job: Mapping[str, Any], now_s: float
+    ledger: LedgerReader, tables: Mapping[str, Any], now_s: float
 ) -> list[WorkerStatus]:
-    """Return the status of all workers, sorted by name; `job` is the section [job]."""
-    announced_s = _MISSED * float(job.get("announce_every_s", 0.0))
-    timeout_s = float(job.get("presence_timeout_s", 0.0)) or announced_s or _PRESENCE_TIMEOUT_S
+    """Return the status of all workers, sorted by name; `tables` are those of the job file."""
+    announced_s = tables.get("faults", {}).get("announce_every_s", _ANNOUNCED_S)
+    default_s = math.inf if now_s >= _WALL_CLOCK_FROM_S else _MISSED * announced_s
+    timeout_s = tables.get("job", {}).get("presence_timeout_s", default_s)
 
     def state(row: WorkerRow) -> str:
         if row.heard_s is None:

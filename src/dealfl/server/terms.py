@@ -92,7 +92,7 @@ class Terms(Struct, frozen=True, kw_only=True):
         Formerly("heard_within_s"),
         Meta(
             description="a worker is asleep if it sent no message for this time; "
-            "by default 3 × announce_every_s"
+            "by default when its connection ends, in simulations 3 × faults.announce_every_s"
         ),
     ] = 180.0
     battery_budget: Annotated[

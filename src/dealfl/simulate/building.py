@@ -183,7 +183,7 @@ def build(fleet: Fleet, split: Split, ledger: Ledger, owners_key: bytes) -> Part
         name: Worker(
             job.name, name, split.make, journals[name], devices[name], key=owners_key,
             scheme_name=job.scheme, forget_fraction=job.forget_fraction,
-            announce_every_s=job.announce_every_s, retry_after_s=job.retry_after_s,
+            announce_every_s=faults.announce_every_s, retry_after_s=job.retry_after_s,
             device=devices[name], min_battery=group.min_battery,
         )
         for name, group in named.items()

@@ -33,6 +33,7 @@ from dealfl.worker import MIN_BATTERY
 __all__ = ["SECTIONS", "Devices", "Faults", "Fleet", "read_fleet"]
 
 _MAX_WORKERS = 100_000
+_MISSED = 3  # announcements, before a worker counts as asleep
 _EXPLICIT = ("capacity_j", "operations_per_s", "joules_per_operation", "wake_j")
 
 
@@ -84,6 +85,13 @@ class Faults(Struct, frozen=True, kw_only=True):
     max_delay_s: Annotated[
         Amount, Formerly("longest_delay_s"), Meta(description="longest delay of a message")
     ] = 0.0
+    announce_every_s: Annotated[
+        Positive,
+        Meta(
+            description="time after which a worker repeats its announcement: a simulated network "
+            "has no connections whose end is noticed"
+        ),
+    ] = 60.0
 
 
 class Fleet(Struct, frozen=True, kw_only=True):
@@ -179,7 +187,11 @@ def read_fleet(document: Document, data: Data | None = None) -> Fleet:
     devices = _devices(document)
     availability = read_variant(document, AVAILABILITIES, "availability")
     workers = sum(group.count for group in devices)
+    faults = read_section(document, Faults, "faults")
     job = read_job(document)
+    if "presence_timeout_s" not in document.tables.get("job", {}):
+        timeout_s = _MISSED * faults.announce_every_s
+        job = replace(job, terms=replace(job.terms, presence_timeout_s=timeout_s))
     text = json.dumps(document.tables, sort_keys=True, default=str)
     fleet = Fleet(
         job=job,
@@ -188,7 +200,7 @@ def read_fleet(document: Document, data: Data | None = None) -> Fleet:
         data=read_variant(document, PARTITIONS, "data"),
         arrival=read_variant(document, ARRIVALS, "arrival"),
         availability=availability.load(document.folder, workers),
-        faults=read_section(document, Faults, "faults"),
+        faults=faults,
         selection=read_selection(document, job),
         fingerprint=hashlib.sha256(text.encode()).hexdigest(),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from itertools import count, takewhile
 
@@ -31,10 +32,12 @@ class Membership:
         outbox: Outbox,
         device: DeviceNow,
         schema_digest: str,
+        retry_after_s: float,
         announce_every_s: float,
     ) -> None:
         self._journal, self._outbox, self._device = journal, outbox, device
-        self._schema_digest, self._announce_every_s = schema_digest, announce_every_s
+        self._schema_digest = schema_digest
+        self._retry_after_s, self._announce_every_s = retry_after_s, announce_every_s
         self.greets = False  # whether the next call announces the worker in any case
 
     def begin_session(self, after: int = 0) -> None:
@@ -91,7 +94,7 @@ class Membership:
         last_s = float(self._journal.setting("announced_s", "-inf"))
         changed = said != self._journal.setting("announced", "")
         # a clock that jumped back must not silence a worker for long
-        if not changed and not self.greets and last_s <= now_s < last_s + self._announce_every_s:
+        if not changed and not self.greets and last_s <= now_s < last_s + self._every_s:
             return []
         self.greets = False
         self._journal.set_setting("announced_s", repr(now_s))
@@ -126,8 +129,16 @@ class Membership:
         ]
 
     @property
-    def wake_at_s(self) -> float:
-        """When the next message is due, if none arrives before."""
-        announce_s = float(self._journal.setting("announced_s", "0")) + self._announce_every_s
+    def _every_s(self) -> float:
+        """Time after which an announcement is repeated; without a welcome, it may be lost."""
+        welcomed = self._outbox.incarnation and self._outbox.epoch
+        lost_s = math.inf if welcomed else self._retry_after_s
+        return lost_s if self._announce_every_s == math.inf else self._announce_every_s
+
+    @property
+    def wake_at_s(self) -> float | None:
+        """When the next message is due, if none arrives before; None for never."""
+        announce_s = float(self._journal.setting("announced_s", "0")) + self._every_s
         send_s = self._journal.next_send_s()
-        return announce_s if send_s is None else min(announce_s, send_s)
+        due_s = announce_s if send_s is None else min(announce_s, send_s)
+        return None if due_s == math.inf else due_s

@@ -6,6 +6,7 @@ commit. Messages are sent after the commit and may be lost or repeated.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -48,9 +49,11 @@ class Worker:
     forget_fraction : str
         θ, the fraction of the learned records to evict in each training, as a decimal from 0 to 1.
         An assignment can override it.
-    announce_every_s, retry_after_s : float
-        Maximum time between announcements, and time until a message without a receipt is sent
-        again, in seconds.
+    retry_after_s : float
+        Time until a message without a receipt is sent again, in seconds.
+    announce_every_s : float
+        Time after which an announcement is repeated although nothing changed, in seconds; for
+        networks that do not notice the end of a connection.
     validation_share : float
         Share of the records held back for validation, ≥ 0 and < 1; 0 disables recovery from bad
         evictions.
@@ -73,7 +76,7 @@ class Worker:
         key: bytes,
         scheme_name: str = "deal",
         forget_fraction: str = "0.02",
-        announce_every_s: float = 60.0,
+        announce_every_s: float = math.inf,
         retry_after_s: float = 30.0,
         validation_share: float = 0.0,
         recovery_tolerance: float = 0.01,
@@ -85,7 +88,12 @@ class Worker:
         empty, device_now = make(), always(device)
         self._outbox = Outbox(journal, job, name, retry_after_s, empty.count_records)
         self._membership = Membership(
-            journal, self._outbox, device_now, empty.schema.digest(), announce_every_s
+            journal,
+            self._outbox,
+            device_now,
+            empty.schema.digest(),
+            retry_after_s,
+            announce_every_s,
         )
         self._reconnected = False
         with journal.transaction(self._term):

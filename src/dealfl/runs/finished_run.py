@@ -6,7 +6,7 @@ They exchange the same messages as in a run, under a virtual clock that continue
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from dealfl.atomic_files import make_folder, replace_file
 from dealfl.erasure import hash_owner, owner_hash, plain_name
 from dealfl.errors import BadInput, DealError
-from dealfl.jobs import plan_without_data, read_job, read_plan
+from dealfl.jobs import Document, plan_without_data, read_job, read_plan
 from dealfl.learners import Learner, statistics_of
-from dealfl.runs.folder import WORKERS, RunFolder
+from dealfl.runs.folder import JOB, WORKERS, RunFolder
 from dealfl.server import Ledger, Server
 from dealfl.server.selection import Uniform
 from dealfl.simulate import Simulation
@@ -213,11 +213,13 @@ def list_owners(run: RunFolder) -> list[HeldOwner]:
 
 def _read_names(run: RunFolder) -> dict[bytes, str]:
     """Return the names of persons by keyed hash, from the data of the run if they still exist."""
-    key, document = run.owners_key(), run.document()
-    try:
-        assert document is not None, "a run with journals has a job"
-        reading = read_plan(document, read_job(document)).subject.read()
-    except DealError:
+    key, text = run.owners_key(), run.job_text()
+    for folder in (run.path, Path.cwd()):  # a data file is named relative to the original job
+        with suppress(DealError):
+            document = Document.parse(text, JOB, folder)
+            reading = read_plan(document, read_job(document)).subject.read()
+            break
+    else:
         return {}
     places = range(len(reading.examples))
     names = {reading.owner(place) for place in places} | {f"{place}" for place in places}

@@ -154,7 +154,7 @@ def many_erasures(report: Report, erasures: int) -> None:
     about = f"({erasures:,} erasures)"
     check_ms(report, f"request {about}", 5, median(requests))
     check_ms(report, f"answer {about}", 2, median(answers_ms))
-    check_ms(report, f"announcement that settles all, longest {about}", 5, max(settled_ms))
+    check_ms(report, f"announcement that settles all, longest {about}", 20, max(settled_ms))
     sent = sum(len(part.owners) for part in parts)
     size = max(len(msgspec.msgpack.encode(part)) for part in parts)
     report.check(
@@ -269,6 +269,6 @@ def large_examples(report: Report) -> None:
         histories = [[[n, n + 5, 2**power - 1 - n]] for n in range(50)]
         spent_ms[power] = median(times_ms(lambda n, p=ppr, h=histories: p.learn(h[n]), 50))  # type: ignore[misc]
     report.check(
-        "learn() of three items among 2²³", "≤ 2 × among 2¹⁰",
-        f"{spent_ms[23]:.2f} ms, among 2¹⁰ {spent_ms[10]:.2f} ms", spent_ms[23] <= 2 * spent_ms[10],
+        "learn() of three items among 2²³", "≤ 3 × among 2¹⁰",
+        f"{spent_ms[23]:.2f} ms, among 2¹⁰ {spent_ms[10]:.2f} ms", spent_ms[23] <= 3 * spent_ms[10],
     )  # fmt: skip

@@ -11,6 +11,7 @@ from checks.sizes import count, too_long
 ROOT = Path(__file__).parents[1]
 _OFFERED = ("dealfl", "dealfl.sklearn", "dealfl.learners.checks")  # what users import from
 AWAITING = ROOT / "checks" / "awaiting.txt"
+_SHORT = ("src", "tests", "checks", "benchmarks", "docs", "examples")  # folders of short files
 
 
 def _unreachable() -> list[str]:
@@ -33,7 +34,7 @@ def _read_by_people() -> list[Path]:
 def main() -> int:
     """Print what is wrong, and the size of the source; return 1 if something is wrong."""
     problems = [
-        *too_long(ROOT / "src"),
+        *(complaint for folder in _SHORT for complaint in too_long(ROOT / folder)),
         *against(_unreachable(), AWAITING.read_text("utf-8")),
         *unplain(_read_by_people()),
         *undocumented("dealfl"),

@@ -116,9 +116,8 @@ def test_the_list_of_names_that_wait_can_only_shrink() -> None:
     assert "remove it" in against([], "a.b\n")[0]
 
 
-def test_long_files_are_found_and_only_code_is_counted(tmp_path: Path) -> None:
-    root = _package(tmp_path, short='"""What it is."""\n\n# why\nx = 1\n', long="y = 2\n" * 301)
-    assert too_long(root) == [
-        f"{root / 'long.py'}: 301 lines without docstrings, at most {MAX_LINES}"
-    ]
-    assert count(root) == "3 files, 302 lines of code"
+def test_long_files_are_found_and_all_their_lines_are_counted(tmp_path: Path) -> None:
+    long = '"""What it is.\n' + "\n" * 290 + '"""\n' + "y = 2\n" * 9
+    root = _package(tmp_path, short='"""What it is."""\n\n# why\nx = 1\n', long=long)
+    assert too_long(root) == [f"{root / 'long.py'}: 301 lines, at most {MAX_LINES}"]
+    assert count(root) == "3 files, 10 lines of code"

@@ -12,7 +12,17 @@ from pathlib import Path
 
 from reporting import Check, Report
 
-NAMES = ("exactness", "quality", "federation", "energy", "memory", "selection", "promise", "faults")
+NAMES = (
+    "exactness",
+    "learners",
+    "quality",
+    "federation",
+    "energy",
+    "memory",
+    "selection",
+    "promise",
+    "faults",
+)
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 

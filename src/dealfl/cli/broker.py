@@ -8,6 +8,7 @@ examples:
   dealfl broker enrol broker hub --workers w4,w5              admit a gateway for two workers
   dealfl broker enrol broker ann --operator                   admit a person who may ask the server
   dealfl broker revoke broker w2                              lock a device out at once
+  dealfl broker renew broker                                  renew the broker's certificate
 
 The folder contains secrets: its files can be read by their owner only. Copy devices/NAME.toml to
 the device, and nothing else.
@@ -52,9 +53,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     start = actions.add_parser("run", help="run mosquitto until Ctrl-C")
     enrol = actions.add_parser("enrol", help="admit devices, gateways or operators")
     revoke = actions.add_parser("revoke", help="lock users out")
+    renew = actions.add_parser("renew", help="renew the certificates of broker and server")
     show = actions.add_parser("list", help="list the users")
     for action, run in (
-        (init, _init), (start, _start), (enrol, _enrol), (revoke, _revoke), (show, _list)
+        (init, _init), (start, _start), (enrol, _enrol), (revoke, _revoke),
+        (renew, _renew), (show, _list),
     ):  # fmt: skip
         action.add_argument("folder", type=Path, help="folder of the broker")
         action.set_defaults(run=run)
@@ -135,6 +138,16 @@ def _revoke(arguments: argparse.Namespace) -> int:
         say(f"{name} can no longer connect." if running else f"{name} is revoked.")
     if not running:
         say("The broker does not run here: restart it, or send SIGHUP to mosquitto.")
+    return 0
+
+
+def _renew(arguments: argparse.Namespace) -> int:
+    from dealfl.network import open_broker, write_credentials
+
+    server = arguments.folder / "server.toml"
+    write_credentials(server, open_broker(arguments.folder).renew())
+    say(f"The broker has a new certificate, and the server new credentials in {server}.")
+    say("Restart both. Enrol devices and operators again before their certificates expire.")
     return 0
 
 

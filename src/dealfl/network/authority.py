@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import logging
 from pathlib import Path
 
 from cryptography import x509
@@ -14,10 +15,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from dealfl.atomic_files import replace_file
 from dealfl.errors import BadInput
 
-__all__ = ["Authority"]
+__all__ = ["Authority", "require_valid"]
 
 _YEARS_10 = datetime.timedelta(days=3652)
 _YEARS_2 = datetime.timedelta(days=730)
+_MONTH = datetime.timedelta(days=30)
+_LOG = logging.getLogger("dealfl.network")
 
 
 class Authority:
@@ -45,11 +48,15 @@ class Authority:
         replace_file(folder / "authority.key", _key_pem(key), 0o600)
         (folder / "issued").mkdir(mode=0o700, exist_ok=True)
         authority = cls(folder)
-        certificate, private = authority.issue("broker", host=host)
-        replace_file(folder / "broker.pem", certificate, 0o600)
-        replace_file(folder / "broker.key", private, 0o600)
         authority._write_revoked([])
+        authority.renew_broker(host)
         return authority
+
+    def renew_broker(self, host: str) -> None:
+        """Write a new certificate of the broker."""
+        certificate, private = self.issue("broker", host=host)
+        replace_file(self._folder / "broker.pem", certificate, 0o600)
+        replace_file(self._folder / "broker.key", private, 0o600)
 
     def issue(self, name: str, host: str = "") -> tuple[str, str]:
         """Return a new certificate and its private key; earlier ones of the name are revoked."""
@@ -95,6 +102,15 @@ class Authority:
         made = builder.sign(self._key, hashes.SHA256())
         text = made.public_bytes(serialization.Encoding.PEM)
         replace_file(self._folder / "revoked.pem", text, 0o600)
+
+
+def require_valid(certificate: str, whose: str, remedy: str) -> None:
+    """Refuse a certificate that has expired, and warn a month before; both name the remedy."""
+    left = x509.load_pem_x509_certificate(certificate.encode()).not_valid_after_utc - _now()
+    if left < datetime.timedelta(0):
+        raise BadInput(f"the certificate of {whose} expired {-left.days} days ago; run: {remedy}")
+    if left < _MONTH:
+        _LOG.warning("the certificate of %s expires in %s days; run: %s", whose, left.days, remedy)
 
 
 def _certificate(

@@ -1,8 +1,7 @@
 """A mosquitto broker for one job: its configuration, who may connect, and who may say what.
 
-The folder of a broker contains its configuration, the access rules, and either password hashes or
-a certificate authority. `enrol` adds a user and returns its credentials; `revoke` removes it. The
-rules bind every topic to the user that the broker authenticated.
+Its folder contains configuration, access rules, and password hashes or a certificate authority.
+`enrol` adds a user, `revoke` removes it. The rules bind topics to authenticated users.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from msgspec import Meta, Struct
 from dealfl.atomic_files import replace_file
 from dealfl.bounds import check_id
 from dealfl.errors import BadInput
-from dealfl.network.authority import Authority
+from dealfl.network.authority import Authority, require_valid
 from dealfl.network.credentials import Credentials
 from dealfl.network.mosquitto import configure, hash_password, reload, start, take_over
 from dealfl.network.topics import Topics
@@ -143,6 +142,13 @@ class Broker:
         authority.revoke(name)
         return reload(self.folder)
 
+    def renew(self) -> Credentials:
+        """Renew the broker's certificate; return new credentials of the server."""
+        if not self.settings.tls:
+            raise BadInput(f"{self.folder} has no certificates; its users have passwords")
+        Authority(self.folder).renew_broker(self.settings.host)
+        return self.admit_server()
+
     def admit_server(self) -> Credentials:
         """Return new credentials of the server."""
         return self._admit([SERVER], ())[0]
@@ -175,9 +181,7 @@ class Broker:
         path = self.folder / "passwords"
         lines = path.read_text().splitlines() if path.exists() else []
         kept = [line for line in lines if line.partition(":")[0] not in passwords]
-        kept += [
-            f"{name}:{hash_password(one)}" for name, one in passwords.items() if one is not None
-        ]
+        kept += [f"{name}:{hash_password(one)}" for name, one in passwords.items() if one]
         replace_file(path, "".join(f"{line}\n" for line in kept), 0o600)
 
     # -- files ----------------------------------------------------------------------------------
@@ -216,8 +220,11 @@ class Broker:
         Raises
         ------
         DealError
-            If mosquitto is not installed or does not start.
+            If mosquitto is not installed or does not start, or its certificate has expired.
         """
+        if self.settings.tls:
+            certificate = (self.folder / "broker.pem").read_text()
+            require_valid(certificate, "the broker", f"dealfl broker renew {self.folder}")
         return start(self.folder, self.settings.listen, self.settings.port)
 
 

@@ -155,7 +155,8 @@ class Connection:
         try:
             await self._loop.run_in_executor(None, self._open, client, where.host, where.port)
         except (OSError, ValueError) as error:  # no route, unknown host, bad certificate
-            self._explain(str(error))
+            hint = "; run `dealfl broker renew` there" if "expired" in str(error) else ""
+            self._explain(f"{error}{hint}")
             return False
         self._socket = MqttSocket(client, self._loop, self.traffic)
         if client.socket() is None:

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct, structs
 
 from dealfl.atomic_files import replace_file
 from dealfl.errors import BadInput
+from dealfl.network.authority import require_valid
 from dealfl.settings import Count, Document, Text, read_section, toml_document
 
 __all__ = ["Credentials", "read_credentials", "write_credentials"]
@@ -46,6 +47,8 @@ class Credentials(Struct, frozen=True, kw_only=True):
         context = ssl.create_default_context(cadata=self.authority)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         if self.certificate:
+            action = "renew FOLDER" if self.user == "server" else f"enrol FOLDER {self.user}"
+            require_valid(self.certificate, self.user, f"dealfl broker {action}")
             with tempfile.NamedTemporaryFile("w", suffix=".pem") as pair:  # mode 0600
                 pair.write(self.certificate + self.key)
                 pair.flush()

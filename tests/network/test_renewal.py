@@ -1,0 +1,87 @@
+"""Certificates expire: a warning in time, an error afterwards, and a command that renews them."""
+
+import datetime
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from dealfl.cli import main
+from dealfl.errors import BadInput
+from dealfl.network import Broker, BrokerSettings, create_broker, open_broker, read_credentials
+from tests.network.brokers import RunningBroker, free_port, require_mosquitto
+from tests.network.strangers import Stranger
+
+Travel = Callable[[int], None]
+
+
+@pytest.fixture
+def travel(monkeypatch: pytest.MonkeyPatch) -> Travel:
+    """Let the authority believe that some days have passed."""
+
+    def to(days: int) -> None:
+        now = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
+        monkeypatch.setattr("dealfl.network.authority._now", lambda: now)
+
+    return to
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Broker:
+    require_mosquitto()
+    settings = BrokerSettings(job="job", host="127.0.0.1", port=free_port(), tls=True)
+    return create_broker(tmp_path / "broker", settings)
+
+
+def test_a_broker_is_warned_of_its_certificate_and_does_not_start_with_an_expired_one(
+    broker: Broker, travel: Travel, caplog: pytest.LogCaptureFixture
+) -> None:
+    travel(650)
+    RunningBroker(broker).kill()
+    assert not caplog.records
+    travel(710)
+    RunningBroker(broker).kill()
+    assert f"expires in 18 days; run: dealfl broker renew {broker.folder}" in caplog.text
+    travel(800)
+    with pytest.raises(BadInput, match="days ago; run: dealfl broker renew"):
+        broker.start()
+
+
+def test_devices_are_told_to_enrol_again(
+    broker: Broker, travel: Travel, caplog: pytest.LogCaptureFixture
+) -> None:
+    device, server = broker.enrol(["w1"])[0], broker.admit_server()
+    with caplog.at_level(logging.WARNING):
+        travel(710)
+        device.tls_context()
+    assert "certificate of w1 expires in 18 days; run: dealfl broker enrol FOLDER w1" in caplog.text
+    travel(800)
+    with pytest.raises(BadInput, match="run: dealfl broker enrol FOLDER w1"):
+        device.tls_context()
+    with pytest.raises(BadInput, match="run: dealfl broker renew FOLDER"):
+        server.tls_context()
+
+
+def test_renewed_certificates_are_accepted_and_old_ones_of_the_server_are_not(
+    broker: Broker,
+) -> None:
+    old, device = broker.admit_server(), broker.enrol(["w1"])[0]
+    before = (broker.folder / "broker.pem").read_text()
+    assert main(["broker", "renew", str(broker.folder)]) == 0
+    assert (broker.folder / "broker.pem").read_text() != before
+    running = RunningBroker(open_broker(broker.folder))
+    try:
+        for where in (read_credentials(broker.folder / "server.toml"), device):
+            assert Stranger(where).connect().answer == "Success"
+        with suppress(OSError):  # the broker ends the connection
+            assert Stranger(old).connect().answer != "Success"
+    finally:
+        running.kill()
+
+
+def test_a_broker_with_passwords_has_nothing_to_renew(tmp_path: Path) -> None:
+    settings = BrokerSettings(job="job", host="127.0.0.1", port=1883, tls=False)
+    with pytest.raises(BadInput, match="its users have passwords"):
+        create_broker(tmp_path / "broker", settings).renew()

@@ -143,7 +143,7 @@ class Broker:
         return reload(self.folder)
 
     def renew(self) -> Credentials:
-        """Renew the broker's certificate; return new credentials of the server."""
+        """Return new credentials of the server, and renew the broker's certificate."""
         if not self.settings.tls:
             raise BadInput(f"{self.folder} has no certificates; its users have passwords")
         Authority(self.folder).renew_broker(self.settings.host)

@@ -116,3 +116,13 @@ def test_openssl_verifies_a_certificate(tmp_path: Path) -> None:
     assert subprocess.run(words, check=False, capture_output=True).returncode == 0
     (tmp_path / "message").write_bytes(message + b" ")
     assert subprocess.run(words, check=False, capture_output=True).returncode != 0
+
+
+def test_a_statement_about_other_versions_than_its_erasure_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("dealfl.erasure.certificates._subjects", lambda _: ())
+        certificate = sign_certificate(ERASURE, open_signing_key(tmp_path))
+    with pytest.raises(BadBytes, match="the subjects of the statement"):
+        read_certificate(certificate, load_keys(tmp_path))

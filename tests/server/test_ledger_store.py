@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.errors import BadBytes, BadInput, WriteFailed
-from dealfl.server import Ledger, WorkerRow
+from dealfl.server import Ledger, LedgerReader, WorkerRow
 from tests.federation.parts import Connect, announce, examples, joined, kinds, server, update
 
 
@@ -158,3 +158,14 @@ def test_a_reply_is_noted_once_and_only_of_those_selected() -> None:
     assert not ledger.rounds.put_reply(1, "stranger", 6.0)
     assert not ledger.rounds.put_reply(2, "w", 6.0)
     assert ledger.rounds.selected(1) == {"w": 5.0}
+
+
+@pytest.mark.parametrize(("change", "remedy"), [(1, "upgrade dealfl"), (-1, "dealfl backup")])
+def test_a_reader_refuses_a_ledger_of_another_version(
+    tmp_path: Path, change: int, remedy: str
+) -> None:
+    ledger = Ledger(tmp_path / "l.db")
+    ledger.execute(f"PRAGMA user_version = {ledger.version + change}")
+    ledger.close()
+    with pytest.raises(BadInput, match=remedy), LedgerReader.open(tmp_path / "l.db"):
+        pass

@@ -215,3 +215,23 @@ def test_a_refused_change_touches_no_block(hashed: list[int]) -> None:
         state.propose(made(SCHEMA, {"few": {0: 1}, "many": {5: 1}}))
     assert state.digest() == before
     assert hashed == []
+
+
+def test_an_array_of_very_many_blocks_is_hashed_only_where_it_changed() -> None:
+    hashes = digests.BlockHashes(BLOCK * (2**17 + 1))
+    content: dict[int, int] = {}
+    read: list[tuple[int, int]] = []
+
+    def entries(first: int, stop: int) -> Entries:
+        read.append((first // BLOCK, stop // BLOCK))
+        return Entries.of({place: v for place, v in content.items() if first <= place < stop})
+
+    for changes, blocks in (
+        ({5: 1, 6: 2, 3 * BLOCK: 1}, [(0, 1), (3, 4)]), ({3 * BLOCK + 1: 4}, [(3, 4)]), ({}, []),
+    ):  # fmt: skip
+        content |= changes
+        hashes.mark(np.array(sorted(changes), dtype=np.int64))
+        read.clear()
+        expected = digests.array_digest(block_hashes(Entries.of(content)))
+        assert hashes.digest(entries) == expected
+        assert read == blocks

@@ -109,13 +109,12 @@ class ErasureStore:
 
     # -- versions -------------------------------------------------------------------------------
 
-    def put_version(self, round_number: int, digest: str, published_s: float, erased: int) -> int:
-        """Store a version that contains the first `erased` requests; return its number."""
-        cursor = self._run(
+    def put_version(self, round_number: int, digest: str, published_s: float, erased: int) -> None:
+        """Store a version that contains the first `erased` requests."""
+        self._run(
             "INSERT INTO versions (round, digest, published_s, erased) VALUES (?, ?, ?, ?)",
             (round_number, digest, published_s, erased),
         )
-        return int(cursor.lastrowid or 0)
 
     def find_digest(self, version: int) -> str:
         """Return the digest of a version; empty if it is unknown."""

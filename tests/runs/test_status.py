@@ -12,7 +12,7 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.errors import BadBytes, BadInput
-from dealfl.messages import Erase
+from dealfl.messages import Asleep, Erase
 from dealfl.runs import RunFolder, read_status, read_worker_rounds, read_workers
 from dealfl.server import Ledger
 from tests.federation.parts import announce, joined, update
@@ -107,13 +107,14 @@ def test_a_worker_is_shown_with_its_rounds(digits_run: Path) -> None:
             assert worker.mean_reward == pytest.approx(mean)
 
 
-def test_a_ledger_by_the_clock_on_the_wall_is_told_by_it(tmp_path: Path) -> None:
+def test_a_real_worker_is_awake_until_its_connection_ends(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
-    now_s = time.time()
-    joined("anna", ledger=ledger).handle([announce("bob", 0)], now_s - 1000.0)
+    left = Asleep(job="job", worker="bob")
+    then_s = time.time() - 1000.0
+    joined("anna", ledger=ledger).handle([announce("bob", 0), announce("cleo", 0), left], then_s)
     ledger.close()
     states = {one.name: one.state for one in read_workers(RunFolder.at(tmp_path))}
-    assert states["bob"] == "asleep"  # the server may have stopped: nobody is heard any more
+    assert (states["bob"], states["cleo"]) == ("asleep", "awake")
 
 
 # -- commands -----------------------------------------------------------------------------------

@@ -71,9 +71,11 @@ def test_a_crash_before_the_new_head_leaves_the_old_one_valid(log: CertificateLo
 
 
 def test_a_log_that_lost_entries_is_not_continued(log: CertificateLog) -> None:
-    (log.folder / "log").write_bytes(b"")
-    with pytest.raises(BadBytes, match="shorter than its head says"):
-        log.append(b"more", open_signing_key(log.folder))
+    whole = (log.folder / "log").read_bytes()
+    for left in (b"", whole[:-1]):
+        (log.folder / "log").write_bytes(left)
+        with pytest.raises(BadBytes, match="shorter than its head says"):
+            log.append(b"more", open_signing_key(log.folder))
     (log.folder / "peaks").write_bytes(b"nonsense")
     with pytest.raises(BadBytes, match="peaks is damaged"):
         log.append(b"more", open_signing_key(log.folder))

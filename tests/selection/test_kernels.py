@@ -180,3 +180,14 @@ def test_queues_that_were_brought_forward_grow_from_there_as_before(discount: fl
         assert forward.queues(20) == pytest.approx(plain.queues(20))
         weight = np.ones(3)
         assert forward.scores(20, weight) == pytest.approx(plain.scores(20, weight))
+
+
+@pytest.mark.parametrize("discount", [1.0, 0.9])
+def test_the_first_round_has_no_bonus_for_exploration_and_no_place_goes_to_nobody(
+    discount: float,
+) -> None:
+    arms = Arms(np.zeros(2), eta=1.0, discount=discount)
+    arms.learn(np.array([0]), np.array([0.25]))
+    arms.since[:] = 1
+    assert arms.scores(1, np.ones(2)).tolist() == [0.25, 1.0]
+    assert arms.choose(1, np.ones(2, dtype=bool), np.ones(2), 0, compiled=False).tolist() == []

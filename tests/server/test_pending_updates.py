@@ -45,6 +45,17 @@ def test_an_overflow_of_the_total_blames_nobody_and_names_the_largest_sum() -> N
     assert server(ledger, **LARGE).model.statistics == base + many(3, "b")
 
 
+def test_what_was_held_back_counts_when_the_base_becomes_smaller() -> None:
+    one = joined("full", rounds=1, **LARGE)
+    one.start_from(many(32) + many(31) + many(30) + many(29))
+    one.handle([update(1, delta=many(29), name="full", round=1)], 1.0)
+    assert one.workers["full"].counted == 0
+    one.handle([], 2.0)
+    one.start_from(many(3))
+    one.handle([], 3.0)
+    assert one.model.statistics == many(3) + many(29)
+
+
 @pytest.mark.parametrize("restarted", [False, True])
 def test_what_was_held_back_counts_when_it_fits(restarted: bool) -> None:
     ledger, names = Ledger(), [f"w{number:02}" for number in range(16)]

@@ -228,6 +228,7 @@ def test_an_array_of_very_many_blocks_is_hashed_only_where_it_changed() -> None:
 
     for changes, blocks in (
         ({5: 1, 6: 2, 3 * BLOCK: 1}, [(0, 1), (3, 4)]), ({3 * BLOCK + 1: 4}, [(3, 4)]), ({}, []),
+        ({7: 5}, [(0, 1)]), ({8: 1, BLOCK: 1}, [(0, 2)]),
     ):  # fmt: skip
         content |= changes
         hashes.mark(np.array(sorted(changes), dtype=np.int64))

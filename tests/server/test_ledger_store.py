@@ -8,6 +8,7 @@ import pytest
 
 from dealfl.errors import BadBytes, BadInput, WriteFailed
 from dealfl.server import Ledger, LedgerReader, WorkerRow
+from dealfl.worker import Journal
 from tests.federation.parts import Connect, announce, examples, joined, kinds, server, update
 
 
@@ -168,4 +169,10 @@ def test_a_reader_refuses_a_ledger_of_another_version(
     ledger.execute(f"PRAGMA user_version = {ledger.version + change}")
     ledger.close()
     with pytest.raises(BadInput, match=remedy), LedgerReader.open(tmp_path / "l.db"):
+        pass
+
+
+def test_a_reader_refuses_a_journal(tmp_path: Path) -> None:
+    Journal(tmp_path / "j.db").close()
+    with pytest.raises(BadInput, match="is no ledger"), LedgerReader.open(tmp_path / "j.db"):
         pass

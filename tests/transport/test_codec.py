@@ -5,7 +5,7 @@ from typing import get_args, get_type_hints
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dealfl.errors import BadBytes
@@ -30,6 +30,7 @@ def test_every_record_comes_back_as_it_was(kind: type[msgspec.Struct]) -> None:
     assert decode(encode([message])) == (message,)  # type: ignore[list-item]
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_noise_is_refused(noise: bytes) -> None:
     for data in (noise, b"DEAL\x01\x00" + noise, b"DEAL\x01\x01" + noise, b"DEAL\x01\x02" + noise):

@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dealfl.errors import BadBytes
@@ -82,6 +82,7 @@ def _assemble(packet: bytes, limit: int) -> tuple[Message, ...]:
     return decode(Assembly(limit).add(packet) or b"", limit)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32), st.integers(600, 5_000), st.integers(1, 20_000))
 def test_pieces_in_any_order_and_repeated_are_the_packet(seed: int, inline: int, size: int) -> None:
     draw = random.Random(seed)
@@ -119,6 +120,7 @@ def test_pieces_that_lie_are_refused() -> None:
         Assembly().add(HEAD + b"\x02123")
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300), st.sampled_from([b"", b"\x00", b"\x01", b"\x02"]))
 def test_noise_never_ends_in_another_error(noise: bytes, kind: bytes) -> None:
     assembly = Assembly(1 << 12)

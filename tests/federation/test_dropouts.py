@@ -4,13 +4,13 @@ import random
 from itertools import pairwise
 from typing import Any
 
-from dealfl.messages import Assignment, Step, Update
+from dealfl.messages import Assignment, Message, Step, Update
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Uniform
 from dealfl.simulate import Network, Returns, Simulation
 from dealfl.statistics import Statistics
 from dealfl.worker import Cost, Done, Journal, Worker
-from tests.federation.parts import KEY, bayes, learned_statistics, row
+from tests.federation.parts import KEY, bayes, learned_statistics, row, server, worker
 
 ROUNDS = 200
 TTL_S = 60.0
@@ -100,3 +100,22 @@ def test_at_half_dropping_out_every_round_closes_by_the_ttl_with_progress() -> N
     changed = [before.digest != after.digest for before, after in pairwise(rounds)]
     assert sum(changed) >= 0.9 * len(changed), "hardly any round brought anything"
     check_sum(federation)
+
+
+def test_what_arrived_after_a_lost_update_is_learned_without_another_announcement() -> None:
+    """The server subtracts what a late update learned from what was announced meanwhile."""
+    one, device = server(), worker(retry_after_s=1.0)
+    device.ingest([("ann", row(1, 0, 1))] * 3)
+
+    def exchange(now_s: float, lose: type[Message] | None = None) -> None:
+        for _ in range(4):
+            sent = device.handle(inbox.pop(), now_s).messages
+            step = one.handle([m for m in sent if not isinstance(m, lose or ())], now_s)
+            inbox.append(step.messages)
+
+    inbox: list[tuple[Message, ...]] = [()]
+    exchange(0.0, lose=Update)
+    device.ingest([("bob", row(0, 1, 1))])
+    for now_s in (0.5, 2.0, 100.0, 200.0):  # announced; the update is repeated; rounds end
+        exchange(now_s)
+    assert one.workers["w"].examples == 4

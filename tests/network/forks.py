@@ -181,6 +181,7 @@ def _become(
     from dealfl.cli import main
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # end with the process that forks
     for stream, target in enumerate(streams):
         os.dup2(target, stream)
     code = 1

@@ -110,7 +110,14 @@ def _soak() -> int:
         return True
 
     with ThreadPoolExecutor(4) as many:
-        failed = list(many.map(run, [name for name in storms if name not in done])).count(False)
+        results = many.map(run, [name for name in storms if name not in done])
+        try:
+            failed = list(results).count(False)
+        except KeyboardInterrupt:
+            print("stopping after the storms that blow now; `make soak` continues", flush=True)
+            many.shutdown(wait=True, cancel_futures=True)
+            forks.close()
+            return 1
     forks.close()
     if not failed:
         DONE.unlink()

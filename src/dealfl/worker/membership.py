@@ -86,6 +86,15 @@ class Membership:
 
     # -- announcements --------------------------------------------------------------------------
 
+    def note_settled(self) -> None:
+        """Announce what waits after an update is settled.
+
+        The server subtracts what an update learned from the number that was announced, also if that
+        was announced after the update was made. Repeated announcements correct it in any case.
+        """
+        if self._announce_every_s == math.inf:
+            self.greets |= self._journal.count(State.WAITING) > 0
+
     def announce(self, now_s: float) -> list[Message]:
         """Return an announcement if one is due."""
         waiting, outbox, places = self._journal.count(State.WAITING), self._outbox, self._places()

@@ -79,6 +79,7 @@ class Receiver:
         if self._is_own(message):
             self._outbox.note_term(message.sequence, message.term)
             self._outbox.settle_counted(message.sequence, now_s)
+            self._membership.note_settled()
 
     def _receive_refusal(self, message: Refusal, now_s: float) -> None:  # noqa: ARG002
         """Store the reason; a verdict or a welcome decides about the update."""
@@ -90,6 +91,7 @@ class Receiver:
             outbox.note_term(message.sequence, message.term)
             settle = outbox.settle_withdrawn if message.withdrawn else outbox.settle_counted
             settle(message.sequence, now_s)
+            self._membership.note_settled()
 
     def _receive_published(self, message: Published, now_s: float) -> None:  # noqa: ARG002
         if self._membership.follows(message.epoch):

@@ -17,6 +17,7 @@ Int64s = NDArray[np.int64]
 Keys = NDArray[np.uint64]
 
 _GAP = -1
+_FIRST_GAPS = 64
 MIN_MERGE = 512  # new entries and gaps, before a table is sorted again
 
 
@@ -80,7 +81,11 @@ class _Table:
         self._bits = bits
         self._keys, self._slots = np.empty(0, np.uint64), np.empty(0, np.int64)
         self._new_keys, self._new_slots = np.empty(0, np.uint64), np.empty(0, np.int64)
-        self._gaps = np.empty(0, np.int64)
+        self._gap_places, self._gap_count = np.zeros(_FIRST_GAPS, np.int64), 0
+
+    @property
+    def _gaps(self) -> Int64s:
+        return self._gap_places[: self._gap_count]
 
     def add(self, slots: Int64s, keys: Keys) -> None:
         order = np.argsort(keys, kind="stable")
@@ -99,8 +104,18 @@ class _Table:
         assert place is not None, "the example is not in the index"
         self._slots[place] = _GAP
         self._overwrite_gaps(place)
-        self._gaps = np.insert(self._gaps, np.searchsorted(self._gaps, place), place)
+        self._note_gap(place)
         self._merge_if_many()
+
+    def _note_gap(self, place: int) -> None:
+        """Insert a place into the ascending places of gaps."""
+        if self._gap_count == len(self._gap_places):
+            self._gap_places = np.concatenate([self._gap_places, np.zeros_like(self._gap_places)])
+        places, count = self._gap_places, self._gap_count
+        at = int(self._gaps.searchsorted(place))
+        places[at + 1 : count + 1] = places[at:count]
+        places[at] = place
+        self._gap_count += 1
 
     def _overwrite_gaps(self, place: int) -> None:
         """Replace the keys of gaps around `place` by that of an adjacent example; order is kept."""
@@ -122,7 +137,7 @@ class _Table:
         self._keys = np.insert(keys, places, self._new_keys)
         self._slots = np.insert(slots, places, self._new_slots)
         self._new_keys, self._new_slots = self._new_keys[:0].copy(), self._new_slots[:0].copy()
-        self._gaps = self._gaps[:0].copy()
+        self._gap_places, self._gap_count = np.zeros(_FIRST_GAPS, np.int64), 0
 
     def _count(self, low: Keys, high: Keys) -> Int64s:
         """Return the number of examples with a key in [low, high], for each pair."""
@@ -158,6 +173,9 @@ class _Table:
 
 
 def _place_of(keys: Keys, slots: Int64s, key: np.uint64, slot: int) -> int | None:
-    start, stop = np.searchsorted(keys, key), np.searchsorted(keys, key, side="right")
-    places = np.flatnonzero(slots[start:stop] == slot)
-    return int(start + places[0]) if len(places) else None
+    start = int(keys.searchsorted(key)) if len(keys) else 0
+    if start < len(slots) and slots[start] == slot:  # mostly, few examples share a signature
+        return start
+    stop = int(keys.searchsorted(key, side="right")) if len(keys) else 0
+    places = (slots[start:stop] == slot).nonzero()[0]
+    return start + int(places[0]) if len(places) else None

@@ -8,6 +8,7 @@ bits, and three products (high, low, and their sum, after Karatsuba) are combine
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 
 import numpy as np
@@ -15,11 +16,12 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from dealfl.errors import Impossible
+from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Integers
 
 __all__ = [
-    "MAX_BITS", "block_rows", "exact_gram", "packed", "require_columns", "require_products",
-    "triangle",
+    "MAX_BITS", "are_possible", "block_rows", "exact_gram", "packed", "require_products",
+    "rounded_gram", "triangle",
 ]  # fmt: skip
 
 Int64s = NDArray[np.int64]
@@ -73,14 +75,33 @@ def exact_gram(rows: Int64s, bits: int, *, wide: bool) -> Integers:
     [10, 14, 20]
     """
     if bits <= _ONE_PRODUCT_BITS:
-        return _widened(_product(rows.astype(np.float64)), wide)
+        return _gram_of([rows.astype(np.float64)], wide=wide)
     if len(rows) <= _FEW_ROWS:
         return _widened((rows.T @ rows).ravel()[_flat_triangle(rows.shape[1])], wide)
     high = (rows + (1 << (_LIMB_BITS - 1))) >> _LIMB_BITS
     low = rows - (high << _LIMB_BITS)
-    upper, lower = _product(high.astype(np.float64)), _product(low.astype(np.float64))
-    middle = _product((high + low).astype(np.float64)) - upper - lower
-    return _joined(upper, middle, lower)
+    return _gram_of([part.astype(np.float64) for part in (high, low, high + low)], wide=wide)
+
+
+def rounded_gram(
+    rows: NDArray[np.float64], targets: Int64s, grid: FixedPoint, *, wide: bool
+) -> Integers | None:
+    """Return the same for [1, rounded rows, targets]; None if a value is out of bounds."""
+    from dealfl.learners.moment_loops import round_rows
+
+    count = 1 if grid.fraction_bits <= _ONE_PRODUCT_BITS else 3
+    parts = np.empty((count, len(rows), 1 + rows.shape[1] + targets.shape[1]))
+    values = np.ascontiguousarray(rows), targets, grid.bound, grid.scale
+    inside = round_rows(*values, parts, float(1 << _LIMB_BITS))
+    return _gram_of(list(parts), wide=wide) if inside else None
+
+
+def _gram_of(parts: Sequence[NDArray[np.float64]], *, wide: bool) -> Integers:
+    """Return the packed lower triangle of rowsᵀ·rows, from rows or their high and low limbs."""
+    if len(parts) == 1:
+        return _widened(_product(parts[0]), wide)
+    upper, lower, both = (_product(part) for part in parts)
+    return _joined(upper, both - upper - lower, lower)
 
 
 def _product(rows: NDArray[np.float64]) -> Int64s:
@@ -133,9 +154,12 @@ def require_products(products: Integers, limits: Sequence[int], *, pairs: bool) 
         _require_pairs(products, squares)
 
 
-def require_columns(products: Integers, columns: Sequence[int], limit: int) -> None:
-    """Raise `Impossible` if the sums or squares of some columns are; column 0 is 1 everywhere."""
-    _require_columns(products, columns, [limit if column else 1 for column in columns])
+def are_possible(products: Integers, columns: Sequence[int], limit: int) -> bool:
+    """Return whether the sums and squares of some columns are possible; column 0 is 1."""
+    with suppress(Impossible):
+        _require_columns(products, columns, [limit if column else 1 for column in columns])
+        return True
+    return False
 
 
 def _require_columns(

@@ -12,7 +12,7 @@ import numpy as np
 
 from dealfl.compiled import compile_loop
 
-__all__ = ["change_row", "shift_row", "solve_moments", "update_upper"]
+__all__ = ["change_row", "round_rows", "shift_row", "solve_moments", "update_upper"]
 
 Array = Any  # a contiguous array; numba derives the types
 Number = Any
@@ -107,6 +107,37 @@ def change_row(
         doubtful[0] = 0
         return 1
     return _find_doubtful(low, high, len(row), unit * unit, doubtful)
+
+
+@compile_loop
+def round_rows(
+    values: Array, targets: Array, bound: Array, scale: Array, parts: Array, limb: float
+) -> bool:
+    """Write [1, rounded values, targets] to the last part; return False if one is out of bounds.
+
+    With three parts, these are the high and the low limbs and their sum.
+    """
+    bad, last, columns = 0, parts[-1], 1 + values.shape[1]
+    for row in range(len(values)):
+        last[row, 0] = 1.0
+        for column in range(values.shape[1]):
+            value = values[row, column]
+            bad |= 0 if (value >= -bound[column]) & (value <= bound[column]) else 1
+            last[row, 1 + column] = np.rint(value * scale[column])
+        for target in range(targets.shape[1]):
+            last[row, columns + target] = targets[row, target]
+        if len(parts) == 3:
+            _split(last[row], parts[0, row], parts[1, row], limb)
+    return bad == 0
+
+
+@compile_loop
+def _split(points: Array, high: Array, low: Array, limb: float) -> None:
+    """Split points into two limbs and replace them by their sum."""
+    for column in range(len(points)):
+        high[column] = np.floor(points[column] / limb + 0.5)
+        low[column] = points[column] - high[column] * limb
+        points[column] = high[column] + low[column]
 
 
 @compile_loop

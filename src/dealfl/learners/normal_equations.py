@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from dealfl.cells import DenseCells, Proposal, Storage
 from dealfl.compiled import is_compiled
 from dealfl.entries import Entries
-from dealfl.errors import BadInput, Impossible, unknown_name
+from dealfl.errors import BadInput, unknown_name
 from dealfl.fixedpoint import FixedPoint, require_finite
 from dealfl.integers import Integers
 from dealfl.learners.base import Arrays
@@ -22,11 +21,12 @@ from dealfl.learners.description import DataLimits
 from dealfl.learners.factors import SOLVERS, Factor, factorise, follows
 from dealfl.learners.gram import (
     MAX_BITS,
+    are_possible,
     block_rows,
     exact_gram,
     packed,
-    require_columns,
     require_products,
+    rounded_gram,
     triangle,
 )  # fmt: skip
 from dealfl.learners.inputs import Matrix, dense_blocks, require_integer
@@ -177,7 +177,9 @@ class NormalEquations(RowLearner):
             X[0].astype(np.float64), targets[0], self._grid.bound, self._scale, self._unit, low,
             high, sign, row, scaled, self._doubtful,
         )  # fmt: skip
-        if doubtful > 0 and not self._is_possible(self._doubtful[:doubtful]):
+        if doubtful > 0 and not are_possible(
+            self._now(), self._doubtful[:doubtful].tolist(), 1 << self._grid.fraction_bits
+        ):
             shift_row(low, high, row, -sign)
             doubtful = -1
         if doubtful < 0:
@@ -192,13 +194,6 @@ class NormalEquations(RowLearner):
 
         return Statistics(self.schema, Deferred(self.schema, entries))
 
-    def _is_possible(self, columns: Int64s) -> bool:
-        """Return whether the exact moments of some columns are possible."""
-        with suppress(Impossible):
-            require_columns(self._now(), columns.tolist(), int(self._unit))
-            return True
-        return False
-
     def _now(self) -> Integers:
         """Return the present moments; not a copy, if they are in memory."""
         cells = self._state.cells("moments")
@@ -211,16 +206,18 @@ class NormalEquations(RowLearner):
         return Work(rows * cells, 8 * rows * self._columns + 2 * 8 * cells)
 
     def _moments(self, X: Matrix, targets: Int64s) -> tuple[Integers, Int64s]:
-        """Return the moments of a batch, and its last block of rows as integers."""
-        bits = self._grid.fraction_bits
-        total = Integers.zeros(self._columns * (self._columns + 1) // 2, self._wide)
+        """Return the moments of a batch, and its last block of rows, if they are few."""
+        bits, wide = self._grid.fraction_bits, self._wide
+        total = Integers.zeros(self._columns * (self._columns + 1) // 2, wide)
         rows = np.empty((0, self._columns), dtype=np.int64)
         for first, block in dense_blocks(X, block_rows(self._columns, bits)):
-            rows = np.empty((len(block), self._columns), dtype=np.int64)
-            rows[:, 0] = 1
-            rows[:, 1 : 1 + self.n_features] = self._grid.quantise(block, first, clip=self._clip)
-            rows[:, 1 + self.n_features :] = targets[first : first + len(block)]
-            moments = exact_gram(rows, bits, wide=self._wide)
+            goals = targets[first : first + len(block)]
+            compiled = X.shape[0] > _FEW and is_compiled(block.size)
+            moments = rounded_gram(block, goals, self._grid, wide=wide) if compiled else None
+            if moments is None:
+                points = self._grid.quantise(block, first, clip=self._clip)
+                rows = np.column_stack([np.ones(len(block), np.int64), points, goals])
+                moments = exact_gram(rows, bits, wide=wide)
             total = moments if first == 0 else total + moments
         return total, rows
 

@@ -190,8 +190,8 @@ async def serve(
     carried = [now - then for now, then in zip(await count(pipe), before, strict=True)]
     pid = int((broker.folder / "mosquitto.pid").read_text())
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    watch.drain()  # open no round while the fleet returns; what is assigned is answered
     returned = await restart(broker, pid, watch, workers) if tls else {}
-    watch.drain()
     await until(lambda: sum(watch.answered.values()) == sum(n for _, n in watch.assigned.values()))
     pipe.send("stop")
     stopped.set()

@@ -129,3 +129,9 @@ def test_work_counts_what_is_stored() -> None:
 def test_more_features_than_a_schema_can_number_are_refused() -> None:
     with pytest.raises(BadInput, match="n_features"):
         NaiveBayes(2**24 + 1, ["a", "b"])
+
+
+def test_the_work_of_a_call_counts_values_read_and_integers_changed() -> None:
+    model = NaiveBayes(3, ["a", "b"], feature_bound=1.0)
+    model.learn([[0.5, 0.0, 1.0]], ["a"])
+    assert (model.last_work.operations, model.last_work.bytes) == (3 + 1, 3 * 8 + 3 * 2 * 8)

@@ -39,7 +39,7 @@ class ClassSums:
 
     def of(self, X: Matrix, codes: Int64s, classes: int) -> Int64s:
         """Return the sums of the rows of each class, on the grid."""
-        if sparse.issparse(X) and not self._has_offset:
+        if not isinstance(X, np.ndarray) and not self._has_offset:
             return self._of_stored(X, codes, classes)
         columns = X.shape[1]
         if is_compiled(X.shape[0] * columns):

@@ -81,7 +81,8 @@ def as_matrix(X: object, columns: int) -> Matrix:
     BadInput
         `X` is not a table of real numbers with this number of columns.
     """
-    matrix = _as_csr(X) if sparse.issparse(X) else as_array(X, "X")
+    is_sparse = not isinstance(X, np.ndarray) and sparse.issparse(X)
+    matrix: Matrix = _as_csr(X) if is_sparse else as_array(X, "X")
     if matrix.dtype.kind not in _NUMERIC:
         raise BadInput(f"X holds {matrix.dtype} values; it must hold real numbers")
     if matrix.ndim != 2:
@@ -94,10 +95,12 @@ def as_matrix(X: object, columns: int) -> Matrix:
 
 def as_array(values: object, what: str) -> NDArray[Any]:
     """Return nested lists, an array, a series or a data frame as an array."""
+    if isinstance(values, np.ndarray):
+        return values
     if is_frame(values):
         return frame_matrix(values)
     try:
-        return values if isinstance(values, np.ndarray) else column_array(values)
+        return column_array(values)
     except ValueError:
         raise BadInput(f"{what} has rows of different lengths; pass a table") from None
 

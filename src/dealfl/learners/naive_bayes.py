@@ -172,7 +172,8 @@ class NaiveBayes(Classifier):
             self._apply(delta, forgetting=sign < 0)
         self._remember_names(X)
         self._model = None
-        stored, rows = matrix.nnz if sparse.issparse(matrix) else matrix.size, len(codes)
+        stored = matrix.size if isinstance(matrix, np.ndarray) else matrix.nnz
+        rows = len(codes)
         self._work = lambda: Work(stored + rows, 8 * stored + 2 * 8 * delta.count_nonzero())
         return delta
 

@@ -32,12 +32,13 @@ class Membership:
 
     def __init__(self, job: str, ledger: Ledger, aggregation: Aggregation) -> None:
         self._job, self._ledger, self._aggregation = job, ledger, aggregation
-        self._first_epoch, self._terms = ledger.epoch, ledger.terms()
-        self.term = self._terms[-1]
+        self._first_epoch = ledger.epoch
         self.load()
 
     def load(self) -> None:
-        """Reload the workers from the ledger."""
+        """Reload terms and workers from the ledger."""
+        self._terms = self._ledger.terms()
+        self.term = self._terms[-1]
         self.rows = Roster(self._ledger.workers())
         self._forgotten = Counter(row.forgotten for row in self.rows.values() if _is_member(row))
         self.epoch = self._ledger.epoch

@@ -63,9 +63,13 @@ def holds(served: Served, count: int) -> bool:
 
 def settle(phone: Phone, sequence: int = 1) -> None:
     """Send an honest update; with its receipt, all that arrived before is handled."""
-    receipt = Receipt(job="job", worker=phone.worker, incarnation=1, sequence=sequence)
     phone.say(update(sequence, name=phone.worker))
-    assert phone.wait(lambda: any(receipt in decode(one) for _, one in phone.received))
+
+    def receipts() -> list[int]:
+        messages = [one for _, packet in phone.received for one in decode(packet)]
+        return [one.sequence for one in messages if isinstance(one, Receipt)]
+
+    assert phone.wait(lambda: sequence in receipts())
     phone.received = []
 
 

@@ -198,6 +198,7 @@ def test_a_restored_ledger_begins_one_new_epoch() -> None:
     pair = Pair()
     pair.learn("ann")
     backup, before = pair.ledger.content(), pair.server.epoch
+    assert {m.epoch for m in pair.kinds_sent(Welcome)} == {before}, "a newcomer proves nothing"
     pair.learn("bob")
     pair.restore_ledger(backup)
     for _ in range(3):

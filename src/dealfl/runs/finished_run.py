@@ -65,6 +65,7 @@ class Clock(Simulation):
         if self._published is not None:
             for name in self.workers:
                 self.call(name, [self._published])
+            self.server.confirm(self._published.version)
             self._published = None
 
 

@@ -170,7 +170,8 @@ class _Asking:
         tasks = [asyncio.ensure_future(self._connection.run(stopped))]
         tasks.append(asyncio.ensure_future(self._repeat(stopped)))
         try:
-            return await asyncio.wait_for(self._answer, timeout_s)
+            async with asyncio.timeout(timeout_s):  # wait_for can lose a Ctrl-C
+                return await self._answer
         finally:
             stopped.set()
             await asyncio.gather(*tasks)

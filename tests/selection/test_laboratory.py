@@ -28,7 +28,7 @@ from dealfl.simulate.laboratory import (
 from dealfl.simulate.laboratory.environment import Environment, awake_phases, reward_phases
 from dealfl.simulate.laboratory.setting import Batteries, DayNight, Markov
 
-SEEDS = 24
+SEEDS = 16
 REFERENCE_SEEDS = 48
 
 

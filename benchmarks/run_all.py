@@ -22,6 +22,7 @@ NAMES = (
     "selection",
     "promise",
     "faults",
+    "mqtt",
 )
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"

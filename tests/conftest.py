@@ -1,6 +1,7 @@
 """The real data, where DEALFL_DATA names it."""
 
 import os
+import signal
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -10,6 +11,9 @@ import pytest
 from dealfl.datasets import CATALOG, Examples, Places, load
 
 DATA = os.environ.get("DEALFL_DATA")  # read before any test changes it
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell started the tests with `&`
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 NOT_TO_BE_HAD = {"yearpredictionmsd", "cifar10-full", "retailrocket-full"}  # too large, or a login
 
 

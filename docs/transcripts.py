@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dealfl.erasure import owner_hash
 from dealfl.learners import NaiveBayes, Rows
-from dealfl.messages import Message, Step
+from dealfl.messages import Message
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone
 from dealfl.simulate import Network, Simulation
@@ -54,10 +54,10 @@ class Recorder(Simulation):
         self.lines: list[str] = []
         self.lose: tuple[str, str] | None = None
 
-    def send(self, sender: str, step: Step) -> None:
-        """Note the messages of a step, and send those that are not to be lost."""
-        arriving = tuple(one for one in step.messages if not self._noted_as_lost(sender, one))
-        super().send(sender, Step(arriving, step.wake_at_s))
+    def carry(self, sender: str, messages: Sequence[Message]) -> None:
+        """Note messages, and carry those that are not to be lost."""
+        arriving = [one for one in messages if not self._noted_as_lost(sender, one)]
+        super().carry(sender, arriving)
 
     def _noted_as_lost(self, sender: str, message: Message) -> bool:
         name, receiver = type(message).__name__, message.worker or "all"

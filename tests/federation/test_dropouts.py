@@ -1,10 +1,11 @@
 """Dropouts in virtual time: rounds close by majority when few drop out, and always by the TTL."""
 
 import random
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from dealfl.messages import Assignment, Message, Step, Update
+from dealfl.messages import Assignment, Message, Update
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Uniform
 from dealfl.simulate import Network, Returns, Simulation
@@ -53,15 +54,15 @@ class Dropouts(Simulation):
         features = [self.random.choice((0.0, 0.5, 1.0)) for _ in range(3)]
         one.ingest([("person", row(*features, target=self.random.choice("ab")))])
 
-    def send(self, sender: str, step: Step) -> None:
+    def carry(self, sender: str, messages: Sequence[Message]) -> None:
         """Let assigned workers drop out before the assignment reaches them."""
-        for message in step.messages:
+        for message in messages:
             if isinstance(message, Assignment) and self.random.random() < self.chance:
                 self.asleep.add(message.worker)
                 self.schedule(self.now_s + 1.5 * TTL_S, Returns(message.worker, "dropped out"))
             if isinstance(message, Update):
                 self._arrive(self.workers[sender])
-        super().send(sender, step)
+        super().carry(sender, messages)
 
     def _back(self, event: Returns) -> None:
         self.asleep.discard(event.name)

@@ -22,9 +22,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NoReturn
 
-from dealfl.messages import Message, Receipt, Update
+from dealfl.messages import Message, Receipt, Step, Update
 from dealfl.network import working
-from dealfl.network.pump import Pump
+from dealfl.network.clock import Clock
 from dealfl.worker import Worker
 
 ROOT = Path(__file__).parents[2]
@@ -117,19 +117,19 @@ def hurry() -> None:
 def send_receipts_before_commit() -> None:
     """Confirm updates when they arrive; handle them later."""
     hurry()
-    put: Any = Pump.put
+    put: Any = Clock.put
 
-    def put_later(pump: Any, messages: Sequence[Message], done: Any = list) -> None:
+    def put_later(clock: Any, messages: Sequence[Message], done: Any = list) -> None:
         receipts = [
             Receipt(**{name: getattr(one, name) for name in KEY})
             for one in messages
             if isinstance(one, Update)
         ]
-        pump._send(receipts)
+        clock._pump.emit(Step(tuple(receipts)), time.time())
         delay_s = 1.0 if receipts else 0.0
-        asyncio.get_running_loop().call_later(delay_s, put, pump, messages, done)
+        asyncio.get_running_loop().call_later(delay_s, put, clock, messages, done)
 
-    setattr(Pump, "put", put_later)  # noqa: B010
+    setattr(Clock, "put", put_later)  # noqa: B010
 
 
 def store_positions_after_rows() -> None:

@@ -12,10 +12,10 @@ import msgspec
 
 from dealfl.errors import BadBytes
 from dealfl.messages import Asleep, Assignment, Message, Published
+from dealfl.network.clock import Clock, carry
 from dealfl.network.connection import Connection, Delivery, Will
 from dealfl.network.credentials import Credentials
 from dealfl.network.inbox import MAX_SENDERS, Inbox, Quota
-from dealfl.network.pump import Pump, carry
 from dealfl.network.state import ServerState
 from dealfl.network.topics import Topics
 from dealfl.server import Server
@@ -63,7 +63,7 @@ class ServerEnd:
         self.connections = [self._connect(one) for one in brokers]
         self._server, self._answer = server, answer
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._pump = Pump(server.handle, self.send, self._failed)
+        self._clock = Clock(server.handle, self.send, self._failed)
         self._inbox = Inbox(self.state.max_bytes, quota or Quota())
         self._routes: dict[str, tuple[Connection, str]] = {}
         self._model: list[bytes] = []
@@ -101,7 +101,7 @@ class ServerEnd:
         stopped : asyncio.Event
             Ends the call when it is set.
         """
-        await carry(self.connections, [self._pump], self._failed, stopped)
+        await carry(self.connections, [self._clock], self._failed, stopped)
 
     # -- out ------------------------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class ServerEnd:
         except BadBytes as error:
             self._drop(users[0], str(error), users[1] if kind == "up" else "")
         if messages:
-            self._pump.put(messages, acknowledge)
+            self._clock.put(messages, acknowledge)
         else:
             acknowledge()
 
@@ -213,7 +213,7 @@ class ServerEnd:
         ]  # fmt: skip
         for one in gone:
             self._routes.pop(one, None)
-        self._pump.put([Asleep(job=self.topics.job, worker=one) for one in gone])
+        self._clock.put([Asleep(job=self.topics.job, worker=one) for one in gone])
 
     def _reply(self, connection: Connection, delivery: Delivery, operator: str) -> None:
         packet = self._inbox.take(delivery)

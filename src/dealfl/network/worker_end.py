@@ -12,9 +12,9 @@ import msgspec
 
 from dealfl.errors import BadBytes
 from dealfl.messages import Message, Published
+from dealfl.network.clock import Clock, carry
 from dealfl.network.connection import Connection, Delivery, Will
 from dealfl.network.credentials import Credentials
-from dealfl.network.pump import Pump, carry
 from dealfl.network.state import ServerState
 from dealfl.network.topics import Topics
 from dealfl.transport import Assembly, decode, encode, pack, split
@@ -58,8 +58,8 @@ class WorkerEnd:
         self._state: ServerState | None = None
         self._workers = workers
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._pumps = {
-            name: Pump(one.handle, partial(self._send, name), self._failed)
+        self._clocks = {
+            name: Clock(one.handle, partial(self._send, name), self._failed)
             for name, one in workers.items()
         }
         self._assemblies: dict[str, Assembly] = {}
@@ -74,7 +74,7 @@ class WorkerEnd:
         stopped : asyncio.Event
             Ends the connection when it is set.
         """
-        await carry([self.connection], self._pumps.values(), self._failed, stopped)
+        await carry([self.connection], self._clocks.values(), self._failed, stopped)
 
     def wake(self, worker: str) -> None:
         """Call a worker soon, e.g. because it has new records.
@@ -84,7 +84,7 @@ class WorkerEnd:
         worker : str
             Name of the worker.
         """
-        self._pumps[worker].wake()
+        self._clocks[worker].wake()
 
     async def update_model(self, worker: str, known: int, timeout_s: float) -> None:
         """Give a worker the version that the broker retains, if it is newer than a known one.
@@ -104,7 +104,7 @@ class WorkerEnd:
                 return
             message = await self._fetch("#", Published)
             stored = asyncio.Event()
-            self._pumps[worker].put([message], stored.set)
+            self._clocks[worker].put([message], stored.set)
             await stored.wait()
 
     async def _fetch(self, part: str, kind: type[Fetched]) -> Fetched:
@@ -171,10 +171,10 @@ class WorkerEnd:
             for message in messages:
                 self._deliver(message)
         elif topic == topics.all:
-            for pump in self._pumps.values():
-                pump.put(messages)
-        elif messages and (worker := topic.rpartition("/")[2]) in self._pumps:
-            self._pumps[worker].put(messages, partial(self.connection.acknowledge, delivery))
+            for clock in self._clocks.values():
+                clock.put(messages)
+        elif messages and (worker := topic.rpartition("/")[2]) in self._clocks:
+            self._clocks[worker].put(messages, partial(self.connection.acknowledge, delivery))
             return True
         return False
 
@@ -199,12 +199,15 @@ class WorkerEnd:
             self._assemblies.clear()
             self.connection.subscribe(self._subscriptions())
         if state.online and (not known.online or known.epoch != state.epoch):
-            for name, pump in self._pumps.items():
+            for name, clock in self._clocks.items():
                 self._workers[name].reconnect()
-                pump.wake()
+                clock.wake()
 
     def _subscriptions(self) -> list[str]:
-        return [self._topics.all, *(self._topics.down(self._gateway, name) for name in self._pumps)]
+        return [
+            self._topics.all,
+            *(self._topics.down(self._gateway, name) for name in self._clocks),
+        ]
 
     def _send(self, worker: str, messages: Sequence[Message]) -> None:
         if not messages or self._state is None:

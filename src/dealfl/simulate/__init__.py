@@ -5,9 +5,10 @@ from dealfl.simulate.fleet import SECTIONS, Fleet, read_fleet
 from dealfl.simulate.fleet_run import FleetRun
 from dealfl.simulate.fleet_simulation import RunState
 from dealfl.simulate.key_reference import describe_keys
+from dealfl.simulate.lossy_network import Network
 from dealfl.simulate.outcome import Outcome, Participant, Progress, Round
 from dealfl.simulate.running import finish, run_fleet, start_run
-from dealfl.simulate.simulation import Network, Returns, Simulation
+from dealfl.simulate.simulation import Returns, Simulation
 from dealfl.simulate.split import METRICS, Split, split_examples
 from dealfl.simulate.sweeps import Estimate, Setting, SweepProgress, sweep
 

@@ -14,7 +14,7 @@ from dealfl.power import Energy, PhoneSpending, Spent
 from dealfl.server import Ledger, Server
 from dealfl.server.selection import make_selector
 from dealfl.simulate.fleet import Devices, Faults, Fleet
-from dealfl.simulate.simulation import Draws, Network
+from dealfl.simulate.lossy_network import Draws, Network
 from dealfl.simulate.split import Split
 from dealfl.worker import Cost, Device, Done, Journal, Meter, PhoneMeter, Worker
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -13,11 +13,12 @@ import msgspec
 
 from dealfl.atomic_files import replace_file
 from dealfl.errors import BadBytes, BadInput
-from dealfl.messages import Assignment, Message, Published, Step
+from dealfl.messages import Assignment, Message, Published
 from dealfl.server import Server
 from dealfl.simulate.building import DeviceState
+from dealfl.simulate.lossy_network import Network
 from dealfl.simulate.outcome import Round
-from dealfl.simulate.simulation import SERVER, Leaves, Network, Returns, Simulation, SimulationState
+from dealfl.simulate.simulation import SERVER, Leaves, Returns, Simulation, SimulationState
 from dealfl.worker import Worker
 
 __all__ = ["FleetSimulation", "FleetState", "RunState"]
@@ -74,13 +75,13 @@ class FleetSimulation(Simulation):
                 self.schedule(back_s, Returns(name, "dropped out"))
         super().call(name, given)
 
-    def send(self, sender: str, step: Step) -> None:
-        """Send messages, and report new rounds and versions."""
-        super().send(sender, step)
+    def carry(self, sender: str, messages: Sequence[Message]) -> None:
+        """Carry messages, and report new rounds and versions."""
+        super().carry(sender, messages)
         if sender == SERVER:
-            if any(isinstance(message, Published) for message in step.messages):
+            if any(isinstance(message, Published) for message in messages):
                 self._published_now()
-            if any(isinstance(message, Assignment) for message in step.messages):
+            if any(isinstance(message, Assignment) for message in messages):
                 self._opened()
 
     def _drops_out(self, name: str, round_number: int) -> bool:

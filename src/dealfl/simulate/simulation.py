@@ -6,22 +6,21 @@ Events are plain records, so that a simulation can be saved and resumed.
 from __future__ import annotations
 
 import heapq
-import random
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from dealfl.messages import Assignment, Message, Published, Step
+from dealfl.pump import Pump
 from dealfl.server import Server
+from dealfl.simulate.lossy_network import Draws, Network
 from dealfl.worker import Worker
 
-__all__ = ["SERVER", "Arrives", "Leaves", "Network", "Returns", "Simulation", "SimulationState"]
+__all__ = ["SERVER", "Arrives", "Leaves", "Returns", "Simulation", "SimulationState"]
 
 SERVER = ""
-
-Draws = tuple[int, tuple[int, ...], float | None]  # state of a random generator
 
 
 class _Event(msgspec.Struct, frozen=True, tag=True):
@@ -67,60 +66,6 @@ class Arrives(_Event, frozen=True):
 Event = Wake | Deliver | Returns | Leaves | Arrives
 
 
-@dataclass(slots=True)
-class Network:
-    """A network that delays, loses and repeats messages; the same seed gives the same faults.
-
-    Parameters
-    ----------
-    loss : float
-        Share of messages that are lost.
-    repetition : float
-        Share of messages that arrive twice.
-    min_delay_s, max_delay_s : float
-        Range of the delay in seconds.
-    seed : int
-        Seed of the random faults.
-
-    Examples
-    --------
-    >>> Network(seed=1).delays_s()
-    [0.0]
-    """
-
-    loss: float = 0.0
-    repetition: float = 0.0
-    min_delay_s: float = 0.0
-    max_delay_s: float = 0.0
-    seed: int = 0
-    _random: random.Random = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        """Seed the random generator."""
-        self._random = random.Random(self.seed)  # noqa: S311
-
-    def delays_s(self) -> list[float]:
-        """Return the delay of each copy of a message, in seconds; empty if it is lost."""
-        copies = 1 + (self._random.random() < self.repetition)
-        arriving = [copy for copy in range(copies) if self._random.random() >= self.loss]
-        return [self._random.uniform(self.min_delay_s, self.max_delay_s) for _ in arriving]
-
-    def state(self) -> Draws:
-        """Return the state of the random generator."""
-        version, numbers, spare = self._random.getstate()
-        return version, numbers, spare
-
-    def restore(self, state: Draws) -> None:
-        """Resume from a state of the random generator.
-
-        Parameters
-        ----------
-        state : tuple
-            Result of `state`.
-        """
-        self._random.setstate(state)
-
-
 class SimulationState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a simulation; server and workers have their own stores."""
 
@@ -163,12 +108,25 @@ class Simulation:
         self._published: Published | None = None
         self._queue: list[tuple[float, int, Event]] = []
         self._order = 0
-        self._wake_at_s: dict[str, float] = {}
+        self._pumps: dict[str, Pump] = {}
         self._actions: dict[type, Callable[[Any], None]] = {
             Wake: self._wake_due, Deliver: self._deliver,
         }  # fmt: skip
         for name in self.workers:
             self.wake(name, start_s)
+
+    def _pump(self, name: str) -> Pump:
+        if name in self._pumps:
+            return self._pumps[name]
+
+        def handle(messages: Iterable[Message], now_s: float) -> Step:
+            one = self.server if name == SERVER else self.workers[name]
+            return one.handle(messages, now_s)
+
+        def expect_call(moment_s: float) -> None:
+            self.schedule(moment_s, Wake(name, moment_s))
+
+        return self._pumps.setdefault(name, Pump(handle, partial(self.carry, name), expect_call))
 
     def set_action(self, kind: type[Event], action: Callable[[Any], None]) -> None:
         """Set the function that handles a kind of event.
@@ -212,24 +170,10 @@ class Simulation:
             self._actions[type(event)](event)
         self.now_s = until_s
 
-    def wake(self, name: str, moment_s: float) -> None:
-        """Schedule a call of a worker or the server, unless an earlier call is scheduled.
-
-        Parameters
-        ----------
-        name : str
-            Name of the worker; empty for the server.
-        moment_s : float
-            Virtual time in seconds.
-        """
-        if self._wake_at_s.get(name, float("inf")) <= moment_s:
-            return
-        self._wake_at_s[name] = moment_s
-        self.schedule(moment_s, Wake(name, moment_s))
-
     def _wake_due(self, event: Wake) -> None:
-        if self._wake_at_s.get(event.name) == event.moment_s:
-            del self._wake_at_s[event.name]
+        pump = self._pump(event.name)
+        if pump.due_s == event.moment_s:
+            pump.due_s = float("inf")
             self.call(event.name, ())
 
     def call(self, name: str, messages: Iterable[Message]) -> None:
@@ -242,13 +186,23 @@ class Simulation:
         messages : iterable of Message
             The messages; may be empty.
         """
-        if name == SERVER:
-            self.send(SERVER, self.server.handle(messages, self.now_s))
-        elif name in self.workers and name not in self.asleep:
-            self.send(name, self.workers[name].handle(messages, self.now_s))
+        if name == SERVER or (name in self.workers and name not in self.asleep):
+            self._pump(name).turn(messages, self.now_s)
+
+    def wake(self, name: str, moment_s: float) -> None:
+        """Schedule a call of a worker or the server, unless an earlier call is scheduled.
+
+        Parameters
+        ----------
+        name : str
+            Name of the worker; empty for the server.
+        moment_s : float
+            Virtual time in seconds.
+        """
+        self._pump(name).wake(moment_s)
 
     def send(self, sender: str, step: Step) -> None:
-        """Send the messages of a step over the network.
+        """Send the messages of a step that was made outside of the simulation.
 
         Parameters
         ----------
@@ -257,7 +211,19 @@ class Simulation:
         step : Step
             Messages, and the time of the next call.
         """
-        for message in step.messages:
+        self._pump(sender).emit(step, self.now_s)
+
+    def carry(self, sender: str, messages: Sequence[Message]) -> None:
+        """Carry messages over the network.
+
+        Parameters
+        ----------
+        sender : str
+            Name of the worker; empty for the server.
+        messages : sequence of Message
+            The messages.
+        """
+        for message in messages:
             if isinstance(message, Published):
                 self._published = message
                 continue
@@ -265,8 +231,6 @@ class Simulation:
             for receiver in receivers if sender == SERVER else [SERVER]:
                 for delay_s in self.network.delays_s():
                     self.schedule(self.now_s + delay_s, Deliver(receiver, message))
-        if step.wake_at_s is not None:
-            self.wake(sender, max(step.wake_at_s, self.now_s))
 
     def _deliver(self, event: Deliver) -> None:
         messages: list[Message] = [event.message]
@@ -277,8 +241,9 @@ class Simulation:
     def state(self) -> SimulationState:
         """Return the state between two events."""
         queue = sorted(self._queue, key=lambda entry: entry[:2])
+        due_s = {n: one.due_s for n, one in self._pumps.items() if one.due_s < float("inf")}
         return SimulationState(
-            now_s=self.now_s, order=self._order, queue=queue, wake_at_s=dict(self._wake_at_s),
+            now_s=self.now_s, order=self._order, queue=queue, wake_at_s=due_s,
             asleep=sorted(self.asleep), published=self._published, draws=self.network.state(),
         )  # fmt: skip
 
@@ -292,7 +257,8 @@ class Simulation:
         """
         self.now_s, self._order = state.now_s, state.order
         self._queue = list(state.queue)  # a sorted list is a heap
-        self._wake_at_s = dict(state.wake_at_s)
+        for name in (SERVER, *self.workers):
+            self._pump(name).due_s = state.wake_at_s.get(name, float("inf"))
         self.asleep = set(state.asleep)
         self._published = state.published
         self.network.restore(state.draws)

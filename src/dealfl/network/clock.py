@@ -13,16 +13,17 @@ from typing import Any
 
 from dealfl.messages import Message, Step
 from dealfl.network.connection import Connection
+from dealfl.pump import Pump
 
-__all__ = ["Pump", "carry"]
+__all__ = ["Clock", "carry"]
 
 _BATCH = 200  # packets in one commit
 
 Handle = Callable[[Iterable[Message], float], Step]
 
 
-class Pump:
-    """The messages of one server or worker, in and out; an error of a call ends `failed`."""
+class Clock:
+    """The real clock of one server or worker; an error of a call ends `failed`."""
 
     def __init__(
         self,
@@ -30,41 +31,39 @@ class Pump:
         send: Callable[[Sequence[Message]], None],
         failed: asyncio.Future[None],
     ) -> None:
-        self._handle, self._send, self._failed = handle, send, failed
+        self._pump, self._failed = Pump(handle, send, self._call_at), failed
         self._inbox: deque[tuple[Sequence[Message], Callable[[], None]]] = deque()
         self._loop = asyncio.get_running_loop()
         self._next: asyncio.Handle | None = None
-        self._next_s = float("inf")  # by the loop's clock
 
     def put(self, messages: Sequence[Message], done: Callable[[], None] = lambda: None) -> None:
         """Take messages; `done` is called after they are durable."""
         self._inbox.append((messages, done))
         self.wake()
 
-    def wake(self, delay_s: float = 0.0) -> None:
-        """Call `handle` after a delay, unless an earlier call is due."""
-        moment_s = self._loop.time() + max(delay_s, 0.0)
-        if self._failed.done() or self._next_s <= moment_s:
-            return
-        if self._next is not None:
-            self._next.cancel()
-        self._next_s = moment_s
-        self._next = self._loop.call_at(moment_s, self._turn)
+    def wake(self) -> None:
+        """Call `handle` at once."""
+        self._pump.wake(float("-inf"))
 
     def stop(self) -> None:
         """Call `handle` no more."""
         if self._next is not None:
             self._next.cancel()
-        self._next_s = float("-inf")
+        self._pump.due_s = float("-inf")
+
+    def _call_at(self, moment_s: float) -> None:
+        if self._failed.done():
+            return
+        if self._next is not None:
+            self._next.cancel()
+        self._next = self._loop.call_later(max(moment_s - time.time(), 0.0), self._turn)
 
     def _turn(self) -> None:
         """Handle what has arrived, in one commit."""
-        self._next, self._next_s = None, float("inf")
+        self._next, self._pump.due_s = None, float("inf")
         taken = [self._inbox.popleft() for _ in range(min(len(self._inbox), _BATCH))]
         try:
-            given = [one for messages, _ in taken for one in messages]
-            step = self._handle(given, time.time())
-            self._send(step.messages)
+            self._pump.turn([one for messages, _ in taken for one in messages], time.time())
             for _, done in taken:
                 done()
         except Exception as error:
@@ -73,27 +72,25 @@ class Pump:
             return
         if self._inbox:
             self.wake()
-        elif step.wake_at_s is not None:
-            self.wake(step.wake_at_s - time.time())
 
 
 async def carry(
     connections: Iterable[Connection],
-    pumps: Iterable[Pump],
+    clocks: Iterable[Clock],
     failed: asyncio.Future[None],
     stopped: asyncio.Event,
 ) -> None:
-    """Run connections and pumps until stopped; raise the error that ended a pump."""
+    """Run connections and clocks until stopped; raise the error of a call."""
     tasks = [asyncio.ensure_future(one.run(stopped)) for one in connections]
     waits: asyncio.Future[Any] = asyncio.ensure_future(stopped.wait())
-    for pump in pumps:
-        pump.wake()
+    for clock in clocks:
+        clock.wake()
     try:
         await asyncio.wait([failed, waits], return_when=asyncio.FIRST_COMPLETED)
         if failed.done():
             failed.result()
     finally:
-        for pump in pumps:
-            pump.stop()
+        for clock in clocks:
+            clock.stop()
         stopped.set()
         await asyncio.gather(waits, *tasks, return_exceptions=True)

@@ -15,7 +15,15 @@ from dealfl.cli import main
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
 from dealfl.learners import Learner, statistics_of
-from dealfl.runs import RunFolder, erase_owners, find_holdings, list_erasures, retrain
+from dealfl.runs import (
+    RunFolder,
+    back_up,
+    erase_owners,
+    find_holdings,
+    list_erasures,
+    restore,
+    retrain,
+)
 from dealfl.worker import Journal, State
 from tests.traces.needles import find_needles, needles_of_values
 
@@ -198,6 +206,45 @@ def test_all_persons_are_listed_also_without_the_data(run: RunFolder, capsys: Ca
     assert main(["erase", hashed[0]["owner"], "--run", str(run.path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["examples"] == hashed[0]["examples"]
     assert main(["show"]) == 2
+
+
+def test_a_restored_backup_erases_like_the_run_itself(run: RunFolder, tmp_path: Path) -> None:
+    back_up(run.path, tmp_path / "backup")
+    copies = restore(tmp_path / "backup", tmp_path / "again")
+    assert {"ledger.db", "workers/w1.db"} <= {one.file for one in copies}
+    other = RunFolder.at(tmp_path / "again")
+    one, two = (
+        erase_owners(place, ["person 5"], requested_by="").erasure for place in (run, other)
+    )
+    assert one.final
+    assert two.final
+    assert (one.after or two.after) is not None
+    assert retrain(run) == retrain(other) == (two.after and two.after.digest)
+    (tmp_path / "backup" / "workers" / "w1.db").write_bytes(b"damaged")
+    with pytest.raises(BadInput, match=r"workers/w1\.db has changed since the backup"):
+        restore(tmp_path / "backup", tmp_path / "third")
+
+
+def test_a_certificate_can_be_written_again(run: RunFolder, capsys: Captured) -> None:
+    first = erase_owners(run, ["person 1"], requested_by="test").erasure
+    where = ["--run", str(run.path), "--json"]
+    assert main(["erase", "--certify", first.request, "--by", "later", *where]) == 0
+    again = json.loads(capsys.readouterr().out)["certificate"]
+    assert main(["verify", again, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["request"], told["requested_by"], told["final"]) == (first.request, "later", True)
+    assert told["requested_at"] == first.requested_at
+    assert main(["erase", "--certify", "nothing", *where]) == 2
+    assert "no erasure is called 'nothing'" in capsys.readouterr().err
+
+
+def test_without_a_key_nobody_is_erased(run: RunFolder) -> None:
+    (run.path / "certificates").mkdir()
+    (run.path / "certificates" / "signing.key").write_text("damaged")
+    with pytest.raises(BadInput, match=r"signing\.key is not a signing key"):
+        erase_owners(run, ["person 5"], requested_by="test")
+    assert find_holdings(run, "person 5")
+    assert list_erasures(run) == []
 
 
 def test_many_names_come_from_a_file(run: RunFolder, tmp_path: Path, capsys: Captured) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import getpass
 from pathlib import Path
 from typing import Any
 
@@ -268,7 +267,7 @@ class Result:
         if self.page is None:
             raise BadInput("a run without a folder keeps no examples; give out= to dealfl.run")
         folder = RunFolder(self.page.parent)
-        erased = erase_owners(folder, owners, requested_by=requested_by or getpass.getuser())
+        erased = erase_owners(folder, owners, requested_by=requested_by)
         self.model = open_model(folder.path).learner
         return erased
 

@@ -16,7 +16,6 @@ signed and contains no personal data.
 """
 
 import argparse
-import getpass
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -28,13 +27,14 @@ from dealfl.cli.printing import add_json, examples_in, format_table, open_server
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
-    from dealfl.erasure import Erasure, Stand
+    from dealfl.erasure import Erasure, ModelVersion
     from dealfl.runs import Erased
 
 __all__ = ["add_parser", "add_show", "add_verify"]
 
 _EPILOG = examples_in(__doc__)
 _MAX_FILE_BYTES = 1 << 30
+_CERTIFICATES = Path("certificates")  # of a running server
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -47,7 +47,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("owners", nargs="*", metavar="OWNER", help="name of a person")
     parser.add_argument("--file", type=Path, help="file with one name per line")
-    parser.add_argument("--by", metavar="WHO", help="who asks for it (default: your account)")
+    parser.add_argument("--by", default="", metavar="WHO",
+                        help="who requests it (default: your account)")  # fmt: skip
+    parser.add_argument("--certify", metavar="REQUEST",
+                        help="write a certificate of an earlier request; erase nobody")  # fmt: skip
     parser.add_argument(
         "--wait", type=float, default=60.0, metavar="SECONDS",
         help="maximum time to wait for the workers of a running server (default: 60)",
@@ -117,13 +120,16 @@ def _erase(arguments: argparse.Namespace) -> int:
 
     if arguments.list:
         return _list(arguments)
+    if arguments.certify:
+        return _certify(arguments)
     owners = [*arguments.owners, *(_read_names(arguments.file) if arguments.file else ())]
-    by, server = arguments.by or getpass.getuser(), open_server(arguments.run_folder)
+    server = open_server(arguments.run_folder)
     if server is None:
-        erased = erase_owners(RunFolder.at(arguments.run_folder), owners, requested_by=by)
+        run = RunFolder.at(arguments.run_folder)
+        erased = erase_owners(run, owners, requested_by=arguments.by)
     else:
         erased = server.erase(
-            owners, by, Path("certificates"), arguments.wait,
+            owners, arguments.by, _CERTIFICATES, arguments.wait,
             progress=lambda line: say(f"dealfl: {line}", file=sys.stderr),
         )  # fmt: skip
     plain = msgspec.to_builtins(erased.erasure) | {
@@ -132,6 +138,16 @@ def _erase(arguments: argparse.Namespace) -> int:
     }  # fmt: skip
     print_result(arguments, plain, _describe(erased))
     return 0 if erased.erasure.final else 1
+
+
+def _certify(arguments: argparse.Namespace) -> int:
+    from dealfl.runs import RunFolder, certify
+
+    if (server := open_server(arguments.run_folder)) is not None:
+        path = server.certify(arguments.certify, arguments.by, _CERTIFICATES)
+    else:
+        path = certify(RunFolder.at(arguments.run_folder), arguments.certify, arguments.by)
+    return print_result(arguments, {"certificate": str(path)}, f"Wrote {path}.")
 
 
 def _read_names(path: Path) -> list[str]:
@@ -250,5 +266,5 @@ def _require_retrained(erasure: "Erasure", run_folder: str) -> str:
     return digest
 
 
-def _show_version(stand: "Stand | None") -> str:
-    return "none published" if stand is None else f"{stand.digest} (version {stand.version})"
+def _show_version(version: "ModelVersion | None") -> str:
+    return "none published" if version is None else f"{version.digest} (version {version.version})"

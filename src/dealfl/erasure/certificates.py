@@ -19,7 +19,10 @@ from dealfl.erasure.requests import plain_name
 from dealfl.erasure.signing import PublicKey, SigningKey
 from dealfl.errors import BadBytes
 
-__all__ = ["NOT_COVERED", "Erasure", "Stand", "commit_to", "read_certificate", "sign_certificate"]
+__all__ = [
+    "NOT_COVERED", "Erasure", "ModelVersion", "commit_to", "read_certificate",
+    "sign_certificate",
+]  # fmt: skip
 
 _PAYLOAD = "application/vnd.in-toto+json"
 _STATEMENT = "https://in-toto.io/Statement/v1"
@@ -37,7 +40,7 @@ Text = Annotated[str, Meta(max_length=256)]
 Number = Annotated[int, Meta(ge=0)]
 
 
-class Stand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ModelVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A published version of the model.
 
     Parameters
@@ -69,7 +72,7 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Salted commitments to the first persons of the request; see `commit_to`.
     workers, outstanding : int
         Number of workers, and of those that have not answered yet.
-    before, after : Stand or None
+    before, after : ModelVersion or None
         The last version without the erasure, and the first with it; None if there is none.
     final : bool
         Whether all workers have answered, and the published version contains the erasure.
@@ -87,8 +90,8 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     commitments: Annotated[tuple[Sha256, ...], Meta(max_length=16)]
     workers: Number
     outstanding: Number
-    before: Stand | None
-    after: Stand | None
+    before: ModelVersion | None
+    after: ModelVersion | None
     final: bool
     not_covered: Annotated[tuple[Text, ...], Meta(max_length=16)] = NOT_COVERED
 
@@ -159,10 +162,10 @@ def sign_certificate(erasure: Erasure, key: SigningKey) -> bytes:
 
 
 def _subjects(erasure: Erasure) -> tuple[_Subject, ...]:
-    stands = {"before": erasure.before, "after": erasure.after}
+    versions = {"before": erasure.before, "after": erasure.after}
     return tuple(
         _Subject(f"version {one.version} ({when})", {"sha256": one.digest})
-        for when, one in stands.items()
+        for when, one in versions.items()
         if one is not None
     )
 

@@ -21,11 +21,11 @@ __all__ = [
     "Outstanding",
     "ReleaseRule",
     "Request",
-    "hash_owner",
     "hash_request",
     "next_position",
     "owner_hash",
     "plain_name",
+    "resolve_owner",
 ]
 
 
@@ -52,7 +52,7 @@ def owner_hash(key: bytes, owner: str) -> bytes:
     return hmac.digest(key, plain_name(owner).encode(), hashlib.sha256)
 
 
-def hash_owner(key: bytes, owner: str) -> bytes:
+def resolve_owner(key: bytes, owner: str) -> bytes:
     """Return the keyed hash of an owner whose name is given, or "#" and the hash itself.
 
     Parameters
@@ -69,7 +69,7 @@ def hash_owner(key: bytes, owner: str) -> bytes:
 
     Examples
     --------
-    >>> hash_owner(b"key", "#" + owner_hash(b"key", "ann").hex()) == owner_hash(b"key", "ann")
+    >>> resolve_owner(b"key", "#" + owner_hash(b"key", "ann").hex()) == owner_hash(b"key", "ann")
     True
     """
     if re.fullmatch("#[0-9a-f]{64}", owner):

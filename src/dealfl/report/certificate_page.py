@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dealfl.atomic_files import replace_file
-from dealfl.erasure import Erasure, Stand
+from dealfl.erasure import Erasure, ModelVersion
 from dealfl.escaping import for_html
 
 __all__ = ["write_certificate_page"]
@@ -80,5 +80,5 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" + "s" * (number != 1)
 
 
-def _describe(stand: Stand | None) -> str:
-    return "none published" if stand is None else f"version {stand.version}, {stand.digest}"
+def _describe(version: ModelVersion | None) -> str:
+    return "none published" if version is None else f"version {version.version}, {version.digest}"

@@ -15,7 +15,7 @@ import msgspec
 from dealfl.atomic_files import make_folder, make_private, replace_file, synchronize
 from dealfl.database import Database, require_unused
 from dealfl.errors import BadBytes, BadInput
-from dealfl.runs.folder import JOB, OWNERS_KEY
+from dealfl.runs.folder import JOB, OWNERS_KEY, WORKERS
 from dealfl.server import Ledger
 from dealfl.worker import Journal
 
@@ -80,7 +80,8 @@ def back_up(source: Path, to: Path) -> list[Copied]:
     make_folder(to.parent)
     draft = Path(tempfile.mkdtemp(dir=to.parent, prefix=f".{to.name}."))
     try:
-        copies = [_copy(path, draft) for path in found]
+        root = source if source.is_dir() else source.parent
+        copies = [_copy(path, draft, str(path.relative_to(root))) for path in found]
         entries = {
             copy.file: _Entry(copy.kind, copy.version, _sha256(draft / copy.file))
             for copy in copies
@@ -97,7 +98,8 @@ def back_up(source: Path, to: Path) -> list[Copied]:
 
 def _find_databases(source: Path) -> list[Path]:
     if source.is_dir():
-        found = [path for path in sorted(source.glob("*.db")) if _find_kind(path)]
+        files = [*sorted(source.glob("*.db")), *sorted((source / WORKERS).glob("*.db"))]
+        found = [path for path in files if _find_kind(path)]
         if not found:
             raise BadInput(f"the folder {source} has no ledger and no journal")
         return found
@@ -113,10 +115,11 @@ def _find_kind(path: Path) -> str:
     return next((name for name, kind in _KINDS.items() if kind.recognizes(path)), "")
 
 
-def _copy(path: Path, folder: Path) -> Copied:
-    kind = _find_kind(path)
-    version = _KINDS[kind].back_up(path, folder / path.name)
-    return Copied(path.name, kind, version, (folder / path.name).stat().st_size)
+def _copy(path: Path, folder: Path, name: str) -> Copied:
+    kind, copy = _find_kind(path), folder / name
+    make_folder(copy.parent)
+    version = _KINDS[kind].back_up(path, copy)
+    return Copied(name, kind, version, copy.stat().st_size)
 
 
 def _copy_small(source: Path, to: Path) -> None:
@@ -166,7 +169,8 @@ def restore(backup: Path, to: Path, *, force: bool = False) -> list[Copied]:
         for path, target in pairs:
             make_folder(target.parent)
             draft = target.with_name(f".{target.name}.{os.getpid()}.part")
-            drafts.append((draft, target, _copy_checked(path, draft, target.name)))
+            name = str(target.relative_to(to)) if target != to else target.name
+            drafts.append((draft, target, _copy_checked(path, draft, name)))
         for draft, target, _ in drafts:
             _move_into_place(draft, target)
     finally:
@@ -188,7 +192,7 @@ def _find_targets(backup: Path, to: Path) -> list[tuple[Path, Path]]:
     is_file = to.is_file() or (to.suffix == ".db" and not to.is_dir())
     if is_file and len(found) > 1:
         raise BadInput(f"{to} is a file, but {backup} has {len(found)} databases; give a folder")
-    return [(path, to if is_file else to / path.name) for path in found]
+    return [(path, to if is_file else to / path.relative_to(backup)) for path in found]
 
 
 def _require_kind(path: Path) -> None:
@@ -206,7 +210,8 @@ def _verify(backup: Path) -> None:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise BadBytes(f"{manifest} cannot be read: {error}; use another backup") from None
     for name, entry in entries.items():
-        file = backup / Path(name).name
+        within = WORKERS if Path(name).parent.name == WORKERS else ""
+        file = backup / within / Path(name).name
         if not file.is_file() or _sha256(file) != entry.sha256:
             raise BadBytes(f"{file} has changed since the backup; use another backup")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import re
 import secrets
 import time
 from collections.abc import Sequence
@@ -12,10 +14,11 @@ from pathlib import Path
 from dealfl.erasure import (
     NOT_COVERED,
     Erasure,
-    Stand,
+    ModelVersion,
     commit_to,
-    hash_owner,
+    open_signing_key,
     plain_name,
+    resolve_owner,
 )
 from dealfl.errors import BadInput
 from dealfl.jobs import read_job
@@ -30,10 +33,15 @@ from dealfl.runs.folder import RunFolder
 from dealfl.server import LedgerReader, Version
 
 __all__ = [
-    "Erased", "RequestStatus", "Wish", "certify", "erase_owners",
+    "Erased",
+    "NewRequest",
+    "RequestStatus",
+    "certify",
+    "erase_owners",
     "list_erasures",
 ]  # fmt: skip
 
+_STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"  # begins the names of requests
 _COMMITTED = 8  # persons with a commitment in a certificate
 _KNOWN = {"", ".key", ".html", ".json", ".jsonl", ".toml"}  # files without examples
 
@@ -71,7 +79,7 @@ def erase_owners(run: RunFolder, owners: Sequence[str], *, requested_by: str) ->
     owners : sequence of str
         Names of the persons.
     requested_by : str
-        Who asks for the erasure, such as the account of an operator.
+        Who requests the erasure, such as the account of an operator; "" takes that of this process.
 
     Returns
     -------
@@ -83,37 +91,45 @@ def erase_owners(run: RunFolder, owners: Sequence[str], *, requested_by: str) ->
     BadInput
         If no name is given, the run is not finished, or its journals were discarded.
     """
-    wish, now_s = Wish.of(owners, run.owners_key()), time.time()
+    new = NewRequest.of(owners, run.owners_key())
+    open_signing_key(run.path / CERTIFICATES)  # nothing is erased that cannot be certified
     with run.locked(), open_finished(run, run.owners_key()) as parts:
         known = {one for request in parts.ledger.reader.erasures() for one in request.owners}
-        parts.erase(wish.request, wish.hashes)
-    path = certify(run, wish.request, requested_by, wish.commitments, requested_s=now_s)
+        parts.erase(new.name, new.hashes)
+    path = certify(run, new.name, requested_by, new.commitments)
     erasure, _ = verify_certificate(path, Evidence())
-    return Erased(erasure, path, wish.salts, len(known & set(wish.hashes)))
+    return Erased(erasure, path, new.salts, len(known & set(new.hashes)))
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class NewRequest:
     """A new request to erase persons: its name, keyed hashes, and commitments with their salts."""
 
-    request: str
+    name: str
     hashes: list[bytes]
     commitments: list[str]
     salts: dict[str, str]
 
     @classmethod
-    def of(cls, owners: Sequence[str], key: bytes) -> Wish:
+    def of(cls, owners: Sequence[str], key: bytes) -> NewRequest:
         """Return a request for persons, hashed with the key of their run."""
         names = sorted({plain_name(owner) for owner in owners} - {""})
         if not names:
             raise BadInput("no person is named; give the names of one or more owners")
         salts = {name: secrets.token_bytes(16) for name in names[:_COMMITTED]}
         return cls(
-            request=f"{_stamp(time.time())} {secrets.token_hex(4)}",
-            hashes=[hash_owner(key, name) for name in names],
+            name=f"{_stamp(time.time())} {secrets.token_hex(4)}",
+            hashes=[resolve_owner(key, name) for name in names],
             commitments=[commit_to(name, salt) for name, salt in salts.items()],
             salts={name: salt.hex() for name, salt in salts.items()},
         )
+
+
+def _account() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may have no accounts
+        return "unknown"
 
 
 def _stamp(time_s: float) -> str:
@@ -148,13 +164,15 @@ class RequestStatus:
     requested_s: float
 
 
-def list_erasures(run: RunFolder) -> list[RequestStatus]:
-    """Return all requests of erasure of a run, in their order.
+def list_erasures(run: RunFolder, request: str = "") -> list[RequestStatus]:
+    """Return the requests of erasure of a run, in their order.
 
     Parameters
     ----------
     run : RunFolder
         The run.
+    request : str
+        Name of one request; "" returns all.
 
     Returns
     -------
@@ -164,13 +182,13 @@ def list_erasures(run: RunFolder) -> list[RequestStatus]:
     with LedgerReader.open(run.ledger) as reader:
         workers = {one.row.name for one in reader.workers()}
         found = []
-        for request in reader.erasures():
-            answers = reader.answers(request.name)
-            missing = sorted(workers - answers.keys()) if not request.published else []
+        for one in reader.erasures(request):
+            answers = reader.answers(one.name)
+            missing = sorted(workers - answers.keys()) if not one.published else []
             found.append(
                 RequestStatus(
-                    request.name, len(request.owners), sum(answers.values()), len(answers),
-                    missing, request.published, request.requested_s,
+                    one.name, len(one.owners), sum(answers.values()), len(answers),
+                    missing, one.published, one.requested_s,
                 )
             )  # fmt: skip
     return found
@@ -181,7 +199,6 @@ def certify(
     request: str,
     requested_by: str,
     commitments: Sequence[str] = (),
-    requested_s: float | None = None,
 ) -> Path:
     """Write a certificate of the present state of a request.
 
@@ -195,8 +212,6 @@ def certify(
         Who requested the erasure.
     commitments : sequence of str
         Commitments to persons of the request.
-    requested_s : float or None
-        Time of the request, in seconds since 1970; None takes that of the server's clock.
 
     Returns
     -------
@@ -208,26 +223,28 @@ def certify(
     BadInput
         If there is no such request.
     """
-    status = next((one for one in list_erasures(run) if one.name == request), None)
-    if status is None:
+    found = list_erasures(run, request) if request else []
+    if not found:
         raise BadInput(f"no erasure is called {request!r}; `dealfl erase --list` shows all")
+    (status,) = found
+    stamped = re.match(_STAMP, request)  # a run that is simulated has no real clock
     with LedgerReader.open(run.ledger) as reader:
         before, after = reader.versions_around(request)
         workers, has_base = len(reader.workers()), reader.has_base
     erasure = Erasure(
         job=read_job(document).name if (document := run.document()) is not None else "",
-        request=request, requested_by=requested_by[:64], persons=status.persons,
-        requested_at=_stamp(status.requested_s if requested_s is None else requested_s),
+        request=request, requested_by=(requested_by or _account())[:64], persons=status.persons,
+        requested_at=stamped[0] if stamped else _stamp(status.requested_s),
         issued_at=_stamp(time.time()), examples=status.examples, workers=workers,
         commitments=tuple(commitments), outstanding=len(status.outstanding),
-        before=_stand(before), after=_stand(after), final=status.published,
+        before=_certified(before), after=_certified(after), final=status.published,
         not_covered=(*NOT_COVERED, *_find_copies(run, has_base)),
     )  # fmt: skip
     return write_certificate(run.path / CERTIFICATES, erasure)
 
 
-def _stand(version: Version | None) -> Stand | None:
-    return None if version is None else Stand(version.number, version.digest)
+def _certified(version: Version | None) -> ModelVersion | None:
+    return None if version is None else ModelVersion(version.number, version.digest)
 
 
 def _find_copies(run: RunFolder, has_base: bool) -> list[str]:

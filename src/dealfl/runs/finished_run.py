@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from dealfl.atomic_files import make_folder, replace_file
-from dealfl.erasure import hash_owner, owner_hash, plain_name
+from dealfl.erasure import owner_hash, plain_name, resolve_owner
 from dealfl.errors import BadInput, DealError
 from dealfl.jobs import Document, plan_without_data, read_job, read_plan
 from dealfl.learners import Learner, statistics_of
@@ -158,7 +158,7 @@ def find_holdings(run: RunFolder, owner: str) -> list[Holding]:
     list of Holding
         One entry per worker that holds an example.
     """
-    hashed, found = hash_owner(run.owners_key(), owner), []
+    hashed, found = resolve_owner(run.owners_key(), owner), []
     for name, path in find_journals(run).items():
         with closing(Journal(path)) as journal:
             held = {state: len(records) for state, records in journal.records_of([hashed]).items()}

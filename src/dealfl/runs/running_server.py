@@ -16,7 +16,7 @@ import msgspec
 from dealfl.atomic_files import make_folder, replace_file
 from dealfl.erasure import open_signing_key
 from dealfl.runs.certificates import Evidence, verify_certificate
-from dealfl.runs.erasing import Erased, RequestStatus, Wish, certify, list_erasures
+from dealfl.runs.erasing import Erased, NewRequest, RequestStatus, certify, list_erasures
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.models import export_model, open_model
 from dealfl.runs.status import RunStatus, read_status
@@ -45,7 +45,9 @@ def answers_about(run: RunFolder) -> dict[str, Callable[..., object]]:
         "workers": lambda: [dataclasses.asdict(one) for one in read_workers(run)],
         "rounds": lambda worker: read_worker_rounds(run, str(worker)),
         "model": lambda: _saved_model(run),
-        "erasures": lambda: [dataclasses.asdict(one) for one in list_erasures(run)],
+        "erasures": lambda request="": [
+            dataclasses.asdict(one) for one in list_erasures(run, str(request))
+        ],
         "certify": partial(_certify, run),
     }
 
@@ -129,10 +131,21 @@ class RunningServer:
         """
         return str(self._ask("remove", dict[str, str], worker=worker)["digest"])
 
-    def erasures(self) -> list[RequestStatus]:
-        """Return all requests of erasure."""
-        erasures: list[RequestStatus] = self._ask("erasures", list[RequestStatus])
-        return erasures
+    def erasures(self, request: str = "") -> list[RequestStatus]:
+        """Return requests of erasure.
+
+        Parameters
+        ----------
+        request : str
+            Name of one request; "" returns all.
+
+        Returns
+        -------
+        list of RequestStatus
+            The requests, in their order.
+        """
+        found: list[RequestStatus] = self._ask("erasures", list[RequestStatus], request=request)
+        return found
 
     def erase(
         self, owners: Sequence[str], requested_by: str, folder: Path, wait_s: float = 60.0,
@@ -159,13 +172,12 @@ class RunningServer:
         Erased
             What was done until now.
         """
-        wish = Wish.of(owners, bytes.fromhex(self._credentials.owners_key))
-        known = len(self.erasures())
-        hashes = [one.hex() for one in wish.hashes]
-        self._ask("erase", dict[str, Any], request=wish.request, owners=hashes)
+        new = NewRequest.of(owners, bytes.fromhex(self._credentials.owners_key))
+        hashes = [one.hex() for one in new.hashes]
+        self._ask("erase", dict[str, Any], request=new.name, owners=hashes)
         until_s, last = time.monotonic() + wait_s, ""
         while time.monotonic() < until_s:
-            (now,) = (one for one in self.erasures()[known:] if one.name == wish.request)
+            (now,) = self.erasures(new.name)
             if now.published:
                 break
             missing = f", missing: {', '.join(now.outstanding[:5])}" * bool(now.outstanding)
@@ -173,15 +185,38 @@ class RunningServer:
                 progress(line)
             last = line
             time.sleep(_POLL_S)
+        path = self.certify(new.name, requested_by, folder, new.commitments)
+        return Erased(verify_certificate(path, Evidence())[0], path, new.salts, 0)
+
+    def certify(
+        self, request: str, requested_by: str, folder: Path, commitments: Sequence[str] = ()
+    ) -> Path:
+        """Fetch a certificate of the present state of a request.
+
+        Parameters
+        ----------
+        request : str
+            Name of the request.
+        requested_by : str
+            Who requested the erasure.
+        folder : Path
+            Folder for the certificate and the key that verifies it.
+        commitments : sequence of str
+            Commitments to persons of the request.
+
+        Returns
+        -------
+        Path
+            The certificate.
+        """
         answer = self._ask(
             "certify", dict[str, str],
-            request=wish.request, requested_by=requested_by, commitments=wish.commitments,
+            request=request, requested_by=requested_by, commitments=list(commitments),
         )  # fmt: skip
         make_folder(folder / "keys")
         replace_file(folder / "keys" / f"{answer['id']}.pem", answer["key"])
-        name = wish.request.replace(" ", "-").replace(":", "")
-        path = replace_file(folder / f"{name}.json", answer["certificate"])
-        return Erased(verify_certificate(path, Evidence())[0], path, wish.salts, 0)
+        name = request.replace(" ", "-").replace(":", "")
+        return replace_file(folder / f"{name}.json", answer["certificate"])
 
     def save_model(self, path: Path) -> None:
         """Write the model of the server to a file.

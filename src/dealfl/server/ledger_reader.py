@@ -122,8 +122,8 @@ class LedgerReader:
 
         Returns
         -------
-        tuple of (Version or None) and (Version or None)
-            The versions; None if there is none.
+        tuple of Version or None
+            Both versions.
         """
         number = "(SELECT number FROM erasures WHERE request = ?)"
         before = self._version(f"erased < {number} ORDER BY version DESC", request)
@@ -161,17 +161,25 @@ class LedgerReader:
         query = "SELECT coalesce(max(erased), 0) FROM versions WHERE delivered = 1"
         return int(requested), int(self._db.execute(query).fetchone()[0])
 
-    def erasures(self) -> list[Request]:
-        """Return all erasure requests, in their order."""
+    def erasures(self, name: str = "") -> list[Request]:
+        """Return erasure requests, in their order.
+
+        Parameters
+        ----------
+        name : str
+            Name of one request; "" returns all.
+
+        Returns
+        -------
+        list of Request
+            The requests.
+        """
         _, shown = self.count_erasures()
-        rows = self._db.execute(
-            "SELECT request, owners, requested_s, number FROM erasures ORDER BY number"
-        )
+        query = "SELECT request, owners, requested_s, number FROM erasures WHERE "
+        query += "request = ?" if name else "? = '' ORDER BY number"
+        rows = self._db.execute(query, (name,))
         decode = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
-        return [
-            Request(name, decode(owners), requested_s, number <= shown)
-            for name, owners, requested_s, number in rows
-        ]
+        return [Request(one, decode(own), at_s, number <= shown) for one, own, at_s, number in rows]
 
     def answers(self, request: str) -> dict[str, int]:
         """Return the answers to an erasure request.
@@ -200,13 +208,11 @@ class LedgerReader:
         """Return all workers with their results, sorted by name."""
         rows = self._db.execute(
             f"SELECT {_WORKER}, "  # noqa: S608
-            "(SELECT count(*) FROM updates u WHERE u.worker = w.name "
-            "AND u.incarnation = w.incarnation AND u.delta IS NOT NULL), "
-            "count(s.round), count(s.replied_s) - count(nullif(s.declined, '')), "
-            "count(nullif(s.declined, '')), coalesce(sum(s.reward), 0.0), "
-            "coalesce(sum(s.energy_j), 0.0) "
-            "FROM workers w LEFT JOIN selections s ON s.worker = w.name "
-            "GROUP BY w.name ORDER BY w.name"
+            "(SELECT count(*) FROM updates u WHERE u.worker = w.name AND u.incarnation = "
+            "w.incarnation AND u.delta IS NOT NULL), count(s.round), count(s.replied_s) - "
+            "count(nullif(s.declined, '')), count(nullif(s.declined, '')), coalesce(sum(s.reward), "
+            "0.0), coalesce(sum(s.energy_j), 0.0) FROM workers w LEFT JOIN selections s ON "
+            "s.worker = w.name GROUP BY w.name ORDER BY w.name"
         )
         return [WorkerFigures(worker_row(row[:_WIDTH]), *row[_WIDTH:]) for row in rows]
 
@@ -223,13 +229,11 @@ class LedgerReader:
         list of Selection
             Selections sorted by round and worker.
         """
-        rows = self._db.execute(
+        query = (
             "SELECT worker, round, replied_s, declined, learned, evicted, operations, elapsed_s, "
-            "energy_j, reward FROM selections WHERE ?1 IS NULL OR worker = ?1 "
-            "ORDER BY round, worker",
-            (worker,),
+            "energy_j, reward FROM selections WHERE ?1 IS NULL OR worker = ?1 ORDER BY 2, 1"
         )
-        return [Selection(*row) for row in rows]
+        return [Selection(*row) for row in self._db.execute(query, (worker,))]
 
     def replies(self) -> Replies:
         """Return the sum of all replies."""
@@ -241,11 +245,9 @@ class LedgerReader:
 
     def latest_s(self) -> float:
         """Return the latest time in the ledger, in seconds of the server's clock."""
-        (latest,) = self._db.execute(
-            "SELECT max(s) FROM (SELECT max(heard_s) AS s FROM workers UNION ALL "
-            "SELECT max(opened_s) FROM rounds UNION ALL SELECT max(closed_s) FROM rounds "
-            "UNION ALL SELECT max(replied_s) FROM selections)"
-        ).fetchone()
+        times = ("heard_s FROM workers", "opened_s FROM rounds", "closed_s FROM rounds")
+        every = " UNION ALL ".join(f"SELECT {one}" for one in (*times, "replied_s FROM selections"))
+        (latest,) = self._db.execute(f"SELECT max(heard_s) FROM ({every})").fetchone()  # noqa: S608
         return float(latest or 0.0)
 
     # -- rounds ---------------------------------------------------------------------------------

@@ -73,7 +73,11 @@ def _print_copies(arguments: argparse.Namespace, done: str, copies: "list[Copied
     lines = [
         f"{done}: {copy.kind} {copy.file}, version {copy.version}, {copy.size_bytes:,} bytes"
         for copy in copies
+        if "/" not in copy.file
     ]
+    journals = [copy.size_bytes for copy in copies if "/" in copy.file]
+    if journals:
+        lines.append(f"{done}: {len(journals):,} workers' journals, {sum(journals):,} bytes")
     return print_result(
         arguments, {"done": done, "to": arguments.to, "files": plain}, "\n".join(lines)
     )

@@ -1,19 +1,24 @@
 """Operators ask a running server: authenticated by the broker, trusted by the server."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Event, Thread
 
 import msgspec
 import pytest
 
+from dealfl.cli import main
 from dealfl.errors import BadInput, DealError
-from dealfl.network import Desk, ServerEnd, ask
+from dealfl.network import Desk, ServerEnd, ask, write_credentials
+from dealfl.runs import RunFolder, answers_about
 from dealfl.server import Ledger, Server
 from dealfl.transport import pack, unpack
 from tests.federation.parts import bayes
 from tests.network.brokers import JOB, RunningBroker
+from tests.runs.made_runs import make_run
 
 
 def greet(name: str) -> dict[str, str]:
@@ -24,10 +29,14 @@ ANSWERS: dict[str, Callable[..., object]] = {"greet": greet, "erase": lambda: "d
 
 
 @contextmanager
-def served(broker: RunningBroker, trusted: tuple[str, ...] = ()) -> Iterator[None]:
+def served(
+    broker: RunningBroker,
+    trusted: tuple[str, ...] = (),
+    answers: dict[str, Callable[..., object]] = ANSWERS,
+) -> Iterator[None]:
     """Serve questions in a thread."""
     ready, over = Event(), Event()
-    desk = Desk(ANSWERS, changes=("erase",), trusted=trusted)
+    desk = Desk(answers, changes=("erase",), trusted=trusted)
     credentials = broker.server
 
     async def serve() -> None:
@@ -63,6 +72,19 @@ def test_an_operator_gets_an_answer_and_only_trusted_ones_change_something(
             ask(bob, "erase")
         with pytest.raises(BadInput, match="no verb 'status'; known: greet, erase"):
             ask(ann, "status")
+
+
+def test_an_operator_sees_the_model_and_where_it_comes_from(
+    broker: RunningBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome = make_run(tmp_path / "run")
+    path = tmp_path / "ann.toml"
+    write_credentials(path, broker.broker.enrol(["ann"], operator=True)[0])
+    with served(broker, answers=answers_about(RunFolder.at(tmp_path / "run"))):
+        assert main(["model", "info", str(path), "--json"]) == 0
+    info = json.loads(capsys.readouterr().out)
+    assert info["origin"] == f"the server of {path}"
+    assert info["digest"] == outcome.digest
 
 
 def test_a_worker_gets_no_answer(broker: RunningBroker) -> None:

@@ -86,7 +86,8 @@ def _open(arguments: argparse.Namespace) -> "Model":
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.deal"
         server.save_model(path)
-        return open_model(path, arguments.job)
+        model = open_model(path, arguments.job)
+    return dataclasses.replace(model, origin=f"the server of {arguments.model}")
 
 
 def _info(arguments: argparse.Namespace) -> int:

@@ -66,6 +66,7 @@ class ServerEnd:
         self._clock = Clock(server.handle, self.send, self._failed)
         self._inbox = Inbox(self.state.max_bytes, quota or Quota())
         self._routes: dict[str, tuple[Connection, str]] = {}
+        self._heard: dict[tuple[Connection, str], set[str]] = {}  # workers by how they are reached
         self._model: list[bytes] = []
         self._version = 0
         self._pieces = 0  # retained by the brokers
@@ -202,7 +203,7 @@ class ServerEnd:
     def _asleep(self, connection: Connection, delivery: Delivery, gateway: str) -> list[Message]:
         """Return that workers are asleep, unless they are heard through another broker by now."""
         self._inbox.take(delivery)
-        gone = [one for one, route in self._routes.items() if route == (connection, gateway)]
+        gone = sorted(self._heard.get((connection, gateway), ()))
         return [Asleep(job=self.topics.job, worker=one) for one in gone]
 
     def _forget_routes(self, connection: Connection) -> None:
@@ -212,7 +213,7 @@ class ServerEnd:
             if self._routes.get(one, (connection,))[0] is connection
         ]  # fmt: skip
         for one in gone:
-            self._routes.pop(one, None)
+            self._forget_route(one)
         self._clock.put([Asleep(job=self.topics.job, worker=one) for one in gone])
 
     def _reply(self, connection: Connection, delivery: Delivery, operator: str) -> None:
@@ -223,15 +224,23 @@ class ServerEnd:
 
     def _route(self, worker: str, connection: Connection, gateway: str) -> None:
         """Remember how a worker is reached; let a larger fleet return more slowly."""
-        self._routes.pop(worker, None)
+        self._forget_route(worker)
         self._routes[worker] = (connection, gateway)
+        self._heard.setdefault((connection, gateway), set()).add(worker)
         if len(self._routes) > MAX_SENDERS:
-            del self._routes[next(iter(self._routes))]  # heard longest ago
+            self._forget_route(next(iter(self._routes)))  # heard longest ago
         spread_s = len(self._routes) / _RETURNS_PER_S
         if spread_s >= 1.5 * max(self.state.spread_s, 0.5):
             self.state = msgspec.structs.replace(self.state, spread_s=spread_s)
             for one in self.connections:
                 one.publish(self.topics.state, self.state.encode(), retain=True)
+
+    def _forget_route(self, worker: str) -> None:
+        route = self._routes.pop(worker, None)
+        if route is not None:
+            self._heard[route].discard(worker)
+            if not self._heard[route]:
+                del self._heard[route]
 
     def _clear(self, connection: Connection, delivery: Delivery) -> None:
         """Remove a packet that a broker would repeat at every new connection."""

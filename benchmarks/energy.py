@@ -70,7 +70,7 @@ WORK = {
 
 
 def optimum(phone: Phone, base: BaseLoad, expected: tuple[int, float]) -> dict[str, Any]:
-    """Compare the cheapest operating point with the published one."""
+    """Compare the cheapest operating point with that of another computation."""
     point = efficient_frontier(phone, base)[0]
     costs_c = [charge_per_cycle_c(phone, one, base) for one in (point, phone.fastest)]
     saved = 100 * (1 - costs_c[0] / costs_c[1])

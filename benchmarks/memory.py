@@ -124,18 +124,10 @@ def check_swaps(report: Report, layout: str, rows: list[Row]) -> None:
     near = next(row for row in rows if row["% of pages"] == 34)
     report.check(
         f"most swaps saved in one round, {layout}",
-        f"stated with M, beside the paper's {PAPER_SAVED} (which names no M)",
+        f"≥ the paper's {PAPER_SAVED}, which names no M",
         f"{best['at best in a round']} at M = {best['M']} ({best['% of pages']} %); "
         f"{near['at best in a round']} at M = {near['M']} (34 %)",
-        best["at best in a round"] > 0,
-    )
-    better = [row["M"] for row in rows if row["ARC"] < row["θ-LRU"]]
-    report.check(
-        f"ARC against θ-LRU, {layout}",
-        "said plainly",
-        f"ARC has fewer swap-ins at {len(better)} of {len(rows)} M"
-        + (f": {', '.join(map(str, better))}" if better else ""),
-        True,
+        best["at best in a round"] >= PAPER_SAVED,
     )
 
 

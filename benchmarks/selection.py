@@ -74,7 +74,7 @@ def row(name: str, course: Course, result: Result) -> dict[str, Any]:
 
 
 def regrets(report: Report, name: str, seeds: int) -> None:
-    """Compare a published setting with its published figures."""
+    """Compare a setting of the literature with an earlier simulation of it."""
     result = run_laboratory(setting(name, POLICIES), seeds)
     report.rows += [row(name, course, result) for course in result.courses]
     report.check(
@@ -82,7 +82,7 @@ def regrets(report: Report, name: str, seeds: int) -> None:
         f"{result.optimum.reward:.4f}", round(result.optimum.reward, 4) == OPTIMA[name],
     )  # fmt: skip
     for course in result.courses[:2]:
-        _published(report, name, course, result)
+        _compare_with_reference(report, name, course, result)
     missed = result.courses[2].shortfall.mean()
     report.check(
         f"{name}: below promise for an infinite eta", f"about {MISSED[name]:.2f}",
@@ -90,7 +90,7 @@ def regrets(report: Report, name: str, seeds: int) -> None:
     )  # fmt: skip
 
 
-def _published(report: Report, name: str, course: Course, result: Result) -> None:
+def _compare_with_reference(report: Report, name: str, course: Course, result: Result) -> None:
     eta, regret = course.policy.eta, course.regret[:, -1]
     reference = REGRETS[name, eta]
     own = regret.std(ddof=1) / math.sqrt(result.seeds)
@@ -149,12 +149,8 @@ def wrong(report: Report, jobs: int) -> None:
             "95th percentile": one.percentile_95,
         }
         report.rows.append(found_row)
-    report.check(
-        "verdict on the claim that wrong picks hurt the 95th percentile only",
-        "a verdict",
-        judge_wrong_choices(found),
-        True,
-    )
+    only_tail = judge_wrong_choices(found)
+    report.rows.append({"claim": "wrong picks hurt the 95th percentile only", "verdict": only_tail})
 
 
 def run(quick: bool) -> Report:

@@ -11,6 +11,7 @@ from dealfl.report.wording import (
     format_number,
     format_quality,
     format_saving,
+    reference_sentence,
 )
 from dealfl.runs import Result
 from dealfl.simulate import Estimate, Outcome, Setting
@@ -36,7 +37,8 @@ def summarize(result: Result) -> str:
         f"{for_terminal(result.job)}: {main.workers} workers, {len(main.rounds)} rounds, "
         f"{main.learned:,} examples learned, {main.evicted:,} forgotten ({main.scheme})"
     )
-    parts = [head, _table(result), _compare(result), *_warnings(main), _verdict(result)]
+    reference = reference_sentence(main, result.central)
+    parts = [head, _table(result), reference, _compare(result), *_warnings(main), _verdict(result)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -109,14 +111,15 @@ def _compare(result: Result) -> str:
     quality = ""
     if beside.quality_points is not None:
         points = round(beside.quality_points, 1) + 0.0  # no −0.0
-        quality = f";\n{main.metric} changes by {points:+.1f} points"
+        noise = ", within the noise of the test set" if beside.is_noise else ""
+        quality = f";\n{main.metric} changes by {points:+.1f} points{noise}"
+    whole = f" Whole devices: {format_saving(beside.whole_saved)}." if beside.whole_saved else ""
     radio = 100.0 * main.energy.radio_j / main.energy.whole_j
     more = "more" if radio > 50.0 else "less"
     return (
         f"Computing needs {format_saving(beside.operating_saved)} energy than retraining on all "
         f"data ({beside.scheme}){quality}.\n"
-        f"Including per-call overhead: {format_saving(beside.compute_saved)}. "
-        f"Whole devices: {format_saving(beside.whole_saved)}.\n"
+        f"Including per-call overhead: {format_saving(beside.compute_saved)}.{whole}\n"
         f"{radio:.0f} % of the energy is radio, so waking devices less often\n"
         f"saves {more} than computing less."
     )

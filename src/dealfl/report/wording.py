@@ -10,7 +10,7 @@ from dealfl.simulate import Outcome
 __all__ = [
     "energy_scale", "explain_terms", "format_age", "format_count", "format_duration",
     "format_energy", "format_number", "format_quality", "format_saving", "radio_sentence",
-    "scheme_name", "verdict",
+    "reference_sentence", "scheme_name", "verdict",
 ]  # fmt: skip
 
 _NOTHING = "–"
@@ -214,6 +214,19 @@ def verdict(main: Outcome) -> str:
     return (
         f"{scheme_name(main.scheme)} learned {format_count(main.learned, 'example')} on "
         f"{format_count(main.workers, 'phone')}, forgot {main.evicted:,}{reached}; {proof}."
+    )
+
+
+def reference_sentence(main: Outcome, central: float | None) -> str:
+    """Return what the quality is to be compared with, and the noise of the test set."""
+    if main.quality is None:
+        return ""
+    exact = "" if central is None else f", all examples on one computer {format_quality(central)}"
+    points = 196.0 * main.quality_error
+    return (
+        f"{main.metric[:1].upper()}{main.metric[1:]} {format_quality(main.quality)} "
+        f"± {points / 100:.4f} ({main.tested:,} test examples); "
+        f"{main.trivial.name} {format_quality(main.trivial.quality)}{exact}."
     )
 
 

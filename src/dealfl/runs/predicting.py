@@ -18,7 +18,7 @@ from dealfl.jobs.sources import CsvSource, OwnerNames, Quarantined, RatingsSourc
 from dealfl.learners import HistoryLearner, RowLearner
 from dealfl.runs.model_inputs import find_inputs, match_columns, read_blocks, read_rows
 from dealfl.runs.models import Model
-from dealfl.simulate import METRICS
+from dealfl.simulate import METRICS, make_questions
 
 __all__ = ["Predicted", "Recommended", "Score", "predict", "recommend", "score"]
 
@@ -248,11 +248,11 @@ def _score_histories(model: Model, path: Path) -> Score:
     actual = {key: names[name] for key, name in zip(keys, wanted, strict=True)}
     reading = replace(source, layout=layout, **actual).read(path)
     examples = reading.examples
-    histories = [[item for _, item in examples.meetings(row)] for row in range(len(examples))]
+    histories = make_questions(examples, range(len(examples)), seed=0)
     tested = [history for history in histories if len(history) > 1]
     if not tested:
         raise BadInput(
-            f"{path}: every history has only one item; the score hides the latest item of a "
+            f"{path}: every history has only one item; the score hides one item of a "
             "history and needs at least one other"
         )
     notes = [*reading.notes]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from dealfl.simulate import Outcome, Progress
 __all__ = ["Comparison", "NotedProgress", "Result", "RunProgress", "Watcher"]
 
 _WRITTEN_EVERY_S = 1.0
+_CONFIDENT = 1.96  # standard errors of a difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,9 @@ class Comparison:
     """The scheme of the job compared with another scheme on the same fleet; energy is modelled.
 
     Savings are fractions of the other scheme's value, negative if the job's scheme uses more, and
-    None if the other value is 0.
+    None if the other value is 0. If both used the same selector, their wake-ups and examples differ
+    by chance: energies for computing are then compared per learned example, and nothing is said of
+    whole devices and time.
 
     Parameters
     ----------
@@ -128,6 +132,8 @@ class Comparison:
         Name of the other scheme.
     quality_points : float or None
         Difference of the quality, in hundredths; positive if the job's scheme is better.
+    noise_points : float
+        Difference that the size of the test set explains, with a confidence of 95 %.
     operating_saved : float or None
         Saving of the energy that is proportional to the operations.
     compute_saved : float or None
@@ -140,10 +146,16 @@ class Comparison:
 
     scheme: str
     quality_points: float | None
+    noise_points: float
     operating_saved: float | None
     compute_saved: float | None
     whole_saved: float | None
     time_saved: float | None
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether the difference of the quality may be due to the choice of the test set."""
+        return abs(self.quality_points or 0.0) <= self.noise_points
 
     def as_dict(self) -> dict[str, float | None]:
         """Return the values by name, without the scheme, for JSON."""
@@ -164,12 +176,15 @@ class Result:
         TOML text of the job.
     started_from : str, default ""
         Path of the model that the server started with.
+    central : float, optional
+        Quality of one computer that learns all examples and forgets none.
     """
 
     job: str
     outcomes: tuple[Outcome, ...]
     settings: str = ""
     started_from: str = ""
+    central: float | None = None
 
     @property
     def main(self) -> Outcome:
@@ -205,6 +220,7 @@ class Result:
         return {
             "job": self.job,
             "exact": self.exact,
+            "central_quality": self.central,
             "outcomes": {one.scheme: one.as_dict() for one in self.outcomes},
             "comparisons": {one.scheme: one.as_dict() for one in self.comparisons()},
         }
@@ -214,13 +230,20 @@ def _compare(main: Outcome, other: Outcome) -> Comparison:
     better = None
     if main.quality is not None and other.quality is not None:
         better = 100.0 * (main.quality - other.quality)
+    by_chance = main.selector == other.selector
+    ours, theirs = (one.learned or 1 if by_chance else 1 for one in (main, other))
+
+    def saved(energy: str) -> float | None:
+        return _saved(getattr(main.energy, energy) / ours, getattr(other.energy, energy) / theirs)
+
     return Comparison(
         scheme=other.scheme,
         quality_points=better,
-        operating_saved=_saved(main.energy.operating_j, other.energy.operating_j),
-        compute_saved=_saved(main.energy.compute_j, other.energy.compute_j),
-        whole_saved=_saved(main.energy.whole_j, other.energy.whole_j),
-        time_saved=_saved(main.virtual_s, other.virtual_s),
+        noise_points=100.0 * _CONFIDENT * math.hypot(main.quality_error, other.quality_error),
+        operating_saved=saved("operating_j"),
+        compute_saved=saved("compute_j"),
+        whole_saved=None if by_chance else saved("whole_j"),
+        time_saved=None if by_chance else _saved(main.virtual_s, other.virtual_s),
     )
 
 

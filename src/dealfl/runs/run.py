@@ -18,7 +18,15 @@ from dealfl.runs.folder import RESULT, RunFolder
 from dealfl.runs.logs import log
 from dealfl.runs.models import read_statistics
 from dealfl.runs.result import NotedProgress, Result, RunProgress, Watcher
-from dealfl.simulate import Fleet, FleetRun, Outcome, RunState, finish, start_run
+from dealfl.simulate import (
+    Fleet,
+    FleetRun,
+    Outcome,
+    RunState,
+    finish,
+    split_examples,
+    start_run,
+)
 
 __all__ = ["Interrupted", "NoFolder", "Run", "default_job"]
 
@@ -162,7 +170,13 @@ class Run:
             self._raise_if_stopped()
         outcomes = tuple(done[scheme] for scheme in self.schemes)
         text, base = self._folder.job_text(), str(self._start_from or "")
-        return Result(self._fleet.job.name, outcomes, settings=text, started_from=base)
+        name, central = self._fleet.job.name, self._central_quality()
+        return Result(name, outcomes, settings=text, started_from=base, central=central)
+
+    def _central_quality(self) -> float | None:
+        fleet = self._fleet
+        split = split_examples(fleet.plan, fleet.data, fleet.workers, fleet.job.seed)
+        return split.central_quality()
 
     def save(self, result: Result, write_page: Callable[[Result, Path], None] | None) -> Path:
         """Write the result and the report, and delete the saved state.

@@ -1,6 +1,7 @@
 """Simulation of a whole federation in one process, under a virtual clock."""
 
 from dealfl.simulate.energy import FleetEnergy, Savings
+from dealfl.simulate.evaluation import METRICS, Trivial, make_questions, standard_error
 from dealfl.simulate.fleet import SECTIONS, Fleet, read_fleet
 from dealfl.simulate.fleet_run import FleetRun
 from dealfl.simulate.fleet_simulation import RunState
@@ -9,12 +10,12 @@ from dealfl.simulate.lossy_network import Network
 from dealfl.simulate.outcome import Outcome, Participant, Progress, Round
 from dealfl.simulate.running import finish, run_fleet, start_run
 from dealfl.simulate.simulation import Returns, Simulation
-from dealfl.simulate.split import METRICS, Split, split_examples
+from dealfl.simulate.split import Split, split_examples
 from dealfl.simulate.sweeps import Estimate, Setting, SweepProgress, sweep
 
 __all__ = [
     "METRICS", "SECTIONS", "Estimate", "Fleet", "FleetEnergy", "FleetRun", "Network", "Outcome",
     "Participant", "Progress", "Returns", "Round", "RunState", "Savings", "Setting", "Simulation",
-    "Split", "SweepProgress", "describe_keys", "finish", "read_fleet", "run_fleet",
-    "split_examples", "start_run", "sweep",
+    "Split", "SweepProgress", "Trivial", "describe_keys", "finish", "make_questions", "read_fleet",
+    "run_fleet", "split_examples", "standard_error", "start_run", "sweep",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 from dealfl.server.selection import OverPromise
 from dealfl.simulate.energy import FleetEnergy
+from dealfl.simulate.evaluation import Trivial, standard_error
 
 __all__ = ["Outcome", "Participant", "Progress", "Round"]
 
@@ -140,6 +141,12 @@ class Outcome:
         Name of the quality, such as "accuracy".
     quality : float or None
         Quality of the final model on the test share; None if it cannot be computed.
+    tested : int
+        Number of examples in the test set.
+    trivial : Trivial
+        What a prediction without a model reaches on it.
+    selector : str
+        Name of the policy that selected the workers.
     learned, evicted : int
         Number of examples learned and evicted.
     quarantined, first_quarantined : int, str
@@ -170,6 +177,9 @@ class Outcome:
     ended: str
     metric: str
     quality: float | None
+    tested: int
+    trivial: Trivial
+    selector: str
     learned: int
     evicted: int
     quarantined: int
@@ -193,6 +203,11 @@ class Outcome:
     def energy_j(self) -> float:
         """Modelled energy of all devices in joules: computing and radio."""
         return self.energy.whole_j
+
+    @property
+    def quality_error(self) -> float:
+        """Standard error of the quality, because the test set is of limited size."""
+        return standard_error(self.metric, self.quality or 0.0, self.tested)
 
     @property
     def exact(self) -> bool:
@@ -231,6 +246,7 @@ class Outcome:
         """Return plain values for JSON."""
         extra = {
             "exact": self.exact,
+            "quality_error": self.quality_error,
             "by_majority": self.by_majority,
             "by_ttl": self.by_ttl,
             "operations": self.operations,

@@ -16,8 +16,9 @@ from dealfl.errors import BadInput, NotLearned
 from dealfl.jobs import Plan, Quarantine, Reading, records_of
 from dealfl.learners import Learner
 from dealfl.settings import Positive, Whole
+from dealfl.simulate.evaluation import METRICS, TRIVIAL, Trivial, make_questions
 
-__all__ = ["METRICS", "PARTITIONS", "Partition", "Split", "split_examples"]
+__all__ = ["PARTITIONS", "Partition", "Split", "split_examples"]
 
 Indices = NDArray[np.int64]
 Stream = list[tuple[str, bytes]]  # owner and body of each record, in the order of arrival
@@ -79,12 +80,6 @@ class LabelSkewed(Partition, frozen=True, kw_only=True, tag="label_skewed"):
 
 PARTITIONS: tuple[type[Partition], ...] = (Uniform, ByOwner, LabelSkewed)
 
-METRICS = {
-    Task.CLASSIFICATION: "accuracy",
-    Task.REGRESSION: "R²",
-    Task.RECOMMENDATION: "hit rate at 10",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -104,6 +99,11 @@ class Split:
         Number of examples in the test set.
     quarantine : Quarantine
         Rows of the source that cannot be used.
+    trivial : Trivial
+        What a prediction without a model reaches.
+    train : callable
+        Function without arguments that returns all examples of all workers, as arguments of
+        `learn`.
     notes : tuple of str
         What was left out, and why.
     """
@@ -114,7 +114,18 @@ class Split:
     test: tuple[Any, ...]
     tested: int
     quarantine: Quarantine
+    trivial: Trivial
+    train: Callable[[], tuple[Any, ...]]
     notes: tuple[str, ...] = ()
+
+    def central_quality(self) -> float | None:
+        """Return the quality of one computer that learns all examples and forgets none.
+
+        Nearest neighbours compare true distances here; workers share the votes of buckets only.
+        """
+        model = self.make()
+        model.learn(*self.train())
+        return float(model.score(*self.test)) if self.tested else None
 
     def quality(self, model: Learner) -> float | None:
         """Return the quality of a model on the test set.
@@ -172,12 +183,20 @@ def split_examples(plan: Plan, data: Partition, workers: int, seed: int) -> Spli
         )
     test, rest = order[:cut], order[cut:]
     parts = data.parts(examples, rest, workers, seed)
-    streams, held_out = _streams(reading, X, [draw.permutation(part) for part in parts], test)
+    streams = [records_of(reading, X, draw.permutation(part)) for part in parts]
+    held_out = _test_set(examples, X, test, seed)
     notes = reading.notes
     if task is Task.RECOMMENDATION and (short := len(test) - len(held_out[0])):
         why = "histories of the test share have one item only: they are neither learned nor tested"
         notes = (*notes, f"{short:,} of {len(test):,} {why}")
-    return Split(plan.make, streams, METRICS[task], held_out, len(test), reading.quarantine, notes)
+    tested = len(held_out[0]) if task is Task.RECOMMENDATION else len(test)
+    known = X[rest] if examples.targets is None else examples.targets[rest]
+    return Split(
+        plan.make, streams, METRICS[task], held_out, tested, reading.quarantine,
+        TRIVIAL[task](known, *held_out[-1:]),
+        lambda: (X[rest],) if examples.targets is None else (X[rest], examples.targets[rest]),
+        notes,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=2)  # a sweep uses the same data many times
@@ -185,16 +204,7 @@ def _load(plan: Plan) -> tuple[Reading, Any]:
     return plan.read()
 
 
-def _streams(
-    reading: Reading,
-    X: Any,  # noqa: ANN401
-    parts: list[Indices],
-    test: Indices,
-) -> tuple[list[Stream], tuple[Any, ...]]:
-    """Return the records of each part, and the test set."""
-    examples = reading.examples
-    streams = [records_of(reading, X, part) for part in parts]
+def _test_set(examples: Examples, X: Any, test: Indices, seed: int) -> tuple[Any, ...]:  # noqa: ANN401
     if examples.targets is not None:
-        return streams, (X[test], examples.targets[test])
-    questions = [[item for _, item in examples.meetings(row)] for row in test.tolist()]
-    return streams, ([history for history in questions if len(history) > 1],)
+        return X[test], examples.targets[test]
+    return ([one for one in make_questions(examples, test.tolist(), seed) if len(one) > 1],)

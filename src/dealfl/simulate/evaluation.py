@@ -1,0 +1,127 @@
+"""What a quality is worth: which item is hidden, what needs no model, the noise of the test."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dealfl.datasets import Examples, Task
+
+__all__ = ["METRICS", "TRIVIAL", "Trivial", "make_questions", "standard_error"]
+
+_RECOMMENDED = 10
+
+METRICS = {
+    Task.CLASSIFICATION: "accuracy",
+    Task.REGRESSION: "R²",
+    Task.RECOMMENDATION: "hit rate at 10",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Trivial:
+    """What a prediction without a model reaches on the test set.
+
+    Parameters
+    ----------
+    name : str
+        What is predicted, such as "commonest class".
+    quality : float
+        Its quality, in the metric of the job.
+    """
+
+    name: str
+    quality: float
+
+
+def make_questions(examples: Examples, rows: Iterable[int], seed: int) -> list[list[int]]:
+    """Return histories with the item to guess at the end: the latest one.
+
+    Of several latest items, and where times are not known, a seeded draw decides.
+
+    Parameters
+    ----------
+    examples : Examples
+        Histories.
+    rows : iterable of int
+        Numbers of the histories.
+    seed : int
+        Seed of the draw.
+
+    Returns
+    -------
+    list of list of int
+        Items of each history.
+    """
+
+    def question(row: int) -> list[int]:
+        meetings = examples.meetings(row)
+        random.Random(f"{seed}/{row}").shuffle(meetings)  # noqa: S311
+        return [item for _, item in sorted(meetings, key=lambda meeting: meeting[0])]
+
+    return [question(row) for row in rows]
+
+
+def _commonest(known: NDArray[Any], wanted: NDArray[Any]) -> Trivial:
+    found, counts = np.unique(known, return_counts=True)
+    return Trivial("commonest class", float(np.mean(wanted == found[counts.argmax()])))
+
+
+def _mean(known: NDArray[Any], wanted: NDArray[Any]) -> Trivial:
+    spread = float(np.sum((wanted - np.mean(wanted)) ** 2))
+    missed = float(np.sum((wanted - np.mean(known)) ** 2))
+    return Trivial("mean", 1.0 - missed / spread if spread else 0.0)
+
+
+def _most_popular(known: Any, wanted: list[list[int]]) -> Trivial:  # noqa: ANN401
+    popular = Counter(known.indices.tolist()).most_common()
+
+    def hits(history: list[int]) -> bool:
+        seen = set(history[:-1])
+        shown = [item for item, _ in popular if item not in seen][:_RECOMMENDED]
+        return history[-1] in shown
+
+    return Trivial("most popular items", sum(map(hits, wanted)) / len(wanted) if wanted else 0.0)
+
+
+TRIVIAL: dict[Task, Callable[[Any, Any], Trivial]] = {
+    Task.CLASSIFICATION: _commonest,
+    Task.REGRESSION: _mean,
+    Task.RECOMMENDATION: _most_popular,
+}
+
+
+def standard_error(metric: str, quality: float, tested: int) -> float:
+    """Return the standard error of a quality, which a test set of limited size causes.
+
+    Shares have the error of a binomial count; for R², Olkin and Finn's approximation is used.
+
+    Parameters
+    ----------
+    metric : str
+        Name of the quality.
+    quality : float
+        Its value.
+    tested : int
+        Number of examples in the test set.
+
+    Returns
+    -------
+    float
+        The standard error.
+
+    Examples
+    --------
+    >>> round(standard_error("accuracy", 0.9, 400), 3)
+    0.015
+    """
+    share = min(max(quality, 0.0), 1.0)
+    rest = 2.0 * (1.0 - share) if metric == METRICS[Task.REGRESSION] else math.sqrt(1.0 - share)
+    return math.sqrt(share / tested) * rest if tested else 0.0

@@ -6,7 +6,6 @@ from scipy import sparse
 
 from dealfl.datasets import Examples
 from dealfl.simulate import make_questions, split_examples, standard_error
-
 from tests.simulate.fleets import fleet
 
 

@@ -123,7 +123,7 @@ class Split:
 
         Nearest neighbours compare true distances here; workers share the votes of buckets only.
         """
-        model = self.make()
+        model: Any = self.make()
         model.learn(*self.train())
         return float(model.score(*self.test)) if self.tested else None
 

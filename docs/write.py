@@ -8,6 +8,7 @@ from dealfl.simulate import describe_keys
 from docs.api_pages import api_pages
 from docs.command_page import command_page
 from docs.protocol_parts import message_tables
+from docs.results_page import results_page
 from docs.transcripts import erasure_transcript, round_transcript
 
 __all__ = ["FOLDER", "pages", "replace_part", "write"]
@@ -31,6 +32,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "cli.md": command_page(),
         jobs: before + _KEYS + describe_keys(),
         protocol: text,
+        FOLDER / "results.md": results_page(),
     }
 
 

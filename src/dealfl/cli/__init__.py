@@ -6,6 +6,7 @@ examples:
   dealfl job init houses.csv       write a job file for your own data
   dealfl status                    show the status of the latest run
   dealfl model info runs/digits    describe the model of a run
+  dealfl reproduce --quick         compare the paper's claims with results here
   dealfl datasets                  list the datasets and where they are
   dealfl devices show nexus        show the energy per cycle of a phone at each clock frequency
 """
@@ -28,6 +29,7 @@ from dealfl.cli import (
     erase,
     job,
     model,
+    reproduce,
     run,
     serve,
     simulate,
@@ -42,8 +44,8 @@ __all__ = ["main", "parser"]
 _COMMANDS = (
     run.add_parser, simulate.add_parser, job.add_parser, status.add_parser, workers.add_parser,
     model.add_parser, backup.add_parser, status.add_metrics, serve.add_parser, broker.add_parser,
-    demo.add_parser, erase.add_parser, erase.add_show, erase.add_verify, datasets.add_parser,
-    devices.add_parser,
+    demo.add_parser, erase.add_parser, erase.add_show, erase.add_verify, reproduce.add_parser,
+    datasets.add_parser, devices.add_parser,
 )  # fmt: skip
 
 _EPILOG = examples_in(__doc__)

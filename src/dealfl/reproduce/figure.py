@@ -1,0 +1,122 @@
+"""What a figure of the paper is here: settings, a run that returns rows, plots and claims of them.
+
+A setting and a row hold plain JSON values. Rows are stored, so plots and verdicts never run
+anything again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from dealfl.pages import Plot
+
+__all__ = [
+    "Claim", "Figure", "Row", "Setting", "Verdict", "at_least", "describe_ratio",
+    "judge", "key_of", "median", "quantile", "select", "values_of",
+]  # fmt: skip
+
+Row = Mapping[str, Any]
+Setting = Mapping[str, Any]
+
+
+class Verdict(StrEnum):
+    """The result of a comparison with the paper."""
+
+    REPRODUCED = "reproduced"
+    NOT_REPRODUCED = "not reproduced"
+    NOT_COMPARABLE = "not comparable"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim of the paper beside the number here; the verdict is computed from rows."""
+
+    claim: str
+    paper: str
+    here: str
+    verdict: Verdict
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure or table: how its rows are made, drawn and judged.
+
+    `run` draws nothing, `plot` and `claims` run nothing. `cost_s` is a rough duration of a setting,
+    from which the remaining time is estimated.
+    """
+
+    name: str
+    title: str
+    paper: str
+    method: str
+    settings: Callable[[bool], Sequence[Setting]]
+    run: Callable[[Setting], Sequence[Row]]
+    plot: Callable[[Sequence[Row]], Sequence[Plot]]
+    claims: Callable[[Sequence[Row]], Sequence[Claim]]
+    cost_s: Callable[[Setting], float] = lambda _: 1.0
+
+
+def key_of(setting: Setting) -> str:
+    """Return the canonical text of a setting: the key of its rows."""
+    return json.dumps(setting, sort_keys=True, ensure_ascii=False)
+
+
+# -- rows ---------------------------------------------------------------------------------------
+
+
+def select(rows: Sequence[Row], **keys: object) -> list[Row]:
+    """Return the rows with these values."""
+    return [row for row in rows if all(row.get(key) == value for key, value in keys.items())]
+
+
+def values_of(rows: Sequence[Row], key: str) -> list[Any]:
+    """Return the different values of a key, in their order."""
+    return list(dict.fromkeys(row[key] for row in rows if key in row))
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Return a quantile, interpolated between neighbours.
+
+    >>> quantile([1.0, 2.0, 4.0], 0.75)
+    3.0
+    """
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def median(values: Sequence[float]) -> float:
+    """Return the median."""
+    return quantile(values, 0.5)
+
+
+# -- verdicts -----------------------------------------------------------------------------------
+
+
+def judge(holds: bool, *, comparable: bool = True) -> Verdict:
+    """Return the verdict on a claim that holds or not; stand-in data is not comparable."""
+    if not comparable:
+        return Verdict.NOT_COMPARABLE
+    return Verdict.REPRODUCED if holds else Verdict.NOT_REPRODUCED
+
+
+def at_least(measured: float, orders: float) -> bool:
+    """Return whether a ratio is at least that many orders of magnitude."""
+    return measured >= float(10.0**orders)
+
+
+def describe_ratio(ratio: float) -> str:
+    """Return a ratio as text.
+
+    >>> describe_ratio(1234.5), describe_ratio(0.0312)
+    ('1,234 times', '0.0312 times')
+    """
+    return f"{ratio:,.0f} times" if ratio >= 100 else f"{ratio:.3g} times"

@@ -1,0 +1,85 @@
+"""Datasets of the catalog, made ready for a learner: mapped features, settings, batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dealfl.datasets import CATALOG, load
+from dealfl.features import feature_map
+from dealfl.learners import LEARNERS, Learner, settings_for
+
+__all__ = ["STAND_IN", "Batch", "Problem", "count_examples", "is_stand_in", "load_problem"]
+
+STAND_IN = "yearpredictionmsd-like"  # generated rows: results on it are not comparable
+
+Batch = tuple[Any, ...]  # the arguments of `learn`
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """A dataset as one learner receives it.
+
+    `meetings` has the items of each history in the order of time; it is empty for rows.
+    """
+
+    dataset: str
+    learner: str
+    features: Any
+    targets: NDArray[Any] | None
+    meetings: tuple[tuple[int, ...], ...]
+
+    def __len__(self) -> int:
+        return int(self.features.shape[0])
+
+    def make(self) -> Learner:
+        """Return an empty learner with the settings of the catalog."""
+        return LEARNERS[self.learner](**settings_for(self.learner, CATALOG[self.dataset]))
+
+    def batch(self, places: Sequence[int] | NDArray[np.int64]) -> Batch:
+        """Return examples as arguments of `learn`."""
+        if self.targets is None:
+            return (self.features[places],)
+        return self.features[places], self.targets[places]
+
+    def history(self, items: Sequence[int]) -> Batch:
+        """Return one history as the argument of `learn`."""
+        row = np.zeros((1, self.features.shape[1]), np.int64)
+        row[0, list(items)] = 1
+        return (type(self.features)(row),)
+
+
+_loaded = lru_cache(maxsize=2)(partial(load, download=False))
+
+
+def load_problem(dataset: str, learner: str, rows: int | None = None) -> Problem:
+    """Load a dataset for a learner; `rows` examples are drawn from all of it by a fixed seed."""
+    examples = _loaded(dataset)
+    places = np.arange(len(examples))
+    if rows is not None and rows < len(places):
+        places = np.sort(np.random.default_rng(0).permutation(len(places))[:rows])
+    features = examples.features[places]
+    if examples.targets is None:
+        meetings = tuple(
+            tuple(item for _, item in examples.meetings(int(place))) for place in places
+        )
+        return Problem(dataset, learner, features, None, meetings)
+    table = CATALOG[dataset].feature_map(learner)
+    if table is not None:
+        features = feature_map(table, features.shape[1]).transform(features)
+    return Problem(dataset, learner, features, examples.targets[places], ())
+
+
+def is_stand_in(dataset: str) -> bool:
+    """Return whether a dataset is generated in place of one of the paper."""
+    return dataset == STAND_IN
+
+
+def count_examples(dataset: str) -> int:
+    """Return the number of examples, from the catalog; an example is a row or a history."""
+    return {"movielens": 943}.get(dataset, CATALOG[dataset].rows)

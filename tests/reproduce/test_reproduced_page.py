@@ -11,9 +11,11 @@ def test_the_page_is_drawn_and_readable_and_asks_for_nothing(
     browsing: Browsing, stored: Path, pictures: Path | None
 ) -> None:
     found = reproduce(stored, quick=True)
-    page = browsing.open(
-        "reproduced", lambda path: write_results(found, path.parent)[0].rename(path)
-    )
+
+    def write(path: Path) -> None:
+        write_results(found, path.parent)[0].rename(path)
+
+    page = browsing.open("reproduced", write)
     for width in (400, 1280):
         page.at(width)
         assert page.find("undrawn") == []

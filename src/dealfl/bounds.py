@@ -23,7 +23,7 @@ __all__ = [
 
 MAX_NAME = 128
 MAX_EXAMPLES = 10**9
-MAX_OWNERS = 4096
+MAX_OWNERS = 16_384
 _MAX_AMOUNT = 1e9
 _TINY = 1e-30  # a figure closer to 0 is refused: quotients would overflow
 _ID = r"[A-Za-z0-9_-]{1,64}"

@@ -233,12 +233,17 @@ class Published(_ToAll, frozen=True, kw_only=True):
 
 
 class Erase(_ToAll, frozen=True, kw_only=True):
-    """A worker forgets all examples of these owners. Only keyed hashes of names are sent."""
+    """A worker forgets these owners or examples, or readmits owners. Only keyed hashes are sent."""
 
     request: Annotated[
         Name, _field("Name of the erasure request; empty for a part of the list, without answer.")
     ] = ""
-    owners: Annotated[Hashes, _field("Keyed hashes of the owners.")]
+    owners: Annotated[
+        Hashes,
+        _field(
+            "Keyed hashes: of owners; after `e` of one example; after `r` of an owner to admit."
+        ),
+    ]
     before: Annotated[Position, _field("Place in the list before these owners.")] = Position()
     after: Annotated[
         Position, _field("Place after them; a worker that has reached `before` has now reached it.")

@@ -25,7 +25,10 @@ def greet(name: str) -> dict[str, str]:
     return {"hello": name}
 
 
-ANSWERS: dict[str, Callable[..., object]] = {"greet": greet, "erase": lambda: "done"}
+ANSWERS: dict[str, Callable[..., object]] = {
+    "greet": greet,
+    "erase": lambda operator: f"done for {operator}",
+}
 
 
 @contextmanager
@@ -67,7 +70,7 @@ def test_an_operator_gets_an_answer_and_only_trusted_ones_change_something(
     ann, bob = broker.broker.enrol(["ann", "bob"], operator=True)
     with served(broker, trusted=("ann",)):
         assert ask(bob, "greet", {"name": "you"}) == {"hello": "you"}
-        assert ask(ann, "erase") == "done"
+        assert ask(ann, "erase") == "done for ann"
         with pytest.raises(BadInput, match=r"bob may not erase; .* --trust bob"):
             ask(bob, "erase")
         with pytest.raises(BadInput, match="no verb 'status'; known: greet, erase"):
@@ -114,12 +117,14 @@ def test_what_is_wrong_with_a_question_is_the_answer(payload: bytes, problem: st
 
 def test_a_repeated_question_is_answered_again_but_done_once() -> None:
     done: list[str] = []
-    desk = Desk({"erase": lambda: done.append("once")}, changes=("erase",), trusted=("ann",))
+    desk = Desk(
+        {"erase": lambda operator: done.append(operator)}, changes=("erase",), trusted=("ann",)
+    )
     question = pack(b'{"id": "7", "verb": "erase"}')
     assert desk.answer("ann", question) == desk.answer("ann", question)
-    assert done == ["once"]
+    assert done == ["ann"]
     desk.answer("bob", question)
-    assert done == ["once"]
+    assert done == ["ann"]
     for other in range(200):
         desk.answer("ann", pack(b'{"id": "q%d", "verb": "erase"}' % other))
     assert len(done) == 201

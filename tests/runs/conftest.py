@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+import dealfl
+from dealfl.runs import RunFolder
+from tests.runs.erased_people import make_fleet
 from tests.runs.made_runs import FILMS, HOUSES, TINY, make_run, write_houses, write_ratings
 
 
@@ -48,3 +51,18 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "job.toml"
     path.write_text(TINY, encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="session")
+def finished_with_people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a finished run, to be copied."""
+    folder = tmp_path_factory.mktemp("people")
+    dealfl.run(make_fleet(folder, "naive_bayes"), rounds=4, out=folder / "run", verbose=False)
+    return folder / "run"
+
+
+@pytest.fixture
+def people_run(finished_with_people: Path, tmp_path: Path) -> RunFolder:
+    """Return a copy of a run with twelve people, to be changed."""
+    shutil.copytree(finished_with_people, tmp_path / "run")
+    return RunFolder.at(tmp_path / "run")

@@ -3,18 +3,13 @@
 import json
 import shutil
 import stat
-from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import dealfl
 from dealfl.cli import main
-from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
-from dealfl.learners import Learner, statistics_of
 from dealfl.runs import (
     RunFolder,
     back_up,
@@ -24,67 +19,15 @@ from dealfl.runs import (
     restore,
     retrain,
 )
-from dealfl.worker import Journal, State
+from tests.runs.erased_people import LEARNERS, held_by_others, make_fleet, write_people
 from tests.traces.needles import find_needles, needles_of_values
 
-LEARNERS = ("naive_bayes", "neighbors", "tikhonov", "tikhonov_classifier", "personalized_pagerank")
 Captured = pytest.CaptureFixture[str]
 
 
-def write_people(path: Path, *, is_regression: bool) -> dict[str, list[list[float]]]:
-    """Write rows of 12 people; return the rows of each."""
-    draw = np.random.default_rng(3)
-    rows: dict[str, list[list[float]]] = {}
-    lines = ["who,a,b,target"]
-    for number in range(72):
-        a, b = (round(float(value), 6) for value in draw.uniform(0, 1, 2))
-        target = f"{a - b:.6f}" if is_regression else ("yes" if a > b else "no")
-        lines.append(f"person {number % 12},{a},{b},{target}")
-        rows.setdefault(f"person {number % 12}", []).append([a, b])
-    path.write_text("\n".join(lines) + "\n")
-    return rows
-
-
-def make_fleet(folder: Path, learner: str) -> dealfl.Fleet:
-    if learner == "personalized_pagerank":
-        draw = np.random.default_rng(1)
-        histories = {
-            f"person {n}": [f"i{item}" for item in draw.choice(20, 6, replace=False)]
-            for n in range(12)
-        }
-        lines = ["who,item", *(f"{who},{item}" for who, held in histories.items() for item in held)]
-        (folder / "data.csv").write_text("\n".join(lines) + "\n")
-        return dealfl.Fleet.from_file(
-            folder / "data.csv", owner="who", item="item", learner=learner, workers=4
-        )
-    write_people(folder / "data.csv", is_regression=learner == "tikhonov")
-    return dealfl.Fleet.from_file(
-        folder / "data.csv", target="target", owner="who", learner=learner, workers=4
-    )
-
-
-@pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a finished run, to be copied."""
-    folder = tmp_path_factory.mktemp("people")
-    dealfl.run(make_fleet(folder, "naive_bayes"), rounds=4, out=folder / "run", verbose=False)
-    return folder / "run"
-
-
 @pytest.fixture
-def run(finished: Path, tmp_path: Path) -> RunFolder:
-    shutil.copytree(finished, tmp_path / "run")
-    return RunFolder.at(tmp_path / "run")
-
-
-def held_by_others(run: RunFolder, owner: str, make: Callable[[], Learner]) -> str:
-    """Return the digest of training on what is held of everybody else."""
-    hashed, model = owner_hash(run.owners_key(), owner), make()
-    for path in sorted((run.path / "workers").glob("*.db")):
-        with closing(Journal(path)) as journal:
-            records = [one for one in journal.records(State.LEARNED) if one.owner != hashed]
-            model.merge(statistics_of(make, records)[0])
-    return str(model.digest())
+def run(people_run: RunFolder) -> RunFolder:
+    return people_run
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

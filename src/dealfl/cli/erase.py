@@ -1,14 +1,17 @@
-"""`dealfl erase`, `show`, `verify`: erase persons from a run, and prove it.
+"""`dealfl erase`, `readmit`, `show`: erase persons from a run, and show what it holds.
 
 examples:
   dealfl erase ann                                erase ann from the latest run in runs/
   dealfl erase ann bob --run runs/houses          erase two persons from this run
   dealfl erase --file people.txt --by dpo@corp    one name per line; WHO is in the certificate
   dealfl erase ann --run operator.toml            erase ann from a running federation
+  dealfl erase --example 3f9a01c2                 erase one example; `show ann --ids` lists them
   dealfl erase --list                             list all requests, and whether they are finished
+  dealfl erase --status                           list the workers that have not answered
+  dealfl readmit ann                              admit new examples of ann, who consents again
   dealfl show ann --run runs/houses               show what is held of a person, and where
   dealfl show --owners runs/houses                list all persons of whom examples are held
-  dealfl verify runs/houses/certificates/0001.json --log runs/houses/certificates
+  dealfl show ann --ids                           show the ids of her examples, too
 
 Every worker forgets the examples of the person, deletes their bytes and answers, also if it holds
 none. The model is then equal, bit for bit, to one that never saw the person. The certificate is
@@ -18,6 +21,7 @@ signed and contains no personal data.
 import argparse
 import sys
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,14 +31,15 @@ from dealfl.cli.printing import add_json, examples_in, format_table, open_server
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
-    from dealfl.erasure import Erasure, ModelVersion
-    from dealfl.runs import Erased
+    from dealfl.erasure import ModelVersion
+    from dealfl.runs import Erased, RequestStatus
 
-__all__ = ["add_parser", "add_show", "add_verify"]
+__all__ = ["add_parser", "add_readmit", "add_show", "show_version"]
 
 _EPILOG = examples_in(__doc__)
 _MAX_FILE_BYTES = 1 << 30
 _CERTIFICATES = Path("certificates")  # of a running server
+_YEAR_S = 31_536_000.0
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -46,6 +51,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         epilog=_EPILOG,
     )
     parser.add_argument("owners", nargs="*", metavar="OWNER", help="name of a person")
+    parser.add_argument("--example", nargs="+", default=[], metavar="ID",
+                        help="erase single examples; see `dealfl show OWNER --ids`")  # fmt: skip
     parser.add_argument("--file", type=Path, help="file with one name per line")
     parser.add_argument("--by", default="", metavar="WHO",
                         help="who requests it (default: your account)")  # fmt: skip
@@ -56,8 +63,30 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="maximum time to wait for the workers of a running server (default: 60)",
     )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list all requests; erase nobody")
+    parser.add_argument("--status", action="store_true",
+                        help="list the workers that have not answered; erase nobody")  # fmt: skip
+    parser.add_argument("--rotate-key", action="store_true",
+                        help="sign with a new key from now on; erase nobody")  # fmt: skip
     _add_run(parser)
     parser.set_defaults(run=_erase)
+
+
+def add_readmit(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the command `readmit`."""
+    parser = subparsers.add_parser(
+        "readmit",
+        help="admit new examples of persons who were erased and consent again",
+        description=(
+            "Admit new examples of persons who were erased and consent again. Their old examples "
+            "stay erased: a worker refuses an example that is equal to one it has erased."
+        ),
+        epilog=_EPILOG,
+    )
+    parser.add_argument("owners", nargs="+", metavar="OWNER", help="name of a person")
+    parser.add_argument("--by", default="", metavar="WHO",
+                        help="who requests it (default: your account)")  # fmt: skip
+    _add_run(parser)
+    parser.set_defaults(run=_readmit)
 
 
 def add_show(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -70,46 +99,14 @@ def add_show(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("owner", nargs="?", metavar="OWNER", help="name of the person")
     parser.add_argument("--owners", metavar="RUN", help="list all persons of a run instead")
+    parser.add_argument("--ids", action="store_true", help="list the ids of the examples")
     _add_run(parser)
     parser.set_defaults(run=_show)
 
 
-def add_verify(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the command `verify`."""
-    parser = subparsers.add_parser(
-        "verify",
-        help="verify a certificate of erasure, offline",
-        description="Verify the signature of a certificate and, with --log, its entry in a log.",
-        epilog=_EPILOG,
-    )
-    parser.add_argument("certificate", type=Path, metavar="FILE", help="the certificate")
-    parser.add_argument(
-        "--key", type=Path, metavar="PEM",
-        help="public key of the issuer (default: keys/ beside the certificate)",
-    )  # fmt: skip
-    parser.add_argument("--log", type=Path, metavar="FOLDER", help="folder of the log")
-    parser.add_argument("--proof", type=Path, help="proof that the certificate is in the log")
-    parser.add_argument("--prove", type=Path, metavar="FILE", help="write such a proof from --log")
-    parser.add_argument(
-        "--since", type=Path, metavar="HEAD",
-        help="earlier head of the log; the proof shows that the log only grew since then",
-    )  # fmt: skip
-    parser.add_argument(
-        "--retrain", metavar="RUN",
-        help="train again on what the workers of this run hold, and compare the digests",
-    )  # fmt: skip
-    parser.add_argument(
-        "--person", nargs=2, metavar=("NAME", "SALT"),
-        help="check that the certificate is about this person",
-    )  # fmt: skip
-    parser.add_argument("--page", type=Path, metavar="HTML", help="write a page for people")
-    add_json(parser)
-    parser.set_defaults(run=_verify)
-
-
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--run", dest="run_folder", default="", metavar="RUN",
+        "--run", "--server", dest="run_folder", default="", metavar="RUN",
         help="run folder, or credentials of an operator (default: the latest run in runs/)",
     )  # fmt: skip
     add_json(parser)
@@ -118,19 +115,21 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 def _erase(arguments: argparse.Namespace) -> int:
     from dealfl.runs import RunFolder, erase_owners
 
-    if arguments.list:
-        return _list(arguments)
-    if arguments.certify:
-        return _certify(arguments)
+    for asked, answer in (
+        (arguments.list, _list), (arguments.status, _status), (arguments.certify, _certify),
+        (arguments.rotate_key, _rotate),
+    ):  # fmt: skip
+        if asked:
+            return answer(arguments)
     owners = [*arguments.owners, *(_read_names(arguments.file) if arguments.file else ())]
-    server = open_server(arguments.run_folder)
-    if server is None:
-        run = RunFolder.at(arguments.run_folder)
-        erased = erase_owners(run, owners, requested_by=arguments.by)
-    else:
+    if (server := open_server(arguments.run_folder)) is not None:
         erased = server.erase(
-            owners, arguments.by, _CERTIFICATES, arguments.wait,
-            progress=lambda line: say(f"dealfl: {line}", file=sys.stderr),
+            owners, arguments.by, _CERTIFICATES, arguments.wait, _report, arguments.example
+        )
+    else:
+        erased = erase_owners(
+            RunFolder.at(arguments.run_folder), owners, requested_by=arguments.by,
+            examples=arguments.example, wait_s=arguments.wait, progress=_report,
         )  # fmt: skip
     plain = msgspec.to_builtins(erased.erasure) | {
         "certificate": str(erased.certificate), "salts": erased.salts,
@@ -138,6 +137,35 @@ def _erase(arguments: argparse.Namespace) -> int:
     }  # fmt: skip
     print_result(arguments, plain, _describe(erased))
     return 0 if erased.erasure.final else 1
+
+
+def _report(line: str) -> None:
+    say(f"dealfl: {line}", file=sys.stderr)
+
+
+def _readmit(arguments: argparse.Namespace) -> int:
+    from dealfl.runs import RunFolder, readmit_owners
+
+    erased = None
+    if (server := open_server(arguments.run_folder)) is not None:
+        server.readmit(arguments.owners, arguments.by)
+    else:
+        run = RunFolder.at(arguments.run_folder)
+        erased = readmit_owners(run, arguments.owners, requested_by=arguments.by)
+    were = "" if erased is None else f" {erased:,} of them were erased."
+    text = f"New examples of {', '.join(arguments.owners)} are admitted.{were}"
+    plain = {"readmitted": arguments.owners, "were_erased": erased}
+    return print_result(arguments, plain, text)
+
+
+def _rotate(arguments: argparse.Namespace) -> int:
+    from dealfl.erasure import rotate_signing_key
+    from dealfl.runs import CERTIFICATES, RunFolder
+
+    folder = RunFolder.at(arguments.run_folder).path / CERTIFICATES
+    key = rotate_signing_key(folder).public.id
+    text = f"{folder} signs with the key {key} now. Certificates of earlier keys stay valid."
+    return print_result(arguments, {"key": key}, text)
 
 
 def _certify(arguments: argparse.Namespace) -> int:
@@ -172,10 +200,10 @@ def _describe(erased: "Erased") -> str:
         ),
         ("examples deleted", f"{one.examples:,}"),
         ("workers", f"{one.workers - one.outstanding:,} of {one.workers:,} have answered"),
-        ("model before", _show_version(one.before)),
-        ("model after", _show_version(one.after)),
+        ("model before", show_version(one.before)),
+        ("model after", show_version(one.after)),
         ("certificate", str(erased.certificate)),
-        *((f"salt of {name}", salt) for name, salt in erased.salts.items()),
+        *((f"salt of {name[:32]}", salt) for name, salt in erased.salts.items()),
     ]
     ending = (
         "The model is equal to one that never saw them. Each salt proves, with the name, that the\n"
@@ -186,20 +214,46 @@ def _describe(erased: "Erased") -> str:
     return format_table(rows, "  ") + "\n\n" + ending
 
 
-def _list(arguments: argparse.Namespace) -> int:
+def _requests(arguments: argparse.Namespace) -> "list[RequestStatus]":
     from dealfl.runs import RunFolder, list_erasures
 
     if (server := open_server(arguments.run_folder)) is not None:
-        requests = server.erasures()
-    else:
-        requests = list_erasures(RunFolder.at(arguments.run_folder))
-    header = ("REQUEST", "PERSONS", "EXAMPLES", "ANSWERED", "OUTSTANDING", "PUBLISHED")
+        return server.erasures()
+    return list_erasures(RunFolder.at(arguments.run_folder))
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    requests = _requests(arguments)
+    header = (
+        "REQUEST", "KIND", "BY", "PERSONS", "EXAMPLES", "ANSWERED", "OUTSTANDING", "PUBLISHED",
+    )  # fmt: skip
     rows = [
-        (one.name, str(one.persons), str(one.examples), str(one.answered),
-         ", ".join(one.outstanding) or "-", "yes" if one.published else "no")
+        (one.name, one.kind, one.requested_by or "-", str(one.persons), str(one.examples),
+         str(one.answered), ", ".join(one.outstanding) or "-", "yes" if one.published else "no")
         for one in requests
     ]  # fmt: skip
     return print_result(arguments, [asdict(one) for one in requests], format_table([header, *rows]))
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    waiting = [
+        (worker, one.name, one.requested_s, (one.heard_s or {}).get(worker))
+        for one in _requests(arguments)
+        for worker in one.outstanding
+    ]
+    header = ("WORKER", "REQUEST", "OUTSTANDING SINCE", "LAST HEARD")
+    rows = [(*one[:2], _show_time(one[2]), _show_time(one[3])) for one in waiting]
+    text = format_table([header, *rows]) if rows else "All workers have answered all requests."
+    keys = ("worker", "request", "since_s", "heard_s")
+    return print_result(arguments, [dict(zip(keys, one, strict=True)) for one in waiting], text)
+
+
+def _show_time(time_s: float | None) -> str:
+    """Return a time; the clock of a simulated run starts at 0."""
+    if time_s is None:
+        return "never"
+    real = datetime.fromtimestamp(time_s, UTC).isoformat(sep=" ", timespec="seconds")
+    return real if time_s > _YEAR_S else f"{time_s:,.0f} s after the start"
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -215,56 +269,13 @@ def _show(arguments: argparse.Namespace) -> int:
     found = find_holdings(RunFolder.at(arguments.run_folder), arguments.owner)
     header = ("WORKER", "LEARNED", "WAITING", "EVICTED")
     rows = [(one.worker, str(one.learned), str(one.waiting), str(one.grace)) for one in found]
-    text = (
-        format_table([header, *rows])
-        if found
-        else f"No worker holds examples of {arguments.owner}."
-    )
+    text = format_table([header, *rows])
+    if arguments.ids:
+        text += "".join(f"\n{identity}" for one in found for identity in one.ids)
+    text = text if found else f"No worker holds examples of {arguments.owner}."
     return print_result(arguments, [asdict(one) for one in found], text)
 
 
-def _verify(arguments: argparse.Namespace) -> int:
-    from dealfl.report import write_certificate_page
-    from dealfl.runs import Evidence, is_about, prove_entry, verify_certificate
-
-    path = arguments.certificate
-    evidence = Evidence(arguments.key, arguments.log, arguments.proof, arguments.since)
-    erasure, entry = verify_certificate(path, evidence)
-    if arguments.prove is not None:
-        prove_entry(path, evidence, arguments.prove)
-    if arguments.person and not is_about(erasure, *arguments.person):
-        raise BadInput("the certificate names no person with this name and salt")
-    if arguments.page is not None:
-        write_certificate_page(erasure, path, arguments.page)
-    plain = msgspec.to_builtins(erasure) | {"entry": entry}
-    if arguments.retrain is not None:
-        plain["retrained"] = _require_retrained(erasure, arguments.retrain)
-    logged = "" if entry is None else f", entry {entry + 1} of the log"
-    rows = [
-        ("request", erasure.request), ("requested by", erasure.requested_by),
-        ("persons, examples", f"{erasure.persons:,}, {erasure.examples:,}"),
-        ("workers outstanding", f"{erasure.outstanding:,} of {erasure.workers:,}"),
-        ("model after", _show_version(erasure.after)),
-        *([("retrained", plain["retrained"])] if "retrained" in plain else []),
-        ("final", "yes" if erasure.final else "no"),
-        ("not covered", "; ".join(erasure.not_covered)),
-    ]  # fmt: skip
-    return print_result(arguments, plain, f"{path} is valid{logged}\n" + format_table(rows, "  "))
-
-
-def _require_retrained(erasure: "Erasure", run_folder: str) -> str:
-    """Return the digest of training on what is held; raise an error if it is another one."""
-    from dealfl.runs import RunFolder, retrain
-
-    digest = retrain(RunFolder.at(run_folder))
-    if erasure.after is None or digest != erasure.after.digest:
-        raise BadInput(
-            f"training on what is held gives {digest[:16]}…, the certificate says "
-            f"{_show_version(erasure.after)}; if others were erased since, verify the last "
-            "certificate"
-        )
-    return digest
-
-
-def _show_version(version: "ModelVersion | None") -> str:
+def show_version(version: "ModelVersion | None") -> str:
+    """Return the digest and the number of a version."""
     return "none published" if version is None else f"{version.digest} (version {version.version})"

@@ -9,21 +9,33 @@ from dealfl.erasure.certificates import (
     sign_certificate,
 )
 from dealfl.erasure.log import CertificateLog, Head, check_proof, read_head
+from dealfl.erasure.release import Outstanding, ReleaseRule
 from dealfl.erasure.requests import (
-    Outstanding,
-    ReleaseRule,
+    EXAMPLE,
+    READMISSION,
     Request,
+    count_persons,
+    example_hash,
     hash_request,
     next_position,
     owner_hash,
     plain_name,
+    readmission_of,
     resolve_owner,
+    split_entry,
 )
-from dealfl.erasure.signing import PublicKey, SigningKey, load_keys, open_signing_key
+from dealfl.erasure.signing import (
+    PublicKey,
+    SigningKey,
+    load_keys,
+    open_signing_key,
+    rotate_signing_key,
+)
 
 __all__ = [
-    "NOT_COVERED", "CertificateLog", "Erasure", "Head", "ModelVersion", "Outstanding",
-    "PublicKey", "ReleaseRule", "Request", "SigningKey", "check_proof", "commit_to",
-    "hash_request", "load_keys", "next_position", "open_signing_key", "owner_hash",
-    "plain_name", "read_certificate", "read_head", "resolve_owner", "sign_certificate",
+    "EXAMPLE", "NOT_COVERED", "READMISSION", "CertificateLog", "Erasure", "Head", "ModelVersion",
+    "Outstanding", "PublicKey", "ReleaseRule", "Request", "SigningKey", "check_proof", "commit_to",
+    "count_persons", "example_hash", "hash_request", "load_keys", "next_position",
+    "open_signing_key", "owner_hash", "plain_name", "read_certificate", "read_head",
+    "readmission_of", "resolve_owner", "rotate_signing_key", "sign_certificate", "split_entry",
 ]  # fmt: skip

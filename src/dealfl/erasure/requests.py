@@ -1,4 +1,4 @@
-"""Rules of erasure: owners as keyed hashes, the numbered list of requests, release of versions.
+"""Requests of erasure: owners and examples as keyed hashes, in one numbered list.
 
 The server keeps all requests in one list that only grows. A worker works through it in order and
 tells how far it has come. A request is *settled* when every worker has passed it and the updates
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import math
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -18,15 +17,20 @@ from dataclasses import dataclass
 from dealfl.messages import Position
 
 __all__ = [
-    "Outstanding",
-    "ReleaseRule",
     "Request",
+    "count_persons",
+    "example_hash",
     "hash_request",
     "next_position",
     "owner_hash",
     "plain_name",
+    "readmission_of",
     "resolve_owner",
 ]
+
+# Entries of a request: 32 bytes for an owner, or one of these letters and 32 bytes
+EXAMPLE, READMISSION = b"e", b"r"
+_HASH_BYTES = 32
 
 
 def owner_hash(key: bytes, owner: str) -> bytes:
@@ -50,6 +54,63 @@ def owner_hash(key: bytes, owner: str) -> bytes:
     '5d93711dfac19823'
     """
     return hmac.digest(key, plain_name(owner).encode(), hashlib.sha256)
+
+
+def example_hash(key: bytes, owner: bytes, body: bytes) -> bytes:
+    """Return the entry of a request that erases one example.
+
+    Parameters
+    ----------
+    key : bytes
+        Key of the job.
+    owner : bytes
+        Keyed hash of the owner.
+    body : bytes
+        The encoded example; equal examples of an owner have the same hash.
+
+    Returns
+    -------
+    bytes
+        33 bytes.
+    """
+    return EXAMPLE + hmac.digest(key, owner + body, hashlib.sha256)
+
+
+def readmission_of(owner: bytes) -> bytes:
+    """Return the entry of a request that readmits an owner who was erased.
+
+    Parameters
+    ----------
+    owner : bytes
+        Keyed hash of the owner.
+
+    Returns
+    -------
+    bytes
+        33 bytes.
+    """
+    return READMISSION + owner
+
+
+def split_entry(entry: bytes) -> tuple[bytes, bytes]:
+    """Return the letter of an entry, empty for an owner, and its hash."""
+    return (entry[:1], entry[1:]) if len(entry) > _HASH_BYTES else (b"", entry)
+
+
+def count_persons(entries: Iterable[bytes]) -> int:
+    """Return the number of persons that a request erases; an example counts as one.
+
+    Parameters
+    ----------
+    entries : iterable of bytes
+        Entries of the request.
+
+    Returns
+    -------
+    int
+        The number; readmissions do not count.
+    """
+    return sum(split_entry(one)[0] != READMISSION for one in entries)
 
 
 def resolve_owner(key: bytes, owner: str) -> bytes:
@@ -107,9 +168,11 @@ class Request:
     name : str
         Name of the request.
     owners : tuple of bytes
-        Keyed hashes of the owners.
+        Entries: keyed hashes of owners and examples, and readmissions.
     requested_s : float
         Time of the request, in seconds of the server's clock.
+    requested_by : str
+        Who requested it.
     published : bool
         Whether a version that was delivered contains the erasure.
     """
@@ -117,7 +180,13 @@ class Request:
     name: str
     owners: tuple[bytes, ...]
     requested_s: float
+    requested_by: str = ""
     published: bool = False
+
+    @property
+    def is_readmission(self) -> bool:
+        """Whether the request readmits owners."""
+        return any(split_entry(one)[0] == READMISSION for one in self.owners)
 
 
 def hash_request(name: str, owners: Sequence[bytes]) -> bytes:
@@ -170,63 +239,3 @@ def next_position(position: Position, hashes: Iterable[bytes]) -> Position:
         chain = hashlib.sha256(position.chain + one).digest()[:16]
         position = Position(position.number + 1, chain)
     return position
-
-
-@dataclass(frozen=True, slots=True)
-class Outstanding:
-    """The requests that no published version contains.
-
-    Parameters
-    ----------
-    count : int
-        Their number.
-    settled : bool
-        Whether all of them are settled.
-    since_s : float
-        Time of the oldest, or of the last release by the deadline, if that is later.
-    """
-
-    count: int
-    settled: bool
-    since_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseRule:
-    """Hold versions back until enough erasures are settled, so that none reveals a single person.
-
-    Parameters
-    ----------
-    batch : int
-        Minimum number of outstanding erasures for a release; 1 releases at once.
-    deadline_s : float
-        Maximum time that erasures hold versions back, in seconds. Then one version is released;
-        the time starts again for what is still outstanding.
-
-    Examples
-    --------
-    >>> rule = ReleaseRule(batch=2, deadline_s=3600.0)
-    >>> rule.release_at_s(Outstanding(1, True, 0.0)), rule.release_at_s(Outstanding(2, True, 0.0))
-    (3600.0, -inf)
-    """
-
-    batch: int
-    deadline_s: float
-
-    def release_at_s(self, outstanding: Outstanding) -> float:
-        """Return the time at which the next version may be published.
-
-        Parameters
-        ----------
-        outstanding : Outstanding
-            Requests that no published version contains.
-
-        Returns
-        -------
-        float
-            Time in seconds of the server's clock; −∞ if a version may be published now.
-        """
-        enough = outstanding.count >= self.batch and outstanding.settled
-        if not outstanding.count or self.batch == 1 or enough:
-            return -math.inf
-        return outstanding.since_s + self.deadline_s

@@ -108,7 +108,8 @@ class Desk:
             raise BadInput(
                 f"{operator} may not {verb}; start the server with --trust {operator} to allow it"
             )
-        return self._answers[verb](**question.arguments)
+        who = {"operator": operator} if verb in self._changes else {}
+        return self._answers[verb](**question.arguments, **who)
 
 
 def ask(

@@ -92,19 +92,22 @@ class _Changes:
     def __init__(self, server: Server, end: ServerEnd) -> None:
         self._server, self._end = server, end
 
-    def erase(self, request: str, owners: list[str]) -> dict[str, object]:
-        """Ask all workers to forget owners, given by their keyed hashes in hexadecimal digits."""
+    def erase(
+        self, request: str, owners: list[str], operator: str, requested_by: str = ""
+    ) -> dict[str, object]:
+        """Ask all workers to forget or readmit, given keyed hashes in hexadecimal digits."""
         try:
-            msgspec.convert((request, owners), tuple[str, list[str]])
+            msgspec.convert((request, owners, requested_by), tuple[str, list[str], str])
             hashes = [bytes.fromhex(owner) for owner in owners]
         except ValueError as error:
             raise BadInput(f"owners must be hexadecimal digits: {error}") from None
-        self._end.send(self._server.erase(request, hashes, time.time()).messages)
+        who = operator if requested_by in ("", operator) else f"{requested_by} by {operator}"
+        self._end.send(self._server.erase(request, hashes, time.time(), who).messages)
         return {"request": request, "owners": len(owners)}
 
-    def remove(self, worker: str) -> dict[str, object]:
+    def remove(self, worker: str, operator: str) -> dict[str, object]:
         """Remove a lost worker from the model."""
-        msgspec.convert(worker, str)
+        msgspec.convert((worker, operator), tuple[str, str])
         self._end.send(self._server.remove(worker, time.time()).messages)
         return {"removed": worker, "digest": self._server.model.digest()}
 

@@ -1,9 +1,16 @@
 """Runs and their folders: start, stop, resume, compare; status, models, backups, logs, metrics."""
 
 from dealfl.runs.backups import MANIFEST, Copied, back_up, restore
-from dealfl.runs.certificates import Evidence, is_about, prove_entry, verify_certificate
+from dealfl.runs.certificates import (
+    CERTIFICATES,
+    Evidence,
+    is_about,
+    prove_entry,
+    verify_certificate,
+)
 from dealfl.runs.demo import Proof, run_demo
-from dealfl.runs.erasing import Erased, RequestStatus, certify, erase_owners, list_erasures
+from dealfl.runs.erasing import Erased, erase_owners, readmit_owners
+from dealfl.runs.erasure_status import RequestStatus, certify, list_erasures
 from dealfl.runs.finished_run import HeldOwner, Holding, find_holdings, list_owners, retrain
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.logs import LOG, JsonLines, configure_logs, log, log_to
@@ -31,13 +38,13 @@ from dealfl.runs.workers import (
 )  # fmt: skip
 
 __all__ = [
-    "LOG", "MANIFEST", "About", "Comparison", "Copied", "Erased", "Evidence", "HeldOwner",
-    "Holding", "Interrupted", "JsonLines", "Model", "NoFolder", "Proof", "Removal",
+    "CERTIFICATES", "LOG", "MANIFEST", "About", "Comparison", "Copied", "Erased", "Evidence",
+    "HeldOwner", "Holding", "Interrupted", "JsonLines", "Model", "NoFolder", "Proof", "Removal",
     "RequestStatus", "Result", "Run", "RunFolder", "RunProgress", "RunStart", "RunStatus",
     "RunningServer", "Score", "Watcher", "WorkerStatus", "answers_about", "back_up", "certify",
-    "configure_logs", "default_job", "erase_owners", "export_model", "find_holdings",
-    "is_about", "list_erasures", "list_owners", "log", "log_to", "open_model", "predict",
-    "prove_entry", "read_start", "read_status", "read_worker_rounds", "read_workers",
+    "configure_logs", "default_job", "erase_owners", "export_model", "find_holdings", "is_about",
+    "list_erasures", "list_owners", "log", "log_to", "open_model", "predict", "prove_entry",
+    "read_start", "read_status", "read_worker_rounds", "read_workers", "readmit_owners",
     "rebuild_model", "recommend", "remove_worker", "require_free", "restore", "retrain",
     "run_demo", "save_arrays", "score", "serve_metrics", "verify_certificate",
 ]  # fmt: skip

@@ -1,49 +1,37 @@
-"""Erase persons from a finished run, with a certificate; show what is held of a person."""
+"""Erase persons from a run, with a certificate; readmit persons who consent again."""
 
 from __future__ import annotations
 
-import getpass
-import re
-import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from dealfl.erasure import (
-    NOT_COVERED,
+    EXAMPLE,
+    READMISSION,
     Erasure,
-    ModelVersion,
-    commit_to,
+    example_hash,
     open_signing_key,
-    plain_name,
-    resolve_owner,
+    split_entry,
 )
 from dealfl.errors import BadInput
-from dealfl.jobs import read_job
-from dealfl.runs.certificates import (
-    CERTIFICATES,
-    Evidence,
-    verify_certificate,
-    write_certificate,
-)
-from dealfl.runs.finished_run import open_finished
+from dealfl.runs.certificates import CERTIFICATES, Evidence, verify_certificate
+from dealfl.runs.erasure_status import certify
+from dealfl.runs.finished_run import find_journals, open_finished, require_journals
 from dealfl.runs.folder import RunFolder
-from dealfl.server import LedgerReader, Version
+from dealfl.runs.logs import log
+from dealfl.runs.requests import NewRequest, find_queued
+from dealfl.server import LedgerReader
+from dealfl.worker import Journal, State
 
-__all__ = [
-    "Erased",
-    "NewRequest",
-    "RequestStatus",
-    "certify",
-    "erase_owners",
-    "list_erasures",
-]  # fmt: skip
+__all__ = ["Erased", "carry_out", "erase_owners", "readmit_owners"]
 
-_STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"  # begins the names of requests
-_COMMITTED = 8  # persons with a commitment in a certificate
-_KNOWN = {"", ".key", ".html", ".json", ".jsonl", ".toml"}  # files without examples
+_POLL_S = 0.2
+_RUNNING = "the run is under way: its workers forget now, and it certifies that when it ends"
+_STOPPED = "the run is stopped: --resume carries the request out, --discard deletes all examples"
+_MIN_ID = 8  # digits of an example's id
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +57,27 @@ class Erased:
     known_before: int
 
 
-def erase_owners(run: RunFolder, owners: Sequence[str], *, requested_by: str) -> Erased:
-    """Erase persons from a finished run, and write a certificate.
+def erase_owners(
+    run: RunFolder, owners: Sequence[str], *, requested_by: str, examples: Sequence[str] = (),
+    wait_s: float = 60.0, progress: Callable[[str], None] = lambda _: None,
+) -> Erased:  # fmt: skip
+    """Erase persons or examples from a run, and write a certificate.
 
     Parameters
     ----------
     run : RunFolder
-        The run.
+        The run; one that is under way erases between two rounds.
     owners : sequence of str
         Names of the persons.
     requested_by : str
         Who requests the erasure, such as the account of an operator; "" takes that of this process.
+    examples : sequence of str
+        Ids of single examples, or their first digits.
+    wait_s : float
+        Maximum time to wait for a run that is under way, in seconds. The certificate is not final
+        then; the run writes a final one when it ends.
+    progress : callable
+        Receives a line while it waits.
 
     Returns
     -------
@@ -89,168 +87,130 @@ def erase_owners(run: RunFolder, owners: Sequence[str], *, requested_by: str) ->
     Raises
     ------
     BadInput
-        If no name is given, the run is not finished, or its journals were discarded.
+        If nobody is named, or the journals of the run were discarded.
     """
-    new = NewRequest.of(owners, run.owners_key())
+    ids = [_complete_id(run, one) for one in examples]
+    new = NewRequest.erasing(owners, ids, run.owners_key(), requested_by)
     open_signing_key(run.path / CERTIFICATES)  # nothing is erased that cannot be certified
-    with run.locked(), open_finished(run, run.owners_key()) as parts:
-        known = {one for request in parts.ledger.reader.erasures() for one in request.owners}
-        parts.erase(new.name, new.hashes)
-    path = certify(run, new.name, requested_by, new.commitments)
+    known = _erased_before(run)
+    path = _apply(run, new, wait_s, progress) or certify(run, new.name, "", new.commitments)
     erasure, _ = verify_certificate(path, Evidence())
-    return Erased(erasure, path, new.salts, len(known & set(new.hashes)))
+    return Erased(erasure, path, new.salts, len(known & set(new.entries)))
 
 
-@dataclass(frozen=True, slots=True)
-class NewRequest:
-    """A new request to erase persons: its name, keyed hashes, and commitments with their salts."""
-
-    name: str
-    hashes: list[bytes]
-    commitments: list[str]
-    salts: dict[str, str]
-
-    @classmethod
-    def of(cls, owners: Sequence[str], key: bytes) -> NewRequest:
-        """Return a request for persons, hashed with the key of their run."""
-        names = sorted({plain_name(owner) for owner in owners} - {""})
-        if not names:
-            raise BadInput("no person is named; give the names of one or more owners")
-        salts = {name: secrets.token_bytes(16) for name in names[:_COMMITTED]}
-        return cls(
-            name=f"{_stamp(time.time())} {secrets.token_hex(4)}",
-            hashes=[resolve_owner(key, name) for name in names],
-            commitments=[commit_to(name, salt) for name, salt in salts.items()],
-            salts={name: salt.hex() for name, salt in salts.items()},
-        )
-
-
-def _account() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container may have no accounts
-        return "unknown"
-
-
-def _stamp(time_s: float) -> str:
-    moment = datetime.fromtimestamp(time_s, UTC).isoformat(timespec="seconds")
-    return moment.replace("+00:00", "Z")
-
-
-@dataclass(frozen=True, slots=True)
-class RequestStatus:
-    """A request of erasure and its answers.
-
-    Parameters
-    ----------
-    name : str
-        Name of the request.
-    persons, examples, answered : int
-        Number of persons, of deleted examples, and of workers that have answered.
-    outstanding : list of str
-        Workers that have not answered.
-    published : bool
-        Whether a version that was delivered contains the erasure.
-    requested_s : float
-        Time of the request, in seconds of the server's clock.
-    """
-
-    name: str
-    persons: int
-    examples: int
-    answered: int
-    outstanding: list[str]
-    published: bool
-    requested_s: float
-
-
-def list_erasures(run: RunFolder, request: str = "") -> list[RequestStatus]:
-    """Return the requests of erasure of a run, in their order.
+def readmit_owners(
+    run: RunFolder, owners: Sequence[str], *, requested_by: str, wait_s: float = 60.0
+) -> int:
+    """Readmit persons who were erased and consent again; their old examples stay erased.
 
     Parameters
     ----------
     run : RunFolder
         The run.
-    request : str
-        Name of one request; "" returns all.
+    owners : sequence of str
+        Names of the persons.
+    requested_by : str
+        Who requests it; "" takes the account of this process.
+    wait_s : float
+        Maximum time to wait for a run that is under way, in seconds.
 
     Returns
     -------
-    list of RequestStatus
-        The requests.
+    int
+        Number of these persons who were erased; others are admitted anyway.
     """
-    with LedgerReader.open(run.ledger) as reader:
-        workers = {one.row.name for one in reader.workers()}
-        found = []
-        for one in reader.erasures(request):
-            answers = reader.answers(one.name)
-            missing = sorted(workers - answers.keys()) if not one.published else []
-            found.append(
-                RequestStatus(
-                    one.name, len(one.owners), sum(answers.values()), len(answers),
-                    missing, one.published, one.requested_s,
-                )
-            )  # fmt: skip
-    return found
+    new = NewRequest.readmitting(owners, run.owners_key(), requested_by)
+    known = _erased_before(run)
+    _apply(run, new, wait_s, lambda _: None)
+    return sum(split_entry(one)[1] in known for one in new.entries)
 
 
-def certify(
-    run: RunFolder,
-    request: str,
-    requested_by: str,
-    commitments: Sequence[str] = (),
-) -> Path:
-    """Write a certificate of the present state of a request.
+def _apply(
+    run: RunFolder, new: NewRequest, wait_s: float, progress: Callable[[str], None]
+) -> Path | None:
+    """Put a request into the queue, and carry it out or wait; return its final certificate."""
+    if run.progress() is None:
+        require_journals(run)
+    file, until_s = new.put(run), time.monotonic() + wait_s
+    said = False
+    while (now := run.progress()) is not None:
+        if now.stopped or time.monotonic() > until_s:
+            progress(_STOPPED if now.stopped else _RUNNING)
+            return None
+        if not said:
+            progress(_RUNNING)
+            said = True
+        time.sleep(_POLL_S)
+    with run.locked():
+        made = carry_out(run)
+    if file in made:
+        return made[file]
+    return _find_certificate(run, new.name)  # by the process of the run
+
+
+def carry_out(run: RunFolder) -> dict[Path, Path | None]:
+    """Carry out the requests in the queue of a finished run that is locked.
 
     Parameters
     ----------
     run : RunFolder
-        The run of the request.
-    request : str
-        Name of the request.
-    requested_by : str
-        Who requested the erasure.
-    commitments : sequence of str
-        Commitments to persons of the request.
+        The run.
 
     Returns
     -------
-    Path
-        The certificate.
-
-    Raises
-    ------
-    BadInput
-        If there is no such request.
+    dict of Path to Path or None
+        Certificate by file of the request; None for a readmission.
     """
-    found = list_erasures(run, request) if request else []
-    if not found:
-        raise BadInput(f"no erasure is called {request!r}; `dealfl erase --list` shows all")
-    (status,) = found
-    stamped = re.match(_STAMP, request)  # a run that is simulated has no real clock
+    requests, made = find_queued(run), {}
+    if requests:
+        with open_finished(run, run.owners_key()) as parts:
+            for one in requests.values():
+                parts.erase(one.name, one.entries, one.requested_by)
+    for file, one in requests.items():
+        log("readmitted" if one.is_readmission else "erased", persons=len(one.entries))
+        made[file] = None if one.is_readmission else certify(run, one.name, "", one.commitments)
+        file.unlink()
+    return made
+
+
+def _find_certificate(run: RunFolder, request: str) -> Path | None:
+    for path in sorted((run.path / CERTIFICATES).glob("*.json"), reverse=True):
+        if verify_certificate(path, Evidence())[0].request == request:
+            return path
+    return None
+
+
+def _erased_before(run: RunFolder) -> set[bytes]:
+    """Return the entries that are erased, without owners who were readmitted."""
+    erased: set[bytes] = set()
     with LedgerReader.open(run.ledger) as reader:
-        before, after = reader.versions_around(request)
-        workers, has_base = len(reader.workers()), reader.has_base
-    erasure = Erasure(
-        job=read_job(document).name if (document := run.document()) is not None else "",
-        request=request, requested_by=(requested_by or _account())[:64], persons=status.persons,
-        requested_at=stamped[0] if stamped else _stamp(status.requested_s),
-        issued_at=_stamp(time.time()), examples=status.examples, workers=workers,
-        commitments=tuple(commitments), outstanding=len(status.outstanding),
-        before=_certified(before), after=_certified(after), final=status.published,
-        not_covered=(*NOT_COVERED, *_find_copies(run, has_base)),
-    )  # fmt: skip
-    return write_certificate(run.path / CERTIFICATES, erasure)
+        for request in reader.erasures():
+            for entry in request.owners:
+                letter, hashed = split_entry(entry)
+                if letter == READMISSION:
+                    erased.discard(hashed)
+                else:
+                    erased.add(entry)
+    return erased
 
 
-def _certified(version: Version | None) -> ModelVersion | None:
-    return None if version is None else ModelVersion(version.number, version.digest)
+def _complete_id(run: RunFolder, beginning: str) -> str:
+    """Return the id of the held example that has this beginning; a whole id need not be held."""
+    if len(beginning) == 2 * len(example_hash(b"", b"", b"")[1:]):
+        return beginning
+    found = {one for one in _ids(run) if one.startswith(beginning)}
+    if len(beginning) < _MIN_ID or len(found) != 1:
+        raise BadInput(
+            f"{len(found):,} examples have an id that begins with {beginning!r}; give at least "
+            f"{_MIN_ID} digits of an id that `dealfl show OWNER --ids` lists"
+        )
+    return found.pop()
 
 
-def _find_copies(run: RunFolder, has_base: bool) -> list[str]:
-    """Return what else in the folder can contain examples of a person."""
-    files = [file.name for file in sorted(run.path.iterdir()) if file.is_file()]
-    own = {run.ledger.name + ending for ending in ("", "-wal", "-shm", "-lock")}
-    others = [name for name in files if Path(name).suffix not in _KNOWN and name not in own]
-    copies = [f"the file {name[:32]} in the run folder" for name in others[:4]]
-    return copies + ["the model that the run started from"] * has_base
+def _ids(run: RunFolder) -> Iterator[str]:
+    key = run.owners_key()
+    for path in find_journals(run).values():
+        with closing(Journal(path)) as journal:
+            for state in State:
+                for one in journal.records(state):
+                    yield example_hash(key, one.owner, one.body).removeprefix(EXAMPLE).hex()

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from dealfl.atomic_files import make_folder, replace_file
-from dealfl.erasure import owner_hash, plain_name, resolve_owner
+from dealfl.erasure import EXAMPLE, example_hash, owner_hash, plain_name, resolve_owner
 from dealfl.errors import BadInput, DealError
 from dealfl.jobs import Document, plan_without_data, read_job, read_plan
 from dealfl.learners import Learner, statistics_of
@@ -26,7 +26,7 @@ from dealfl.worker import Journal, MeasuredMeter, State, Worker
 
 __all__ = [
     "FinishedRun", "HeldOwner", "Holding", "find_holdings", "find_journals", "keep_journals",
-    "list_owners", "open_finished", "retrain",
+    "list_owners", "open_finished", "require_journals", "retrain",
 ]  # fmt: skip
 
 _MAX_STEPS = 1_000
@@ -50,6 +50,13 @@ def keep_journals(run: RunFolder, journals: Mapping[str, Journal]) -> None:
 def find_journals(run: RunFolder) -> dict[str, Path]:
     """Return the journals of a finished run, by worker."""
     return {file.stem: file for file in sorted((run.path / WORKERS).glob("*.db"))}
+
+
+def require_journals(run: RunFolder) -> dict[str, Path]:
+    """Return the journals of a finished run, by worker; refuse a run that has none."""
+    if found := find_journals(run):
+        return found
+    raise BadInput(f"{run.path} has no journals of workers, so that nobody can be erased from it")
 
 
 class Clock(Simulation):
@@ -79,10 +86,10 @@ class FinishedRun:
     journals: dict[str, Journal]
     simulation: Clock
 
-    def erase(self, request: str, owners: Sequence[bytes]) -> None:
+    def erase(self, request: str, owners: Sequence[bytes], requested_by: str) -> None:
         """Let all workers forget; stop when a published version shows it, or nothing happens."""
         clock = self.simulation
-        clock.send("", self.server.erase(request, owners, clock.now_s))
+        clock.send("", self.server.erase(request, owners, clock.now_s, requested_by))
         for _ in range(_MAX_STEPS):
             clock.run_next()
             clock.deliver_model()
@@ -101,10 +108,8 @@ class FinishedRun:
 @contextmanager
 def open_finished(run: RunFolder, key: bytes) -> Iterator[FinishedRun]:
     """Yield server and workers, started from the files of a run."""
-    document, files = run.document(), find_journals(run)
-    if document is None or not files or run.resumable:
-        problem = "is not finished; let it end" if run.resumable else "has no journals of workers"
-        raise BadInput(f"{run.path} {problem}, so that nobody can be erased from it")
+    document, files = run.document(), require_journals(run)
+    assert document is not None, "a run with journals has a job"
     job, make = read_job(document), plan_without_data(document).make
     with ExitStack() as stack:
         ledger = stack.enter_context(closing(Ledger(run.ledger)))
@@ -135,12 +140,15 @@ class Holding:
         Name of the worker.
     learned, waiting, grace : int
         Number of examples that are learned, that wait, and that were evicted and not deleted yet.
+    ids : list of str
+        Ids of the examples, with which single ones can be erased.
     """
 
     worker: str
     learned: int
     waiting: int
     grace: int
+    ids: list[str]
 
 
 def find_holdings(run: RunFolder, owner: str) -> list[Holding]:
@@ -158,12 +166,20 @@ def find_holdings(run: RunFolder, owner: str) -> list[Holding]:
     list of Holding
         One entry per worker that holds an example.
     """
-    hashed, found = resolve_owner(run.owners_key(), owner), []
+    key, found = run.owners_key(), []
+    hashed = resolve_owner(key, owner)
     for name, path in find_journals(run).items():
         with closing(Journal(path)) as journal:
-            held = {state: len(records) for state, records in journal.records_of([hashed]).items()}
-            counts = (held[State.LEARNED], held[State.WAITING], held[State.GRACE])
-            found += [Holding(name, *counts)] * any(counts)
+            held = journal.records_of([hashed])
+            ids = [
+                example_hash(key, hashed, one.body).removeprefix(EXAMPLE).hex()
+                for records in held.values()
+                for one in records
+            ]
+            learned, waiting, grace = (
+                len(held[one]) for one in (State.LEARNED, State.WAITING, State.GRACE)
+            )
+            found += [Holding(name, learned, waiting, grace, ids)] if ids else []
     return found
 
 

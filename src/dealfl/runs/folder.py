@@ -25,11 +25,10 @@ from dealfl.runs.result import RunProgress
 from dealfl.settings import toml_document
 from dealfl.simulate import Outcome, RunState
 
-__all__ = ["JOB", "OWNERS_KEY", "RESULT", "WORKERS", "RunFolder"]
+__all__ = ["JOB", "OWNERS_KEY", "REQUESTS", "RESULT", "WORKERS", "RunFolder"]
 
 LEDGER, JOB, RESULT, RUNS = "ledger.db", "job.toml", "result.json", "runs"
-
-OWNERS_KEY, WORKERS = "owners.key", "workers"
+OWNERS_KEY, WORKERS, REQUESTS = "owners.key", "workers", "requests"
 _OUTCOMES, _STATE, _PROGRESS, _LOCK = "outcomes", "state", "progress.json", "running"
 _LEDGER_LOGS = (f"{LEDGER}-wal", f"{LEDGER}-shm")  # left by a reader of the ledger
 _WRITTEN = (LEDGER, *_LEDGER_LOGS, RESULT, "report.html", "log.jsonl", OWNERS_KEY)
@@ -143,7 +142,8 @@ class RunFolder:
         """Delete what a run wrote, with the examples in its saved state; the job remains."""
         for name in _WRITTEN:
             (self.path / name).unlink(missing_ok=True)
-        shutil.rmtree(self.path / WORKERS, ignore_errors=True)
+        for name in (WORKERS, REQUESTS):
+            shutil.rmtree(self.path / name, ignore_errors=True)
         self.discard_state()
 
     def owners_key(self) -> bytes:

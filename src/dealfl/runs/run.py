@@ -13,10 +13,12 @@ from pathlib import Path
 from dealfl.atomic_files import replace_file
 from dealfl.errors import DealError
 from dealfl.learners import Learner
+from dealfl.runs.erasing import carry_out
 from dealfl.runs.finished_run import keep_journals
 from dealfl.runs.folder import RESULT, RunFolder
 from dealfl.runs.logs import log
 from dealfl.runs.models import read_statistics
+from dealfl.runs.requests import find_queued
 from dealfl.runs.result import NotedProgress, Result, RunProgress, Watcher
 from dealfl.simulate import (
     Fleet,
@@ -194,6 +196,8 @@ class Run:
             The report, or result.json without a report.
         """
         assert not isinstance(self._folder, NoFolder), "without a folder nothing can be written"
+        if self._keep_data and carry_out(self._folder):
+            self.model = None  # the ledger has a newer one
         shown = replace_file(self._folder.path / RESULT, json.dumps(result.as_dict(), indent=2))
         if write_page is not None:
             shown = self._folder.path / "report.html"
@@ -204,11 +208,14 @@ class Run:
     def _run_scheme(self, scheme: str, watcher: Watcher) -> Outcome:
         with closing(self._start(scheme, watcher)) as run:
             logged, save_at_s = len(run.rounds), self._clock() + _SAVE_EVERY_S
+            applied: set[Path] = set()  # earlier schemes may have applied requests before
+            self._apply_requests(run, applied)
 
             def after_step() -> None:
                 nonlocal logged, save_at_s
                 _log_rounds(run, logged)
                 logged = len(run.rounds)
+                self._apply_requests(run, applied)
                 if (start_s := self._clock()) > save_at_s:
                     self._save_progress(run)
                     end_s = self._clock()
@@ -226,6 +233,14 @@ class Run:
                 keep_journals(self._folder, run.parts.journals)
         log("scheme ended", job=outcome.job, reason=outcome.ended, rounds=len(outcome.rounds))
         return outcome
+
+    def _apply_requests(self, run: FleetRun, applied: set[Path]) -> None:
+        """Erase the persons of new requests; at the end they are carried out on the files, too."""
+        if isinstance(self._folder, NoFolder):
+            return
+        for file, one in find_queued(self._folder, known=applied).items():
+            run.erase(one.name, one.entries, one.requested_by)
+            applied.add(file)
 
     def _start(self, scheme: str, watcher: Watcher) -> FleetRun:
         fleet, base = self._fleet.with_scheme(scheme), None

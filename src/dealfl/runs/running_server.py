@@ -16,9 +16,12 @@ import msgspec
 from dealfl.atomic_files import make_folder, replace_file
 from dealfl.erasure import open_signing_key
 from dealfl.runs.certificates import Evidence, verify_certificate
-from dealfl.runs.erasing import Erased, NewRequest, RequestStatus, certify, list_erasures
+from dealfl.runs.erasing import Erased
+from dealfl.runs.erasure_status import RequestStatus, certify, list_erasures
 from dealfl.runs.folder import RunFolder
+from dealfl.runs.logs import log
 from dealfl.runs.models import export_model, open_model
+from dealfl.runs.requests import NewRequest
 from dealfl.runs.status import RunStatus, read_status
 from dealfl.runs.workers import WorkerStatus, read_worker_rounds, read_workers
 
@@ -53,11 +56,12 @@ def answers_about(run: RunFolder) -> dict[str, Callable[..., object]]:
 
 
 def _certify(
-    run: RunFolder, request: str, requested_by: str, commitments: list[str]
+    run: RunFolder, request: str, requested_by: str, commitments: list[str], operator: str
 ) -> dict[str, str]:
     """Return a new certificate, and the public key that verifies it."""
     kinds = tuple[str, str, list[str]]
     msgspec.convert((request, requested_by, commitments), kinds)
+    log("certificate", reason=operator)
     path = certify(run, request, requested_by, commitments)
     key = open_signing_key(path.parent).public
     return {"certificate": path.read_text("utf-8"), "key": key.pem().decode(), "id": key.id}
@@ -149,9 +153,9 @@ class RunningServer:
 
     def erase(
         self, owners: Sequence[str], requested_by: str, folder: Path, wait_s: float = 60.0,
-        progress: Callable[[str], None] = lambda _: None,
+        progress: Callable[[str], None] = lambda _: None, examples: Sequence[str] = (),
     ) -> Erased:  # fmt: skip
-        """Erase persons from the running federation, and fetch a certificate.
+        """Erase persons or examples from the running federation, and fetch a certificate.
 
         Parameters
         ----------
@@ -166,15 +170,17 @@ class RunningServer:
             is not final.
         progress : callable
             Receives a line when more workers have answered.
+        examples : sequence of str
+            Whole ids of single examples.
 
         Returns
         -------
         Erased
             What was done until now.
         """
-        new = NewRequest.of(owners, bytes.fromhex(self._credentials.owners_key))
-        hashes = [one.hex() for one in new.hashes]
-        self._ask("erase", dict[str, Any], request=new.name, owners=hashes)
+        key = bytes.fromhex(self._credentials.owners_key)
+        new = NewRequest.erasing(owners, examples, key, requested_by)
+        self._request(new)
         until_s, last = time.monotonic() + wait_s, ""
         while time.monotonic() < until_s:
             (now,) = self.erasures(new.name)
@@ -185,8 +191,28 @@ class RunningServer:
                 progress(line)
             last = line
             time.sleep(_POLL_S)
-        path = self.certify(new.name, requested_by, folder, new.commitments)
+        path = self.certify(new.name, "", folder, new.commitments)
         return Erased(verify_certificate(path, Evidence())[0], path, new.salts, 0)
+
+    def readmit(self, owners: Sequence[str], requested_by: str) -> None:
+        """Readmit persons who consent again; workers apply it when they are reached.
+
+        Parameters
+        ----------
+        owners : sequence of str
+            Names of the persons.
+        requested_by : str
+            Who requests it.
+        """
+        key = bytes.fromhex(self._credentials.owners_key)
+        self._request(NewRequest.readmitting(owners, key, requested_by))
+
+    def _request(self, new: NewRequest) -> None:
+        entries = [one.hex() for one in new.entries]
+        self._ask(
+            "erase", dict[str, Any],
+            request=new.name, owners=entries, requested_by=new.requested_by,
+        )  # fmt: skip
 
     def certify(
         self, request: str, requested_by: str, folder: Path, commitments: Sequence[str] = ()

@@ -39,15 +39,17 @@ class ErasureStore:
         row = self._run("SELECT number, chain FROM erasures ORDER BY number DESC LIMIT 1")
         return Position(*(row.fetchone() or ()))
 
-    def put(self, name: str, owners: tuple[bytes, ...], requested_s: float) -> Listed:
+    def put(
+        self, name: str, owners: tuple[bytes, ...], requested_s: float, requested_by: str = ""
+    ) -> Listed:
         """Append a request to the list; a repetition changes nothing, other owners are refused."""
         own, before = hash_request(name, owners), self.end()
         known = self._run("SELECT number, hash FROM erasures WHERE request = ?", (name,)).fetchone()
         if known is None:
             after = next_position(before, [own])
             body = msgspec.msgpack.encode(owners)
-            row = (after.number, name, body, own, after.chain, requested_s)
-            self._run("INSERT INTO erasures VALUES (?, ?, ?, ?, ?, ?)", row)
+            row = (after.number, name, body, own, after.chain, requested_s, requested_by)
+            self._run("INSERT INTO erasures VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             return Listed(name, owners, before, after)
         if known[1] != own:
             raise BadInput(

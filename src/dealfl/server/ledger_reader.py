@@ -175,11 +175,11 @@ class LedgerReader:
             The requests.
         """
         _, shown = self.count_erasures()
-        query = "SELECT request, owners, requested_s, number FROM erasures WHERE "
+        query = "SELECT request, owners, requested_s, requested_by, number FROM erasures WHERE "
         query += "request = ?" if name else "? = '' ORDER BY number"
         rows = self._db.execute(query, (name,))
         decode = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
-        return [Request(one, decode(own), at_s, number <= shown) for one, own, at_s, number in rows]
+        return [Request(row[0], decode(row[1]), row[2], row[3], row[4] <= shown) for row in rows]
 
     def answers(self, request: str) -> dict[str, int]:
         """Return the answers to an erasure request.

@@ -178,17 +178,21 @@ class Server:
             self.reload()
             raise
 
-    def erase(self, request: str, owners: Sequence[bytes], now_s: float) -> Step:
-        """Request that all workers forget some owners.
+    def erase(
+        self, request: str, owners: Sequence[bytes], now_s: float, requested_by: str = ""
+    ) -> Step:
+        """Request that all workers forget some owners or examples, or readmit owners.
 
         Parameters
         ----------
         request : str
             Name of the request.
         owners : sequence of bytes
-            Keyed hashes of the owners.
+            Keyed hashes of owners, or results of `example_hash` or `readmission_of`.
         now_s : float
             Current time in seconds of the server's clock.
+        requested_by : str
+            Who requests it, for the records.
 
         Returns
         -------
@@ -208,7 +212,8 @@ class Server:
                 f"has at most {MAX_NAME} printable characters, a request 1 to {MAX_OWNERS:,} owners"
             )
         with self._transaction():
-            listed = self._ledger.erasures.put(request, tuple(sorted(set(owners))), now_s)
+            entries = tuple(sorted(set(owners)))
+            listed = self._ledger.erasures.put(request, entries, now_s, requested_by[:MAX_NAME])
         return Step((self._members.erase(listed),), None)
 
     def confirm(self, version: int) -> None:

@@ -57,7 +57,9 @@ CREATE TABLE parts (owner TEXT NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL
 
 _SECOND = "ALTER TABLE workers ADD COLUMN asleep INTEGER NOT NULL DEFAULT 0;"
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND)
+_THIRD = "ALTER TABLE erasures ADD COLUMN requested_by TEXT NOT NULL DEFAULT '';"
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from dealfl.errors import BadInput
@@ -145,8 +145,7 @@ class FleetRun:
         if self._progress is None:
             return
         known = [one.quality for one in self.rounds if one.quality is not None]
-        rows = self.parts.server.workers.values()
-        replies = self.ledger.reader.replies()
+        rows, replies = self.parts.server.workers.values(), self.ledger.reader.replies()
         progress = Progress(
             rounds=len(self.rounds), of_rounds=self.fleet.job.terms.rounds,
             virtual_s=self.simulation.now_s, quality=known[-1] if known else None,
@@ -164,6 +163,21 @@ class FleetRun:
             "operating_j": sum(one.operating.total_j for one in spent),
             "radio_j": sum(one.radio.total_j for one in spent),
         }
+
+    def erase(self, request: str, entries: Sequence[bytes], requested_by: str) -> None:
+        """Ask all workers to forget; the same request again changes nothing.
+
+        Parameters
+        ----------
+        request : str
+            Name of the request.
+        entries : sequence of bytes
+            Keyed hashes, as for `Server.erase`.
+        requested_by : str
+            Who requests it.
+        """
+        step = self.parts.server.erase(request, entries, self.simulation.now_s, requested_by)
+        self.simulation.send("", step)
 
     # -- until the end --------------------------------------------------------------------------
 
@@ -208,9 +222,8 @@ class FleetRun:
         return "max_h reached" if now_s >= job.max_h * 3600.0 else ""
 
     def _nothing_left(self) -> bool:
-        if any(self.left.values()) or self.ledger.open_round() is not None:
-            return False
-        return not self.waiting()
+        left = any(self.left.values()) or self.ledger.open_round() is not None
+        return not left and not self.waiting()
 
     def waiting(self) -> int:
         """Return the number of examples that wait to be learned."""

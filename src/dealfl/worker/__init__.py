@@ -2,10 +2,10 @@
 
 from dealfl.worker.cost import Cost, Done, MeasuredMeter, Meter, PhoneMeter
 from dealfl.worker.device import MIN_BATTERY, Device, DeviceNow
+from dealfl.worker.holdings import Accepted
 from dealfl.worker.journal import Journal
 from dealfl.worker.schemes import SCHEMES, Scheme, exact_fraction
 from dealfl.worker.tables import Record, State
-from dealfl.worker.trainer import Accepted
 from dealfl.worker.worker import Worker
 
 __all__ = [

@@ -23,6 +23,7 @@ from dealfl.messages import (
     Verdict,
     Welcome,
 )
+from dealfl.worker.holdings import Holdings
 from dealfl.worker.journal import Journal
 from dealfl.worker.membership import Membership
 from dealfl.worker.outbox import Outbox
@@ -42,11 +43,12 @@ class Receiver:
         outbox: Outbox,
         membership: Membership,
         trainer: Trainer,
+        holdings: Holdings,
         forget_fraction: Fraction,
         reason_to_decline: Callable[[float], str],
     ) -> None:
         self._job, self._name, self._journal, self._outbox = job, name, journal, outbox
-        self._membership, self._trainer = membership, trainer
+        self._membership, self._trainer, self._holdings = membership, trainer, holdings
         self._forget_fraction, self._reason_to_decline = forget_fraction, reason_to_decline
         self._actions: dict[type, Callable[[Any, float], Declined | None]] = {
             Welcome: self._receive_welcome,
@@ -115,7 +117,7 @@ class Receiver:
     def _knows_erased(self, end: Position) -> bool:
         """Return whether the worker has forgotten everyone; if not, ask for what it lacks."""
         if self._membership.has_reached(end):
-            self._trainer.finish_erasure()
+            self._holdings.finish_erasure()
             return True
         self._membership.greets = True
         return False
@@ -157,8 +159,8 @@ class Receiver:
         own = hash_request(message.request, message.owners)
         examples = self._outbox.find_answer(own) if message.request else None
         if examples is None:
-            examples = self._trainer.forget_owners(message.owners, now_s)
+            examples = self._holdings.apply_request(message.owners, now_s)
         self._membership.reach(message.before, message.after)
         if message.request:
-            self._trainer.finish_erasure()
+            self._holdings.finish_erasure()
             self._outbox.post_answer(own, message.request, examples, now_s)

@@ -1,14 +1,10 @@
-"""Changes to a worker's records: intake, training, erasure; and the updates that report them."""
+"""Training: changes to the learned records of a worker, and the updates that report them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
-import msgspec
-
-from dealfl.errors import describe_without_values
 from dealfl.learners import Learner, statistics_of
 from dealfl.worker.cost import Done, Meter
 from dealfl.worker.journal import Journal
@@ -17,33 +13,11 @@ from dealfl.worker.outbox import Outbox
 from dealfl.worker.schemes import Scheme
 from dealfl.worker.tables import Record, State
 
-__all__ = ["Accepted", "Trainer"]
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """The number of new records by outcome.
-
-    Parameters
-    ----------
-    waiting : int
-        Accepted; the next training learns them.
-    held_back : int
-        Held back for validation, never learned.
-    suppressed : int
-        Dropped because their owner was erased.
-    quarantined : int
-        Deleted because they cannot be learned; the journal keeps the reasons.
-    """
-
-    waiting: int
-    held_back: int
-    suppressed: int
-    quarantined: int
+__all__ = ["Trainer"]
 
 
 class Trainer:
-    """Accepts, learns, evicts and erases; every call is part of the caller's transaction."""
+    """Learns and evicts; every call is part of the caller's transaction."""
 
     def __init__(
         self,
@@ -57,38 +31,6 @@ class Trainer:
         self._journal, self._make, self._scheme = journal, make, scheme
         self._whole_owners = make().whole_owners
         self._outbox, self._recovery, self._meter = outbox, recovery, meter
-
-    # -- new records ----------------------------------------------------------------------------
-
-    def take(self, rows: Sequence[tuple[bytes, bytes]]) -> Accepted:
-        """Store records (keyed hash of the owner, body); drop those of erased owners."""
-        admitted = [row for row in rows if not self._is_suppressed(row[0])]
-        ids = self._journal.add(admitted, State.WAITING)
-        records = [Record(i, *row) for i, row in zip(ids, admitted, strict=True)]
-        bad = self._find_unusable(records)
-        for record, reason in bad:
-            self._journal.quarantine(record.id, reason)
-        unusable = {record.id for record, _ in bad}
-        held_back = [i for i in ids if self._recovery.holds_back(i) and i not in unusable]
-        self._journal.move(held_back, State.VALIDATION)
-        waiting = len(admitted) - len(bad) - len(held_back)
-        return Accepted(waiting, len(held_back), len(rows) - len(admitted), len(bad))
-
-    def _find_unusable(self, records: Sequence[Record]) -> list[tuple[Record, str]]:
-        """Return the records that cannot be learned, with the reasons."""
-        try:
-            statistics_of(self._make, records)
-        except (ValueError, TypeError, OverflowError, msgspec.MsgspecError) as error:
-            if len(records) == 1:
-                reason = describe_without_values(error, "it is not a valid example")
-                return [(records[0], reason)]
-            middle = len(records) // 2
-            return self._find_unusable(records[:middle]) + self._find_unusable(records[middle:])
-        return []
-
-    def _is_suppressed(self, owner: bytes) -> bool:
-        query = "SELECT 1 FROM suppressed WHERE owner = ?"
-        return self._journal.execute(query, (owner,)).fetchone() is not None
 
     # -- training -------------------------------------------------------------------------------
 
@@ -113,7 +55,7 @@ class Trainer:
             self._journal.move(evicted_ids, State.GRACE)
         else:
             self._journal.delete(evicted_ids)
-        self._note_forgetness(len(new), len(evicted))
+        self.note_forgetness(len(new), len(evicted))
         done = Done(
             learned=change.learned,
             forgotten=change.forgotten,
@@ -179,13 +121,13 @@ class Trainer:
 
     def _learn_back(self, evicted: list[Record], due_s: float) -> None:
         """Learn evicted records again, as an ordinary update."""
-        before = self._histories_of(evicted) if self._whole_owners else []
+        before = self.histories_of(evicted) if self._whole_owners else []
         self._meter.start()
         after = [*before, *evicted]
         change = self._scheme.training.change(self._make, before, after)
         body = change.delta.to_bytes()
         self._journal.move([record.id for record in evicted], State.LEARNED)
-        self._note_forgetness(len(evicted), 0)
+        self.note_forgetness(len(evicted), 0)
         done = Done(
             learned=change.learned,
             forgotten=change.forgotten,
@@ -213,13 +155,14 @@ class Trainer:
         """Return the learned records whose contribution to the statistics changes."""
         if self._scheme.training.needs_everything:
             return self._journal.records(State.LEARNED)
-        return self._histories_of([*new, *evicted]) if self._whole_owners else evicted
+        return self.histories_of([*new, *evicted]) if self._whole_owners else evicted
 
-    def _histories_of(self, records: Sequence[Record]) -> list[Record]:
+    def histories_of(self, records: Sequence[Record]) -> list[Record]:
         """Return all learned records of the owners of some records."""
         return self._journal.records_of(record.owner for record in records)[State.LEARNED]
 
-    def _note_forgetness(self, learned: int, forgotten: int) -> None:
+    def note_forgetness(self, learned: int, forgotten: int) -> None:
+        """Add to the numbers of records that were learned and forgotten."""
         for name, count in (("learned", learned), ("forgotten", forgotten)):
             total = int(self._journal.setting(f"total_{name}", "0")) + count
             self._journal.set_setting(f"total_{name}", str(total))
@@ -229,38 +172,6 @@ class Trainer:
         """The number of records forgotten per record learned, so far."""
         learned = int(self._journal.setting("total_learned", "0"))
         return int(self._journal.setting("total_forgotten", "0")) / learned if learned else 0.0
-
-    def forget_owners(self, owners: Sequence[bytes], now_s: float) -> int:
-        """Forget and delete all records of some owners, and suppress their future records."""
-        suppress = "INSERT OR IGNORE INTO suppressed VALUES (?)"
-        new = [owner for owner in owners if self._journal.execute(suppress, (owner,)).rowcount]
-        examples = self._forget(owners, now_s)
-        if examples:
-            self._outbox.compact_when_settled()
-        elif new:  # a long list comes in many parts
-            self._journal.set_setting("suppressed", "more")
-        return examples
-
-    def finish_erasure(self) -> None:
-        """Compact the journal if new owners are suppressed: it may hold what was evicted before."""
-        if self._journal.setting("suppressed", ""):
-            self._journal.set_setting("suppressed", "")
-            self._outbox.compact_when_settled()
-
-    def _forget(self, owners: Sequence[bytes], now_s: float) -> int:
-        by_state = self._journal.records_of(owners)
-        learned = by_state[State.LEARNED]
-        count = sum(map(len, by_state.values()))
-        if not count:
-            return 0
-        self._meter.start()
-        lost, work = statistics_of(self._make, learned)
-        self._meter.cost(Done(forgotten=work, wakes=False))
-        self._journal.delete(record.id for records in by_state.values() for record in records)
-        self._note_forgetness(0, len(learned))
-        self._outbox.erase(-lost, now_s)
-        self._recovery.forget_model()
-        return count
 
 
 def _items_of(records: Sequence[Record]) -> set[tuple[bytes, bytes]]:

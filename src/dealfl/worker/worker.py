@@ -18,13 +18,14 @@ from dealfl.learners import Learner
 from dealfl.messages import Message, Step
 from dealfl.worker.cost import Meter
 from dealfl.worker.device import MIN_BATTERY, Device, DeviceNow, always
+from dealfl.worker.holdings import Accepted, Holdings
 from dealfl.worker.journal import Journal
 from dealfl.worker.membership import Membership
 from dealfl.worker.models import LocalModel, Recovery
 from dealfl.worker.outbox import Outbox
 from dealfl.worker.receiver import Receiver
 from dealfl.worker.schemes import exact_fraction, find_scheme
-from dealfl.worker.trainer import Accepted, Trainer
+from dealfl.worker.trainer import Trainer
 
 __all__ = ["Worker"]
 
@@ -104,6 +105,9 @@ class Worker:
         self._trainer = Trainer(
             journal, make, find_scheme(scheme_name), self._outbox, self._recovery, meter
         )
+        self._holdings = Holdings(
+            journal, make, self._outbox, self._recovery, meter, self._trainer, key
+        )
         self._local = LocalModel(journal, make)
         self._receiver = Receiver(
             job,
@@ -112,6 +116,7 @@ class Worker:
             self._outbox,
             self._membership,
             self._trainer,
+            self._holdings,
             exact_fraction(forget_fraction),
             lambda now_s: device_now(now_s).reason_to_decline(min_battery),
         )
@@ -139,7 +144,7 @@ class Worker:
         with self._journal.transaction(self._term):
             if position is not None:
                 self._journal.set_setting(*position)
-            return self._trainer.take(
+            return self._holdings.take(
                 [(owner_hash(self._key, owner), body) for owner, body in rows]
             )
 

@@ -1,0 +1,102 @@
+"""`dealfl verify`: verify a certificate of erasure, offline.
+
+examples:
+  dealfl verify runs/houses/certificates/0001.json
+  dealfl verify 0001.json --key issuer.pem                the key of the issuer, from elsewhere
+  dealfl verify 0001.json --log runs/houses/certificates  and its entry in the log
+  dealfl verify 0001.json --retrain runs/houses           and the digest, by training again
+  dealfl verify 0001.json --page certificate.html         a page for people
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from dealfl.cli.erase import show_version
+from dealfl.cli.printing import add_json, examples_in, format_table, print_result
+from dealfl.errors import BadInput
+
+if TYPE_CHECKING:
+    from dealfl.erasure import Erasure
+
+__all__ = ["add_parser"]
+
+_EPILOG = examples_in(__doc__)
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the command `verify`."""
+    parser = subparsers.add_parser(
+        "verify",
+        help="verify a certificate of erasure, offline",
+        description="Verify the signature of a certificate and, with --log, its entry in a log.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("certificate", type=Path, metavar="FILE", help="the certificate")
+    parser.add_argument(
+        "--key", type=Path, metavar="PEM",
+        help="public key of the issuer (default: keys/ beside the certificate)",
+    )  # fmt: skip
+    parser.add_argument("--log", type=Path, metavar="FOLDER", help="folder of the log")
+    parser.add_argument("--proof", type=Path, help="proof that the certificate is in the log")
+    parser.add_argument("--prove", type=Path, metavar="FILE", help="write such a proof from --log")
+    parser.add_argument(
+        "--since", type=Path, metavar="HEAD",
+        help="earlier head of the log; the proof shows that the log only grew since then",
+    )  # fmt: skip
+    parser.add_argument(
+        "--retrain", metavar="RUN",
+        help="train again on what the workers of this run hold, and compare the digests",
+    )  # fmt: skip
+    parser.add_argument(
+        "--person", nargs=2, metavar=("NAME", "SALT"),
+        help="check that the certificate is about this person",
+    )  # fmt: skip
+    parser.add_argument("--page", type=Path, metavar="HTML", help="write a page for people")
+    add_json(parser)
+    parser.set_defaults(run=_verify)
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from dealfl.report import write_certificate_page
+    from dealfl.runs import Evidence, is_about, prove_entry, verify_certificate
+
+    path = arguments.certificate
+    evidence = Evidence(arguments.key, arguments.log, arguments.proof, arguments.since)
+    erasure, entry = verify_certificate(path, evidence)
+    if arguments.prove is not None:
+        prove_entry(path, evidence, arguments.prove)
+    if arguments.person and not is_about(erasure, *arguments.person):
+        raise BadInput("the certificate names no person with this name and salt")
+    if arguments.page is not None:
+        write_certificate_page(erasure, path, arguments.page)
+    plain = msgspec.to_builtins(erasure) | {"entry": entry}
+    if arguments.retrain is not None:
+        plain["retrained"] = _require_retrained(erasure, arguments.retrain)
+    logged = "" if entry is None else f", entry {entry + 1} of the log"
+    rows = [
+        ("request", erasure.request), ("requested by", erasure.requested_by),
+        ("persons, examples", f"{erasure.persons:,}, {erasure.examples:,}"),
+        ("workers outstanding", f"{erasure.outstanding:,} of {erasure.workers:,}"),
+        ("model after", show_version(erasure.after)),
+        *([("retrained", plain["retrained"])] if "retrained" in plain else []),
+        ("final", "yes" if erasure.final else "no"),
+        ("not covered", "; ".join(erasure.not_covered)),
+    ]  # fmt: skip
+    return print_result(arguments, plain, f"{path} is valid{logged}\n" + format_table(rows, "  "))
+
+
+def _require_retrained(erasure: "Erasure", run_folder: str) -> str:
+    """Return the digest of training on what is held; raise an error if it is another one."""
+    from dealfl.runs import RunFolder, retrain
+
+    digest = retrain(RunFolder.at(run_folder))
+    if erasure.after is None or digest != erasure.after.digest:
+        raise BadInput(
+            f"training on what is held gives {digest[:16]}…, the certificate says "
+            f"{show_version(erasure.after)}; if others were erased since, verify the last "
+            "certificate"
+        )
+    return digest

@@ -1,0 +1,165 @@
+"""Requests of erasure in the ledger of a run: their answers, and certificates of their state."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dealfl.erasure import NOT_COVERED, Erasure, ModelVersion, count_persons
+from dealfl.errors import BadInput
+from dealfl.jobs import read_job
+from dealfl.runs.certificates import CERTIFICATES, write_certificate
+from dealfl.runs.folder import RunFolder
+from dealfl.runs.requests import find_queued, format_stamp, read_stamp
+from dealfl.server import LedgerReader, Version
+
+__all__ = ["RequestStatus", "certify", "list_erasures"]
+
+_KNOWN = {"", ".key", ".html", ".json", ".jsonl", ".toml"}  # files without examples
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStatus:
+    """A request of erasure and its answers.
+
+    Parameters
+    ----------
+    name : str
+        Name of the request.
+    persons, examples, answered : int
+        Number of persons, of deleted examples, and of workers that have answered.
+    outstanding : list of str
+        Workers that have not answered.
+    published : bool
+        Whether a version that was delivered contains the erasure.
+    requested_s : float
+        Time of the request, in seconds of the server's clock.
+    requested_by : str
+        Who requested it.
+    kind : str
+        "erase", "readmit", or "queued" for a run that has not applied it yet.
+    heard_s : dict of str to float or None
+        When each worker that has not answered was heard last, on the server's clock.
+    """
+
+    name: str
+    persons: int
+    examples: int
+    answered: int
+    outstanding: list[str]
+    published: bool
+    requested_s: float
+    requested_by: str = ""
+    kind: str = "erase"
+    heard_s: dict[str, float | None] | None = None
+
+
+def list_erasures(run: RunFolder, request: str = "") -> list[RequestStatus]:
+    """Return the requests of erasure of a run, in their order; those in the queue are last.
+
+    Parameters
+    ----------
+    run : RunFolder
+        The run.
+    request : str
+        Name of one request; "" returns all.
+
+    Returns
+    -------
+    list of RequestStatus
+        The requests.
+    """
+    with LedgerReader.open(run.ledger) as reader:
+        heard_s = {one.row.name: one.row.heard_s for one in reader.workers()}
+        found = []
+        for one in reader.erasures(request):
+            answers = reader.answers(one.name)
+            missing = sorted(heard_s.keys() - answers.keys()) if not one.published else []
+            persons = len(one.owners) if one.is_readmission else count_persons(one.owners)
+            found.append(
+                RequestStatus(
+                    one.name, persons, sum(answers.values()), len(answers), missing,
+                    one.published, one.requested_s, one.requested_by,
+                    "readmit" if one.is_readmission else "erase",
+                    {worker: heard_s[worker] for worker in missing},
+                )
+            )  # fmt: skip
+    known = {one.name for one in found}
+    for queued in find_queued(run).values():
+        if queued.name not in known and request in ("", queued.name):
+            missing = sorted(heard_s)
+            found.append(
+                RequestStatus(
+                    queued.name, len(queued.entries), 0, 0, missing, False, 0.0,
+                    queued.requested_by, "queued", dict(heard_s),
+                )
+            )  # fmt: skip
+    return found
+
+
+def certify(
+    run: RunFolder, request: str, requested_by: str = "", commitments: Sequence[str] = ()
+) -> Path:
+    """Write a certificate of the present state of a request.
+
+    Parameters
+    ----------
+    run : RunFolder
+        The run of the request.
+    request : str
+        Name of the request.
+    requested_by : str
+        Who requested the erasure; "" takes who is on record.
+    commitments : sequence of str
+        Commitments to persons of the request.
+
+    Returns
+    -------
+    Path
+        The certificate.
+
+    Raises
+    ------
+    BadInput
+        If there is no such request, or it readmits persons.
+    """
+    found = list_erasures(run, request) if request else []
+    if not found or found[0].kind == "readmit":
+        problem = "readmits persons" if found else "does not exist"
+        raise BadInput(
+            f"no erasure is called {request!r}: it {problem}; `dealfl erase --list` shows all"
+        )
+    (status,) = found
+    with LedgerReader.open(run.ledger) as reader:
+        before, after = reader.versions_around(request)
+        workers, has_base = len(reader.workers()), reader.has_base
+        if status.kind == "queued":
+            before = reader.last_version()
+    document = run.document()
+    erasure = Erasure(
+        job="" if document is None else read_job(document).name,
+        request=request,
+        requested_by=(requested_by or status.requested_by or "unknown")[:64],
+        # a run that is simulated has no real clock
+        requested_at=read_stamp(request) or format_stamp(status.requested_s),
+        issued_at=format_stamp(time.time()), persons=status.persons, examples=status.examples,
+        commitments=tuple(commitments), workers=workers, outstanding=len(status.outstanding),
+        before=_certified(before), after=_certified(after), final=status.published,
+        not_covered=(*NOT_COVERED, *_find_copies(run, has_base)),
+    )  # fmt: skip
+    return write_certificate(run.path / CERTIFICATES, erasure)
+
+
+def _certified(version: Version | None) -> ModelVersion | None:
+    return None if version is None else ModelVersion(version.number, version.digest)
+
+
+def _find_copies(run: RunFolder, has_base: bool) -> list[str]:
+    """Return what else in the folder can contain examples of a person."""
+    files = [file.name for file in sorted(run.path.iterdir()) if file.is_file()]
+    own = {run.ledger.name + ending for ending in ("", "-wal", "-shm", "-lock")}
+    others = [name for name in files if Path(name).suffix not in _KNOWN and name not in own]
+    copies = [f"the file {name[:32]} in the run folder" for name in others[:4]]
+    return copies + ["the model that the run started from"] * has_base

@@ -1,0 +1,165 @@
+"""The records that a worker holds of each owner: accepted on arrival, deleted on request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import msgspec
+
+from dealfl.erasure import EXAMPLE, READMISSION, example_hash, split_entry
+from dealfl.errors import describe_without_values
+from dealfl.learners import Learner, statistics_of
+from dealfl.worker.cost import Done, Meter
+from dealfl.worker.journal import Journal
+from dealfl.worker.models import Recovery
+from dealfl.worker.outbox import Outbox
+from dealfl.worker.tables import Record, State
+from dealfl.worker.trainer import Trainer
+
+__all__ = ["Accepted", "Holdings"]
+
+_SUPPRESS = "INSERT OR IGNORE INTO suppressed VALUES (?)"
+_READMIT = "DELETE FROM suppressed WHERE owner = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The number of new records by outcome.
+
+    Parameters
+    ----------
+    waiting : int
+        Accepted; the next training learns them.
+    held_back : int
+        Held back for validation, never learned.
+    suppressed : int
+        Dropped because their owner was erased.
+    quarantined : int
+        Deleted because they cannot be learned; the journal keeps the reasons.
+    """
+
+    waiting: int
+    held_back: int
+    suppressed: int
+    quarantined: int
+
+
+class Holdings:
+    """Accepts, erases and readmits; every call is part of the caller's transaction."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        make: Callable[[], Learner],
+        outbox: Outbox,
+        recovery: Recovery,
+        meter: Meter,
+        trainer: Trainer,
+        key: bytes,
+    ) -> None:
+        self._journal, self._make, self._outbox = journal, make, outbox
+        self._recovery, self._meter, self._trainer, self._key = recovery, meter, trainer, key
+        self._whole_owners = make().whole_owners
+
+    # -- new records ----------------------------------------------------------------------------
+
+    def take(self, rows: Sequence[tuple[bytes, bytes]]) -> Accepted:
+        """Store records (keyed hash of the owner, body); drop those of erased owners."""
+        admitted = [
+            (owner, body)
+            for owner, body in rows
+            if not self._is_suppressed(owner)
+            and not self._is_suppressed(example_hash(self._key, owner, body))
+        ]
+        ids = self._journal.add(admitted, State.WAITING)
+        records = [Record(i, *row) for i, row in zip(ids, admitted, strict=True)]
+        bad = self._find_unusable(records)
+        for record, reason in bad:
+            self._journal.quarantine(record.id, reason)
+        unusable = {record.id for record, _ in bad}
+        held_back = [i for i in ids if self._recovery.holds_back(i) and i not in unusable]
+        self._journal.move(held_back, State.VALIDATION)
+        waiting = len(admitted) - len(bad) - len(held_back)
+        return Accepted(waiting, len(held_back), len(rows) - len(admitted), len(bad))
+
+    def _find_unusable(self, records: Sequence[Record]) -> list[tuple[Record, str]]:
+        """Return the records that cannot be learned, with the reasons."""
+        try:
+            statistics_of(self._make, records)
+        except (ValueError, TypeError, OverflowError, msgspec.MsgspecError) as error:
+            if len(records) == 1:
+                reason = describe_without_values(error, "it is not a valid example")
+                return [(records[0], reason)]
+            middle = len(records) // 2
+            return self._find_unusable(records[:middle]) + self._find_unusable(records[middle:])
+        return []
+
+    def _is_suppressed(self, owner: bytes) -> bool:
+        query = "SELECT 1 FROM suppressed WHERE owner = ?"
+        return self._journal.execute(query, (owner,)).fetchone() is not None
+
+    # -- erasure ---------------------------------------------------------------------------------
+
+    def apply_request(self, entries: Sequence[bytes], now_s: float) -> int:
+        """Apply entries in their order: forget owners or examples, or readmit owners."""
+        examples = 0
+        for letter, group in groupby(entries, key=lambda entry: split_entry(entry)[0]):
+            if letter == READMISSION:
+                for entry in group:
+                    self._journal.execute(_READMIT, (split_entry(entry)[1],))
+            else:
+                examples += self._forget_entries(list(group), letter == EXAMPLE, now_s)
+        return examples
+
+    def _forget_entries(self, entries: list[bytes], are_examples: bool, now_s: float) -> int:
+        """Forget and delete the records of owners, or examples, and suppress future ones."""
+        new = [one for one in entries if self._journal.execute(_SUPPRESS, (one,)).rowcount]
+        by_state = (
+            self._find_examples(entries) if are_examples else self._journal.records_of(entries)
+        )
+        examples = self._forget(by_state, now_s)
+        if examples:
+            self._outbox.compact_when_settled()
+        elif new:  # a long list comes in many parts
+            self._journal.set_setting("suppressed", "more")
+        return examples
+
+    def _find_examples(self, hashes: Sequence[bytes]) -> dict[State, list[Record]]:
+        wanted = set(hashes)
+        return {
+            state: [
+                one
+                for one in self._journal.records(state)
+                if example_hash(self._key, one.owner, one.body) in wanted
+            ]
+            for state in State
+        }
+
+    def finish_erasure(self) -> None:
+        """Compact the journal if new owners are suppressed: it may hold what was evicted before."""
+        if self._journal.setting("suppressed", ""):
+            self._journal.set_setting("suppressed", "")
+            self._outbox.compact_when_settled()
+
+    def _forget(self, by_state: dict[State, list[Record]], now_s: float) -> int:
+        gone = [record for records in by_state.values() for record in records]
+        if not gone:
+            return 0
+        self._meter.start()
+        learned = by_state[State.LEARNED]
+        before = self._trainer.histories_of(learned) if self._whole_owners else learned
+        ids = {record.id for record in gone}
+        lost, work = statistics_of(self._make, before)
+        if after := [record for record in before if record.id not in ids]:
+            rest, more = statistics_of(self._make, after)  # of a history of which one item is gone
+            lost, work = lost - rest, work + more
+        self._meter.cost(Done(forgotten=work, wakes=False))
+        self._journal.delete(ids)
+        for record in gone:  # a readmitted owner brings new examples only
+            self._journal.execute(_SUPPRESS, (example_hash(self._key, record.owner, record.body),))
+        self._trainer.note_forgetness(0, len(learned))
+        self._outbox.erase(-lost, now_s)
+        self._recovery.forget_model()
+        return len(gone)

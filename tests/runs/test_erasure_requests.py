@@ -1,0 +1,222 @@
+"""Single examples, readmission, new keys, and requests to a run that is under way."""
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import dealfl
+from dealfl.cli import main
+from dealfl.erasure import owner_hash
+from dealfl.errors import BadInput
+from dealfl.runs import (
+    RunFolder,
+    erase_owners,
+    find_holdings,
+    list_erasures,
+    readmit_owners,
+    retrain,
+)
+from dealfl.runs.finished_run import open_finished
+from dealfl.runs.requests import NewRequest
+from dealfl.simulate import FleetRun
+from dealfl.worker import State
+from tests.runs.erased_people import LEARNERS, make_fleet
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def run(people_run: RunFolder) -> RunFolder:
+    return people_run
+
+
+def find_ids(run: RunFolder, owner: str) -> list[str]:
+    return [identity for one in find_holdings(run, owner) for identity in one.ids]
+
+
+def find_holder(run: RunFolder) -> str:
+    return next(name for n in range(12) if len(find_ids(run, name := f"person {n}")) > 1)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_one_example_is_erased_and_its_owner_keeps_the_others(learner: str, tmp_path: Path) -> None:
+    dealfl.run(make_fleet(tmp_path, learner), rounds=3, out=tmp_path / "run", verbose=False)
+    run = RunFolder.at(tmp_path / "run")
+    holder = find_holder(run)
+    ids = find_ids(run, holder)
+    before = retrain(run)
+    erased = erase_owners(run, [], requested_by="test", examples=[ids[0][:12]]).erasure
+    assert (erased.examples, erased.final, erased.persons) == (ids.count(ids[0]), True, 1)
+    assert erased.after is not None
+    assert erased.after.digest == retrain(run) != before
+    assert find_ids(run, holder) == [one for one in ids if one != ids[0]]
+
+
+def test_an_unknown_or_ambiguous_example_is_answered(run: RunFolder, capsys: Captured) -> None:
+    where = ["--run", str(run.path)]
+    assert main(["erase", "--example", "0" * 10, *where]) == 2
+    assert "0 examples have an id that begins with '0000000000'" in capsys.readouterr().err
+    assert main(["erase", "--example", "", *where]) == 2
+    assert main(["erase", "--example", "z" * 64, *where]) == 2
+    assert "is not the id of an example" in capsys.readouterr().err
+    assert main(["erase", "--example", "0" * 64, *where, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["examples"] == 0
+    assert main(["show", find_holder(run), "--ids", *where]) == 0
+    assert find_ids(run, find_holder(run))[0] in capsys.readouterr().out
+
+
+def test_a_readmitted_person_brings_new_examples_only(run: RunFolder) -> None:
+    holder = find_holder(run)
+    bodies = held_bodies(run, owner_hash(run.owners_key(), holder))
+    erase_owners(run, [holder], requested_by="test")
+    assert ingest(run, holder, bodies) == 0, "an erased person cannot come back"
+    assert readmit_owners(run, [holder, "nobody"], requested_by="ann herself") == 1
+    assert ingest(run, holder, bodies) == 0, "the old examples stay erased"
+    others = held_bodies(run)
+    worker = next(name for name in others if bodies[name])
+    new = next(body for body in others[worker] if body not in bodies[worker])
+    assert ingest(run, holder, {worker: [new]}) == 1
+    kinds = [(one.kind, one.requested_by) for one in list_erasures(run)]
+    assert kinds == [("erase", "test"), ("readmit", "ann herself")]
+    again = erase_owners(run, [holder], requested_by="test")
+    assert (again.erasure.examples, again.known_before, again.erasure.final) == (1, 0, True)
+
+
+def held_bodies(run: RunFolder, owner: bytes | None = None) -> dict[str, list[bytes]]:
+    """Return the learned examples of an owner, or of all, by worker."""
+    with open_finished(run, run.owners_key()) as parts:
+        return {
+            name: [
+                one.body
+                for one in journal.records(State.LEARNED)
+                if owner is None or one.owner == owner
+            ]
+            for name, journal in parts.journals.items()
+        }
+
+
+def ingest(run: RunFolder, owner: str, bodies: dict[str, list[bytes]]) -> int:
+    """Return how many examples the workers accept."""
+    with open_finished(run, run.owners_key()) as parts:
+        done = [
+            parts.simulation.workers[name].ingest([(owner, body) for body in own])
+            for name, own in bodies.items()
+        ]
+        return sum(one.waiting + one.held_back for one in done)
+
+
+def test_certificates_of_a_rotated_key_stay_valid(run: RunFolder, capsys: Captured) -> None:
+    first = erase_owners(run, ["person 1"], requested_by="test").certificate
+    where, log = ["--run", str(run.path)], ["--log", str(run.path / "certificates")]
+    assert main(["verify", str(first), *log]) == 0
+    assert main(["erase", "--rotate-key", *where]) == 0
+    assert main(["verify", str(first), *log]) == 0, "the head is signed by the old key"
+    second = erase_owners(run, ["person 2"], requested_by="test").certificate
+    for path in (first, second):
+        assert main(["verify", str(path), *log]) == 0
+    keys = sorted((run.path / "certificates" / "keys").glob("*.pem"))
+    assert len(keys) == 2
+    assert sorted(main(["verify", str(first), "--key", str(key)]) for key in keys) == [0, 2]
+
+
+def test_status_names_the_workers_that_have_not_answered(run: RunFolder, capsys: Captured) -> None:
+    where = ["--run", str(run.path)]
+    erase_owners(run, ["person 1"], requested_by="test")
+    assert main(["erase", "--status", *where]) == 0
+    assert "All workers have answered" in capsys.readouterr().out
+    with open_finished(run, run.owners_key()) as parts:  # the request reaches nobody
+        parts.server.erase("late", [b"x" * 32], 5.0, "test")
+    assert main(["erase", "--status", *where, "--json"]) == 0
+    waiting = json.loads(capsys.readouterr().out)
+    assert {one["worker"] for one in waiting} == {"w1", "w2", "w3", "w4"}
+    assert {(one["request"], one["since_s"]) for one in waiting} == {("late", 5.0)}
+    assert main(["erase", "--status", *where]) == 0
+    assert "s after the start" in capsys.readouterr().out
+
+
+class UnderWay:
+    """A run in a thread that stops at its first round until it is released."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._entered, self._go_on = threading.Event(), threading.Event()
+        advance = FleetRun.advance
+
+        def wait(run: FleetRun, *rest: object) -> None:
+            advance(run, *rest)  # type: ignore[arg-type]
+            self._entered.set()
+            self._go_on.wait(60)
+
+        monkeypatch.setattr(FleetRun, "advance", wait)
+        monkeypatch.setattr("dealfl.runs.run._SAVE_EVERY_S", -1.0)
+        fleet = make_fleet(folder, "naive_bayes")
+        words = {"rounds": 8, "out": folder / "run", "verbose": False, "compare": True}
+        self.thread = threading.Thread(target=lambda: dealfl.run(fleet, **words))  # type: ignore[arg-type]
+        self.thread.start()
+        self._entered.wait(60)
+
+    def release(self) -> None:
+        self._go_on.set()
+        self.thread.join(60)
+
+
+def test_a_run_under_way_erases_and_certifies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, run = UnderWay(tmp_path, monkeypatch), RunFolder(tmp_path / "run")
+    new = NewRequest.erasing(["person 3"], [], run.owners_key(), "dpo")
+    new.put(run)
+    one.release()
+    assert find_holdings(run, "person 3") == []
+    (status,) = list_erasures(run)
+    assert (status.requested_by, status.published, status.outstanding) == ("dpo", True, [])
+    assert [path.name for path in (run.path / "certificates").glob("*.json")] == ["0001.json"]
+    assert list((run.path / "requests").iterdir()) == []
+    erased = erase_owners(run, ["person 3"], requested_by="test")
+    assert erased.erasure.after is not None
+    assert (erased.known_before, erased.erasure.after.digest) == (1, retrain(run))
+
+
+def test_a_request_waits_for_the_run_no_longer_than_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, run = UnderWay(tmp_path, monkeypatch), RunFolder(tmp_path / "run")
+    while not run.ledger.exists():
+        one._go_on.set()
+        time.sleep(0.01)
+    lines: list[str] = []
+    erased = erase_owners(run, ["person 3"], requested_by="", wait_s=60.0, progress=lines.append)
+    one.release()
+    assert erased.erasure.final
+    assert find_holdings(run, "person 3") == []
+
+
+def test_a_stopped_run_answers_with_a_certificate_that_is_not_final(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet, run = make_fleet(tmp_path, "naive_bayes"), RunFolder(tmp_path / "run")
+    advance, calls = FleetRun.advance, []
+
+    def interrupt(one: FleetRun, *rest: object) -> None:
+        advance(one, *rest)  # type: ignore[arg-type]
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(FleetRun, "advance", interrupt)
+    monkeypatch.setattr("dealfl.runs.run._SAVE_EVERY_S", -1.0)
+    with pytest.raises(KeyboardInterrupt):
+        dealfl.run(fleet, rounds=8, out=run.path, verbose=False)
+    lines: list[str] = []
+    erased = erase_owners(run, ["person 3"], requested_by="", progress=lines.append).erasure
+    assert (erased.final, erased.outstanding) == (False, erased.workers)
+    assert "the run is stopped" in lines[0]
+    assert [one.kind for one in list_erasures(run)] == ["queued"]
+    dealfl.run(fleet, rounds=8, out=run.path, verbose=False, resume=True)
+    assert [one.published for one in list_erasures(run)] == [True]
+    assert find_holdings(run, "person 3") == []
+    (run.path / "requests" / "bad.json").write_text("{")
+    with pytest.raises(BadInput, match="is damaged"):
+        erase_owners(run, ["person 4"], requested_by="")

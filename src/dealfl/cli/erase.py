@@ -66,7 +66,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--status", action="store_true",
                         help="list the workers that have not answered; erase nobody")  # fmt: skip
     parser.add_argument("--rotate-key", action="store_true",
-                        help="sign with a new key from now on; erase nobody")  # fmt: skip
+                        help="create a new signing key; erase nobody")  # fmt: skip
     _add_run(parser)
     parser.set_defaults(run=_erase)
 

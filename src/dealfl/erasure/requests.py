@@ -93,7 +93,18 @@ def readmission_of(owner: bytes) -> bytes:
 
 
 def split_entry(entry: bytes) -> tuple[bytes, bytes]:
-    """Return the letter of an entry, empty for an owner, and its hash."""
+    """Split an entry of a request.
+
+    Parameters
+    ----------
+    entry : bytes
+        The entry.
+
+    Returns
+    -------
+    tuple of bytes and bytes
+        Its letter, empty for an owner, and its hash.
+    """
     return (entry[:1], entry[1:]) if len(entry) > _HASH_BYTES else (b"", entry)
 
 

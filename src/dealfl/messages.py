@@ -238,12 +238,7 @@ class Erase(_ToAll, frozen=True, kw_only=True):
     request: Annotated[
         Name, _field("Name of the erasure request; empty for a part of the list, without answer.")
     ] = ""
-    owners: Annotated[
-        Hashes,
-        _field(
-            "Keyed hashes: of owners; after `e` of one example; after `r` of an owner to admit."
-        ),
-    ]
+    owners: Annotated[Hashes, _field("Keyed hashes; `e` marks examples, `r` readmissions.")]
     before: Annotated[Position, _field("Place in the list before these owners.")] = Position()
     after: Annotated[
         Position, _field("Place after them; a worker that has reached `before` has now reached it.")

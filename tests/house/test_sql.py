@@ -17,7 +17,7 @@ STORES = {
     "worker/membership.py",
     "worker/outbox.py",
     "worker/tables.py",
-    "worker/trainer.py",
+    "worker/holdings.py",
 }
 STATEMENT = re.compile(
     r"\bSELECT .* FROM\b|\bINSERT .*INTO\b|\bUPDATE \w+ SET\b|\bDELETE FROM\b|\bCREATE TABLE\b"

@@ -52,7 +52,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("owners", nargs="*", metavar="OWNER", help="name of a person")
     parser.add_argument("--example", nargs="+", default=[], metavar="ID",
-                        help="erase single examples; dealfl show OWNER --ids lists ids")  # fmt: skip
+                        help="erase single examples; show OWNER --ids lists ids")  # fmt: skip
     parser.add_argument("--file", type=Path, help="file with one name per line")
     parser.add_argument("--by", default="", metavar="WHO",
                         help="who requests it (default: your account)")  # fmt: skip

@@ -45,12 +45,8 @@ __all__ = ["main", "parser"]
 _COMMANDS = (
     run.add_parser, simulate.add_parser, job.add_parser, status.add_parser, workers.add_parser,
     model.add_parser, backup.add_parser, status.add_metrics, serve.add_parser, broker.add_parser,
-<<<<<<< HEAD
-    demo.add_parser, erase.add_parser, erase.add_show, erase.add_verify, reproduce.add_parser,
-=======
     demo.add_parser, erase.add_parser, erase.add_readmit, erase.add_show, verify.add_parser,
->>>>>>> b305f75 (Erase single examples, readmit persons, rotate the key, see who has not answered; a run under way takes requests)
-    datasets.add_parser, devices.add_parser,
+    reproduce.add_parser, datasets.add_parser, devices.add_parser,
 )  # fmt: skip
 
 _EPILOG = examples_in(__doc__)

@@ -19,23 +19,22 @@ from reporting import Report, main, progress
 
 from dealfl.learners import cycles_of
 from dealfl.power import (
+    CLOCKS,
     GOVERNORS,
     PHONES,
     SPEED_BAND,
     BaseLoad,
-    Energy,
     EnergyModel,
     FrequencyControl,
     Phase,
     Phone,
     PhoneSpending,
     Training,
-    at_point,
     charge_per_cycle_c,
     efficient_frontier,
     governor,
-    under_control,
-    under_governor,
+    phone_clock,
+    replay,
 )
 from dealfl.settings import Document
 from dealfl.simulate import read_fleet, run_fleet
@@ -90,15 +89,8 @@ def optimum(phone: Phone, base: BaseLoad, expected: tuple[int, float]) -> dict[s
 def compared(phone: Phone, base: BaseLoad, work: str, rounds: int) -> list[dict[str, Any]]:
     """Return what rounds of learning and forgetting cost under control and each governor."""
     phases = WORK[work] * rounds
-    fixed = at_point(phone, phases, phone.fastest, base)
-    fast = phone.fastest.cluster
-    ways: dict[str, Energy] = {
-        "control": under_control(phone, phases, FrequencyControl.for_phone(phone, base=base)),
-        "control, one cluster": under_control(phone, phases, _one_cluster(phone, base)),
-    }
-    frequencies = [point.frequency_hz for point in phone.clusters[fast].points]
-    for name in GOVERNORS:
-        ways[name] = under_governor(phone, phases, governor(name, frequencies), fast, base)
+    ways = {name: replay(phone, phases, phone_clock(phone, name), base) for name in CLOCKS}
+    fixed = ways["performance"]
     return [
         {
             "phone": phone.name,
@@ -113,21 +105,17 @@ def compared(phone: Phone, base: BaseLoad, work: str, rounds: int) -> list[dict[
     ]
 
 
-def _one_cluster(phone: Phone, base: BaseLoad) -> FrequencyControl:
-    """Return control that may step the fastest cluster's clock but not move work off it."""
-    points = phone.clusters[phone.fastest.cluster].points
-    return FrequencyControl.for_phone(phone, base=base, among=points)
-
-
 def worst_ratio(phone: Phone, base: BaseLoad, sequences: int) -> float:
     """Return the largest charge, over random signals, as a fraction of the fastest clock's."""
     rng = random.Random(7)
     worst = 0.0
     for _ in range(sequences):
         phases = [Phase(rng.choice((-1, -1, 0, 1)), rng.uniform(1e5, 1e9)) for _ in range(30)]
-        control = FrequencyControl.for_phone(phone, base=base)
-        fixed = at_point(phone, phases, phone.fastest, base)
-        worst = max(worst, under_control(phone, phases, control).charge_uah / fixed.charge_uah)
+        spent, fixed = (
+            replay(phone, phases, phone_clock(phone, name), base).charge_uah
+            for name in ("deal", "performance")
+        )
+        worst = max(worst, spent / fixed)
     return worst
 
 

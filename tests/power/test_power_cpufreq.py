@@ -34,8 +34,8 @@ def test_control_walks_a_phones_frontier_on_its_real_files(
     with cpufreq_clock(root, repair) as clock:
         control = FrequencyControl.for_phone(phone("honor"), clock)
         limits = []
-        for _ in range(3):
-            control.signal(-1)
+        for signal in (1, -1, -1):
+            control.signal(signal)
             limits.append(limit(big))
         assert limits == [1805000, 1402000, 1402000]
         control.signal(0)

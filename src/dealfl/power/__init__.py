@@ -15,18 +15,19 @@ from dealfl.power.calibration import (
     clock_hz,
 )
 from dealfl.power.energy import Energy, EnergyModel
-from dealfl.power.frequency import FrequencyControl, charge_per_cycle_c, efficient_frontier
+from dealfl.power.frequency import FrequencyControl
+from dealfl.power.frontier import charge_per_cycle_c, efficient_frontier
 from dealfl.power.governors import GOVERNORS, governor
 from dealfl.power.hardware import SPEED_BAND, BaseLoad, OperatingPoint, Phone
+from dealfl.power.phone_clocks import CLOCKS, Phase, PhoneClock, phone_clock, replay
 from dealfl.power.profiles import PHONES, Profile, load_phone, phone
-from dealfl.power.replay import Phase, at_point, under_control, under_governor
 from dealfl.power.spending import PhoneSpending, Spent, Training
 from dealfl.power.training_time import REFERENCE_HZ, TimeEstimate, TrainingTime
 
 __all__ = [
-    "FULL", "GOVERNORS", "PHONES", "QUICK", "REFERENCE_HZ", "SPEED_BAND", "TARGET_ERROR",
+    "CLOCKS", "FULL", "GOVERNORS", "PHONES", "QUICK", "REFERENCE_HZ", "SPEED_BAND", "TARGET_ERROR",
     "BaseLoad", "Calibration", "Energy", "EnergyModel", "Fit", "FrequencyControl",
-    "OperatingPoint", "Phase", "Phone", "PhoneSpending", "Profile", "Spent", "TimeEstimate",
-    "Training", "TrainingTime", "at_point", "calibrate", "charge_per_cycle_c", "clock_hz",
-    "efficient_frontier", "governor", "load_phone", "phone", "under_control", "under_governor",
+    "OperatingPoint", "Phase", "Phone", "PhoneClock", "PhoneSpending", "Profile", "Spent",
+    "TimeEstimate", "Training", "TrainingTime", "calibrate", "charge_per_cycle_c", "clock_hz",
+    "efficient_frontier", "governor", "load_phone", "phone", "phone_clock", "replay",
 ]  # fmt: skip

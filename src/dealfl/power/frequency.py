@@ -1,124 +1,37 @@
-"""Efficient clock frequencies, and control of a clock along them by a worker's signals."""
+"""Control of a clock along its efficient operating points by a worker's signals."""
 
+import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from dealfl.errors import BadInput
 from dealfl.power.clocks import Clock, SimulatedClock
+from dealfl.power.frontier import Demand, Ladder, Setting, frontier_ladder, plain_ladder
 from dealfl.power.hardware import BaseLoad, OperatingPoint, Phone
 
-__all__ = [
-    "END", "FORGET", "LEARN", "FrequencyControl", "Setting", "charge_per_cycle_c",
-    "efficient_frontier",
-]  # fmt: skip
+__all__ = ["END", "FORGET", "LEARN", "FrequencyControl"]
 
 LEARN, FORGET, END = 1, -1, 0
-
-
-def charge_per_cycle_c(
-    phone: Phone, point: OperatingPoint, base: BaseLoad = BaseLoad.AWAKE, busy_cores: int = 1
-) -> float:
-    """Return the charge that the whole device draws for one cycle of work.
-
-    Parameters
-    ----------
-    phone : Phone
-        Profile of the phone.
-    point : OperatingPoint
-        Frequency and current of the cores.
-    base : BaseLoad, default AWAKE
-        Other parts of the device that draw current.
-    busy_cores : int, default 1
-        Number of cores that share the work.
-
-    Returns
-    -------
-    float
-        Charge per cycle, in coulombs.
-
-    Examples
-    --------
-    >>> from dealfl.power import PHONES
-    >>> charge_c = charge_per_cycle_c(PHONES["honor"], PHONES["honor"].fastest)
-    >>> round(charge_c * 1e9 / 3.6e-3, 2)  # µAh for 10⁹ cycles
-    18.67
-    """
-    current_a = phone.base_a(base) + phone.current_a(point, busy_cores)
-    return current_a / (busy_cores * point.frequency_hz)
-
-
-def efficient_frontier(
-    phone: Phone,
-    base: BaseLoad = BaseLoad.AWAKE,
-    among: Iterable[OperatingPoint] | None = None,
-) -> tuple[OperatingPoint, ...]:
-    """Return the operating points for which no equally fast or faster point needs less charge.
-
-    Along the frontier the charge per cycle rises with the speed. Its first point needs the least
-    charge (the critical operating point), its last point is the fastest.
-
-    Parameters
-    ----------
-    phone : Phone
-        Profile of the phone.
-    base : BaseLoad, default AWAKE
-        Parts of the device that draw current beside the CPU.
-    among : iterable of OperatingPoint, optional
-        Points to choose from; by default all points of the phone.
-
-    Returns
-    -------
-    tuple of OperatingPoint
-        The frontier, slowest first.
-
-    Examples
-    --------
-    >>> from dealfl.power import PHONES
-    >>> [point.frequency_hz // 10**6 for point in efficient_frontier(PHONES["honor"])]
-    [1402, 1805, 2112]
-    """
-    cost = {
-        p: charge_per_cycle_c(phone, p, base) for p in (phone.points if among is None else among)
-    }
-    frontier: list[OperatingPoint] = []
-    for point in sorted(cost, key=lambda p: (-p.frequency_hz, cost[p])):
-        if not frontier or cost[point] < cost[frontier[-1]]:
-            frontier.append(point)
-    return tuple(reversed(frontier))
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """The current clock frequency, compared with the fastest clock for the same work.
-
-    Frequency and point are None if the clock cannot be set, the point and the ratio of charges
-    also without a profile.
-    """
-
-    frequency_hz: int | None = None
-    added_latency: float = 0.0
-    charge_ratio: float | None = None
-    point: OperatingPoint | None = None
-
-
-_Ladder = tuple[Setting, ...]
-_UNCONTROLLED: _Ladder = (Setting(),)
 
 
 class FrequencyControl:
     """Steps a clock up when its worker learns and down when it forgets.
 
-    Control starts and ends at the fastest clock. A step down selects the next slower point of the
-    efficient frontier; the slowest is the critical operating point. No sequence of signals
-    therefore draws more charge than the fastest clock for the same work.
+    The steps are the points of the efficient frontier that draw at most 3 % more charge per cycle
+    than its first, the critical operating point. No sequence of signals therefore draws more than
+    the fastest clock, or 3 % more than the best fixed clock, for the same work and base load.
+    Control starts from the fastest step. Before and after it, the clock is free.
+
+    A radio that stays on until the work ends favours a faster clock, but only if the work ends
+    within the radio's tail. The worker knows its work before it starts (`load`), so all steps are
+    on the same side of the tail's end.
 
     Parameters
     ----------
     clock : Clock
         Clock to set.
     ladder : callable
-        Function from a `BaseLoad` to the settings, slowest first.
+        Function from a `Demand` to the steps.
     base : BaseLoad, default AWAKE
         Parts of the device that draw current beside the CPU.
 
@@ -128,22 +41,21 @@ class FrequencyControl:
     >>> control = FrequencyControl.for_phone(phone("honor"))
     >>> setting = control.signal(FORGET)
     >>> setting.frequency_hz, round(setting.added_latency, 2), round(setting.charge_ratio, 2)
-    (1805000000, 0.17, 0.92)
+    (1402000000, 0.51, 0.9)
     >>> control.signal(LEARN).frequency_hz
-    2112000000
+    1805000000
     """
 
     def __init__(
         self,
         clock: Clock,
-        ladder: Callable[[BaseLoad], _Ladder],
+        ladder: Callable[[Demand], Ladder],
         base: BaseLoad = BaseLoad.AWAKE,
     ) -> None:
-        self.base = base
         self._clock = clock
-        self._ladder_of = cache(ladder)
-        self._ladder = self._ladder_of(base)
-        self._top = self._position = len(self._ladder) - 1
+        self._ladder_of = lru_cache(maxsize=64)(ladder)
+        self._ladder = self._ladder_of(Demand(base))
+        self._free, self._position = True, self._top  # without a limit
 
     @classmethod
     def for_phone(
@@ -172,13 +84,13 @@ class FrequencyControl:
         Returns
         -------
         FrequencyControl
-            A control that starts at the fastest point.
+            A control that starts from the fastest step.
         """
         clock = clock or SimulatedClock(point.frequency_hz for point in phone.points)
         offered = set(clock.frequencies_hz)
         wanted = phone.points if among is None else among
         points = [point for point in wanted if point.frequency_hz in offered]
-        return cls(clock, lambda load: _frontier_ladder(phone, points, load), base)
+        return cls(clock, lambda demand: frontier_ladder(phone, points, demand), base)
 
     @classmethod
     def for_clock(cls, clock: Clock) -> "FrequencyControl":
@@ -196,12 +108,16 @@ class FrequencyControl:
         FrequencyControl
             A control that starts at the fastest frequency.
         """
-        return cls(clock, lambda _: _plain_ladder(clock.frequencies_hz))
+        return cls(clock, lambda _: plain_ladder(clock.frequencies_hz))
 
     @property
     def setting(self) -> Setting:
         """The current setting of the clock."""
-        return self._ladder[self._position]
+        return self._ladder.free if self._free else self._ladder.steps[self._position]
+
+    @property
+    def _top(self) -> int:
+        return len(self._ladder.steps) - 1
 
     def signal(self, signal: int) -> Setting:
         """Apply a worker's signal.
@@ -229,20 +145,23 @@ class FrequencyControl:
             return self._end()
         else:
             raise BadInput(f"signal is {signal!r}; use +1 (learn), -1 (forget) or 0 (end)")
-        if position != self._position:
+        if self._free or position != self._position:
             self._move(position)
-        return self._ladder[position]
+        return self.setting
 
-    def load(self, base: BaseLoad) -> Setting:
-        """Change the base load.
+    def load(self, base: BaseLoad, tail_s: float = 0.0, cycles: float = math.inf) -> Setting:
+        """Change the base load and the expected work.
 
-        If the current point is no longer efficient, the clock moves to the next faster
-        efficient point.
+        If the current point is no longer a step, the clock moves to the next faster step.
 
         Parameters
         ----------
         base : BaseLoad
             Parts of the device that draw current beside the CPU.
+        tail_s : float, default 0
+            Seconds for which wifi stays on if the work does not end before.
+        cycles : float, default inf
+            Cycles of the work until its end.
 
         Returns
         -------
@@ -250,46 +169,22 @@ class FrequencyControl:
             The new setting of the clock.
         """
         present = self.setting.frequency_hz or 0
-        self.base = base
-        self._ladder = self._ladder_of(base)
-        self._top = len(self._ladder) - 1
-        fast_enough = (i for i, s in enumerate(self._ladder) if (s.frequency_hz or 0) >= present)
+        self._ladder = self._ladder_of(
+            Demand(base, tail_s, cycles if tail_s and cycles else math.inf)
+        )
+        steps = enumerate(self._ladder.steps)
+        fast_enough = (place for place, step in steps if (step.frequency_hz or 0) >= present)
         self._position = next(fast_enough, self._top)
         if self.setting.frequency_hz not in (None, present):
             self._move(self._position)
         return self.setting
 
     def _move(self, position: int) -> None:
-        self._position = position
-        frequency_hz = self._ladder[position].frequency_hz
-        if frequency_hz is not None:
-            self._clock.set_frequency(frequency_hz)
+        self._position, self._free = position, False
+        if self.setting.frequency_hz is not None:
+            self._clock.set_frequency(self.setting.frequency_hz)
 
     def _end(self) -> Setting:
-        self._position = self._top
+        self._free, self._position = True, self._top
         self._clock.release()
         return self.setting
-
-
-def _frontier_ladder(phone: Phone, points: list[OperatingPoint], base: BaseLoad) -> _Ladder:
-    frontier = efficient_frontier(phone, base, points)
-    if not frontier:
-        return _UNCONTROLLED
-    fastest = frontier[-1]
-    most_c = charge_per_cycle_c(phone, fastest, base)
-    return tuple(
-        Setting(
-            point.frequency_hz,
-            fastest.frequency_hz / point.frequency_hz - 1.0,
-            charge_per_cycle_c(phone, point, base) / most_c,
-            point,
-        )
-        for point in frontier
-    )
-
-
-def _plain_ladder(frequencies_hz: tuple[int, ...]) -> _Ladder:
-    if not frequencies_hz:
-        return _UNCONTROLLED
-    highest = frequencies_hz[-1]
-    return tuple(Setting(hz, highest / hz - 1.0) for hz in frequencies_hz)

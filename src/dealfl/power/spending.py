@@ -2,17 +2,16 @@
 
 A training is one wake-up: the assignment and the model arrive, the worker learns and forgets, the
 update leaves. The radio stays on for a tail after the first transfer. Training that ends within
-this tail cuts it short, so the clock is chosen with the radio as part of the base load until the
-tail ends. A slower clock therefore saves energy only after the tail, or if it saves with the radio
-on as well.
+this tail cuts it short, so the clock is chosen with the radio's share of the charge.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from dealfl.power.energy import Energy, EnergyModel
-from dealfl.power.frequency import END, FORGET, LEARN, FrequencyControl
+from dealfl.power.frequency import END, FORGET, LEARN
 from dealfl.power.hardware import BaseLoad, OperatingPoint, Phone
+from dealfl.power.phone_clocks import PhoneClock, phone_clock, run
 from dealfl.work import LearnerCycles
 
 __all__ = ["PhoneSpending", "Spent", "Training"]
@@ -132,8 +131,8 @@ class PhoneSpending:
         Cycles of learning and forgetting on the calibration machine, by operations.
     base : BaseLoad, default AWAKE
         Parts of the device that draw current beside the CPU.
-    control : FrequencyControl, optional
-        Control of the clock; by default along the phone's efficient frontier.
+    clock : PhoneClock, optional
+        Clock of the phone; by default under DEAL's control.
 
     Examples
     --------
@@ -151,15 +150,15 @@ class PhoneSpending:
         phone: Phone,
         cycles: LearnerCycles,
         base: BaseLoad = BaseLoad.AWAKE,
-        control: FrequencyControl | None = None,
+        clock: PhoneClock | None = None,
     ) -> None:
         self.phone = phone
         self._cycles, self._base = cycles, base
-        self._control = control or FrequencyControl.for_phone(phone, base=base)
+        self._clock = clock or phone_clock(phone)
         self._model = EnergyModel(phone)
 
     def of(self, training: Training) -> Spent:
-        """Return the energy of a training, with the clock stepped by its signals.
+        """Return the energy of a training, with the clock as its signals set it.
 
         Parameters
         ----------
@@ -175,7 +174,7 @@ class PhoneSpending:
         phases = self._phases(training)
         cycles = sum(phase.cycles for phase in phases)
         pages = (training.pages_in, training.pages_out)
-        parts = self._controlled(phases, training.wakes)
+        parts = self._clocked(phases, training.wakes)
         compute = self._computed(parts, *pages)
         operating = [_Part(part.cycles * part.share, part.point) for part in parts]
         plain = self._computed([_Part(cycles, fastest)] if cycles else [], *pages)
@@ -206,30 +205,18 @@ class PhoneSpending:
     def _scaled(self, cycles: float) -> float:
         return self._model.cycles(cycles, 1.0)
 
-    def _controlled(self, phases: Sequence[_Phase], wakes: bool) -> list[_Part]:
-        """Return the operating point for each part of the work."""
-        control, parts = self._control, []
+    def _clocked(self, phases: Sequence[_Phase], wakes: bool) -> list[_Part]:
+        """Return the operating point for each part of the work, as the clock sets it."""
         tail_s = self.phone.wifi.tail_s if wakes and not self._base.wifi else 0.0
-        control.load(self._base.with_wifi if tail_s else self._base)
+        clock, parts = self._clock, []
+        clock.wake(self._base, tail_s, sum(phase.cycles for phase in phases))
         for phase in phases:
-            left, point = phase.cycles, self._signalled(phase.signal)
-            if tail_s > 0.0:
-                within = min(left, tail_s * point.frequency_hz)
-                parts.append(_Part(within, point, phase.share))
-                left -= within
-                tail_s -= within / point.frequency_hz
-                if left > 0.0:
-                    tail_s = 0.0
-                    control.load(self._base)
-                    point = self._signalled(phase.signal)
-            if left > 0.0:
-                parts.append(_Part(left, point, phase.share))
-        control.load(self._base)
-        control.signal(END)
+            clock.signal(phase.signal)
+            parts += [
+                _Part(cycles, point, phase.share) for cycles, point in run(clock, phase.cycles)
+            ]
+        clock.signal(END)
         return parts
-
-    def _signalled(self, signal: int) -> OperatingPoint:
-        return self._control.signal(signal).point or self.phone.fastest
 
     def _computed(self, parts: Sequence[_Part], pages_in: int, pages_out: int) -> Energy:
         model, base = self._model, self._base

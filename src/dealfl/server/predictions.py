@@ -21,10 +21,12 @@ from dealfl.messages import Update
 from dealfl.power import TrainingTime
 from dealfl.server.device_laws import (
     DeviceLaws,
+    Pace,
     current_law,
     improve,
     laws_from_profile,
     laws_from_report,
+    pace_from_profile,
     running_mean,
 )
 from dealfl.server.tables import WorkerRow
@@ -75,6 +77,7 @@ class _Outlook:
     cycles: LearnerCycles
     time: TrainingTime
     energy: TrainingTime | None  # in joules instead of seconds
+    pace: Pace
 
     def predict(self, waiting: int, held: int) -> Prediction:
         """Return the cost of learning `waiting` examples and evicting some of those held."""
@@ -85,7 +88,7 @@ class _Outlook:
         work = _cycles(self.cycles, self.operations_per_example, waiting, evicted)
         energy = self.energy
         energy_j = energy.seconds_per_operation * work + energy.overhead_s if energy else 0.0
-        elapsed_s = self.time.seconds_per_operation * work + self.time.overhead_s
+        elapsed_s = self.time.seconds_per_operation * self.pace.of(work) + self.time.overhead_s
         return Prediction(elapsed_s, energy_j)
 
 
@@ -173,6 +176,7 @@ class Predictions:
             self._cycles,
             current_law(laws.time),
             current_law(laws.energy) if laws.energy else None,
+            pace_from_profile(device, self._measured),
         )
 
     # -- reports --------------------------------------------------------------------------------
@@ -201,7 +205,8 @@ class Predictions:
         work = _cycles(self._cycles, per_example, update.learned, update.evicted)
         laws = self._laws.pop(row.device, None) or laws_from_profile(row.device, self._measured)
         laws = laws or laws_from_report(work, update.elapsed_s)
-        laws = improve(laws, work, update.elapsed_s, update.energy_j)
+        paced = pace_from_profile(row.device, self._measured).of(work)
+        laws = improve(laws, work, paced, update.elapsed_s, update.energy_j)
         rate = running_mean(laws.operations_per_example, per_example)
         self._laws[row.device] = replace(laws, operations_per_example=rate)
         known.reports += 1

@@ -13,7 +13,8 @@ from dealfl.learners import cycles_of
 from dealfl.power import Energy, PhoneSpending, Spent
 from dealfl.server import Ledger, Server
 from dealfl.server.selection import make_selector
-from dealfl.simulate.fleet import Devices, Faults, Fleet
+from dealfl.simulate.device_groups import BASE_LOADS, Devices
+from dealfl.simulate.fleet import Faults, Fleet
 from dealfl.simulate.lossy_network import Draws, Network
 from dealfl.simulate.split import Split
 from dealfl.worker import Cost, Device, Done, Journal, Meter, PhoneMeter, Worker
@@ -200,7 +201,8 @@ def build(fleet: Fleet, split: Split, ledger: Ledger, owners_key: bytes) -> Part
 def _make_device(fleet: Fleet, group: Devices, name: str, draw: Drawer) -> SimulatedDevice:
     meter: Accounting = SpeedMeter(group.operations_per_s, group.joules_per_operation, group.wake_j)
     if group.profile is not None:
-        meter = PhoneMeter(PhoneSpending(group.profile, cycles_of(fleet.learner).of_worker))
+        cycles, base = cycles_of(fleet.learner).of_worker, BASE_LOADS[group.base_load]
+        meter = PhoneMeter(PhoneSpending(group.profile, cycles, base, group.make_clock()))
     charging = draw(f"charging/{name}").random() < group.charging_share
     return SimulatedDevice(
         Device(group.device, group.capacity_j, group.battery, charging),

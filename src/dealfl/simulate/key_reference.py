@@ -15,7 +15,8 @@ from dealfl.power import Profile
 from dealfl.server import RewardWeights
 from dealfl.server.selection import SELECTORS
 from dealfl.settings import key_table, key_tables, keys_of
-from dealfl.simulate.fleet import Devices, Faults
+from dealfl.simulate.device_groups import Devices
+from dealfl.simulate.fleet import Faults
 from dealfl.simulate.schedules import ARRIVALS, AVAILABILITIES
 from dealfl.simulate.split import PARTITIONS
 

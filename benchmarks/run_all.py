@@ -17,6 +17,7 @@ NAMES = (
     "learners",
     "quality",
     "federation",
+    "runs",
     "energy",
     "memory",
     "selection",

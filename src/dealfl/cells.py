@@ -1,7 +1,7 @@
 """Storage of a live model's integers.
 
-`Cells` is an array that is read and written by index. `State` holds the cells of all arrays of one
-schema, applies a change to all arrays or to none, and hashes only blocks that changed.
+`Cells` is an array that is read and written by index. `State` holds the cells of one schema, applies
+a change to all arrays or to none, and hashes only blocks that changed.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Cells(Protocol):
 
         Parameters
         ----------
-        indices : ndarray of int64
-            Indices of the cells to read.
+        indices
+            Cells to read.
 
         Returns
         -------
@@ -59,7 +59,7 @@ class Cells(Protocol):
 
         Parameters
         ----------
-        start, stop : int
+        start, stop
             First index of the range, and the index after the last one.
 
         Returns
@@ -82,9 +82,8 @@ class DenseCells(Cells):
     """
 
     def __init__(self, spec: ArraySpec) -> None:
-        self.low: NDArray[Any] = np.zeros(
-            spec.size, dtype=np.int32 if spec.bits == 32 else np.int64
-        )
+        bits = np.int32 if spec.bits == 32 else np.int64
+        self.low: NDArray[Any] = np.zeros(spec.size, dtype=bits)
         self.high = np.zeros(spec.size, dtype=np.int64) if spec.wide else None
 
     def at(self, indices: Int64s | slice) -> Integers:
@@ -92,10 +91,10 @@ class DenseCells(Cells):
         high = None if self.high is None else self.high[indices].copy()
         return Integers(self.low[indices].astype(np.int64), high)
 
-    def put(self, indices: Int64s, values: Integers) -> None:
+    def put(self, indices: Int64s | slice, values: Integers) -> None:
         """Replace the values at some indices."""
         self.low[indices] = values.low
-        if self.high is not None and values.high is not None:
+        if self.high is not None:
             self.high[indices] = values.high
 
     def entries(self, start: int, stop: int) -> Entries:
@@ -133,7 +132,7 @@ class SparseCells(Cells):
         """Return the non-zero values of a range of indices."""
         wanted = range(start // BLOCK, (stop + BLOCK - 1) // BLOCK)
         fewer, more = sorted((wanted, self._blocks), key=len)
-        blocks = [block for block in fewer if block in more]
+        blocks = (block for block in fewer if block in more)
         pairs = {i: v for b in blocks for i, v in self._blocks[b].items() if start <= i < stop}
         return Entries.of(pairs)
 
@@ -144,12 +143,12 @@ def in_memory(spec: ArraySpec) -> Cells:
     Parameters
     ----------
     spec
-        Size and width of the array.
+        Size and width.
 
     Returns
     -------
     Cells
-        Cells that are all zero.
+        All are zero.
     """
     return DenseCells(spec) if spec.wide or spec.size <= DENSE_LIMIT else SparseCells()
 
@@ -203,7 +202,7 @@ class State:
 
         Parameters
         ----------
-        name : str
+        name
             Name of the array.
 
         Returns
@@ -214,23 +213,21 @@ class State:
         cells = self._cells[name]
         if isinstance(cells, DenseCells):
             return cells.at(slice(None))
-        sizes = {spec.name: spec.size for spec in self.schema.arrays}
-        return cells.at(np.arange(sizes[name], dtype=np.int64))
+        size = next(spec.size for spec in self.schema.arrays if spec.name == name)
+        return cells.at(np.arange(size, dtype=np.int64))
 
     def after(self, name: str, proposals: Mapping[str, Proposal]) -> Integers:
         """Return every value of one array as it would be after a change.
 
         Parameters
         ----------
-        name : str
-            Name of the array.
-        proposals
-            Result of `propose`.
+        name, proposals
+            Name of the array, and result of `propose`.
 
         Returns
         -------
         Integers
-            The values; the state itself does not change.
+            The values.
         """
         values, change = self.whole(name), proposals[name]
         values.low[change.indices] = change.values.low
@@ -243,19 +240,20 @@ class State:
 
         Parameters
         ----------
-        delta : Statistics
+        delta
             Statistics to add; another schema or a sum that does not fit is an error.
 
         Returns
         -------
         dict of str to Proposal
-            The changed cells of each array, for `commit`.
+            The changed cells of each array.
         """
         self.schema.require_same(delta.schema)
         proposals = {}
         for spec in self.schema.arrays:
-            entries = delta[spec.name]
-            values = self._cells[spec.name].at(entries.indices) + entries.values
+            cells, entries = self._cells[spec.name], delta[spec.name]
+            where = entries.place if isinstance(cells, DenseCells) else entries.indices
+            values = cells.at(where) + entries.values
             spec.require_fit(values)
             proposals[spec.name] = Proposal(entries.indices, values)
         return proposals
@@ -265,11 +263,13 @@ class State:
 
         Parameters
         ----------
-        proposals : mapping of str to Proposal
+        proposals
             Result of `propose`.
         """
         for name, proposal in proposals.items():
-            self._cells[name].put(proposal.indices, proposal.values)
+            cells, change = self._cells[name], Entries(proposal.indices, proposal.values)
+            where = change.place if isinstance(cells, DenseCells) else change.indices
+            cells.put(where, change.values)
             self._hashes[name].mark(proposal.indices)
 
     def stale(self, name: str) -> NDArray[np.bool_]:

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dealfl.compiled import is_compiled
 from dealfl.entries import Entries
 from dealfl.errors import BadBytes
 from dealfl.integers import LOW_BITS, LOW_MASK, WORD_BYTES, Integers
@@ -38,6 +39,7 @@ _ARRAY = struct.Struct("<QBBB")
 _SPARSE, _DENSE = 0, 1
 
 Bytes2D = NDArray[np.uint8]
+Shape = tuple[int, int, int, int]
 
 
 def encode(schema: Schema, arrays: Mapping[str, Entries]) -> bytes:
@@ -56,37 +58,67 @@ def encode(schema: Schema, arrays: Mapping[str, Entries]) -> bytes:
         Equal statistics give equal bytes.
     """
     header = schema.canonical()
-    parts = [_PREFIX.pack(_MAGIC, _VERSION, len(header)), header]
-    parts += [_encode_array(spec, arrays[spec.name]) for spec in schema.arrays]
+    parts: list[bytes | memoryview] = [_PREFIX.pack(_MAGIC, _VERSION, len(header)), header]
+    for spec in schema.arrays:
+        shape = _shape_of(spec, arrays[spec.name])
+        parts += [_ARRAY.pack(*shape), _body_of(spec, arrays[spec.name], shape)]
     return b"".join(parts)
 
 
-def _encode_array(spec: ArraySpec, entries: Entries) -> bytes:
-    words = entries.values.words()
+def _shape_of(spec: ArraySpec, entries: Entries) -> Shape:
+    """Return count, layout, gap width and value width: what the writer chooses for entries."""
+    if is_compiled(len(entries)):
+        from dealfl.exact_loops import find_bits, find_gap_bits
+
+        gap_bits = find_gap_bits(entries.indices).bit_length()
+        upper, lower = find_bits(*entries.values.parts)
+        bits = LOW_BITS + upper.bit_length() if upper else lower.bit_length()
+    else:
+        gap_bits = int(_gaps_of(entries).max(initial=0)).bit_length()
+        bits = _find_bits(entries.values)
+    gap_width, width = max(1, (gap_bits + 7) // 8), int(bits) // 8 + 1
+    is_sparse = len(entries) * (gap_width + width) <= spec.size * width
+    return len(entries), _SPARSE if is_sparse else _DENSE, gap_width, width
+
+
+def _body_of(spec: ArraySpec, entries: Entries, shape: Shape) -> bytes | memoryview:
+    """Return the bytes of gaps and values, or of all values."""
+    count, layout, gap_width, width = shape
+    if is_compiled(count):
+        from dealfl.exact_loops import write_gaps, write_values
+
+        low, high = entries.values.parts
+        if layout == _DENSE:
+            out = np.zeros(spec.size * width, dtype=np.uint8)
+            write_values(low, high, entries.indices, 0, width, out)
+            return out.data
+        out = np.empty(count * (gap_width + width), dtype=np.uint8)
+        write_gaps(entries.indices, 0, gap_width, out)
+        write_values(low, high, entries.indices[:0], count * gap_width, width, out)
+        return out.data
+    words = entries.values.words()[:, :width]
+    if layout == _SPARSE:
+        gap_bytes = _gaps_of(entries).astype("<u8").view(np.uint8).reshape(-1, 8)[:, :gap_width]
+        return gap_bytes.tobytes() + words.tobytes()
+    whole = np.zeros((spec.size, width), dtype=np.uint8)
+    whole[entries.indices] = words
+    return whole.data
+
+
+def _gaps_of(entries: Entries) -> NDArray[np.int64]:
     gaps = entries.indices.copy()
     gaps[1:] -= entries.indices[:-1] + 1
-    gap_width = max(1, (int(gaps.max(initial=0)).bit_length() + 7) // 8)
-    width = _value_width(entries.values)
-    sparse_bytes, dense_bytes = len(entries) * (gap_width + width), spec.size * width
-    if sparse_bytes <= dense_bytes:
-        head = _ARRAY.pack(len(entries), _SPARSE, gap_width, width)
-        gap_bytes = gaps.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :gap_width]
-        return head + gap_bytes.tobytes() + words[:, :width].tobytes()
-    whole = np.zeros((spec.size, width), dtype=np.uint8)
-    whole[entries.indices] = words[:, :width]
-    return _ARRAY.pack(len(entries), _DENSE, gap_width, width) + whole.tobytes()
+    return gaps
 
 
-def _value_width(values: Integers) -> int:
-    """Return the number of bytes of the longest value, including its sign."""
+def _find_bits(values: Integers) -> int:
+    """Return the number of bits of the longest value, without its sign."""
     sign = (values.low if values.high is None else values.high) >> np.int64(63)
     if values.high is None:
-        bits = int((values.low ^ sign).max(initial=0)).bit_length()
-    elif top := int((values.high ^ sign).max(initial=0)):
-        bits = int(LOW_BITS) + top.bit_length()
-    else:
-        bits = int((values.low ^ (sign & LOW_MASK)).max(initial=0)).bit_length()
-    return bits // 8 + 1
+        return int((values.low ^ sign).max(initial=0)).bit_length()
+    if top := int((values.high ^ sign).max(initial=0)):
+        return int(LOW_BITS) + top.bit_length()
+    return int((values.low ^ (sign & LOW_MASK)).max(initial=0)).bit_length()
 
 
 @dataclass(slots=True)
@@ -139,12 +171,10 @@ def decode(
     arrays: dict[str, Entries] = {}
     left = max_bytes
     for spec in schema.arrays:
-        arrays[spec.name] = _decode_array(reader, spec, left)
+        arrays[spec.name] = _decode_array(reader, spec, left, trusted)
         left -= arrays[spec.name].nbytes
     if reader.position != len(data):
         raise BadBytes(f"{len(data) - reader.position} extra bytes follow the statistics")
-    if not trusted and encode(schema, arrays) != data:
-        raise BadBytes("statistics are not in canonical form")
     return schema, arrays
 
 
@@ -165,6 +195,8 @@ def _decode_schema(reader: _Reader, max_bytes: int) -> Schema:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadBytes(f"the header of the statistics cannot be read: {error}") from None
     _require_sane(schema)
+    if schema.canonical() != reader.data[_PREFIX.size : _PREFIX.size + length]:
+        raise BadBytes("statistics are not in canonical form")
     return schema
 
 
@@ -182,8 +214,8 @@ def _require_sane(schema: Schema) -> None:
             )
 
 
-def _decode_array(reader: _Reader, spec: ArraySpec, max_bytes: int) -> Entries:
-    count, layout, gap_width, width = _ARRAY.unpack(reader.take(_ARRAY.size, spec.name))
+def _decode_array(reader: _Reader, spec: ArraySpec, max_bytes: int, trusted: bool) -> Entries:
+    shape = count, layout, gap_width, width = _ARRAY.unpack(reader.take(_ARRAY.size, spec.name))
     if not (1 <= gap_width <= 8 and 1 <= width <= spec.bits // 8 and layout in (_SPARSE, _DENSE)):
         raise BadBytes(
             f"array {spec.name!r} has layout {layout} and widths {gap_width} and {width}; "
@@ -197,28 +229,48 @@ def _decode_array(reader: _Reader, spec: ArraySpec, max_bytes: int) -> Entries:
             f"{max_bytes} bytes: raise max_bytes to allow more"
         )
     if layout == _DENSE:
-        values = _decode_values(reader.matrix(spec.size, width, spec.name), spec)
-        return Entries.of_dense(values)
-    indices = _decode_indices(reader.matrix(count, gap_width, spec.name), spec)
-    values = _decode_values(reader.matrix(count, width, spec.name), spec)
-    if len(values.nonzero()) != count:
-        raise BadBytes(f"array {spec.name!r} stores a zero; only non-zero values are allowed")
-    return Entries(indices, values)
+        values, _ = _decode_values(reader.matrix(spec.size, width, spec.name), spec)
+        entries = Entries.of_dense(values)
+    else:
+        indices = _decode_indices(reader.matrix(count, gap_width, spec.name), spec)
+        values, nonzero = _decode_values(reader.matrix(count, width, spec.name), spec)
+        if nonzero != count:
+            raise BadBytes(f"array {spec.name!r} stores a zero; only non-zero values are allowed")
+        entries = Entries(indices, values)
+    if not trusted and _shape_of(spec, entries) != shape:
+        raise BadBytes("statistics are not in canonical form")
+    return entries
 
 
 def _decode_indices(gap_bytes: Bytes2D, spec: ArraySpec) -> NDArray[np.int64]:
-    padded = np.zeros((len(gap_bytes), 8), dtype=np.uint8)
-    padded[:, : gap_bytes.shape[1]] = gap_bytes
-    gaps = padded.view("<u8").reshape(-1).astype(np.uint64)
-    indices = np.cumsum(gaps + np.uint64(1)) - np.uint64(1)
-    wrapped = np.any(gaps >= MAX_SIZE) or np.any(indices[1:] <= indices[:-1])
-    if wrapped or np.any(indices >= spec.size):
+    indices = np.empty(len(gap_bytes), dtype=np.int64)
+    if is_compiled(len(gap_bytes)):
+        from dealfl.exact_loops import read_gaps
+
+        inside = read_gaps(gap_bytes.reshape(-1), gap_bytes.shape[1], spec.size, indices)
+    else:
+        padded = np.zeros((len(gap_bytes), 8), dtype=np.uint8)
+        padded[:, : gap_bytes.shape[1]] = gap_bytes
+        gaps = padded.view("<u8").reshape(-1).astype(np.uint64)
+        found = np.cumsum(gaps + np.uint64(1)) - np.uint64(1)
+        wrapped = np.any(gaps >= MAX_SIZE) or np.any(found[1:] <= found[:-1])
+        inside = not wrapped and not np.any(found >= spec.size)
+        indices = found.astype(np.int64)
+    if not inside:
         raise BadBytes(f"array {spec.name!r} has an index outside its {spec.size} integers")
-    return indices.astype(np.int64)
+    return indices
 
 
-def _decode_values(value_bytes: Bytes2D, spec: ArraySpec) -> Integers:
+def _decode_values(value_bytes: Bytes2D, spec: ArraySpec) -> tuple[Integers, int]:
+    """Return values, and how many of them are not zero."""
+    if is_compiled(len(value_bytes)):
+        from dealfl.exact_loops import read_values
+
+        values = Integers.zeros(len(value_bytes), spec.wide)
+        width = value_bytes.shape[1]
+        return values, read_values(value_bytes.reshape(-1), width, *values.parts)
     sign = value_bytes[:, -1:] >> 7
     words = np.repeat(sign * np.uint8(255), WORD_BYTES, axis=1)
     words[:, : value_bytes.shape[1]] = value_bytes
-    return Integers.from_words(words, spec.wide)
+    values = Integers.from_words(words, spec.wide)
+    return values, len(values.nonzero())

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dealfl.compiled import is_compiled
+from dealfl.errors import OutOfBounds
 from dealfl.integers import Integers
 
 __all__ = ["Entries"]
 
 Int64s = NDArray[np.int64]
+_MAX_SPREAD = 8  # cells per entry up to which entries are added as whole arrays
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,11 +143,40 @@ class Entries:
         return Entries(self.indices, -self.values)
 
     def __add__(self, other: Entries) -> Entries:
+        if is_compiled(len(self) + len(other)):
+            return self._merged(other)
         if np.array_equal(self.indices, other.indices):
             total = self.values + other.values
             kept = total.nonzero()
             return Entries(self.indices[kept], total[kept])
-        return Entries.joined([self, other])
+        ends = [int(one.indices[end]) for one in (self, other) if len(one) for end in (0, -1)]
+        start, stop = min(ends), max(ends) + 1
+        if stop - start > _MAX_SPREAD * (len(self) + len(other)):
+            return Entries.joined([self, other])
+        return Entries.of_dense(self._span(start, stop) + other._span(start, stop), start)
+
+    def _span(self, start: int, stop: int) -> Integers:
+        """Return all values of a range of indices that includes every entry."""
+        return Entries(self.indices - start, self.values).dense(stop - start)
+
+    def _merged(self, other: Entries) -> Entries:
+        from dealfl.exact_loops import add_sorted
+
+        count, wide = len(self) + len(other), self.values.wide
+        indices, total = np.empty(count, dtype=np.int64), Integers.zeros(count, wide)
+        ours, theirs = self.values.parts, other.values.parts
+        kept = add_sorted(self.indices, *ours, other.indices, *theirs, indices, *total.parts)
+        if kept < 0:
+            raise OutOfBounds("a sum of statistics does not fit its width")
+        return Entries(indices[:kept], total[:kept])
+
+    @property
+    def place(self) -> Any:  # noqa: ANN401 - an array or a slice
+        """The indices, as a slice if they have no gaps: arrays in memory read it faster."""
+        if not len(self):
+            return self.indices
+        whole = slice(int(self.indices[0]), int(self.indices[-1]) + 1)
+        return whole if whole.stop - whole.start == len(self) else self.indices
 
     @property
     def nbytes(self) -> int:
@@ -180,8 +213,10 @@ class Entries:
         Returns
         -------
         Integers
-            `size` values.
+            `size` values; not a copy if none of them is zero.
         """
+        if len(self) == size:
+            return self.values
         whole = Integers.zeros(size, self.values.wide)
         whole.low[self.indices] = self.values.low
         if whole.high is not None and self.values.high is not None:

@@ -20,6 +20,7 @@ Int64s = NDArray[np.int64]
 
 LOW_BITS = np.int64(32)
 LOW_MASK = np.int64(0xFFFF_FFFF)
+_NO_HIGH = np.empty(0, dtype=np.int64)
 
 
 def joined(low: Int64s, high: Int64s) -> Int64s:
@@ -193,6 +194,12 @@ class Integers:
     def wide(self) -> bool:
         """Whether the values are wide, so can have more than 64 bits."""
         return self.high is not None
+
+    @property
+    def parts(self) -> tuple[Int64s, Int64s]:
+        """Low and high parts as contiguous arrays, for compiled loops; no high part is empty."""
+        high = _NO_HIGH if self.high is None else np.ascontiguousarray(self.high)
+        return np.ascontiguousarray(self.low), high
 
     @property
     def nbytes(self) -> int:

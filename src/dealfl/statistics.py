@@ -11,14 +11,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dealfl import encoding
+from dealfl.compiled import is_compiled
 from dealfl.digests import array_digest, block_hashes, whole_digest
 from dealfl.entries import Entries
 from dealfl.integers import Integers
 from dealfl.schema import ArraySpec, Schema
+from dealfl.seeded import round_keys, words
 
-__all__ = ["ArraySpec", "Deferred", "Schema", "Statistics"]
+__all__ = ["FINGERPRINT_PRIME", "ArraySpec", "Deferred", "Schema", "Statistics"]
+
+FINGERPRINT_PRIME = (1 << 61) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,6 +149,52 @@ class Statistics:
         """Return a SHA-256 that is equal if and only if schema and values are equal."""
         digests = [(name, array_digest(block_hashes(self.arrays[name]))) for name in self.arrays]
         return whole_digest(self.schema.canonical(), digests)
+
+    def fingerprint(self, seed: int) -> int:
+        """Return Σ value · key(array, index) modulo 2⁶¹ − 1, with secret keys.
+
+        It is additive: the fingerprint of a sum is the sum of the fingerprints. Two statistics that
+        differ have the same fingerprint with a probability of about 2⁻⁶¹.
+
+        Parameters
+        ----------
+        seed : int
+            Secret from which the keys are derived.
+
+        Returns
+        -------
+        int
+            A number below 2⁶¹ − 1.
+        """
+        total = 0
+        for place, name in enumerate(self):
+            entries = self.arrays[name]
+            keys = words(round_keys(seed, place), entries.indices.astype(np.uint64))
+            keys >>= np.uint64(3)
+            total += _sum_products(entries.values, keys)
+        return total % FINGERPRINT_PRIME
+
+
+def _sum_products(values: Integers, keys: NDArray[np.uint64]) -> int:
+    """Return Σ value · key modulo 2⁶¹ − 1; keys are below 2⁶¹."""
+    if is_compiled(len(values)):
+        from dealfl.exact_loops import add_products
+
+        return int(add_products(*values.parts, keys))
+    total = _dot(values.low, keys)
+    return total if values.high is None else total + (_dot(values.high, keys) << 32)
+
+
+def _dot(values: NDArray[np.int64], keys: NDArray[np.uint64]) -> int:
+    low32, shift = np.uint64(0xFFFF_FFFF), np.uint64(32)
+    value = np.mod(values, FINGERPRINT_PRIME).astype(np.uint64)
+    high = (value >> shift) * (keys >> shift)
+    middle = (value >> shift) * (keys & low32) + (value & low32) * (keys >> shift)
+    low = (value & low32) * (keys & low32)
+    # 2⁶⁴ = 8 and 2⁶¹ = 1 modulo the prime
+    product = (high << np.uint64(3)) + (middle >> np.uint64(29)) + (low >> np.uint64(61))
+    product += ((middle & np.uint64((1 << 29) - 1)) << shift) + (low & np.uint64(FINGERPRINT_PRIME))
+    return int((product & low32).sum()) + (int((product >> shift).sum()) << 32)
 
 
 class Deferred(Mapping[str, Entries]):

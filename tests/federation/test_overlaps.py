@@ -13,7 +13,6 @@ from dealfl.cli import main
 from dealfl.entries import Entries
 from dealfl.errors import BadBytes, BadInput, Fenced
 from dealfl.server import Ledger, Server, rebuild_total
-from dealfl.server.aggregation import compute_fingerprint
 from dealfl.statistics import ArraySpec, Schema, Statistics
 from dealfl.worker import Journal
 from tests.federation.parts import Connect, bayes, examples, joined, row, server, update, worker
@@ -169,26 +168,23 @@ def test_a_fingerprint_is_exact_and_additive(wide: bool) -> None:
 
     first, second = some(200), some(100)
     prime = 2**61 - 1
-    assert (
-        compute_fingerprint(first + second, 9)
-        == (compute_fingerprint(first, 9) + compute_fingerprint(second, 9)) % prime
-    )
-    assert compute_fingerprint(-first, 9) == -compute_fingerprint(first, 9) % prime
+    assert (first + second).fingerprint(9) == (first.fingerprint(9) + second.fingerprint(9)) % prime
+    assert (-first).fingerprint(9) == -first.fingerprint(9) % prime
     changed = {**first.arrays, "a": first["a"] + Entries.of({7: 1}, wide)}
-    assert compute_fingerprint(Statistics(schema, changed), 9) != compute_fingerprint(first, 9)
+    assert Statistics(schema, changed).fingerprint(9) != first.fingerprint(9)
     swapped = {"a": first["b"], "b": first["a"]}
-    assert compute_fingerprint(Statistics(schema, swapped), 9) != compute_fingerprint(first, 9)
+    assert Statistics(schema, swapped).fingerprint(9) != first.fingerprint(9)
     # against integers of Python: the key of each index is what one value there gives
     entries, expected = first["a"], 0
     for index, value in entries.to_dict().items():
         alone = {"a": Entries.of({index: 1}, wide), "b": Entries.of({}, wide)}
-        expected += value * compute_fingerprint(Statistics(schema, alone), 9)
+        expected += value * Statistics(schema, alone).fingerprint(9)
     only = {"a": entries, "b": Entries.of({}, wide)}
-    assert compute_fingerprint(Statistics(schema, only), 9) == expected % prime
+    assert Statistics(schema, only).fingerprint(9) == expected % prime
 
 
 def test_a_fingerprint_is_the_same_in_every_version() -> None:
-    assert compute_fingerprint(examples(3), 9) == 2_032_020_623_055_448_942
+    assert examples(3).fingerprint(9) == 2_032_020_623_055_448_942
 
 
 # -- run folders --------------------------------------------------------------------------------

@@ -116,6 +116,20 @@ class Accumulator(ABC):
     def check(self) -> None:
         """Raise `Impossible` if no set of examples has these statistics."""
 
+    def check_statistics(self, statistics: Statistics) -> None:
+        """Raise `Impossible` if no set of examples has some statistics; the learner is empty.
+
+        Parameters
+        ----------
+        statistics : Statistics
+            Statistics of this schema.
+        """
+        self.merge(statistics)
+        try:
+            self.check()
+        finally:
+            self.merge(-statistics)
+
     def merge(self, delta: Statistics) -> None:
         """Add the statistics that another worker learned or forgot.
 

@@ -85,7 +85,7 @@ class NormalEquations(RowLearner):
         super().__init__(Schema(self.name, shape, (moments,)), storage)
         self._grid, self._targets, self._columns, self._wide = grid, targets, columns, moments.wide
         self._penalty, self._solver = float(penalty), solver
-        self._intercept, self._clip = intercept, clip
+        self._intercept, self._clip, self._size = intercept, clip, moments.size
         self._scale, self._unit = grid.scale, 2.0**bits
         self._doubtful = np.zeros(columns, dtype=np.int64)
         self._design = slice(0 if intercept else 1, 1 + len(grid.bound))  # columns with weights
@@ -202,13 +202,12 @@ class NormalEquations(RowLearner):
         return self._state.whole("moments")
 
     def _cost(self, rows: int) -> Work:
-        cells = self._columns * (self._columns + 1) // 2
-        return Work(rows * cells, 8 * rows * self._columns + 2 * 8 * cells)
+        return Work(rows * self._size, 8 * rows * self._columns + 2 * 8 * self._size)
 
     def _moments(self, X: Matrix, targets: Int64s) -> tuple[Integers, Int64s]:
         """Return the moments of a batch, and its last block of rows, if they are few."""
         bits, wide = self._grid.fraction_bits, self._wide
-        total = Integers.zeros(self._columns * (self._columns + 1) // 2, wide)
+        total = Integers.zeros(self._size, wide)
         rows = np.empty((0, self._columns), dtype=np.int64)
         for first, block in dense_blocks(X, block_rows(self._columns, bits)):
             goals = targets[first : first + len(block)]
@@ -226,7 +225,11 @@ class NormalEquations(RowLearner):
 
     def check(self) -> None:
         """Raise `Impossible` if no set of examples has these statistics."""
-        self._require_possible(self._state.whole("moments"), pairs=True)
+        self._require_possible(self._now(), pairs=True)
+
+    def check_statistics(self, statistics: Statistics) -> None:
+        """Raise `Impossible` if no set of examples has some statistics."""
+        self._require_possible(statistics["moments"].dense(self._size), pairs=True)
 
     def _require_possible(self, moments: Integers, *, pairs: bool) -> None:
         limits = [1, *[1 << self._grid.fraction_bits] * (self.n_features + self._targets)]

@@ -186,7 +186,11 @@ class PairCounts(HistoryLearner):
 
     def check(self) -> None:
         """Raise `Impossible` if no set of histories has these statistics."""
-        items, pairs = self._state.whole("items").low, self._state.snapshot()["pairs"]
+        self.check_statistics(self._state.snapshot())
+
+    def check_statistics(self, statistics: Statistics) -> None:
+        """Raise `Impossible` if no set of histories has some statistics."""
+        items, pairs = statistics["items"].dense(self._items).low, statistics["pairs"]
         if np.any(items < 0):
             worst = int(np.argmin(items))
             raise Impossible(f"item {worst} is in {items[worst]} histories")

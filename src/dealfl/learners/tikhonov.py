@@ -251,11 +251,6 @@ class TikhonovClassifier(NormalEquations, Classifier):
         outputs = np.where(counts > 0, self._outputs(X), -np.inf)
         return self._labels.decode(np.argmax(outputs, axis=1))
 
-    def check(self) -> None:
-        """Raise `Impossible` if no set of examples has these statistics."""
-        super().check()
-        self._require_one_class_each(self._state.whole("moments"))
-
     def _require_possible(self, moments: Integers, *, pairs: bool) -> None:
         super()._require_possible(moments, pairs=pairs)
         counts = self._class_counts(moments)
@@ -263,6 +258,8 @@ class TikhonovClassifier(NormalEquations, Classifier):
             worst = int(np.argmin(counts))
             label = self._labels.values[worst]
             raise Impossible(f"class {label} has {int(counts[worst])} examples")
+        if pairs:
+            self._require_one_class_each(moments)
 
     def _require_one_class_each(self, moments: Integers) -> None:
         first = 1 + self.n_features

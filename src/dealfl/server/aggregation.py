@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dealfl.bounds import MAX_EXAMPLES, MAX_NAME
 from dealfl.errors import BadBytes, BadInput, Impossible, describe_without_values
 from dealfl.escaping import for_terminal
 from dealfl.learners import Learner
 from dealfl.messages import PROTOCOL, Update, Withdraw
-from dealfl.seeded import round_keys, words
 from dealfl.server.claims import Stored
 from dealfl.server.ledger import Ledger
 from dealfl.server.tables import Pending, WorkerRow
 from dealfl.server.terms import Terms
-from dealfl.statistics import Statistics
+from dealfl.statistics import FINGERPRINT_PRIME, Statistics
 
 __all__ = ["BEHIND_GAP", "WITHDRAWN", "Aggregated", "Aggregation", "Problem", "rebuild_total"]
 
 _BASE = ""  # stands for no worker
-_PRIME = (1 << 61) - 1
 _NO_STATISTICS = "bytes that are not statistics of this job"
 _IMPOSSIBLE = "no examples have this sum"
 _FULL = "held back: the total is full; the largest sum is that of "
@@ -77,7 +72,7 @@ class Aggregation:
     def verify(self) -> None:
         """Raise an error if the total is not the sum of all workers."""
         parts = self._ledger.updates.fingerprints().values()
-        if self._fingerprint(self.total.statistics) != sum(parts) % _PRIME:
+        if self._fingerprint(self.total.statistics) != sum(parts) % FINGERPRINT_PRIME:
             raise BadBytes(
                 f"ledger {self._ledger.path}: the total is not the sum of its workers; "
                 "rebuild it with `dealfl workers rebuild`, or restore a backup"
@@ -86,14 +81,15 @@ class Aggregation:
     def rebuild(self) -> None:
         """Compute the total again from the sums of all workers."""
         for worker in self._ledger.updates.fingerprints():
-            self._put_sum(worker, self._sum_of(worker))
-            self.total.merge(self._sum_of(worker))
+            whole = self._sum_of(worker)
+            self._put_sum(worker, whole, self._fingerprint(whole))
+            self.total.merge(whole)
         self._put_total()
 
     def put_base(self, base: Statistics) -> None:
         """Store statistics that belong to no worker, in place of earlier ones."""
         self.total.merge(base - self._sum_of(_BASE))
-        self._put_sum(_BASE, base)
+        self._put_sum(_BASE, base, self._fingerprint(base))
         self._put_total()
         self._ready |= self._held
 
@@ -101,15 +97,15 @@ class Aggregation:
         saved, zero = self._ledger.find_sum(worker), Statistics.zero(self._schema)
         return zero if saved is None else Statistics.from_bytes(saved, trusted=True)
 
-    def _put_sum(self, worker: str, whole: Statistics) -> None:
-        self._ledger.updates.put_sum(worker, whole.to_bytes(), self._fingerprint(whole))
+    def _put_sum(self, worker: str, whole: Statistics, fingerprint: int) -> None:
+        self._ledger.updates.put_sum(worker, whole.to_bytes(), fingerprint)
 
     def _put_total(self) -> None:
         self._ledger.updates.put_total(self.total.statistics.to_bytes())
 
     def _fingerprint(self, statistics: Statistics) -> int:
         key = self._ledger.setting("fingerprint_key")
-        return compute_fingerprint(statistics, int.from_bytes(key, "little"))
+        return statistics.fingerprint(int.from_bytes(key, "little"))
 
     def receive(self, row: WorkerRow, message: Update) -> Stored | Problem | None:
         """Store an update, or return why it cannot count; None if it is stored already."""
@@ -191,7 +187,7 @@ class Aggregation:
             delta = self._delta_of(row, ready)
             whole = delta + self._sum_of(row.name)
             self._require_allowed(whole, terms)
-            self._require_possible(whole)
+            self._scratch.check_statistics(whole)
         except (ValueError, ArithmeticError) as error:
             reason = "diverged: " + describe_without_values(error, _IMPOSSIBLE)
             done.diverged[row.name] = reason
@@ -202,7 +198,8 @@ class Aggregation:
             new = not row.flag.startswith(_FULL)
             done.held_back[row.name] = _FULL + self._find_largest() if new else row.flag
             return
-        self._put_sum(row.name, whole)
+        known = self._ledger.updates.find_fingerprint(row.name)
+        self._put_sum(row.name, whole, (known + self._fingerprint(delta)) % FINGERPRINT_PRIME)
         self._ledger.updates.delete_deltas(row.name, row.incarnation, ready[-1].sequence)
         done.counted[row.name] = ready[-1].sequence
 
@@ -235,13 +232,6 @@ class Aggregation:
                 reason = f"a worker has {found:,} of {name} = {most:,}"
                 raise Impossible(reason, reason)
 
-    def _require_possible(self, whole: Statistics) -> None:
-        self._scratch.merge(whole)
-        try:
-            self._scratch.check()
-        finally:
-            self._scratch.merge(-whole)
-
 
 def _without_open_withdrawals(updates: list[Pending]) -> list[Pending]:
     """Return what can be added: not what follows a withdrawn update, up to its successor."""
@@ -269,32 +259,3 @@ def rebuild_total(ledger: Ledger, make: Callable[[], Learner]) -> Learner:
     with ledger.transaction(ledger.claim()):
         aggregation.rebuild()
     return aggregation.total
-
-
-def compute_fingerprint(statistics: Statistics, seed: int) -> int:
-    """Return Σ value · key(array, index) modulo 2⁶¹ − 1, with secret keys.
-
-    It is additive: the fingerprint of a sum is the sum of the fingerprints. Two statistics that
-    differ have the same fingerprint with a probability of about 2⁻⁶¹.
-    """
-    total = 0
-    for place, name in enumerate(statistics):
-        entries = statistics[name]
-        keys = words(round_keys(seed, place), entries.indices.astype(np.uint64)) >> np.uint64(3)
-        total += _dot(entries.values.low, keys)
-        if entries.values.high is not None:
-            total += _dot(entries.values.high, keys) << 32
-    return total % _PRIME
-
-
-def _dot(values: NDArray[np.int64], keys: NDArray[np.uint64]) -> int:
-    """Return Σ value · key, exact modulo 2⁶¹ − 1; keys are below 2⁶¹."""
-    low32, shift = np.uint64(0xFFFF_FFFF), np.uint64(32)
-    value = np.mod(values, _PRIME).astype(np.uint64)
-    high = (value >> shift) * (keys >> shift)
-    middle = (value >> shift) * (keys & low32) + (value & low32) * (keys >> shift)
-    low = (value & low32) * (keys & low32)
-    # 2⁶⁴ = 8 and 2⁶¹ = 1 modulo the prime
-    product = (high << np.uint64(3)) + (middle >> np.uint64(29)) + (low >> np.uint64(61))
-    product += ((middle & np.uint64((1 << 29) - 1)) << shift) + (low & np.uint64(_PRIME))
-    return int((product & low32).sum()) + (int((product >> shift).sum()) << 32)

@@ -125,7 +125,18 @@ class UpdateStore:
     def put_sum(self, worker: str, statistics: bytes, fingerprint: int) -> None:
         """Replace the sum of a worker's counted updates; that of "" is the base of the job."""
         row = (worker, statistics, hashlib.sha256(statistics).digest(), fingerprint)
-        self._run("INSERT OR REPLACE INTO sums VALUES (?, ?, ?, ?)", row)
+        self._run(  # an update overwrites bytes of the same length in place
+            "INSERT INTO sums VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+            "statistics = excluded.statistics, sha256 = excluded.sha256, "
+            "fingerprint = excluded.fingerprint",
+            row,
+        )
+
+    def find_fingerprint(self, worker: str) -> int:
+        """Return the fingerprint of a worker's sum; 0 if nothing is counted."""
+        query = "SELECT fingerprint FROM sums WHERE worker = ?"
+        found = self._run(query, (worker,)).fetchone()
+        return 0 if found is None else int(found[0])
 
     def fingerprints(self) -> dict[str, int]:
         """Return the fingerprint of each sum by worker."""
@@ -134,7 +145,11 @@ class UpdateStore:
     def put_total(self, statistics: bytes) -> None:
         """Replace the sum of all workers."""
         row = (statistics, hashlib.sha256(statistics).digest())
-        self._run("INSERT OR REPLACE INTO total VALUES (1, ?, ?)", row)
+        self._run(
+            "INSERT INTO total VALUES (1, ?, ?) ON CONFLICT DO UPDATE SET "
+            "statistics = excluded.statistics, sha256 = excluded.sha256",
+            row,
+        )
 
 
 class RoundStore:

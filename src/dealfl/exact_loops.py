@@ -1,0 +1,182 @@
+"""Compiled loops over vectors of exact integers: sums, canonical bytes and fingerprints.
+
+A wide integer is high·2^32 + low, as in `dealfl.integers`; of others, `high` is empty. Every loop
+reads its arrays once and allocates nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dealfl.compiled import compile_loop
+
+__all__: list[str] = []  # nothing for other programs
+
+Array = Any  # a contiguous array; numba derives the types
+
+_LOW = 0xFFFF_FFFF
+_PRIME = np.uint64((1 << 61) - 1)
+_LOW_WORD = np.uint64(_LOW)
+_LOW_29 = np.uint64((1 << 29) - 1)
+
+
+@compile_loop
+def add_sorted(
+    first: Array, first_low: Array, first_high: Array,
+    second: Array, second_low: Array, second_high: Array,
+    indices: Array, low: Array, high: Array,
+) -> int:  # fmt: skip
+    """Add two arrays given by ascending indices; return the number of non-zeros, −1 if one is long.
+
+    The result is written to arrays that are as long as both together.
+    """
+    wide, one, two, count, long = len(high) > 0, 0, 0, 0, 0
+    while one < len(first) or two < len(second):
+        takes_first = two == len(second) or (one < len(first) and first[one] <= second[two])
+        takes_second = one == len(first) or (two < len(second) and second[two] <= first[one])
+        index, below, above = 0, 0, 0
+        if takes_first:
+            index, below = first[one], first_low[one]
+            above = first_high[one] if wide else 0
+            one += 1
+        if takes_second:
+            index, more = second[two], second_low[two]
+            if wide:
+                total = below + more
+                top = second_high[two]
+                summed = above + top + (total >> 32)
+                long |= ((above ^ summed) & (top ^ summed)) < 0
+                below, above = total & _LOW, summed
+            else:
+                total = below + more
+                long |= ((below ^ total) & (more ^ total)) < 0
+                below = total
+            two += 1
+        indices[count], low[count] = index, below
+        if wide:
+            high[count] = above
+        count += 1 if below != 0 or above != 0 else 0
+    return -1 if long else count
+
+
+@compile_loop
+def find_bits(low: Array, high: Array) -> tuple[int, int]:
+    """Return the union of the bits of all values, without their signs: of highs, and of lows."""
+    upper, lower = 0, 0
+    if len(high) > 0:
+        for place in range(len(low)):
+            sign = high[place] >> 63
+            upper |= high[place] ^ sign
+            lower |= low[place] ^ (sign & _LOW)
+    else:
+        for place in range(len(low)):
+            lower |= low[place] ^ (low[place] >> 63)
+    return upper, lower
+
+
+@compile_loop
+def find_gap_bits(indices: Array) -> int:
+    """Return the union of the bits of all gaps between ascending indices."""
+    bits, before = 0, -1
+    for place in range(len(indices)):
+        bits |= indices[place] - before - 1
+        before = indices[place]
+    return bits
+
+
+@compile_loop
+def write_values(
+    low: Array, high: Array, indices: Array, first: int, width: int, out: Array
+) -> None:
+    """Write values as little-endian bytes, one after the other, or at their indices if given."""
+    wide, scattered = len(high) > 0, len(indices) > 0
+    for place in range(len(low)):
+        start = first + (indices[place] if scattered else place) * width
+        word = low[place] | (high[place] << 32) if wide else low[place]
+        rest = high[place] >> 32 if wide else low[place] >> 63
+        for byte in range(min(width, 8)):
+            out[start + byte] = word & 255
+            word >>= 8
+        for byte in range(8, width):
+            out[start + byte] = rest & 255
+            rest >>= 8
+
+
+@compile_loop
+def write_gaps(indices: Array, first: int, width: int, out: Array) -> None:
+    """Write the gaps between ascending indices as little-endian bytes."""
+    before, start = -1, first
+    for place in range(len(indices)):
+        gap = indices[place] - before - 1
+        before = indices[place]
+        for byte in range(width):
+            out[start + byte] = gap & 255
+            gap >>= 8
+        start += width
+
+
+@compile_loop
+def read_values(data: Array, width: int, low: Array, high: Array) -> int:
+    """Read values that `write_values` wrote one after the other; return how many are not zero."""
+    wide, nonzero = len(high) > 0, 0
+    short = 64 - 8 * min(width, 8)
+    rest_short = 64 - 8 * (width - 8) if width > 8 else 0
+    for place in range(len(low)):
+        start = place * width
+        word, rest = np.int64(0), np.int64(0)
+        for byte in range(min(width, 8)):
+            word |= np.int64(data[start + byte]) << (8 * byte)
+        word = (word << short) >> short
+        for byte in range(8, width):
+            rest |= np.int64(data[start + byte]) << (8 * (byte - 8))
+        rest = (rest << rest_short) >> rest_short if width > 8 else word >> 63
+        nonzero += 1 if word != 0 or rest != 0 else 0
+        if wide:
+            low[place] = word & _LOW
+            high[place] = ((word >> 32) & _LOW) + (rest << 32)
+        else:
+            low[place] = word
+    return nonzero
+
+
+@compile_loop
+def read_gaps(data: Array, width: int, size: int, indices: Array) -> bool:
+    """Read the indices whose gaps were written; return False if one is not below `size`."""
+    index = np.int64(-1)
+    for place in range(len(indices)):
+        gap = np.int64(0)
+        for byte in range(width):
+            gap |= np.int64(data[place * width + byte]) << (8 * byte)
+        if gap < 0 or gap >= size - index - 1:
+            return False
+        index += gap + 1
+        indices[place] = index
+    return True
+
+
+@compile_loop
+def _multiply(value: Any, key: Any) -> Any:  # noqa: ANN401 - numbers of 64 bits
+    """Return value · key modulo 2⁶¹ − 1; both are below it."""
+    word, bits29, bits61 = np.uint64(32), np.uint64(29), np.uint64(61)
+    top, bottom = value >> word, value & _LOW_WORD
+    middle = top * (key & _LOW_WORD) + bottom * (key >> word)
+    low = bottom * (key & _LOW_WORD)
+    # 2⁶⁴ = 8 and 2⁶¹ = 1 modulo the prime
+    product = (top * (key >> word) << np.uint64(3)) + (middle >> bits29) + (low >> bits61)
+    product += ((middle & _LOW_29) << word) + (low & _PRIME)
+    return product % _PRIME
+
+
+@compile_loop
+def add_products(low: Array, high: Array, keys: Array) -> Any:  # noqa: ANN401 - a number
+    """Return Σ value · key modulo 2⁶¹ − 1; keys are below it."""
+    total, wide, prime = np.uint64(0), len(high) > 0, np.int64((1 << 61) - 1)
+    shift = np.uint64(1 << 32)
+    for place in range(len(low)):
+        value = np.uint64(low[place] % prime)
+        if wide:
+            value = (value + _multiply(np.uint64(high[place] % prime), shift)) % _PRIME
+        total = (total + _multiply(value, keys[place])) % _PRIME
+    return total

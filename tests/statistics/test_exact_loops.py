@@ -1,0 +1,77 @@
+"""Compiled loops over exact integers give what numpy gives: sums, bytes, fingerprints, refusals."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dealfl.compiled import CHOICE
+from dealfl.entries import Entries
+from dealfl.errors import DealError
+from dealfl.statistics import ArraySpec, Schema, Statistics
+
+pytest.importorskip("numba")
+
+SCHEMA = Schema(
+    "test", {}, (ArraySpec("counts", 400, 32), ArraySpec("sums", 10**9), ArraySpec("wide", 50, 96))
+)
+BITS = {"counts": 31, "sums": 63, "wide": 95}
+
+
+def both(compute: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return what numpy and compiled loops compute, which is the same."""
+    answers = []
+    for mode in ("never", "always"):
+        monkeypatch.setattr(CHOICE, "mode", mode)
+        try:
+            answers.append(compute())
+        except DealError as error:
+            answers.append(f"{type(error).__name__}: {error}")
+    assert answers[0] == answers[1]
+    return answers[0]
+
+
+def drawn(seed: int, bits: int, share: float) -> Statistics:
+    """Return statistics with values of up to `bits` bits less than their arrays take."""
+    draw = np.random.default_rng(seed)
+    arrays = {}
+    for spec in SCHEMA.arrays:
+        many = min(int(spec.size * share), 200)
+        places = draw.choice(min(spec.size, 10**6), many, replace=False) * (spec.size // 10**6 or 1)
+        most = 1 << max(BITS[spec.name] - bits, 1)
+        values = [int(draw.integers(-(2**62), 2**62)) * 2**33 % (2 * most) - most for _ in places]
+        arrays[spec.name] = Entries.of(dict(zip(places.tolist(), values, strict=True)), spec.wide)
+    return Statistics(SCHEMA, arrays)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 9, 25, 60, 94])
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 1.0])
+def test_sums_bytes_and_fingerprints_are_the_same(
+    bits: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = drawn(1, bits, share), drawn(2, bits, 0.3)
+    body = both((one + other).to_bytes, monkeypatch)
+    assert both(lambda: (one + other).to_bytes(), monkeypatch) == body
+    assert both(lambda: Statistics.from_bytes(body).to_bytes(), monkeypatch) == body
+    assert both(lambda: ((one + other) - one - other).is_zero, monkeypatch)
+    total = both(lambda: (one + other).fingerprint(7), monkeypatch)
+    assert total == (one.fingerprint(7) + other.fingerprint(7)) % ((1 << 61) - 1)
+
+
+def test_sums_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, bits in BITS.items():
+        wide = name == "wide"
+        large = {one.name: Entries.of({}, one.wide) for one in SCHEMA.arrays}
+        more = large | {name: Entries.of({3: 2**bits - 1, 4: 1}, wide)}
+        one = Statistics(SCHEMA, large | {name: Entries.of({3: 2**bits - 1}, wide)})
+        add = partial(Statistics.__add__, one, Statistics(SCHEMA, more))
+        assert "does not fit" in both(add, monkeypatch)
+
+
+def test_changed_bytes_are_refused_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = bytearray(drawn(3, 20, 0.3).to_bytes())
+    for place in range(len(body) - 900, len(body), 7):
+        damaged = bytes(body[:place]) + bytes([body[place] ^ 0x81]) + bytes(body[place + 1 :])
+        both(partial(Statistics.from_bytes, damaged), monkeypatch)

@@ -1,7 +1,7 @@
 """Storage of a live model's integers.
 
-`Cells` is an array that is read and written by index. `State` holds the cells of one schema, applies
-a change to all arrays or to none, and hashes only blocks that changed.
+`Cells` is an array that is read and written by index. `State` holds the cells of one schema,
+applies a change to all arrays or to none, and hashes only blocks that changed.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ from dealfl.integers import Integers
 from dealfl.schema import ArraySpec, Schema
 from dealfl.seeded import round_keys, words
 
-__all__ = ["FINGERPRINT_PRIME", "ArraySpec", "Deferred", "Schema", "Statistics"]
+__all__ = ["ArraySpec", "Deferred", "Schema", "Statistics"]
 
-FINGERPRINT_PRIME = (1 << 61) - 1
+_PRIME = (1 << 61) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,7 +172,7 @@ class Statistics:
             keys = words(round_keys(seed, place), entries.indices.astype(np.uint64))
             keys >>= np.uint64(3)
             total += _sum_products(entries.values, keys)
-        return total % FINGERPRINT_PRIME
+        return total % _PRIME
 
 
 def _sum_products(values: Integers, keys: NDArray[np.uint64]) -> int:
@@ -187,13 +187,13 @@ def _sum_products(values: Integers, keys: NDArray[np.uint64]) -> int:
 
 def _dot(values: NDArray[np.int64], keys: NDArray[np.uint64]) -> int:
     low32, shift = np.uint64(0xFFFF_FFFF), np.uint64(32)
-    value = np.mod(values, FINGERPRINT_PRIME).astype(np.uint64)
+    value = np.mod(values, _PRIME).astype(np.uint64)
     high = (value >> shift) * (keys >> shift)
     middle = (value >> shift) * (keys & low32) + (value & low32) * (keys >> shift)
     low = (value & low32) * (keys & low32)
     # 2⁶⁴ = 8 and 2⁶¹ = 1 modulo the prime
     product = (high << np.uint64(3)) + (middle >> np.uint64(29)) + (low >> np.uint64(61))
-    product += ((middle & np.uint64((1 << 29) - 1)) << shift) + (low & np.uint64(FINGERPRINT_PRIME))
+    product += ((middle & np.uint64((1 << 29) - 1)) << shift) + (low & np.uint64(_PRIME))
     return int((product & low32).sum()) + (int((product >> shift).sum()) << 32)
 
 

@@ -14,11 +14,12 @@ from dealfl.server.claims import Stored
 from dealfl.server.ledger import Ledger
 from dealfl.server.tables import Pending, WorkerRow
 from dealfl.server.terms import Terms
-from dealfl.statistics import FINGERPRINT_PRIME, Statistics
+from dealfl.statistics import Statistics
 
 __all__ = ["BEHIND_GAP", "WITHDRAWN", "Aggregated", "Aggregation", "Problem", "rebuild_total"]
 
 _BASE = ""  # stands for no worker
+_PRIME = (1 << 61) - 1  # of fingerprints
 _NO_STATISTICS = "bytes that are not statistics of this job"
 _IMPOSSIBLE = "no examples have this sum"
 _FULL = "held back: the total is full; the largest sum is that of "
@@ -72,7 +73,7 @@ class Aggregation:
     def verify(self) -> None:
         """Raise an error if the total is not the sum of all workers."""
         parts = self._ledger.updates.fingerprints().values()
-        if self._fingerprint(self.total.statistics) != sum(parts) % FINGERPRINT_PRIME:
+        if self._fingerprint(self.total.statistics) != sum(parts) % _PRIME:
             raise BadBytes(
                 f"ledger {self._ledger.path}: the total is not the sum of its workers; "
                 "rebuild it with `dealfl workers rebuild`, or restore a backup"
@@ -199,7 +200,7 @@ class Aggregation:
             done.held_back[row.name] = _FULL + self._find_largest() if new else row.flag
             return
         known = self._ledger.updates.find_fingerprint(row.name)
-        self._put_sum(row.name, whole, (known + self._fingerprint(delta)) % FINGERPRINT_PRIME)
+        self._put_sum(row.name, whole, (known + self._fingerprint(delta)) % _PRIME)
         self._ledger.updates.delete_deltas(row.name, row.incarnation, ready[-1].sequence)
         done.counted[row.name] = ready[-1].sequence
 

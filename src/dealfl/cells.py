@@ -94,7 +94,7 @@ class DenseCells(Cells):
     def put(self, indices: Int64s | slice, values: Integers) -> None:
         """Replace the values at some indices."""
         self.low[indices] = values.low
-        if self.high is not None:
+        if self.high is not None and values.high is not None:
             self.high[indices] = values.high
 
     def entries(self, start: int, stop: int) -> Entries:

@@ -128,8 +128,9 @@ def test_who_can_not_afford_what_is_expected_is_not_asked() -> None:
 
 
 def test_who_declined_is_not_asked_until_it_announces_itself() -> None:
-    row = note_decline(row_of(training=True))
+    row = note_decline(row_of(training=True, waiting=7))
     assert not row.training
+    assert row.waiting == 7, "its examples still wait"
     assert Roster({"w": row}).find_candidates(Terms(), 1.0) == []
 
 

@@ -82,8 +82,8 @@ def correct_spending(row: WorkerRow, assumed_j: float, energy_j: float, now_s: f
 
 
 def note_decline(row: WorkerRow) -> WorkerRow:
-    """Return a worker's row after it declined."""
-    return replace(row, training=False, waiting=0)
+    """Return a worker's row after it declined; it announces itself when it can train again."""
+    return replace(row, training=False, asleep=True)
 
 
 class Roster(dict[str, WorkerRow]):

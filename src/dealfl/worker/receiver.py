@@ -128,9 +128,11 @@ class Receiver:
         if message.round <= int(self._journal.setting("round", "-1")):
             return None  # a repetition
         self._journal.set_setting("round", str(message.round))
+        self._journal.set_setting("declined", "")
         if not self._knows_erased(message.erased):
             return self._decline(message.round, "erasures are missing")
         unwilling = self._reason_to_decline(now_s)
+        self._journal.set_setting("unable", unwilling)
         if unwilling:
             return self._decline(message.round, unwilling)
         new = self._journal.records(State.WAITING)
@@ -146,7 +148,22 @@ class Receiver:
         self._trainer.train(new, fraction, message.round, now_s)
         return None
 
+    def repeat_decline(self) -> list[Message]:
+        """Return the answer to the last assignment, if it was declined: it may have been lost."""
+        reason = self._journal.setting("declined", "")
+        return [self._decline(int(self._journal.setting("round", "0")), reason)] if reason else []
+
+    def is_unable(self, now_s: float) -> bool:
+        """Return whether the device cannot train; announce the worker when it can again."""
+        unable = bool(self._journal.setting("unable", ""))
+        if unable and not self._reason_to_decline(now_s):
+            self._journal.set_setting("unable", "")
+            self._membership.greets = True
+            return False
+        return unable
+
     def _decline(self, round_number: int, reason: str) -> Declined:
+        self._journal.set_setting("declined", reason)
         return Declined(
             job=self._job,
             worker=self._name,

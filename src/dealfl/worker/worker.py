@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dealfl.bounds import check_id
 from dealfl.erasure import owner_hash
 from dealfl.learners import Learner
-from dealfl.messages import Message, Step
+from dealfl.messages import Declined, Message, Step
 from dealfl.worker.cost import Meter
 from dealfl.worker.device import MIN_BATTERY, Device, DeviceNow, always
 from dealfl.worker.holdings import Accepted, Holdings
@@ -96,7 +96,7 @@ class Worker:
             retry_after_s,
             announce_every_s,
         )
-        self._reconnected = False
+        self._reconnected, self._retry_after_s = False, retry_after_s
         with journal.transaction(self._term):
             self._membership.begin_session()
         self._recovery = Recovery(
@@ -173,10 +173,16 @@ class Worker:
                 if self._reconnected:
                     self._outbox.repeat(now_s)
                     self._reconnected = False
-                replies += self._membership.announce(now_s)
+                unable = self._receiver.is_unable(now_s)
+                announced = self._membership.announce(now_s)
+                if announced and not any(isinstance(reply, Declined) for reply in replies):
+                    replies += self._receiver.repeat_decline()
+                replies += announced
                 replies += self._outbox.take_due(now_s)
                 replies += self._outbox.take_due_answers(now_s)
                 wake_at_s = self._membership.wake_at_s
+                if unable:
+                    wake_at_s = min(wake_at_s or math.inf, now_s + self._retry_after_s)
         except BaseException:
             self._recovery.forget_model()  # it may include the changes rolled back
             raise

@@ -124,7 +124,7 @@ def test_a_run_in_a_folder_holds_its_data_so_that_commands_can_use_them_later(
     assert dealfl.run(fleet, out=out, verbose=False, restart=True).digest == whole
 
 
-def _stopped_run(run: Run, watcher: Watcher) -> Any:
+def _stopped_run(run: Run, watcher: Watcher, **_: object) -> Any:
     """Run until the first round is closed, and stop as Ctrl-C does."""
     show = watcher.show_progress
 

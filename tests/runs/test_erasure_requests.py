@@ -1,5 +1,6 @@
 """Single examples, readmission, new keys, and requests to a run that is under way."""
 
+import dataclasses
 import json
 import threading
 import time
@@ -11,6 +12,7 @@ import dealfl
 from dealfl.cli import main
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
+from dealfl.report import summarize
 from dealfl.runs import (
     RunFolder,
     erase_owners,
@@ -220,3 +222,21 @@ def test_a_stopped_run_answers_with_a_certificate_that_is_not_final(
     (run.path / "requests" / "bad.json").write_text("{")
     with pytest.raises(BadInput, match="is damaged"):
         erase_owners(run, ["person 4"], requested_by="")
+
+
+def test_a_run_can_end_with_an_erasure(tmp_path: Path) -> None:
+    fleet = make_fleet(tmp_path, "naive_bayes")
+    result = dealfl.run(fleet, rounds=4, out=tmp_path / "run", verbose=False, forget_one=True)
+    one = result.outcomes.forgotten
+    assert one is not None
+    assert (one.exact, result.exact, one.examples > 0) == (True, True, True)
+    assert result.digest != one.digest == one.never_saw_digest == result.model.digest()
+    assert main(["verify", one.certificate, "--retrain", str(tmp_path / "run")]) == 0
+    text, page = repr(result), (tmp_path / "run" / "report.html").read_text("utf-8")
+    for written in (one.digest[:32], one.certificate):
+        assert written in text
+        assert written in page
+    changed = dataclasses.replace(one, never_saw_digest="0" * 64)
+    wrong = dataclasses.replace(result.outcomes, forgotten=changed)
+    assert not wrong.exact
+    assert "NOT EQUAL" in summarize(wrong)

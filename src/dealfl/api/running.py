@@ -41,6 +41,7 @@ def run(
     restart: bool = False,
     start_from: str | Path | None = None,
     keep_data: bool = True,
+    forget_one: bool = False,
 ) -> Result:
     """Run a fleet to its end under a virtual clock: a real server, real workers, modelled phones.
 
@@ -61,14 +62,14 @@ def run(
         Whether to show progress: in a terminal on the error output, in a notebook in the cell.
     compare
         Whether the fleet then runs under the other schemes, too.
-    resume
-        Whether to continue a run that was stopped in `out`.
-    restart
-        Whether to discard the run in `out`.
+    resume, restart
+        Whether to continue a run that was stopped in `out`, or to discard the run in `out`.
     start_from
         A saved model or a run folder whose statistics the server starts with.
     keep_data
         Whether `out` keeps the journals of the workers, from which persons can be erased later.
+    forget_one
+        Whether one person is erased at the end, and the model compared with one without them.
 
     Returns
     -------
@@ -105,7 +106,7 @@ def run(
     try:
         with folder.locked():
             _prepare(folder, fleet, resume=resume, restart=restart)
-            outcomes, page = _run_in_folder(running, folder, fleet.name, verbose)
+            outcomes, page = _run_in_folder(running, folder, fleet.name, verbose, forget_one)
     except Interrupted:
         again = f"dealfl.run(fleet, out={str(out)!r}, resume=True)"
         raise Interrupted(f"the run was stopped; {again} continues it") from None
@@ -114,7 +115,7 @@ def run(
 
 
 def _run_in_folder(
-    running: Run, folder: RunFolder, name: str, verbose: bool
+    running: Run, folder: RunFolder, name: str, verbose: bool, forget_one: bool
 ) -> tuple[RunResult, Path]:
     """Run to the end, or until a signal stops it; return the outcomes and the file to look at."""
     with (
@@ -122,7 +123,7 @@ def _run_in_folder(
         _stopped_by_signals(running.stop),
         choose_view(sys.stderr, name, verbose) as view,
     ):
-        outcomes = running.run(view)
+        outcomes = running.run(view, forget_one=forget_one)
         page = running.save(outcomes, write_page if find_spec("plotly") is not None else None)
     return outcomes, page
 

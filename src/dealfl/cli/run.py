@@ -94,6 +94,7 @@ def _run(arguments: argparse.Namespace) -> int:
             fleet, out=folder, compare=not arguments.no_compare, resume=arguments.resume,
             restart=arguments.restart, start_from=arguments.start_from,
             keep_data=not arguments.discard_data,
+            forget_one=arguments.job is None and not arguments.discard_data,
         )  # fmt: skip
     except Interrupted:
         say(f"dealfl: stopped; continue with: {_command(arguments)} --resume", file=sys.stderr)

@@ -22,7 +22,7 @@ from dealfl.report.wording import (
     scheme_name,
     verdict,
 )
-from dealfl.runs import Result
+from dealfl.runs import Forgotten, Result
 from dealfl.simulate import Outcome, Participant
 
 __all__ = ["draw_plot", "plot_names", "write_page"]
@@ -55,6 +55,7 @@ def write_page(result: Result, path: str | Path) -> None:
     body = "".join(
         [
             _head(result),
+            _forgotten(result.forgotten),
             *(_section(title, result) for title in _PLOTS),
             "<h2>All schemes</h2>\n",
             _schemes(result),
@@ -165,6 +166,23 @@ def _figure(name: str, value: str, words: str, *, tag: str = "", kind: str = "")
         f'<strong class="{kind}">{for_html(value)}</strong>'
         f'<span class="quiet">{for_html(words)}</span></div>\n'
     )
+
+
+def _forgotten(one: Forgotten | None) -> str:
+    """Return the section about the person who was erased at the end."""
+    if one is None:
+        return ""
+    rows = [
+        ["the model forgot the person", one.digest],
+        ["training that never saw the person", one.never_saw_digest],
+        ["", "equal" if one.exact else "NOT EQUAL"],
+        ["certificate", one.certificate],
+    ]
+    caption = (
+        f"Person {one.person} asked to be forgotten: "
+        f"{format_count(one.examples, 'example')} deleted from all workers"
+    )
+    return f"<h2>One person was forgotten</h2>\n{table(caption, ['', 'digest'], rows)}"
 
 
 # -- tables -------------------------------------------------------------------------------------

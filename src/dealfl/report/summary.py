@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from dealfl.escaping import for_terminal
 from dealfl.report.wording import (
+    format_count,
     format_duration,
     format_energy,
     format_number,
@@ -38,7 +39,15 @@ def summarize(result: Result) -> str:
         f"{main.learned:,} examples learned, {main.evicted:,} forgotten ({main.scheme})"
     )
     reference = reference_sentence(main, result.central)
-    parts = [head, _table(result), reference, _compare(result), *_warnings(main), _verdict(result)]
+    parts = [
+        head,
+        _table(result),
+        reference,
+        _compare(result),
+        *_warnings(main),
+        _verdict(result),
+        _forgotten(result),
+    ]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -135,6 +144,21 @@ def _verdict(result: Result) -> str:
         )
     wrong = ", ".join(one.scheme for one in result.outcomes if not one.exact)
     return f"NOT EXACT: {wrong}. This is a bug; please report it with the job file."
+
+
+def _forgotten(result: Result) -> str:
+    """Return both digests of the model that forgot a person, one below the other."""
+    one = result.forgotten
+    if one is None:
+        return ""
+    equal = "equal" if one.exact else "NOT EQUAL: this is a bug; please report it"
+    return (
+        f"Person {for_terminal(one.person)} asked to be forgotten "
+        f"({format_count(one.examples, 'example')}):\n"
+        f"  the model forgot the person     {one.digest[:32]}…\n"
+        f"  training that never saw them    {one.never_saw_digest[:32]}…  {equal}\n"
+        f"  certificate                     {for_terminal(one.certificate)}"
+    )
 
 
 # -- sweeps -------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from dealfl.runs.models import (
     save_arrays,
 )  # fmt: skip
 from dealfl.runs.predicting import Score, predict, recommend, score
-from dealfl.runs.result import Comparison, Result, RunProgress, Watcher
+from dealfl.runs.result import Comparison, Forgotten, Result, RunProgress, Watcher
 from dealfl.runs.run import Interrupted, NoFolder, Run, default_job
 from dealfl.runs.running_server import RunningServer, answers_about
 from dealfl.runs.status import RunStart, RunStatus, read_start, read_status
@@ -39,12 +39,12 @@ from dealfl.runs.workers import (
 
 __all__ = [
     "CERTIFICATES", "LOG", "MANIFEST", "About", "Comparison", "Copied", "Erased", "Evidence",
-    "HeldOwner", "Holding", "Interrupted", "JsonLines", "Model", "NoFolder", "Proof", "Removal",
-    "RequestStatus", "Result", "Run", "RunFolder", "RunProgress", "RunStart", "RunStatus",
-    "RunningServer", "Score", "Watcher", "WorkerStatus", "answers_about", "back_up", "certify",
-    "configure_logs", "default_job", "erase_owners", "export_model", "find_holdings", "is_about",
-    "list_erasures", "list_owners", "log", "log_to", "open_model", "predict", "prove_entry",
-    "read_start", "read_status", "read_worker_rounds", "read_workers", "readmit_owners",
-    "rebuild_model", "recommend", "remove_worker", "require_free", "restore", "retrain",
-    "run_demo", "save_arrays", "score", "serve_metrics", "verify_certificate",
+    "Forgotten", "HeldOwner", "Holding", "Interrupted", "JsonLines", "Model", "NoFolder",
+    "Proof", "Removal", "RequestStatus", "Result", "Run", "RunFolder", "RunProgress", "RunStart",
+    "RunStatus", "RunningServer", "Score", "Watcher", "WorkerStatus", "answers_about", "back_up",
+    "certify", "configure_logs", "default_job", "erase_owners", "export_model", "find_holdings",
+    "is_about", "list_erasures", "list_owners", "log", "log_to", "open_model", "predict",
+    "prove_entry", "read_start", "read_status", "read_worker_rounds", "read_workers",
+    "readmit_owners", "rebuild_model", "recommend", "remove_worker", "require_free", "restore",
+    "retrain", "run_demo", "save_arrays", "score", "serve_metrics", "verify_certificate",
 ]  # fmt: skip

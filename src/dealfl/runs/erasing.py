@@ -19,14 +19,22 @@ from dealfl.erasure import (
 from dealfl.errors import BadInput
 from dealfl.runs.certificates import CERTIFICATES, Evidence, verify_certificate
 from dealfl.runs.erasure_status import certify
-from dealfl.runs.finished_run import find_journals, open_finished, require_journals
+from dealfl.runs.finished_run import (
+    find_holdings,
+    find_journals,
+    list_owners,
+    open_finished,
+    require_journals,
+    retrain,
+)
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.logs import log
 from dealfl.runs.requests import NewRequest, find_queued
+from dealfl.runs.result import Forgotten
 from dealfl.server import LedgerReader
 from dealfl.worker import Journal, State
 
-__all__ = ["Erased", "carry_out", "erase_owners", "readmit_owners"]
+__all__ = ["Erased", "carry_out", "erase_owners", "forget_person", "readmit_owners"]
 
 _POLL_S = 0.2
 _RUNNING = "the run is under way: its workers forget now, and it certifies that when it ends"
@@ -171,6 +179,33 @@ def carry_out(run: RunFolder) -> dict[Path, Path | None]:
         made[file] = None if one.is_readmission else certify(run, one.name, "", one.commitments)
         file.unlink()
     return made
+
+
+def forget_person(run: RunFolder) -> Forgotten:
+    """Erase the person of whom a finished run that is locked has learned the most examples.
+
+    Parameters
+    ----------
+    run : RunFolder
+        The run.
+
+    Returns
+    -------
+    Forgotten
+        Digests of the model that forgot the person, and of training without the person.
+    """
+    people = sorted(list_owners(run), key=lambda one: -one.examples)
+    person = next(
+        (one.owner for one in people if any(at.learned for at in find_holdings(run, one.owner))), ""
+    )
+    never_saw = retrain(run, without=person)
+    new = NewRequest.erasing([person], [], run.owners_key(), "dealfl run")
+    request = new.put(run)
+    certificate = carry_out(run)[request]
+    assert certificate is not None
+    erasure, _ = verify_certificate(certificate, Evidence())
+    digest = "" if erasure.after is None else erasure.after.digest
+    return Forgotten(person, erasure.examples, digest, never_saw, str(certificate))
 
 
 def _find_certificate(run: RunFolder, request: str) -> Path | None:

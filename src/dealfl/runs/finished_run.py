@@ -243,24 +243,30 @@ def _read_names(run: RunFolder) -> dict[bytes, str]:
     return {owner_hash(key, name): plain_name(name) for name in names}
 
 
-def retrain(run: RunFolder) -> str:
+def retrain(run: RunFolder, without: str = "") -> str:
     """Return the digest of training on all examples that the workers of a finished run hold.
 
     Parameters
     ----------
     run : RunFolder
         The run.
+    without : str
+        Name of a person whose examples are left out.
 
     Returns
     -------
     str
         Digest of the statistics, including those of a model that the run started from.
     """
-    with run.locked(), open_finished(run, run.owners_key()) as parts:
+    key = run.owners_key()
+    left_out = resolve_owner(key, without) if without else b""
+    with open_finished(run, key) as parts:
         make = parts.make
         model, base = make(), parts.ledger.find_sum("")
         if base is not None:
             model.merge(Statistics.from_bytes(base))
         for journal in parts.journals.values():
-            model.merge(statistics_of(make, journal.records(State.LEARNED))[0])
+            learned = journal.records(State.LEARNED)
+            kept = [record for record in learned if record.owner != left_out]
+            model.merge(statistics_of(make, kept)[0])
     return model.digest()

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from dealfl.simulate import Outcome, Progress
 
-__all__ = ["Comparison", "NotedProgress", "Result", "RunProgress", "Watcher"]
+__all__ = ["Comparison", "Forgotten", "NotedProgress", "Result", "RunProgress", "Watcher"]
 
 _WRITTEN_EVERY_S = 1.0
 _CONFIDENT = 1.96  # standard errors of a difference
@@ -163,6 +163,36 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class Forgotten:
+    """The person who was erased at the end of a run.
+
+    Parameters
+    ----------
+    person : str
+        Name of the person.
+    examples : int
+        Number of deleted examples.
+    digest : str
+        Digest of the model that forgot the person.
+    never_saw_digest : str
+        Digest of training on the examples of all others, computed before the erasure.
+    certificate : str
+        File of the certificate.
+    """
+
+    person: str
+    examples: int
+    digest: str
+    never_saw_digest: str
+    certificate: str
+
+    @property
+    def exact(self) -> bool:
+        """Whether the model is equal to one that never saw the person."""
+        return self.digest == self.never_saw_digest
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """The outcomes of all schemes.
 
@@ -178,6 +208,8 @@ class Result:
         Path of the model that the server started with.
     central : float, optional
         Quality of one computer that learns all examples and forgets none.
+    forgotten : Forgotten, optional
+        The person who was erased at the end.
     """
 
     job: str
@@ -185,6 +217,7 @@ class Result:
     settings: str = ""
     started_from: str = ""
     central: float | None = None
+    forgotten: Forgotten | None = None
 
     @property
     def main(self) -> Outcome:
@@ -194,7 +227,8 @@ class Result:
     @property
     def exact(self) -> bool:
         """Whether every digest equals that of central training."""
-        return all(outcome.exact for outcome in self.outcomes)
+        forgot = self.forgotten is None or self.forgotten.exact
+        return forgot and all(outcome.exact for outcome in self.outcomes)
 
     def against(self, scheme: str) -> Comparison | None:
         """Return the comparison with another scheme.
@@ -223,6 +257,7 @@ class Result:
             "central_quality": self.central,
             "outcomes": {one.scheme: one.as_dict() for one in self.outcomes},
             "comparisons": {one.scheme: one.as_dict() for one in self.comparisons()},
+            "forgotten": self.forgotten and dataclasses.asdict(self.forgotten),
         }
 
 

@@ -7,13 +7,14 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
 from dealfl.atomic_files import replace_file
 from dealfl.errors import DealError
 from dealfl.learners import Learner
-from dealfl.runs.erasing import carry_out
+from dealfl.runs.erasing import carry_out, forget_person
 from dealfl.runs.finished_run import keep_journals
 from dealfl.runs.folder import RESULT, RunFolder
 from dealfl.runs.logs import log
@@ -136,13 +137,15 @@ class Run:
         """Stop at the next point from which the run can be resumed; safe in a signal handler."""
         self._stopped = True
 
-    def run(self, watcher: Watcher) -> Result:
+    def run(self, watcher: Watcher, *, forget_one: bool = False) -> Result:
         """Run all schemes that are not finished.
 
         Parameters
         ----------
         watcher : Watcher
             Receives the progress.
+        forget_one : bool, default False
+            Whether one person is erased at the end, to compare with training without the person.
 
         Returns
         -------
@@ -156,10 +159,15 @@ class Run:
         """
         noted = NotedProgress(watcher, self._folder.save_progress)
         try:
-            return self._run_schemes(noted)
+            result = self._run_schemes(noted)
+            return self._forget_one(result) if forget_one else result
         except BaseException:
             noted.stop()
             raise
+
+    def _forget_one(self, result: Result) -> Result:
+        self.model = None  # the ledger has a newer one
+        return replace(result, forgotten=forget_person(self._folder))
 
     def _run_schemes(self, watcher: Watcher) -> Result:
         done = self._folder.outcomes()

@@ -153,7 +153,7 @@ def _forgotten(result: Result) -> str:
         return ""
     equal = "equal" if one.exact else "NOT EQUAL: this is a bug; please report it"
     return (
-        f"Person {for_terminal(one.person)} asked to be forgotten "
+        f"Person {for_terminal(one.person)} is forgotten on request "
         f"({format_count(one.examples, 'example')}):\n"
         f"  the model forgot the person     {one.digest[:32]}…\n"
         f"  training that never saw them    {one.never_saw_digest[:32]}…  {equal}\n"

@@ -54,6 +54,63 @@ FLIPS: Sequence[tuple[str, str, Change, Change]] = (
         scaled("phone_ms", 1e6, scheme="original"),
         scaled("phone_ms", 1e-6, scheme="original"),
     ),
+    (
+        "accuracy",
+        "Tikhonov on phishing",
+        scaled("quality", 1.0),
+        scaled("quality", 0.5, theta="0.02"),
+    ),
+    (
+        "accuracy",
+        "DEAL's models are better",
+        scaled("quality", 0.0, scheme="newfl"),
+        scaled("quality", 9.0, scheme="newfl"),
+    ),
+    (
+        "energy",
+        "81.7 % less energy than Original on average, compute",
+        scaled("compute_uah", 1e6, scheme="original"),
+        scaled("compute_uah", 1e6, scheme="deal"),
+    ),
+    (
+        "energy",
+        "80.6 % less energy than NewFL on average, whole",
+        scaled("whole_uah", 1e6, scheme="newfl"),
+        scaled("whole_uah", 1.0),
+    ),
+    (
+        "energy",
+        "75.6 to 82.4 %",
+        scaled("compute_uah", 1e6, scheme="original"),
+        scaled("compute_uah", 1.0, scheme="original"),
+    ),
+    (
+        "energy",
+        "Tikhonov on housing: saved against Original",
+        lambda row: row.update(compute_uah={"2112": {"original": 8.0}.get(row.get("scheme"), 1.0)}),
+        scaled("compute_uah", 1.0),
+    ),
+    (
+        "energy",
+        "Energy falls",
+        lambda row: row.update(compute_uah={"1402": 1.0, "2112": 2.0}),
+        lambda row: row.update(compute_uah={"1402": 2.0, "2112": 1.0}),
+    ),
+    (
+        "energy-datasets",
+        "Tikhonov: on every dataset",
+        scaled("compute_uah", 1e6, scheme="original"),
+        scaled("compute_uah", 1.0),
+    ),
+    (
+        "energy-datasets",
+        "Tikhonov: on some datasets",
+        scaled("compute_uah", 1e6, scheme="original"),
+        scaled("compute_uah", 1e-6, scheme="original"),
+    ),
+    ("privacy", "NewFL: all", scaled("held", 1.0), scaled("held", 0.5)),
+    ("privacy", "Original: the share", scaled("touched", 1.0), scaled("touched", -1.0)),
+    ("privacy", "DEAL: the share", scaled("touched", 1.0), scaled("touched", 0.0)),
 )
 
 

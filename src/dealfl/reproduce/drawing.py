@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from dealfl.escaping import for_plotly
-from dealfl.pages import COLOURS
+from dealfl.pages import COLOURS, Plot
+from dealfl.reproduce.figure import Row, median, select, values_of
 
-__all__ = ["SCHEMES", "Trace", "axis", "bars", "colour", "line", "log_axis", "scheme_label"]
+__all__ = [
+    "SCHEMES",
+    "Trace",
+    "axis",
+    "bars",
+    "colour",
+    "frequency_plot",
+    "line",
+    "log_axis",
+    "scheme_label",
+]
 
 Trace = dict[str, Any]
 
@@ -58,6 +70,28 @@ def axis(title: str, **others: object) -> dict[str, Any]:
     return {"title": {"text": title, "standoff": 6}, **others}
 
 
-def log_axis(title: str) -> dict[str, Any]:
-    """Return a logarithmic axis with one tick a decade."""
-    return axis(title, type="log", dtick=1, tickformat=",~r")
+def log_axis(title: str, values: Sequence[float | None]) -> dict[str, Any]:
+    """Return a logarithmic axis with a tick for each decade, or for 1, 2 and 5 of few decades."""
+    found = [value for value in values if value is not None and value > 0]
+    low, high = math.floor(math.log10(min(found))), math.ceil(math.log10(max(found)))
+    steps = (1,) if high - low > 2 else (1, 2, 5)
+    ticks = [step * 10.0**decade for decade in range(low, high + 1) for step in steps]
+    return axis(title, type="log", tickvals=ticks, tickformat=",~r")
+
+
+def frequency_plot(title: str, words: str, rows: Sequence[Row], key: str, unit: str) -> Plot:
+    """Return a plot of medians by clock frequency: a colour a scheme, a dash a dataset."""
+    traces = []
+    for place, dataset in enumerate(values_of(rows, "dataset")):
+        for scheme in SCHEMES[:3]:
+            own = select(rows, dataset=dataset, scheme=scheme)
+            clocks = list(own[0][key])
+            heights = [median([row[key][mhz] for row in own]) for mhz in clocks]
+            short = dataset.replace("yearpredictionmsd-like", "year*")
+            trace = line([int(mhz) for mhz in clocks], heights,
+                         f"{scheme_label(scheme)}, {short}", scheme)  # fmt: skip
+            trace["line"]["dash"] = ("solid", "dash", "dot")[place]
+            traces.append(trace)
+    values = [height for trace in traces for height in trace["y"]]
+    layout = {"xaxis": axis("clock frequency, MHz"), "yaxis": log_axis(unit, values)}
+    return Plot(title=title, words=words, traces=traces, layout=layout, height=460)

@@ -14,10 +14,12 @@ from enum import StrEnum
 from typing import Any
 
 from dealfl.pages import Plot
+from dealfl.simulate import Estimate
 
 __all__ = [
     "Claim", "Figure", "Row", "Setting", "Verdict", "at_least", "describe_ratio",
-    "judge", "key_of", "median", "quantile", "select", "values_of",
+    "estimate", "judge", "key_of", "mean_with_interval", "median", "quantile", "select",
+    "values_of",
 ]  # fmt: skip
 
 Row = Mapping[str, Any]
@@ -96,6 +98,21 @@ def quantile(values: Sequence[float], share: float) -> float:
 def median(values: Sequence[float]) -> float:
     """Return the median."""
     return quantile(values, 0.5)
+
+
+def estimate(rows: Sequence[Row], key: str) -> Estimate:
+    """Return the mean of a key over rows, with its 95 % confidence interval."""
+    return Estimate.of([row[key] for row in rows])
+
+
+def mean_with_interval(values: Sequence[float]) -> str:
+    """Return a mean and half of its 95 % confidence interval as text.
+
+    >>> mean_with_interval([1.0, 2.0, 3.0])
+    '2 ± 2.48'
+    """
+    found = Estimate.of(values)
+    return f"{found.mean:.3g} ± {found.half_width or 0.0:.3g}"
 
 
 # -- verdicts -----------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ class Store:
 
     def add(self, figure: str, setting: Setting, rows: Sequence[Row], elapsed_s: float) -> None:
         """Store the rows of a setting."""
-        line = {"setting": setting, "elapsed_s": round(elapsed_s, 3), "rows": list(rows)}
+        line = {"setting": setting, "elapsed_s": round(elapsed_s, 3), "rows": _rounded(list(rows))}
         text = json.dumps(line, ensure_ascii=False, allow_nan=False)
         known = self._read(figure)
         make_folder(self._folder)
@@ -64,3 +64,12 @@ class Store:
             lines = [json.loads(line) for line in whole.splitlines()]
             self._lines[figure] = {key_of(line["setting"]): line for line in lines}
         return self._lines[figure]
+
+
+def _rounded(content: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the content with six digits of every float."""
+    if isinstance(content, dict):
+        return {name: _rounded(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_rounded(value) for value in content]
+    return float(f"{content:.6g}") if isinstance(content, float) else content

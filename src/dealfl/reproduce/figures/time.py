@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from dealfl.pages import Plot
-from dealfl.reproduce.drawing import SCHEMES, axis, bars, line, log_axis, scheme_label
+from dealfl.reproduce.drawing import (
+    SCHEMES,
+    Trace,
+    bars,
+    frequency_plot,
+    line,
+    log_axis,
+    scheme_label,
+)
 from dealfl.reproduce.federated import run_fleet, summarize_outcome
 from dealfl.reproduce.figure import (
     Claim,
@@ -34,7 +42,7 @@ def _settings(quick: bool) -> list[Setting]:
     settings: list[Setting] = []
     for learner, dataset in CHANGES:
         whole = count_examples(dataset)
-        sizes = [2_000] if quick else [size for size in _SIZES if size < whole] + [None]
+        sizes = [30_000] if quick else [size for size in _SIZES if size < whole] + [None]
         settings += [
             {"panel": "one user", "learner": learner, "dataset": dataset, "rows": rows,
              "users": 5 if quick else 20, "seed": 0}
@@ -75,7 +83,13 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
     users, federated = select(rows, panel="one user"), select(rows, panel="federated")
     plots = [_host_plot(users)]
     plots += [
-        _frequency_plot(label, select(largest(users), learner=learner))
+        frequency_plot(
+            f"{label}: training time by CPU frequency on the Honor (modelled)",
+            "Median over the users, from counted operations. The band is a factor of 3.",
+            select(largest(users), learner=learner),
+            "phone_ms",
+            "ms",
+        )
         for learner, label in LABELS.items()
         if select(users, learner=learner)
     ]
@@ -97,29 +111,17 @@ def _host_plot(users: Sequence[Row]) -> Plot:
         words="Median over the users. The model was trained on the whole dataset. * generated "
         "stand-in data.",
         traces=traces,
-        layout={"barmode": "group", "yaxis": log_axis("ms"), "xaxis": {"tickangle": -45}},
+        layout={
+            "barmode": "group",
+            "yaxis": log_axis("ms", _heights(traces)),
+            "xaxis": {"tickangle": -45},
+        },
         height=460,
     )
 
 
-def _frequency_plot(label: str, rows: Sequence[Row]) -> Plot:
-    traces = []
-    for place, dataset in enumerate(values_of(rows, "dataset")):
-        for scheme in SCHEMES:
-            own = select(rows, dataset=dataset, scheme=scheme)
-            clocks = list(own[0]["phone_ms"])
-            times = [median([row["phone_ms"][mhz] for row in own]) for mhz in clocks]
-            trace = line([int(mhz) for mhz in clocks], times,
-                         f"{scheme_label(scheme)}, {dataset}", scheme)  # fmt: skip
-            trace["line"]["dash"] = ("solid", "dash", "dot")[place]
-            traces.append(trace)
-    return Plot(
-        title=f"{label}: training time by CPU frequency on the Honor (modelled)",
-        words="Median over the users, from counted operations. The band is a factor of 3.",
-        traces=traces,
-        layout={"xaxis": axis("clock frequency, MHz"), "yaxis": log_axis("ms")},
-        height=460,
-    )
+def _heights(traces: Sequence[Trace]) -> list[float]:
+    return [height for trace in traces for height in trace["y"]]
 
 
 def _size_plot(users: Sequence[Row]) -> Plot:
@@ -137,7 +139,10 @@ def _size_plot(users: Sequence[Row]) -> Plot:
         words="Host time. DEAL's work depends on the user's change only; Original's grows with the "
         "dataset.",
         traces=traces,
-        layout={"xaxis": log_axis("examples"), "yaxis": log_axis("ratio")},
+        layout={
+            "xaxis": log_axis("examples", values_of(users, "of")),
+            "yaxis": log_axis("ratio", _heights(traces)),
+        },
         height=460,
     )
 
@@ -156,7 +161,11 @@ def _federated_plot(rows: Sequence[Row]) -> Plot:
         words="20 phones of five kinds share a sample of the dataset; each round brings five "
         "examples to each. A phone holds little, so retraining on all of it costs little more.",
         traces=traces,
-        layout={"barmode": "group", "yaxis": log_axis("ms"), "xaxis": {"tickangle": -45}},
+        layout={
+            "barmode": "group",
+            "yaxis": log_axis("ms", _heights(traces)),
+            "xaxis": {"tickangle": -45},
+        },
         height=460,
     )
 

@@ -87,7 +87,9 @@ FLIPS: Sequence[tuple[str, str, Change, Change]] = (
     (
         "energy",
         "Tikhonov on housing: saved against Original",
-        lambda row: row.update(compute_uah={"2112": {"original": 8.0}.get(row.get("scheme"), 1.0)}),
+        lambda row: row.update(
+            compute_uah={"2112": 8.0 if row.get("scheme") == "original" else 1.0}
+        ),
         scaled("compute_uah", 1.0),
     ),
     (

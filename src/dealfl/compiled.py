@@ -62,7 +62,7 @@ def compile_loop(loop: Loop, *, reorder: bool = False) -> Loop:
     loop : callable
         Function of arrays and numbers.
     reorder : bool, default False
-        Whether floats can be added in any order; such a sum is rounded differently.
+        Whether floats can be added in any order and without rounding their products.
 
     Returns
     -------
@@ -70,5 +70,6 @@ def compile_loop(loop: Loop, *, reorder: bool = False) -> Loop:
         The compiled function.
     """
     numba: Any = import_module("numba")
-    freedom = {"reassoc", "nsz"} if reorder else False
-    return cast(Loop, numba.njit(cache=True, nogil=True, fastmath=freedom)(loop))
+    freedom = {"reassoc", "nsz", "contract"} if reorder else False
+    options = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": freedom}
+    return cast(Loop, numba.njit(**options)(loop))

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.linear_model import Ridge, RidgeClassifier  # type: ignore[import-untyped]
 
 from dealfl.errors import BadInput, NotLearned, OutOfBounds
-from dealfl.learners import Tikhonov, TikhonovClassifier, normal_equations
+from dealfl.learners import Tikhonov, TikhonovClassifier, ridge_weights
 from dealfl.learners.factors import SOLVERS, CholeskyFactor, Factor, QrFactor, factorise
 from dealfl.learners.gram import block_rows, exact_gram, packed
 
@@ -102,20 +102,22 @@ def test_weights_follow_what_is_merged(solver: str) -> None:
 @pytest.mark.parametrize("factor", [CholeskyFactor, QrFactor])
 def test_a_down_date_that_would_lose_digits_is_given_up(factor: Any) -> None:
     row = np.array([3.0, 1.0])
-    spent = factor(1e-6 * np.eye(2) + np.outer(row, row))
-    assert not spent.update(row, -1)
+    spent = factor(1e-6 * np.eye(2) + np.outer(row, row), np.ones((2, 1)))
+    assert not spent.update(np.append(row, 1.0), -1)
 
 
 @pytest.mark.parametrize("factor", [CholeskyFactor, QrFactor])
 def test_a_factor_follows_rows_up_and_down(factor: Any) -> None:
-    rows = np.random.default_rng(3).normal(size=(6, 12))
-    live = factor(np.eye(12))
+    rows = np.random.default_rng(3).normal(size=(6, 14))  # 12 features and two targets
+    live = factor(np.eye(12), np.ones((12, 2)))
     for row in rows:
         assert live.update(row, +1)
     for row in rows[:5]:
         assert live.update(row, -1)
-    expected = np.linalg.solve(np.eye(12) + np.outer(rows[5], rows[5]), np.ones(12))
-    assert relative(live.solve(np.ones(12)), expected) < 1e-12
+    left, goals = np.split(rows[5], [12])
+    right = np.ones((12, 2)) + np.outer(left, goals)
+    expected = np.linalg.solve(np.eye(12) + np.outer(left, left), right)
+    assert relative(live.solve(), expected) < 1e-12
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "qr", "auto"])
@@ -135,11 +137,11 @@ def test_the_default_solver_keeps_its_factor_for_single_rows(
 ) -> None:
     made_anew: list[int] = []
 
-    def watched(matrix: Any, solver: str) -> Factor:
+    def watched(matrix: Any, right: Any, solver: str) -> Factor:
         made_anew.append(len(matrix))
-        return factorise(matrix, solver)
+        return factorise(matrix, right, solver)
 
-    monkeypatch.setattr(normal_equations, "factorise", watched)
+    monkeypatch.setattr(ridge_weights, "factorise", watched)
     model = made()
     for changed, factorised in ((slice(1, None), 1), (slice(0, 1), 1), (slice(0, 8), 2)):
         model.learn(X[changed], Y[changed])

@@ -15,7 +15,7 @@ from scipy import linalg
 from dealfl.compiled import is_compiled
 from dealfl.errors import unknown_name
 
-__all__ = ["SOLVERS", "CholeskyFactor", "Factor", "factorise", "follows"]
+__all__ = ["MIN_SLACK", "SOLVERS", "CholeskyFactor", "Factor", "factorise", "follows"]
 
 Floats = NDArray[np.float64]
 
@@ -24,95 +24,109 @@ MIN_SLACK = 1e-3
 
 
 class Factor(Protocol):
-    """A factorised symmetric matrix."""
+    """A factorised symmetric matrix A, and right-hand sides B."""
 
     def update(self, row: Floats, sign: int) -> bool:
-        """Add sign·row·rowᵀ; return False and end its use if that would lose accuracy."""
+        """Add sign·x·xᵀ to A and sign·x·bᵀ to B, for a row [x, b].
 
-    def solve(self, right: Floats) -> Floats:
-        """Return the solution for the right-hand sides."""
+        Return False and end the use of the factor if that would lose accuracy.
+        """
+
+    def solve(self) -> Floats:
+        """Return the solutions of A·X = B."""
 
 
 class CholeskyFactor:
-    """An upper triangle U with UᵀU = A, updated by one row in O(d²).
+    """A table [U, U⁻ᵀB] with UᵀU = A, updated by one row in O(d²).
 
-    With p = U⁻ᵀx, the matrix I ± p·pᵀ has a Cholesky factor in closed form, and multiplying U by it
-    needs only running sums over the rows of U.
+    With p = U⁻ᵀx, the matrix I ± p·pᵀ has a Cholesky factor in closed form, and multiplying the
+    table by it needs only running sums over its rows.
     """
 
-    def __init__(self, matrix: Floats) -> None:
+    def __init__(self, matrix: Floats, right: Floats) -> None:
         upper = linalg.cholesky(matrix, lower=False, check_finite=False)
         _require_rank(np.diag(upper) ** 2, np.diag(matrix))
-        self.upper = np.ascontiguousarray(upper)
+        solved = linalg.solve_triangular(upper, right, trans="T", check_finite=False)
+        self.table = np.ascontiguousarray(np.hstack([upper, solved]))
 
     def update(self, row: Floats, sign: int) -> bool:
-        """Add sign·row·rowᵀ; return False if a downdate would lose accuracy."""
+        """Add a row to both sides, or subtract it; return False if it would lose accuracy."""
         if is_compiled(row.size * row.size):
-            from dealfl.learners.moment_loops import update_upper
+            from dealfl.learners.moment_loops import update_table
 
-            return update_upper(self.upper, row.copy(), sign, MIN_SLACK)
-        lower = self.upper.T
-        p = linalg.solve_triangular(lower, row, lower=True, check_finite=False)
+            return update_table(self.table, row.copy(), sign, MIN_SLACK)
+        size, lower = len(self.table), self.table.T
+        p = linalg.solve_triangular(lower[:size], row[:size], lower=True, check_finite=False)
         t = 1.0 + sign * np.cumsum(p * p)
         if t[-1] < MIN_SLACK:
             return False
         before = np.concatenate(([1.0], t[:-1]))
         tails = np.cumsum((lower * p)[:, ::-1], axis=1)[:, ::-1]
-        after = lower * np.sqrt(t / before)
-        after[:, :-1] += tails[:, 1:] * (sign * p / np.sqrt(t * before))[:-1]
-        self.upper = np.ascontiguousarray(after.T)
+        rest = np.zeros_like(tails)  # of the row, after each step
+        rest[:, :-1] = tails[:, 1:]
+        rest[size:] += row[size:, None] - tails[size:, :1]
+        rest *= sign * p / np.sqrt(t * before)
+        rest += lower * np.sqrt(t / before)
+        self.table = np.ascontiguousarray(rest.T)
         return True
 
-    def solve(self, right: Floats) -> Floats:
-        """Return the solution for the right-hand sides."""
-        return linalg.cho_solve((self.upper, False), right, check_finite=False)
+    def solve(self) -> Floats:
+        """Return the solutions."""
+        upper, solved = np.hsplit(self.table, [len(self.table)])
+        return linalg.solve_triangular(upper, solved, check_finite=False)
 
 
 class QrFactor:
     """Q·R = A, with the rank-one update of Algorithm 2 of the paper."""
 
-    def __init__(self, matrix: Floats) -> None:
+    def __init__(self, matrix: Floats, right: Floats) -> None:
         self._q, self._r = linalg.qr(matrix, check_finite=False)
+        self._right = right.copy()
         _require_rank(np.abs(np.diag(self._r)), np.linalg.norm(matrix, axis=0))
 
     def update(self, row: Floats, sign: int) -> bool:
-        """Add sign·row·rowᵀ; return False if a downdate would lose accuracy."""
-        if sign < 0 and 1.0 - row @ self.solve(row) < MIN_SLACK:
+        """Add a row to both sides, or subtract it; return False if it would lose accuracy."""
+        x, goals = np.split(row, [len(self._r)])
+        if sign < 0 and 1.0 - x @ self._solve(x) < MIN_SLACK:
             return False
-        self._q, self._r = linalg.qr_update(self._q, self._r, sign * row, row, check_finite=False)
+        self._q, self._r = linalg.qr_update(self._q, self._r, sign * x, x, check_finite=False)
+        self._right += sign * np.outer(x, goals)
         return True
 
-    def solve(self, right: Floats) -> Floats:
-        """Return the solution for the right-hand sides."""
+    def solve(self) -> Floats:
+        """Return the solutions."""
+        return self._solve(self._right)
+
+    def _solve(self, right: Floats) -> Floats:
         return linalg.solve_triangular(self._r, self._q.T @ right, check_finite=False)
 
 
 class PseudoInverse:
     """The minimum-norm solution if a matrix without penalty is singular."""
 
-    def __init__(self, matrix: Floats) -> None:
-        self._inverse = linalg.pinvh(matrix, check_finite=False)
+    def __init__(self, matrix: Floats, right: Floats) -> None:
+        self._solution = linalg.pinvh(matrix, check_finite=False) @ right
 
     def update(self, row: Floats, sign: int) -> bool:  # noqa: ARG002
         """Return False: it is always computed again."""
         return False
 
-    def solve(self, right: Floats) -> Floats:
-        """Return the solution for the right-hand sides."""
-        return self._inverse @ right
+    def solve(self) -> Floats:
+        """Return the solutions."""
+        return self._solution
 
 
 SOLVERS = ("auto", "cholesky", "qr", "refactor")
 
 
-def factorise(matrix: Floats, solver: str) -> Factor:
-    """Return a factor of a symmetric matrix for one of `SOLVERS`."""
+def factorise(matrix: Floats, right: Floats, solver: str) -> Factor:
+    """Return a factor of a symmetric matrix with right-hand sides, for one of `SOLVERS`."""
     if solver not in SOLVERS:
         raise unknown_name("solver", solver, SOLVERS)
     try:
-        return QrFactor(matrix) if solver == "qr" else CholeskyFactor(matrix)
+        return (QrFactor if solver == "qr" else CholeskyFactor)(matrix, right)
     except linalg.LinAlgError:
-        return PseudoInverse(matrix)
+        return PseudoInverse(matrix, right)
 
 
 def _require_rank(pivots: Floats, columns: Floats) -> None:

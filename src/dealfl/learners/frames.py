@@ -65,7 +65,7 @@ def is_absent(value: object) -> bool:
 
 def names_of(X: object) -> tuple[str, ...] | None:
     """Return the column names of a data frame; None without names or if a name is not text."""
-    if not is_frame(X):
+    if type(X) is np.ndarray or not is_frame(X):
         return None
     names = tuple(X.columns)  # type: ignore[attr-defined]
     return names if all(isinstance(name, str) for name in names) else None

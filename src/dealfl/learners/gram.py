@@ -21,7 +21,7 @@ from dealfl.integers import Integers
 
 __all__ = [
     "MAX_BITS", "are_possible", "block_rows", "exact_gram", "packed", "require_products",
-    "rounded_gram", "triangle",
+    "rounded_gram", "row_products", "triangle",
 ]  # fmt: skip
 
 Int64s = NDArray[np.int64]
@@ -77,10 +77,16 @@ def exact_gram(rows: Int64s, bits: int, *, wide: bool) -> Integers:
     if bits <= _ONE_PRODUCT_BITS:
         return _gram_of([rows.astype(np.float64)], wide=wide)
     if len(rows) <= _FEW_ROWS:
-        return _widened((rows.T @ rows).ravel()[_flat_triangle(rows.shape[1])], wide)
+        return _widened(row_products(rows), wide)
     high = (rows + (1 << (_LIMB_BITS - 1))) >> _LIMB_BITS
     low = rows - (high << _LIMB_BITS)
     return _gram_of([part.astype(np.float64) for part in (high, low, high + low)], wide=wide)
+
+
+def row_products(rows: Int64s) -> Int64s:
+    """Return the packed lower triangle of rowsᵀ·rows for very few rows."""
+    whole = np.multiply.outer(rows[0], rows[0]) if len(rows) == 1 else rows.T @ rows
+    return whole.ravel()[_flat_triangle(rows.shape[1])]
 
 
 def rounded_gram(

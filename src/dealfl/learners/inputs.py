@@ -81,6 +81,8 @@ def as_matrix(X: object, columns: int) -> Matrix:
     BadInput
         `X` is not a table of real numbers with this number of columns.
     """
+    if type(X) is np.ndarray and X.shape[1:] == (columns,) and X.dtype == np.float64:
+        return X
     is_sparse = not isinstance(X, np.ndarray) and sparse.issparse(X)
     matrix: Matrix = _as_csr(X) if is_sparse else as_array(X, "X")
     if matrix.dtype.kind not in _NUMERIC:
@@ -151,7 +153,9 @@ def require_vector(vector: NDArray[Any], rows: int | None, what: str) -> NDArray
 
 def only_column(y: Any) -> Any:  # noqa: ANN401
     """Return the column of a data frame of one column, and anything else as it is."""
-    return y[y.columns[0]] if is_frame(y) and len(y.columns) == 1 else y
+    if isinstance(y, np.ndarray) or not is_frame(y) or len(y.columns) != 1:
+        return y
+    return y[y.columns[0]]
 
 
 def quantised(X: object, grid: FixedPoint, *, clip: bool) -> NDArray[np.int32]:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from dealfl.compiled import compile_loop
+from dealfl.learners.moment_arrays import FOLLOWED, LOST, SAME
 
-__all__ = ["change_row", "round_rows", "shift_row", "solve_moments", "update_upper"]
+__all__ = ["change_row", "round_rows", "shift_row", "solve_table", "update_table"]
 
 Array = Any  # a contiguous array; numba derives the types
 Number = Any
@@ -69,6 +70,9 @@ def _value(low: Array, high: Array, place: int) -> float:
 def _find_doubtful(low: Array, high: Array, columns: int, limit: float, doubtful: Array) -> int:
     """List the columns whose moments are not clearly possible; return their number."""
     count, found, start = _value(low, high, 0), 0, 1
+    if count < 1.0:
+        doubtful[0] = 0
+        return 1
     for column in range(1, columns):
         total, square = _value(low, high, start), _value(low, high, start + column)
         clear = square <= count * limit * _CLEAR and total * total <= count * square * _CLEAR
@@ -81,32 +85,41 @@ def _find_doubtful(low: Array, high: Array, columns: int, limit: float, doubtful
 
 
 @compile_loop
-def change_row(
-    values: Array, targets: Array, bound: Array, scale: Array, unit: float, low: Array,
-    high: Array, sign: int, row: Array, scaled: Array, doubtful: Array,
-) -> int:  # fmt: skip
-    """Round one row, also in units of the largest values, and add or subtract its products.
-
-    Return the number of columns that must be checked exactly, or -1 if nothing was changed because
-    a value is out of bounds or a sum overflows. Columns are checked only for forgetting.
-    """
-    row[0], scaled[0] = 1, 1.0
+def _round_row(values: Array, targets: Array, bound: Array, scale: Array, row: Array) -> bool:
+    """Write [1, rounded values, targets]; return False if a value is out of bounds."""
+    bad, row[0] = 0, 1
     for column in range(len(values)):
         value = values[column]
-        if not -bound[column] <= value <= bound[column]:
-            return -1
-        point = np.rint(value * scale[column])
-        row[1 + column], scaled[1 + column] = np.int32(point), point / unit
+        bad |= 0 if (value >= -bound[column]) & (value <= bound[column]) else 1
+        row[1 + column] = np.int32(np.rint(value * scale[column]))
     row[1 + len(values) :] = targets
+    return bad == 0
+
+
+@compile_loop
+def change_row(
+    values: Array, targets: Array, grid: Array, limit: float, low: Array, high: Array, sign: int,
+    row: Array, doubtful: Array, table: Array, units: Array, goal: Array, weights: Array,
+) -> int:  # fmt: skip
+    """Round one row, add or subtract its products, and follow with the table of a factor.
+
+    Return the number of columns that must be checked exactly before the table can follow, `SAME`
+    if a value is out of bounds or a sum overflows, so that nothing changed, and otherwise what
+    became of the table: `FOLLOWED`, or `LOST` if it would lose accuracy. Columns are checked only
+    for forgetting.
+    """
+    if not _round_row(values, targets, grid[0], grid[1], row):
+        return SAME
     if not shift_row(low, high, row, sign):
         shift_row(low, high, row, -sign)
-        return -1
-    if sign > 0:
+        return SAME
+    if sign < 0:
+        found = _find_doubtful(low, high, len(row), limit, doubtful)
+        if found:
+            return found
+    if not len(table):
         return 0
-    if _value(low, high, 0) < 1.0:
-        doubtful[0] = 0
-        return 1
-    return _find_doubtful(low, high, len(row), unit * unit, doubtful)
+    return FOLLOWED if _follow(row, sign, table, units, goal, weights) else LOST
 
 
 @compile_loop
@@ -140,71 +153,107 @@ def _split(points: Array, high: Array, low: Array, limb: float) -> None:
         points[column] = high[column] + low[column]
 
 
-@compile_loop
-def _step(upper: Array, rest: Array, along: float, by: float, add: float) -> None:
+def _step(
+    first: Array, second: Array, rest: Array, along: float, by: float, add: float, along_2: float,
+    by_2: float, add_2: float,
+) -> None:  # fmt: skip
+    """Change two rows of a table and the rest of a row; see `update_table`."""
     for place in range(len(rest)):
-        rest[place] -= along * upper[place]
-        upper[place] = upper[place] * by + rest[place] * add
+        left = rest[place] - along * first[place]
+        first[place] = first[place] * by + left * add
+        left -= along_2 * second[place]
+        second[place] = second[place] * by_2 + left * add_2
+        rest[place] = left
+
+
+_step = compile_loop(_step, reorder=True)
 
 
 @compile_loop
-def update_upper(upper: Array, row: Array, sign: int, min_slack: float) -> bool:
-    """Update a Cholesky factor U, UᵀU = A, to A ± row·rowᵀ; return False if it loses accuracy.
+def update_table(table: Array, row: Array, sign: int, min_slack: float) -> bool:
+    """Update [U, U⁻ᵀB] of UᵀU = A to A ± x·xᵀ and B ± x·bᵀ, for a row [x, b] that is used up.
 
-    After Gill, Golub, Murray and Saunders (1974), method C1. `row` is used up.
+    Return False if that loses accuracy. After Gill, Golub, Murray and Saunders (1974), method C1,
+    with two rows of the table at a time.
     """
-    slack = 1.0
-    for column in range(len(row)):
-        along = row[column] / upper[column, column]
-        before, slack = slack, slack + sign * along * along
-        if slack < min_slack:
+    slack, root = 1.0, 1.0
+    if len(table) % 2:
+        along = row[0] / table[0, 0]
+        slack += sign * along * along
+        root = np.sqrt(max(slack, 0.0))
+        row[1:] -= along * table[0, 1:]
+        table[0, 0] *= root
+        table[0, 1:] = table[0, 1:] * root + row[1:] * (sign * along / root)
+    for column in range(len(table) % 2, len(table), 2):
+        first, second, after = table[column], table[column + 1], column + 2
+        along = row[column] / first[column]
+        middle = slack + sign * along * along
+        left = row[column + 1] - along * first[column + 1]
+        along_2 = left / second[column + 1]
+        slack = middle + sign * along_2 * along_2
+        if not min(middle, slack) >= min_slack:
             return False
-        by, add = np.sqrt(slack / before), sign * along / np.sqrt(slack * before)
-        upper[column, column] *= by
-        _step(upper[column, column + 1 :], row[column + 1 :], along, by, add)
-    return True
+        half, before, root = np.sqrt(middle), root, np.sqrt(slack)
+        by, add = half / before, sign * along / (half * before)
+        by_2, add_2 = root / half, sign * along_2 / (root * half)
+        first[column] *= by
+        first[column + 1] = first[column + 1] * by + left * add
+        second[column + 1] *= by_2
+        _step(first[after:], second[after:], row[after:], along, by, add, along_2, by_2, add_2)
+    return bool(slack >= min_slack)
+
+
+def _products(first: Array, second: Array, solution: Array) -> Number:
+    total, total_2 = 0.0, 0.0
+    for place in range(len(solution)):
+        total += first[place] * solution[place]
+        total_2 += second[place] * solution[place]
+    return total, total_2
+
+
+_products = compile_loop(_products, reorder=True)
 
 
 @compile_loop
-def _subtract(rest: Array, line: Array, by: float) -> None:
-    for place in range(len(rest)):
-        rest[place] -= by * line[place]
-
-
-def _product(first: Array, second: Array) -> float:
-    total = 0.0
-    for place in range(len(first)):
-        total += first[place] * second[place]
-    return total
-
-
-_product = compile_loop(_product, reorder=True)
-
-
-@compile_loop
-def _solve(upper: Array, solution: Array) -> None:
-    size = len(solution)
-    for column in range(size):
-        solution[column] /= upper[column, column]
-        _subtract(solution[column + 1 :], upper[column, column + 1 :], solution[column])
-    for column in range(size - 1, -1, -1):
-        rest = _product(upper[column, column + 1 :], solution[column + 1 :])
-        solution[column] = (solution[column] - rest) / upper[column, column]
+def _substitute(table: Array, solution: Array, right: int) -> None:
+    """Solve for one column of the table, two rows at a time from the end."""
+    size = len(table)
+    for last in range(size - 1, 0, -2):
+        first, second, after = table[last - 1], table[last], last + 1
+        rest, rest_2 = _products(first[after:size], second[after:size], solution[after:])
+        solution[last] = (second[right] - rest_2) / second[last]
+        rest += first[last] * solution[last]
+        solution[last - 1] = (first[right] - rest) / first[last - 1]
+    if size % 2:
+        rest, _ = _products(table[0, 1:size], table[0, 1:size], solution[1:])
+        solution[0] = (table[0, right] - rest) / table[0, 0]
 
 
 @compile_loop
-def solve_moments(
-    upper: Array, low: Array, high: Array, start: int, units: Array, weight_units: Array
-) -> Array:
-    """Return the weights of [1, features] for the products of one target, which start there.
+def solve_table(table: Array, units: Array, weights: Array) -> None:
+    """Write the weights of [1, features], one column per target, from the table of a factor.
 
-    `upper` is a Cholesky factor with or without the constant column.
+    The table has a row for each of the last weights; the others are 0.
     """
-    weights = np.zeros(len(units))
-    skipped = len(units) - len(upper)
-    for column in range(skipped, len(units)):
-        weights[column] = _value(low, high, start + column) / units[column]
-    _solve(upper, weights[skipped:])
-    for column in range(skipped, len(units)):
-        weights[column] *= weight_units[column]
-    return weights
+    skipped, solution = len(weights) - len(table), np.empty(len(table))
+    weights[:skipped] = 0.0
+    for target in range(weights.shape[1]):
+        _substitute(table, solution, len(table) + target)
+        for column in range(len(table)):
+            weights[skipped + column, target] = solution[column] * units[1, skipped + column]
+
+
+@compile_loop
+def _follow(row: Array, sign: int, table: Array, units: Array, goal: Array, weights: Array) -> bool:
+    """Update a table by a row of integers, and compute the weights if there is room for them."""
+    size, columns = len(table), units.shape[1]
+    skipped, scaled = columns - size, np.empty(table.shape[1])
+    for place in range(size):
+        scaled[place] = row[skipped + place] * units[0, skipped + place]
+    for place in range(size, len(scaled)):
+        scaled[place] = row[skipped + place] * goal[0] + goal[1]
+    if not update_table(table, scaled, sign, goal[2]):
+        return False
+    if len(weights):
+        solve_table(table, units, weights)
+    return True

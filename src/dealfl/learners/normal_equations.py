@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import cache, partial
+from importlib import import_module
+from types import ModuleType
 from typing import Annotated, Any
 
 import numpy as np
@@ -13,23 +16,22 @@ from numpy.typing import NDArray
 from dealfl.cells import DenseCells, Proposal, Storage
 from dealfl.compiled import is_compiled
 from dealfl.entries import Entries
-from dealfl.errors import BadInput, unknown_name
 from dealfl.fixedpoint import FixedPoint, require_finite
 from dealfl.integers import Integers
 from dealfl.learners.base import Arrays
 from dealfl.learners.description import DataLimits
-from dealfl.learners.factors import SOLVERS, Factor, factorise, follows
+from dealfl.learners.factors import SOLVERS
 from dealfl.learners.gram import (
     MAX_BITS,
     are_possible,
     block_rows,
     exact_gram,
-    packed,
     require_products,
     rounded_gram,
-    triangle,
 )  # fmt: skip
 from dealfl.learners.inputs import Matrix, dense_blocks, require_integer
+from dealfl.learners.moment_arrays import FOLLOWED, LOST, SAME
+from dealfl.learners.ridge_weights import RidgeWeights
 from dealfl.learners.row_learner import RowLearner
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.settings import Amount, OneOf
@@ -51,7 +53,12 @@ Intercept = Annotated[bool, Meta(description="learn a constant in addition to th
 
 _MAX_ROWS_BITS = 24  # sums of 2^24 rows never overflow
 _FEW = 16  # rows that a factor follows at the most; see `follows`
-_STEPS_BEFORE_REFRESH = 1000  # rank-one steps; a new factor then costs little in comparison
+
+
+@cache
+def _row_loops(compiled: bool) -> ModuleType:
+    """Return the module that changes moments by one row in place."""
+    return import_module(f"dealfl.learners.moment_{'loops' if compiled else 'arrays'}")
 
 
 class NormalEquations(RowLearner):
@@ -66,17 +73,11 @@ class NormalEquations(RowLearner):
         shape: dict[str, Setting],
         grid: FixedPoint,
         targets: int,
+        weights: RidgeWeights,
         *,
-        penalty: float,
-        solver: str,
-        intercept: bool,
         clip: bool,
         storage: Storage | None,
     ) -> None:
-        if not np.isfinite(penalty) or penalty < 0:
-            raise BadInput(f"penalty is {penalty!r}; it must be a finite number ≥ 0")
-        if solver not in SOLVERS:
-            raise unknown_name("solver", solver, SOLVERS)
         bits = require_integer(grid.fraction_bits, "fraction_bits", 1, MAX_BITS)
         columns = 1 + len(grid.bound) + targets
         width = 64 if 2 * bits + _MAX_ROWS_BITS <= 62 else 96
@@ -84,17 +85,11 @@ class NormalEquations(RowLearner):
         shape |= grid.settings(clip=clip)
         super().__init__(Schema(self.name, shape, (moments,)), storage)
         self._grid, self._targets, self._columns, self._wide = grid, targets, columns, moments.wide
-        self._penalty, self._solver = float(penalty), solver
-        self._intercept, self._clip, self._size = intercept, clip, moments.size
-        self._scale, self._unit = grid.scale, 2.0**bits
+        self._clip, self._weights, self._size = clip, weights, moments.size
+        self._bounds = np.stack([grid.bound, grid.scale])
+        self._limit = 4.0**bits  # of a square
         self._doubtful = np.zeros(columns, dtype=np.int64)
-        self._design = slice(0 if intercept else 1, 1 + len(grid.bound))  # columns with weights
-        # grid points per unit of [1, features]: scaled features lie in [-1, 1]
-        self._units = np.r_[1.0, np.full(len(grid.bound), 2.0**bits)][:, None]
-        self._feature_units = np.ldexp(1.0, -grid.exponent.astype(np.int32))[:, None]
-        self._factor: Factor | None = None
-        self._steps = 0
-        self._weights: Floats | None = None
+        self._cost_of_one = self._cost(1)
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
@@ -107,21 +102,17 @@ class NormalEquations(RowLearner):
         """The constructor arguments that both learners share."""
         return {
             "n_features": self.n_features,
-            "penalty": self._penalty,
+            "penalty": self._weights.penalty,
             "feature_bound": self._grid.bound.tolist(),
             "fraction_bits": self._grid.fraction_bits,
-            "solver": self._solver,
-            "intercept": self._intercept,
+            "solver": self._weights.solver,
+            "intercept": self._weights.intercept,
             "clip": self._clip,
         }
 
     @abstractmethod
     def _target_columns(self, y: object, rows: int) -> Int64s:
         """Return the targets of all rows as integers, one column per target."""
-
-    @abstractmethod
-    def _target_products(self, moments: Integers) -> Floats:
-        """Return [1, X]ᵀ·targets in units of the grid, one column per target."""
 
     def count_records(self, statistics: Statistics) -> int:
         """Return the number of examples in statistics: the first of the moments."""
@@ -152,47 +143,50 @@ class NormalEquations(RowLearner):
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
         matrix = self._as_rows(X)
-        targets = self._target_columns(y, matrix.shape[0])
-        delta = self._change_one(matrix, targets, sign)
+        rows = matrix.shape[0]
+        targets = self._target_columns(y, rows)
+        delta = self._change_one(matrix, targets, sign) if rows == 1 else None
         if delta is None:
             moments, last = self._moments(matrix, targets)
             entries = Entries.of_dense(moments if sign > 0 else -moments)
             delta = self._apply(Statistics(self.schema, {"moments": entries}), forgetting=sign < 0)
-            few = last[:_FEW, : len(self._units)] / self._units[:, 0]
-            self._follow(few, sign, matrix.shape[0])
+            self._weights.follow(last[:_FEW], sign, rows)
         self._remember_names(X)
-        self._work = self._cost(matrix.shape[0])
+        self._work = self._cost_of_one if rows == 1 else self._cost(rows)
         return delta
 
     def _change_one(self, X: Matrix, targets: Int64s, sign: int) -> Statistics | None:
         """Learn or forget one row in place; None if that is not possible, and nothing changed."""
-        cells, single = self._state.cells("moments"), X.shape[0] == 1 and isinstance(X, np.ndarray)
-        if not single or not isinstance(cells, DenseCells) or not is_compiled(len(cells.low)):
+        cells, weights = self._state.cells("moments"), self._weights
+        if not isinstance(cells, DenseCells) or not isinstance(X, np.ndarray):
             return None
-        from dealfl.learners.moment_loops import change_row, shift_row
-
-        low, high = cells.low, cells.low[:0] if cells.high is None else cells.high
-        row, scaled = np.empty(self._columns, dtype=np.int32), np.empty(len(self._units))
-        doubtful = change_row(
-            X[0].astype(np.float64), targets[0], self._grid.bound, self._scale, self._unit, low,
-            high, sign, row, scaled, self._doubtful,
+        high = cells.low[:0] if cells.high is None else cells.high
+        row = np.empty(self._columns, np.int32)
+        loops = _row_loops(is_compiled(len(cells.low)))
+        table, fresh = weights.table()
+        found = loops.change_row(
+            np.ascontiguousarray(X[0], np.float64), targets[0], self._bounds, self._limit,
+            cells.low, high, sign, row, self._doubtful, table, weights.units, weights.goal, fresh,
         )  # fmt: skip
-        if doubtful > 0 and not are_possible(
-            self._now(), self._doubtful[:doubtful].tolist(), 1 << self._grid.fraction_bits
-        ):
-            shift_row(low, high, row, -sign)
-            doubtful = -1
-        if doubtful < 0:
+        if found > 0 and not self._is_possible(self._doubtful[:found]):
+            loops.shift_row(cells.low, high, row, -sign)
+            found = SAME
+        if found == SAME:
             return None
-        self._state.stale("moments")[:] = True
-        self._follow(scaled[None], sign, 1)
+        self._state.stale("moments").fill(True)
+        if found == FOLLOWED:
+            weights.take(fresh)
+        elif found == LOST:
+            weights.drop()
+        else:
+            weights.follow(row[None].astype(np.int64), sign, 1)
+        schema = self._state.schema
+        return Statistics(schema, Deferred(schema, partial(self._entries_of, row, sign)))
 
-        def entries() -> dict[str, Entries]:
-            bits, wide = self._grid.fraction_bits, self._wide
-            moments = exact_gram(row[None].astype(np.int64), bits, wide=wide)
-            return {"moments": Entries.of_dense(moments if sign > 0 else -moments)}
-
-        return Statistics(self.schema, Deferred(self.schema, entries))
+    def _entries_of(self, row: NDArray[np.int32], sign: int) -> dict[str, Entries]:
+        bits, wide = self._grid.fraction_bits, self._wide
+        moments = exact_gram(row[None].astype(np.int64), bits, wide=wide)
+        return {"moments": Entries.of_dense(moments if sign > 0 else -moments)}
 
     def _now(self) -> Integers:
         """Return the present moments; not a copy, if they are in memory."""
@@ -235,54 +229,18 @@ class NormalEquations(RowLearner):
         limits = [1, *[1 << self._grid.fraction_bits] * (self.n_features + self._targets)]
         require_products(moments, limits, pairs=pairs)
 
-    # -- the model ------------------------------------------------------------------------------
+    def _is_possible(self, columns: Int64s) -> bool:
+        limit = 1 << self._grid.fraction_bits
+        return are_possible(self._now(), columns.tolist(), limit)
 
-    def _matrix(self, moments: Integers) -> Floats:
-        size = 1 + self.n_features
-        left, right = triangle(size)
-        units = self._units[:, 0]
-        values = moments[: len(left)].to_float() / (units[left] * units[right])
-        matrix = np.zeros((size, size))
-        matrix[left, right] = values
-        matrix[right, left] = values
-        matrix[range(1, size), range(1, size)] += self._penalty * self._feature_units[:, 0] ** 2
-        return matrix[self._design, self._design]
+    # -- the model ------------------------------------------------------------------------------
 
     def _solved(self) -> Floats:
         """Return the weights of [1, features] in the original units, one column per target."""
-        if self._weights is None:
-            moments = self._now()
-            if self._factor is None:
-                self._factor = factorise(self._matrix(moments), self._solver)
-                self._steps = 0
-            self._weights = self._solve(self._factor, moments)
-        return self._weights
-
-    def _solve(self, factor: Factor, moments: Integers) -> Floats:
-        right = (self._target_products(moments) / self._units)[self._design]
-        weights = np.zeros((len(self._units), right.shape[1]))
-        weights[self._design] = factor.solve(right)
-        weights[1:] *= self._feature_units
-        return weights
-
-    def _cross(self, moments: Integers, target: int) -> Floats:
-        """Return the products of one target with [1, features]."""
-        start = packed(1 + self.n_features + target, 0)
-        return moments[start : start + 1 + self.n_features].to_float()
-
-    def _follow(self, scaled: Floats, sign: int, count: int) -> None:
-        """Update the factor with a small batch, or drop it; it is computed again when needed."""
-        self._weights = None
-        self._steps += count
-        if self._factor is None or count == 0:
-            return
-        small = follows(self._solver, count, len(self._units))
-        small &= self._steps <= _STEPS_BEFORE_REFRESH
-        if not small or not all(self._factor.update(row[self._design], sign) for row in scaled):
-            self._factor = None
+        return self._weights.read(self._now)
 
     def _forget_model(self) -> None:
-        self._factor, self._weights = None, None
+        self._weights.drop()
 
     def _derived(self) -> tuple[Int64s, Floats]:
         weights = self._solved().ravel()

@@ -9,13 +9,11 @@ from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
 from dealfl.cells import Storage
-from dealfl.compiled import is_compiled
 from dealfl.errors import BadInput, Impossible
 from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Integers
 from dealfl.learners.base import Arrays
 from dealfl.learners.description import DataLimits, Workload
-from dealfl.learners.factors import CholeskyFactor, Factor
 from dealfl.learners.gram import packed
 from dealfl.learners.inputs import (
     Clip,
@@ -26,6 +24,7 @@ from dealfl.learners.inputs import (
 )  # fmt: skip
 from dealfl.learners.labels import Labels
 from dealfl.learners.normal_equations import Intercept, NormalEquations, Penalty, Solver
+from dealfl.learners.ridge_weights import RidgeWeights
 from dealfl.learners.row_learner import Classifier
 from dealfl.learners.workloads import LABELLED, NUMBERED, labelled_rows, numbered_rows
 from dealfl.schema import Setting
@@ -106,12 +105,11 @@ class Tikhonov(NormalEquations):
         self._target_scale = float(self._target_grid.scale[0])
         shape: dict[str, Setting] = {"n_features": features}
         shape |= self._target_grid.settings(clip=clip)
-        super().__init__(
-            shape, grid, 1, penalty=penalty, solver=solver, intercept=intercept,
-            clip=clip, storage=storage,
+        weights = RidgeWeights(
+            grid, 1, (1.0 / self._target_scale, 0.0), penalty=penalty, solver=solver,
+            intercept=intercept,
         )  # fmt: skip
-        weight_units = np.concatenate(([1.0], self._feature_units[:, 0]))
-        self._solving_units = self._units[:, 0] * self._target_scale, weight_units
+        super().__init__(shape, grid, 1, weights, clip=clip, storage=storage)
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
@@ -147,26 +145,16 @@ class Tikhonov(NormalEquations):
         return 1.0 - residual / spread if spread else float(residual == 0.0)
 
     def _target_columns(self, y: object, rows: int) -> Int64s:
+        if rows == 1 and isinstance(y, np.ndarray) and y.shape == (1,):
+            value = y.item()
+            if type(value) is float and abs(value) <= self._target_bound:
+                point = round(value * self._target_scale)  # half to even, like quantise
+                return np.array(point, dtype=np.int64, ndmin=2)
         targets = as_vector(y, rows)
         if targets.dtype.kind not in "biuf":
             raise BadInput(f"y holds {targets.dtype} values; it must hold real numbers")
-        if rows == 1 and abs(value := float(targets[0])) <= self._target_bound:
-            return np.array([[round(value * self._target_scale)]])  # half to even, like quantise
         column = targets.astype(np.float64)[:, None]
         return self._target_grid.quantise(column, clip=self._clip)
-
-    def _target_products(self, moments: Integers) -> Floats:
-        return self._cross(moments, 0)[:, None] / self._target_scale
-
-    def _solve(self, factor: Factor, moments: Integers) -> Floats:
-        if not isinstance(factor, CholeskyFactor) or not is_compiled(len(moments)):
-            return super()._solve(factor, moments)
-        from dealfl.learners.moment_loops import solve_moments
-
-        start = packed(1 + self.n_features, 0)
-        high = moments.low[:0] if moments.high is None else moments.high
-        weights = solve_moments(factor.upper, moments.low, high, start, *self._solving_units)
-        return np.asarray(weights)[:, None]
 
 
 class TikhonovClassifier(NormalEquations, Classifier):
@@ -213,10 +201,11 @@ class TikhonovClassifier(NormalEquations, Classifier):
         self._labels = Labels(classes)
         grid = FixedPoint.of(features, feature_bound, fraction_bits)
         shape: dict[str, Setting] = {"n_features": features, "classes": self._labels.tolist()}
-        super().__init__(
-            shape, grid, len(self._labels), penalty=penalty, solver=solver, intercept=intercept,
-            clip=clip, storage=storage,
+        weights = RidgeWeights(  # the goal is +1 for the class and -1 for the rest
+            grid, len(self._labels), (2.0, -1.0), penalty=penalty, solver=solver,
+            intercept=intercept,
         )  # fmt: skip
+        super().__init__(shape, grid, len(self._labels), weights, clip=clip, storage=storage)
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
@@ -281,13 +270,9 @@ class TikhonovClassifier(NormalEquations, Classifier):
         return slice(start, start + 1 + self.n_features)
 
     def _class_counts(self, moments: Integers) -> Floats:
-        return np.array([self._cross(moments, target)[0] for target in range(self._targets)])
+        first = 1 + self.n_features
+        starts = np.array([packed(first + target, 0) for target in range(self._targets)])
+        return moments[starts].to_float()
 
     def _target_columns(self, y: object, rows: int) -> Int64s:
         return np.eye(len(self._labels), dtype=np.int64)[self._labels.encode(y, rows)]
-
-    def _target_products(self, moments: Integers) -> Floats:
-        among = np.stack([self._cross(moments, t) for t in range(self._targets)], axis=1)
-        everything = among.sum(axis=1, keepdims=True)
-        products: Floats = 2.0 * among - everything  # +1 for the class, -1 for the rest
-        return products

@@ -1,0 +1,80 @@
+"""Exact moments of one row, changed in place by numpy; see `moment_loops`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dealfl.integers import LOW_BITS, LOW_MASK, Integers
+from dealfl.learners.gram import row_products
+
+__all__ = ["FOLLOWED", "LOST", "SAME", "change_row", "shift_row"]
+
+SAME, LOST, FOLLOWED = -1, -2, -3  # outcomes of `change_row`; otherwise a number of columns
+
+Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+_CLEAR = 1.0 - 1e-12  # float products are accurate to 1e-15
+
+
+def shift_row(low: Int64s, high: Int64s, row: NDArray[np.int32], sign: int) -> bool:
+    """Add the products of a row to the moments, or subtract them; return False on overflow."""
+    added = row_products(row[None].astype(np.int64))
+    if sign < 0:
+        np.negative(added, out=added)
+    if not len(high):
+        return _shift(low, added)
+    carry = added & LOW_MASK
+    carry += low
+    added >>= LOW_BITS
+    added += carry >> LOW_BITS
+    if _shift(high, added):
+        np.bitwise_and(carry, LOW_MASK, out=low)
+        return True
+    return False
+
+
+def _shift(values: Int64s, added: Int64s) -> bool:
+    total = values + added
+    overflow = (values ^ total) & (added ^ total)
+    if overflow.min() < 0:
+        return False
+    values[:] = total
+    return True
+
+
+def _find_doubtful(moments: Integers, columns: int, limit: float, doubtful: Int64s) -> int:
+    """List the columns whose moments are not clearly possible; return their number."""
+    places = np.arange(columns, dtype=np.int64)
+    starts = places * (places + 1) // 2
+    first, last = moments[starts], moments[starts + places]
+    sums, squares = first.to_float(), last.to_float()
+    count = sums[0]
+    clear = (squares <= count * limit * _CLEAR) & (sums * sums <= count * squares * _CLEAR)
+    clear |= (sums == 0.0) & (squares == 0.0)
+    clear[0] = count >= 1.0
+    clear &= (first.low ^ last.low) & 1 == 0
+    found = np.flatnonzero(~clear)
+    doubtful[: len(found)] = found
+    return len(found)
+
+
+def change_row(
+    values: Floats, targets: Int64s, grid: Floats, limit: float, low: Int64s, high: Int64s,
+    sign: int, row: NDArray[np.int32], doubtful: Int64s,
+    *following: object,  # noqa: ARG001
+) -> int:  # fmt: skip
+    """Round one row and add or subtract its products; no factor follows.
+
+    Return the number of columns that must be checked exactly, or `SAME` if nothing was changed
+    because a value is out of bounds or a sum overflows. Columns are checked only for forgetting.
+    """
+    if not np.all(np.abs(values) <= grid[0]):
+        return SAME
+    row[0] = 1
+    row[1 : 1 + len(values)] = np.rint(values * grid[1])
+    row[1 + len(values) :] = targets
+    if not shift_row(low, high, row, sign):
+        return SAME
+    moments = Integers(low, high if len(high) else None)
+    return _find_doubtful(moments, len(row), limit, doubtful) if sign < 0 else 0

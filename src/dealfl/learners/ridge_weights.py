@@ -1,0 +1,133 @@
+"""The weights of a ridge model: a cache that is computed from its moments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dealfl.compiled import is_compiled
+from dealfl.errors import BadInput, unknown_name
+from dealfl.fixedpoint import FixedPoint
+from dealfl.integers import Integers
+from dealfl.learners.factors import MIN_SLACK, SOLVERS, CholeskyFactor, Factor, factorise, follows
+from dealfl.learners.gram import packed, triangle
+
+__all__ = ["RidgeWeights"]
+
+Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+
+_STEPS_BEFORE_REFRESH = 1000  # rank-one steps; a new factor then costs little in comparison
+_NOTHING = np.empty((0, 0))
+
+
+class RidgeWeights:
+    """Weights of [1, features] for each target, and the factor that they are computed from.
+
+    A target of the integer t has the goal scale·t + shift. A factor follows single rows; otherwise
+    it is computed from the moments when weights are read next.
+    """
+
+    def __init__(
+        self, grid: FixedPoint, targets: int, goal: tuple[float, float], *, penalty: float,
+        solver: str, intercept: bool,
+    ) -> None:  # fmt: skip
+        if not np.isfinite(penalty) or penalty < 0:
+            raise BadInput(f"penalty is {penalty!r}; it must be a finite number ≥ 0")
+        if solver not in SOLVERS:
+            raise unknown_name("solver", solver, SOLVERS)
+        self.penalty, self.solver, self.intercept = float(penalty), solver, intercept
+        self.goal = np.array([*goal, MIN_SLACK])
+        # of [1, features]: size of a grid step if features lie in [-1, 1], and unit of a weight
+        self.units = np.ones((2, 1 + len(grid.bound)))
+        self.units[0, 1:] = 2.0**-grid.fraction_bits
+        self.units[1, 1:] = np.ldexp(1.0, -grid.exponent.astype(np.int32))
+        self._targets = targets
+        self._design = slice(0 if intercept else 1, None)  # columns with weights
+        self._factor: Factor | None = None
+        self._weights: Floats | None = None
+        self._steps = 0
+        self._are_read = False  # since the last change
+        self._follows_one = follows(solver, 1, self.units.shape[1])
+
+    def read(self, moments_now: Callable[[], Integers]) -> Floats:
+        """Return the weights of [1, features] in the original units, one column per target."""
+        self._are_read = True
+        if self._weights is None:
+            if self._factor is None:
+                moments = moments_now()
+                sides = self._matrix(moments), self._right(moments)
+                self._factor, self._steps = factorise(*sides, self.solver), 0
+            self._weights = self._solve(self._factor)
+        return self._weights
+
+    def drop(self) -> None:
+        """Drop weights and factor."""
+        self._factor, self._weights = None, None
+
+    def follow(self, rows: Int64s, sign: int, count: int) -> None:
+        """Update the factor with the integers of a small batch, or drop it."""
+        self._weights, self._are_read = None, False
+        self._steps += count
+        if self._factor is None or count == 0:
+            return
+        scaled = rows[:, : self.units.shape[1]] * self.units[0]
+        goals = rows[:, self.units.shape[1] :] * self.goal[0] + self.goal[1]
+        lines = np.hstack([scaled[:, self._design], goals])
+        small = follows(self.solver, count, self.units.shape[1])
+        small &= self._steps <= _STEPS_BEFORE_REFRESH
+        if not small or not all(self._factor.update(line, sign) for line in lines):
+            self._factor = None
+
+    def table(self) -> tuple[Floats, Floats]:
+        """Return the table of a factor that can follow one row, and an array for weights.
+
+        Both are empty if there is none; weights are wanted if they were read since the last change.
+        """
+        factor = self._factor
+        if (
+            not self._follows_one
+            or self._steps >= _STEPS_BEFORE_REFRESH
+            or not isinstance(factor, CholeskyFactor)
+        ):
+            return _NOTHING, _NOTHING
+        wanted = np.empty((self.units.shape[1], self._targets)) if self._are_read else _NOTHING
+        return factor.table, wanted
+
+    def take(self, weights: Floats) -> None:
+        """Use the weights that a loop computed after its factor followed one row."""
+        self._steps += 1
+        self._weights, self._are_read = weights if len(weights) else None, False
+
+    def _matrix(self, moments: Integers) -> Floats:
+        size = self.units.shape[1]
+        left, right = triangle(size)
+        units, weight_units = self.units
+        values = moments[: len(left)].to_float() * (units[left] * units[right])
+        matrix = np.zeros((size, size))
+        matrix[left, right] = values
+        matrix[right, left] = values
+        matrix[range(1, size), range(1, size)] += self.penalty * weight_units[1:] ** 2
+        return matrix[self._design, self._design]
+
+    def _right(self, moments: Integers) -> Floats:
+        size = self.units.shape[1]
+        starts = np.array([packed(size + target, 0) for target in range(self._targets)])
+        products = moments[(starts + np.arange(size)[:, None]).ravel()].to_float()
+        places = np.arange(size)
+        sums = moments[places * (places + 1) // 2].to_float()[:, None]
+        goals = products.reshape(size, -1) * self.goal[0] + sums * self.goal[1]
+        scaled: Floats = goals * self.units[0][:, None]
+        return scaled[self._design]
+
+    def _solve(self, factor: Factor) -> Floats:
+        weights = np.zeros((self.units.shape[1], self._targets))
+        if isinstance(factor, CholeskyFactor) and is_compiled(factor.table.size):
+            from dealfl.learners.moment_loops import solve_table
+
+            solve_table(factor.table, self.units, weights)
+            return weights
+        weights[self._design] = factor.solve() * self.units[1, self._design, None]
+        return weights

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from dealfl.compiled import compile_loop
-from dealfl.learners.moment_arrays import FOLLOWED, LOST, SAME
 
 __all__ = ["change_row", "round_rows", "shift_row", "solve_table", "update_table"]
 
@@ -20,6 +19,7 @@ Number = Any
 
 _LOW_MASK = np.int64(0xFFFF_FFFF)
 _TWO_32 = 4294967296.0
+_SAME, _LOST, _FOLLOWED = -1, -2, -3  # as in `moment_arrays`
 _CLEAR = 1.0 - 1e-12  # float products are accurate to 1e-15
 
 
@@ -103,23 +103,23 @@ def change_row(
 ) -> int:  # fmt: skip
     """Round one row, add or subtract its products, and follow with the table of a factor.
 
-    Return the number of columns that must be checked exactly before the table can follow, `SAME`
-    if a value is out of bounds or a sum overflows, so that nothing changed, and otherwise what
-    became of the table: `FOLLOWED`, or `LOST` if it would lose accuracy. Columns are checked only
+    Return the number of columns that must be checked exactly before the table can follow, -1 if a
+    value is out of bounds or a sum overflows, so that nothing changed, and otherwise what became of
+    the table: -3 if it followed, or -2 if it would lose accuracy. Columns are checked only
     for forgetting.
     """
     if not _round_row(values, targets, grid[0], grid[1], row):
-        return SAME
+        return _SAME
     if not shift_row(low, high, row, sign):
         shift_row(low, high, row, -sign)
-        return SAME
+        return _SAME
     if sign < 0:
         found = _find_doubtful(low, high, len(row), limit, doubtful)
         if found:
             return found
     if not len(table):
         return 0
-    return FOLLOWED if _follow(row, sign, table, units, goal, weights) else LOST
+    return _FOLLOWED if _follow(row, sign, table, units, goal, weights) else _LOST
 
 
 @compile_loop

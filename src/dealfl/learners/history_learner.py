@@ -227,7 +227,7 @@ def as_batch(histories: object, items: int) -> Batch:
     """Return a copy of histories as arrays; whether a sparse row is a set is not checked yet."""
     matrix: Any = histories
     if not (
-        isinstance(matrix, sparse.csr_array | sparse.csr_matrix)
+        type(matrix) in (sparse.csr_array, sparse.csr_matrix)
         and matrix.shape[1:] == (items,)
         and len(matrix.data) == len(matrix.indices) == matrix.indptr[-1]
         and np.count_nonzero(matrix.data == 1) == len(matrix.data)

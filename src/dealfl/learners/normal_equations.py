@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
-from importlib import import_module
-from types import ModuleType
 from typing import Annotated, Any
 
 import numpy as np
@@ -56,9 +54,13 @@ _FEW = 16  # rows that a factor follows at the most; see `follows`
 
 
 @cache
-def _row_loops(compiled: bool) -> ModuleType:
-    """Return the module that changes moments by one row in place."""
-    return import_module(f"dealfl.learners.moment_{'loops' if compiled else 'arrays'}")
+def _row_loops(compiled: bool) -> tuple[Callable[..., int], Callable[..., bool]]:
+    """Return the functions that change moments by one row in place, and that only shift them."""
+    if compiled:
+        from dealfl.learners.moment_loops import change_row, shift_row
+    else:
+        from dealfl.learners.moment_arrays import change_row, shift_row
+    return change_row, shift_row
 
 
 class NormalEquations(RowLearner):
@@ -162,14 +164,14 @@ class NormalEquations(RowLearner):
             return None
         high = cells.low[:0] if cells.high is None else cells.high
         row = np.empty(self._columns, np.int32)
-        loops = _row_loops(is_compiled(len(cells.low)))
+        change_row, shift_row = _row_loops(is_compiled(len(cells.low)))
         table, fresh = weights.table()
-        found = loops.change_row(
+        found = change_row(
             np.ascontiguousarray(X[0], np.float64), targets[0], self._bounds, self._limit,
             cells.low, high, sign, row, self._doubtful, table, weights.units, weights.goal, fresh,
         )  # fmt: skip
         if found > 0 and not self._is_possible(self._doubtful[:found]):
-            loops.shift_row(cells.low, high, row, -sign)
+            shift_row(cells.low, high, row, -sign)
             found = SAME
         if found == SAME:
             return None

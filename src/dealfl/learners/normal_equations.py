@@ -28,7 +28,7 @@ from dealfl.learners.gram import (
     rounded_gram,
 )  # fmt: skip
 from dealfl.learners.inputs import Matrix, dense_blocks, require_integer
-from dealfl.learners.moment_arrays import FOLLOWED, LOST, SAME
+from dealfl.learners.moment_arrays import FOLLOWED, LOST, SAME, change_row, shift_row
 from dealfl.learners.ridge_weights import RidgeWeights
 from dealfl.learners.row_learner import RowLearner
 from dealfl.schema import ArraySpec, Schema, Setting
@@ -56,11 +56,12 @@ _FEW = 16  # rows that a factor follows at the most; see `follows`
 @cache
 def _row_loops(compiled: bool) -> tuple[Callable[..., int], Callable[..., bool]]:
     """Return the functions that change moments by one row in place, and that only shift them."""
-    if compiled:
-        from dealfl.learners.moment_loops import change_row, shift_row
-    else:
-        from dealfl.learners.moment_arrays import change_row, shift_row
-    return change_row, shift_row
+    if not compiled:
+        return change_row, shift_row
+    from dealfl.learners.moment_loops import change_row as change
+    from dealfl.learners.moment_loops import shift_row as shift
+
+    return change, shift
 
 
 class NormalEquations(RowLearner):
@@ -164,14 +165,14 @@ class NormalEquations(RowLearner):
             return None
         high = cells.low[:0] if cells.high is None else cells.high
         row = np.empty(self._columns, np.int32)
-        change_row, shift_row = _row_loops(is_compiled(len(cells.low)))
+        change, shift = _row_loops(is_compiled(len(cells.low)))
         table, fresh = weights.table()
-        found = change_row(
+        found = change(
             np.ascontiguousarray(X[0], np.float64), targets[0], self._bounds, self._limit,
             cells.low, high, sign, row, self._doubtful, table, weights.units, weights.goal, fresh,
         )  # fmt: skip
         if found > 0 and not self._is_possible(self._doubtful[:found]):
-            shift_row(cells.low, high, row, -sign)
+            shift(cells.low, high, row, -sign)
             found = SAME
         if found == SAME:
             return None

@@ -207,6 +207,34 @@ class Database(Transactions):
             part.unlink(missing_ok=True)
         return version
 
+    def write_copy(self, path: Path) -> None:
+        """Replace a file by a compacted copy of this database, atomically.
+
+        Parameters
+        ----------
+        path : Path
+            File to create or replace; its log, if it has one, must be gone.
+
+        Raises
+        ------
+        BadInput, WriteFailed
+            If the file cannot be written.
+        """
+        part = path.with_name(path.name + ".part")
+        try:
+            part.unlink(missing_ok=True)
+            make_private(part)
+            self._db.execute("VACUUM INTO ?", (str(part),))
+            with closing(sqlite3.connect(part)) as copy, copy:
+                copy.execute("DELETE FROM settings WHERE name = 'compact'")
+            synchronize(part)
+            part.replace(path)
+            synchronize(path.parent)
+        except (OSError, sqlite3.Error) as error:
+            raise _refused_copy(path, error) from error
+        finally:
+            part.unlink(missing_ok=True)
+
     def content(self) -> bytes:
         """Return the database as the bytes of a file; compact it before, if that was requested."""
         if self._requested_compaction:

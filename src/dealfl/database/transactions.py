@@ -134,11 +134,15 @@ class Transactions:
         last = self._db.execute(query).fetchone()
         if last is None or now_s < float(last[0]):  # the clock jumped back
             return now_s
-        pages, page_bytes = (
-            self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")
-        )
-        wait_s = max(float(pages * page_bytes) / _COMPACT_BYTES_PER_S - 1.0, 0.0)
+        wait_s = max(self.size_bytes / _COMPACT_BYTES_PER_S - 1.0, 0.0)
         return float(last[0]) + (wait_s if requested else max(wait_s, _COMPACT_EVERY_S))
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the database, without its log."""
+        names = ("page_count", "page_size")
+        pages, bytes_ = (self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
+        return int(pages * bytes_)
 
     def checkpoint(self) -> bool:
         """Empty the write-ahead log, so that deleted bytes are not in it.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from dealfl.atomic_files import make_folder, replace_file
+from dealfl.atomic_files import make_folder
 from dealfl.erasure import EXAMPLE, example_hash, owner_hash, plain_name, resolve_owner
 from dealfl.errors import BadInput, DealError
 from dealfl.jobs import Document, plan_without_data, read_job, read_plan
@@ -44,7 +44,7 @@ def keep_journals(run: RunFolder, journals: Mapping[str, Journal]) -> None:
     """
     make_folder(run.path / WORKERS)
     for name, journal in journals.items():
-        replace_file(run.path / WORKERS / f"{name}.db", journal.content())
+        journal.write_copy(run.path / WORKERS / f"{name}.db")
 
 
 def find_journals(run: RunFolder) -> dict[str, Path]:

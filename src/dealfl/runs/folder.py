@@ -22,6 +22,7 @@ from dealfl.atomic_files import (
 from dealfl.errors import BadBytes, BadInput, DealError
 from dealfl.jobs import Document
 from dealfl.runs.result import RunProgress
+from dealfl.server import Ledger
 from dealfl.settings import toml_document
 from dealfl.simulate import Outcome, RunState
 
@@ -246,8 +247,7 @@ class RunFolder:
         RunState or None
             The state, if there is one.
         """
-        path = self._state_path(scheme)
-        return RunState.read(path) if path.exists() else None
+        return RunState.read(path) if (path := self._state_path(scheme)).exists() else None
 
     def save_state(self, scheme: str, state: RunState) -> None:
         """Write the state of a scheme, atomically.
@@ -261,25 +261,25 @@ class RunFolder:
         """
         state.write(self._state_path(scheme))
 
-    def save_ledger(self, content: bytes) -> None:
-        """Replace the ledger, and delete the write-ahead log of the old one.
+    def save_ledger(self, ledger: Ledger) -> None:
+        """Replace the ledger by a copy, and delete the write-ahead log of the old one.
 
         Parameters
         ----------
-        content : bytes
-            Content of the database file.
+        ledger
+            The new one.
         """
         for name in _LEDGER_LOGS:
             (self.path / name).unlink(missing_ok=True)
-        replace_file(self.path / LEDGER, content)
+        ledger.write_copy(self.path / LEDGER)
 
     def save_progress(self, progress: RunProgress) -> None:
         """Write the progress of the run, unless that fails.
 
         Parameters
         ----------
-        progress : RunProgress
-            The progress.
+        progress
+            What to write.
         """
         with suppress(DealError):
             replace_file(self.path / _PROGRESS, msgspec.json.encode(progress))

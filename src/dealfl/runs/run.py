@@ -21,6 +21,7 @@ from dealfl.runs.logs import log
 from dealfl.runs.models import read_statistics
 from dealfl.runs.requests import find_queued
 from dealfl.runs.result import NotedProgress, Result, RunProgress, Watcher
+from dealfl.server import Ledger
 from dealfl.simulate import (
     Fleet,
     FleetRun,
@@ -34,6 +35,7 @@ from dealfl.simulate import (
 __all__ = ["Interrupted", "NoFolder", "Run", "default_job"]
 
 _SAVE_EVERY_S = 5.0
+_SAVED_BYTES_PER_S = 1e8
 _SAVING_SHARE = 0.05  # at most this share of the time is spent on saving
 _COMPARED = ("original", "newfl", "incremental", "deal")
 
@@ -87,7 +89,7 @@ class NoFolder(RunFolder):
     def save_state(self, scheme: str, state: RunState) -> None:
         """Write nothing."""
 
-    def save_ledger(self, content: bytes) -> None:
+    def save_ledger(self, ledger: Ledger) -> None:
         """Write nothing."""
 
     def save_progress(self, progress: RunProgress) -> None:
@@ -215,19 +217,21 @@ class Run:
 
     def _run_scheme(self, scheme: str, watcher: Watcher) -> Outcome:
         with closing(self._start(scheme, watcher)) as run:
-            logged, save_at_s = len(run.rounds), self._clock() + _SAVE_EVERY_S
+            logged, saved_s, saving_s = len(run.rounds), self._clock(), 0.0
             applied: set[Path] = set()  # earlier schemes may have applied requests before
             self._apply_requests(run, applied)
 
             def after_step() -> None:
-                nonlocal logged, save_at_s
+                nonlocal logged, saved_s, saving_s
                 _log_rounds(run, logged)
                 logged = len(run.rounds)
                 self._apply_requests(run, applied)
-                if (start_s := self._clock()) > save_at_s:
+                saving_s = max(saving_s, run.size_bytes / _SAVED_BYTES_PER_S)
+                start_s = self._clock()
+                if start_s > saved_s + max(_SAVE_EVERY_S, saving_s / _SAVING_SHARE):
                     self._save_progress(run)
-                    end_s = self._clock()
-                    save_at_s = end_s + max(_SAVE_EVERY_S, (end_s - start_s) / _SAVING_SHARE)
+                    saved_s = self._clock()
+                    saving_s = saved_s - start_s
 
             run.pump(lambda: self._stopped, after_step)
             if self._stopped:
@@ -264,8 +268,7 @@ class Run:
 
     def _save_ledger(self, run: FleetRun) -> None:
         if run.fleet.job.scheme == self.schemes[0]:
-            run.ledger.compact()
-            self._folder.save_ledger(run.ledger.content())
+            self._folder.save_ledger(run.ledger)
 
     def _raise_if_stopped(self) -> None:
         if self._stopped:

@@ -13,10 +13,10 @@ from dealfl.simulate.building import build, make_drawer
 from dealfl.simulate.fleet import Fleet
 from dealfl.simulate.fleet_simulation import FleetSimulation, RunState
 from dealfl.simulate.outcome import Progress, Round
-from dealfl.simulate.simulation import Arrives
+from dealfl.simulate.simulation import SERVER, Arrives
 from dealfl.simulate.split import Split, split_examples
 from dealfl.statistics import Statistics
-from dealfl.worker import State
+from dealfl.worker import Journal, State
 
 __all__ = ["FleetRun"]
 
@@ -158,11 +158,8 @@ class FleetRun:
 
     def _energy_j(self) -> dict[str, float]:
         spent = [device.spent for device in self.parts.devices.values()]
-        return {
-            "compute_j": sum(one.compute.total_j for one in spent),
-            "operating_j": sum(one.operating.total_j for one in spent),
-            "radio_j": sum(one.radio.total_j for one in spent),
-        }
+        parts = ("compute", "operating", "radio")
+        return {f"{part}_j": sum(getattr(one, part).total_j for one in spent) for part in parts}
 
     def erase(self, request: str, entries: Sequence[bytes], requested_by: str) -> None:
         """Ask all workers to forget; the same request again changes nothing.
@@ -231,9 +228,16 @@ class FleetRun:
 
     def close(self) -> None:
         """Close ledger and journals."""
-        self.ledger.close()
-        for journal in self.parts.journals.values():
-            journal.close()
+        for database in self._databases().values():
+            database.close()
+
+    def _databases(self) -> dict[str, Ledger | Journal]:
+        return {SERVER: self.ledger, **self.parts.journals}
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of ledger and journals."""
+        return sum(database.size_bytes for database in self._databases().values())
 
     # -- resuming -------------------------------------------------------------------------------
 
@@ -243,8 +247,7 @@ class FleetRun:
             fleet=self.fingerprint,
             owners_key=self.parts.owners_key,
             simulation=self.simulation.fleet_state(),
-            ledger=self.ledger.content(),
-            journals={name: one.content() for name, one in self.parts.journals.items()},
+            contents={name: one.content for name, one in self._databases().items()},
             devices={name: one.state() for name, one in self.parts.devices.items()},
             rounds=self.rounds,
             left=self.left,
@@ -271,9 +274,9 @@ class FleetRun:
                 "the job, its data or its base model changed since the run was interrupted; "
                 "undo the change, or start again with --restart"
             )
-        self.ledger.replace_content(state.ledger)
-        for name, journal in self.parts.journals.items():
-            journal.replace_content(state.journals[name])
+        for name, database in self._databases().items():
+            database.replace_content(state.contents[name]())
+        for name in self.parts.journals:
             self.parts.devices[name].restore(state.devices[name])
             _skip(self._streams[name], self.left[name] - state.left[name])
             _skip(self._times[name], state.arrivals[name])
@@ -289,12 +292,9 @@ def _fingerprint(fleet: Fleet, split: Split, base: Statistics | None) -> str:
     hashed = hashlib.sha256(fleet.fingerprint.encode())
     hashed.update(b"" if base is None else base.digest().encode())
     for stream in split.streams:
-        for owner, body in stream:
-            hashed.update(owner.encode())
-            hashed.update(body)
+        hashed.update(b"".join(part for owner, body in stream for part in (owner.encode(), body)))
     return hashed.hexdigest()
 
 
 def _skip(things: Iterator[object], count: int) -> None:
-    for _ in islice(things, count):
-        pass
+    next(islice(things, count, count), None)

@@ -6,8 +6,10 @@ import hashlib
 import random
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -23,7 +25,7 @@ from dealfl.worker import Worker
 
 __all__ = ["FleetSimulation", "FleetState", "RunState"]
 
-_MAGIC = b"DEALRUN\x02"
+_MAGIC = b"DEALRUN\x03"
 _MAX_BYTES = 1 << 31
 
 Notice = Callable[[], None]
@@ -159,10 +161,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
         Key for the hashes of owners.
     simulation : FleetState
         State of the clock, the queue of events and the sleeping workers.
-    ledger : bytes
-        Content of the ledger.
-    journals : dict of str to bytes
-        Content of each worker's journal.
+    contents : dict of str to callable
+        Functions that return the content of each worker's journal, and of the ledger, by name.
     devices : dict of str to DeviceState
         State of each worker's device.
     rounds : list of Round
@@ -180,8 +180,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     fleet: str
     owners_key: bytes
     simulation: FleetState
-    ledger: bytes
-    journals: dict[str, bytes]
+    contents: dict[str, Any]
     devices: dict[str, DeviceState]
     rounds: list[Round]
     left: dict[str, int]
@@ -192,13 +191,27 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     def write(self, path: Path) -> None:
         """Write the state to a file atomically: after a crash, the old or the new state exists.
 
+        Only one of the contents is in memory at a time.
+
         Parameters
         ----------
         path : Path
             File to create or replace.
         """
-        body = zlib.compress(msgspec.msgpack.encode(self), 1)
-        replace_file(path, _MAGIC + hashlib.sha256(body).digest() + body)
+        replace_file(path, self._parts())
+
+    def _parts(self) -> Iterator[bytes]:
+        """Yield the file: compressed records, each after its length, and their hash."""
+        hashed, packer = hashlib.sha256(), zlib.compressobj(1)
+        head = msgspec.structs.replace(self, contents=dict.fromkeys(self.contents))
+        yield _MAGIC
+        for content in (lambda: msgspec.msgpack.encode(head), *self.contents.values()):
+            record = content()
+            packed = packer.compress(len(record).to_bytes(8, "little")) + packer.compress(record)
+            hashed.update(packed)
+            yield packed
+        hashed.update(end := packer.flush())
+        yield end + hashed.digest()
 
     @classmethod
     def read(cls, path: Path) -> RunState:
@@ -227,14 +240,23 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
             raise BadInput(
                 f"{path} cannot be read ({error.strerror}); start again with --restart"
             ) from error
-        start = len(_MAGIC) + 32
-        body = content[start:]
-        if content[:start] != _MAGIC + hashlib.sha256(body).digest():
+        body = memoryview(content)[len(_MAGIC) : -32]
+        if content[: len(_MAGIC)] + content[-32:] != _MAGIC + hashlib.sha256(body).digest():
             raise BadBytes(f"{path} is damaged or has another version; start again with --restart")
-        plain = zlib.decompressobj().decompress(body, _MAX_BYTES)
+        head, *contents = _split(memoryview(zlib.decompressobj().decompress(body, _MAX_BYTES)))
         try:
-            return msgspec.msgpack.decode(plain, type=cls)
+            state = msgspec.msgpack.decode(head, type=cls)
         except msgspec.MsgspecError as error:
             raise BadBytes(
                 f"{path} cannot be used ({error}); start again with --restart"
             ) from error
+        named = zip(state.contents, contents, strict=True)
+        return msgspec.structs.replace(state, contents={n: partial(bytes, one) for n, one in named})
+
+
+def _split(plain: memoryview) -> Iterator[memoryview]:
+    """Yield records that follow their lengths."""
+    while plain:
+        end = 8 + int.from_bytes(plain[:8], "little")
+        yield plain[8:end]
+        plain = plain[end:]

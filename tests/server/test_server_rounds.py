@@ -6,6 +6,7 @@ import pytest
 
 from dealfl.errors import BadInput
 from dealfl.messages import (
+    Asleep,
     Assignment,
     Declined,
 )
@@ -45,6 +46,24 @@ def test_whoever_arrives_during_a_round_waits_for_the_next() -> None:
     step = one.handle([announce("b", waiting=0), update(1, name="b", round=1)], 3.0)
     assert assigned(step.messages) == ["d"], "the others have nothing waiting or are training"
     assert closings(one) == [(1, "majority")]
+
+
+def test_a_worker_that_never_heard_of_its_assignment_gets_it_again() -> None:
+    one = joined("a", "b", "c")
+    told = {
+        "a": announce("a", epoch=one.epoch),
+        "b": announce("b", epoch=one.epoch, round=1),
+    }
+
+    def back(name: str, now_s: float) -> list[tuple[str, int]]:
+        one.handle([Asleep(job="job", worker=name)], now_s)
+        step = one.handle([told[name]], now_s)
+        return [(m.worker, m.round) for m in step.messages if isinstance(m, Assignment)]
+
+    assert back("a", 1.0) == [("a", 1)]
+    assert back("b", 1.0) == [], "it knows of the round"
+    one.handle([update(1, name="a", round=1)], 2.0)
+    assert back("a", 3.0) == [], "it has answered"
 
 
 @pytest.mark.parametrize(("workers", "needed"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3)])

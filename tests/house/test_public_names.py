@@ -47,12 +47,13 @@ def test_type_checkers_see_every_name_of_the_front_door() -> None:
 
 def test_the_public_names_of_learners() -> None:
     assert sorted(dealfl.learners.__all__) == [
-        "Arrays", "Classifier", "Cycles", "DataLimits", "Histories", "HistoryLearner", "LEARNERS",
-        "Labels", "Learner", "LearnerCycles", "NaiveBayes", "Neighbors", "PersonalizedPageRank",
-        "Record", "RowLearner", "Rows", "SavedLearner", "SparseVector", "Statistics", "Tikhonov",
-        "TikhonovClassifier", "TimedLearner", "Work", "Workload", "as_matrix", "column_array",
-        "cycles_of", "dense_blocks", "frame_columns", "from_schema", "is_absent", "is_frame",
-        "learners_for", "load", "settings_for", "statistics_of",
+        "Arrays", "Change", "Classifier", "Cycles", "DataLimits", "Histories", "HistoryLearner",
+        "LEARNERS", "Labels", "Learner", "LearnerCycles", "NaiveBayes", "Neighbors",
+        "PersonalizedPageRank", "Record", "RowLearner", "Rows", "SavedLearner", "SparseVector",
+        "Statistics", "StoredRecord", "Tikhonov", "TikhonovClassifier", "TimedLearner", "Work",
+        "Workload", "as_matrix", "column_array", "cycles_of", "dense_blocks", "frame_columns",
+        "from_schema", "is_absent", "is_frame", "learners_for", "load", "settings_for",
+        "statistics_of",
     ]  # fmt: skip
     assert sorted(dealfl.statistics.__all__) == [
         "ArraySpec", "Deferred", "Schema", "Statistics",

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
-
 from dealfl.jobs import Document, GrowingSource, plan_without_data
-from dealfl.learners import Histories, Rows
+from dealfl.learners import Histories, RowLearner
 from dealfl.network.feed import Feed
 from dealfl.worker import Journal, MeasuredMeter, State, Worker
 
@@ -81,8 +79,10 @@ class Following:
     def rows(self) -> list[int]:
         """The numbers of all stored rows, in the order of arrival."""
         with closing(Journal(self._journal_path)) as journal:
-            bodies = [one.body for one in journal.records(State.WAITING)]
-        return [int(np.asarray(Rows.decode(body)[0])[0]) for body in bodies]
+            records = journal.records(State.WAITING)
+        learner = plan_without_data(self._document).make()
+        assert isinstance(learner, RowLearner)
+        return [int(number) for number in learner.rows_of(records)[0][:, 0]] if records else []
 
     @property
     def items(self) -> list[int]:

@@ -8,7 +8,7 @@ import pytest
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
 from dealfl.jobs import Document, GrowingSource, plan_without_data
-from dealfl.learners import Rows
+from dealfl.learners import NaiveBayes
 from dealfl.worker import Journal, State
 from tests.network.feeding import HEADER, KEY, NUMBERS, Following, row
 
@@ -150,8 +150,9 @@ def test_features_are_mapped_as_in_a_simulation(tmp_path: Path) -> None:
     one.append(HEADER + "1,a\n999999,b\n")
     assert one.poll() == 2
     with closing(Journal(tmp_path / "journal.db")) as journal:
-        bodies = [Rows.decode(one.body) for one in journal.records(State.WAITING)]
-    assert bodies == [([1, 0, 0, 0], "a"), ([0, 0, 0, 1], "b")]
+        features, labels = NaiveBayes(4, ["a", "b"]).rows_of(journal.records(State.WAITING))
+    assert features.tolist() == [[1, 0, 0, 0], [0, 0, 0, 1]]
+    assert labels.tolist() == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -55,3 +55,13 @@ def held_by_others(run: RunFolder, owner: str, make: Callable[[], Learner]) -> s
             records = [one for one in journal.records(State.LEARNED) if one.owner != hashed]
             model.merge(statistics_of(make, records)[0])
     return str(model.digest())
+
+
+def stored_bodies(run: RunFolder, owner: str) -> dict[str, bytes]:
+    """Return what workers store of a person."""
+    hashed, found = owner_hash(run.owners_key(), owner), {}
+    for path in sorted((run.path / "workers").glob("*.db")):
+        with closing(Journal(path)) as journal:
+            for records in journal.records_of([hashed]).values():
+                found |= {f"{path.stem}: body {one.id}": one.body for one in records}
+    return found

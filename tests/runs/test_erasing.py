@@ -19,7 +19,13 @@ from dealfl.runs import (
     restore,
     retrain,
 )
-from tests.runs.erased_people import LEARNERS, held_by_others, make_fleet, write_people
+from tests.runs.erased_people import (
+    LEARNERS,
+    held_by_others,
+    make_fleet,
+    stored_bodies,
+    write_people,
+)
 from tests.traces.needles import find_needles, needles_of_values
 
 Captured = pytest.CaptureFixture[str]
@@ -49,6 +55,8 @@ def test_the_model_is_that_of_training_without_the_person(learner: str, tmp_path
 def test_no_byte_of_the_person_remains(run: RunFolder) -> None:
     rows = write_people(run.path.parent / "again.csv", is_regression=False)["person 5"]
     needles = {what: n for row in rows for what, n in needles_of_values(*row).items()}
+    assert find_needles(run.path, needles) == [], "journals hold integers, not floats"
+    needles |= stored_bodies(run, "person 5")
     assert find_needles(run.path / "workers", needles), "the needles are found before"
     erase_owners(run, ["person 5"], requested_by="test")
     assert find_needles(run.path, needles | {"name": b"person 5"}) == []

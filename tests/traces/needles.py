@@ -69,6 +69,8 @@ def needles_of_records(make: Callable[[], Learner], bodies: Iterable[bytes]) -> 
     records = [Record(number, b"owner", body) for number, body in enumerate(bodies)]
     delta = statistics_of(make, records)[0]
     found = {f"body {record.id}": record.body for record in records}
+    stored = make().pack(records)
+    found |= {f"stored body {n}": body for n, body in enumerate(stored) if len(body) >= 8}
     for record in records:
         found |= needles_of_hashes(f"body {record.id}", record.body)
     for sign, one in (("learned", delta), ("forgotten", -delta)):

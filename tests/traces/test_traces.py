@@ -242,7 +242,7 @@ def test_the_bytes_of_a_crashed_process_are_removed_by_the_next_one(tmp_path: Pa
 def test_the_search_finds_what_was_hidden(tmp_path: Path) -> None:
     make = LEARNERS["tikhonov"]
     model = make()
-    delta = model.learn_records(model.records_of([VALUES], [0.25]))
+    delta = model.update_records(model.records_of([VALUES], [0.25]), ()).delta
     hidden = {
         **needles_of_values(*VALUES),
         **needles_of_points(70_000, -80_000),

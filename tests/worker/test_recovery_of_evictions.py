@@ -65,8 +65,7 @@ def total(updates: list[Update]) -> Statistics:
 
 def held(journal: Journal) -> Statistics:
     learner = make()
-    table = [Rows.decode(record.body) for record in journal.records(State.LEARNED)]
-    learner.learn([features for features, _ in table], [label for _, label in table])
+    learner.learn(*learner.rows_of(journal.records(State.LEARNED)))
     return learner.statistics
 
 

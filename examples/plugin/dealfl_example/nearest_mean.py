@@ -95,29 +95,21 @@ class NearestMean(Classifier):
         """The number of learned examples."""
         return int(self._state.whole("counts").low.sum())
 
-    def learn(self, X: object, y: object) -> Statistics:
-        """Add examples; return the statistics that were added."""
-        return self._change(X, y, +1)
-
-    def forget(self, X: object, y: object) -> Statistics:
-        """Remove examples; return the statistics that were added (the negative)."""
-        return self._change(X, y, -1)
-
-    def _change(self, X: object, y: object, sign: int) -> Statistics:
-        matrix = as_matrix(X, self.n_features)
-        codes = self._labels.encode(y, matrix.shape[0])
-        sums = np.zeros((len(self._labels), self.n_features), dtype=np.int64)
-        for first, block in dense_blocks(matrix, _BLOCK_ROWS):
-            np.add.at(sums, codes[first : first + len(block)], self._grid.quantise(block, first))
-        counts = np.bincount(codes, minlength=len(self._labels))
+    def _signed(self, points: NDArray[np.int32], signs: NDArray[np.int64]) -> Statistics:
+        """Return the statistics of rows [1, features, class] on the grid, each times its sign."""
+        codes, counts = points[:, -1], np.zeros(len(self._labels), dtype=np.int64)
+        sums = np.zeros((len(counts), self.n_features), dtype=np.int64)
+        np.add.at(counts, codes, signs)
+        np.add.at(sums, codes, signs[:, None] * points[:, 1:-1])
         arrays = {
-            "counts": Entries.of_dense(Integers(sign * counts)),
-            "sums": Entries.of_dense(Integers(sign * sums.ravel())),
+            "counts": Entries.of_dense(Integers(counts)),
+            "sums": Entries.of_dense(Integers(sums.ravel())),
         }
-        delta = self._apply(Statistics(self.schema, arrays), forgetting=sign < 0)
-        size = matrix.shape[0] * matrix.shape[1]
-        self._work = Work(size + len(codes), 8 * size)
-        return delta
+        return Statistics(self.schema, arrays)
+
+    def _cost(self, rows: int) -> Work:
+        size = rows * self.n_features
+        return Work(size + rows, 8 * size)
 
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
         counts = self._state.after("counts", proposals).low

@@ -9,39 +9,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.learners.accumulator import Accumulator
 from dealfl.learners.description import DataLimits, Workload
+from dealfl.learners.records import Change, Record
 from dealfl.statistics import Statistics
 from dealfl.work import LearnerCycles, Work
 
-__all__ = ["Arrays", "Learner", "Record", "SparseVector", "StoredRecord", "statistics_of"]
+__all__ = ["Arrays", "Learner", "SparseVector", "statistics_of"]
 
 Arrays = dict[str, NDArray[Any]]
 SparseVector = tuple[NDArray[np.int64], NDArray[np.float64]]
-
-
-class Record(Protocol):
-    """An example, or a part of one, as a worker stores it."""
-
-    @property
-    def owner(self) -> bytes:
-        """The hash of the owner."""
-
-    @property
-    def body(self) -> bytes:
-        """The encoded content."""
-
-
-class StoredRecord(NamedTuple):
-    """A record: the hash of its owner, and its encoded body."""
-
-    owner: bytes
-    body: bytes
 
 
 class Learner(Accumulator):
@@ -130,26 +112,65 @@ class Learner(Accumulator):
             The (negative) statistics that were added.
         """
 
-    def learn_records(self, records: Sequence[Record]) -> Statistics:
-        """Add records.
+    @abstractmethod
+    def update(self, learn: tuple[Any, ...] = (), forget: tuple[Any, ...] = ()) -> Statistics:
+        """Add and remove examples in one pass; on any error nothing changes.
 
         Parameters
         ----------
-        records : sequence of Record
-            Records, of whole owners where that matters.
+        learn, forget : tuple
+            Arguments of `learn` and of `forget`; empty for no examples.
 
         Returns
         -------
         Statistics
             The statistics that were added.
         """
-        if not records:
-            return Statistics.zero(self.schema)
-        return self.learn(*self._examples_of(records))
 
     @abstractmethod
-    def _examples_of(self, records: Sequence[Record]) -> tuple[Any, ...]:
-        """Return the arguments of `learn` for records."""
+    def pack(self, records: Sequence[Record]) -> list[bytes]:
+        """Check records, and convert them to the integers that this learner computes with.
+
+        Parameters
+        ----------
+        records : sequence of Record
+            New records, or packed ones, which do not change.
+
+        Returns
+        -------
+        list of bytes
+            Bodies to store; an unusable record is an error.
+        """
+
+    @abstractmethod
+    def difference(self, learn: Sequence[Record], forget: Sequence[Record]) -> Change:
+        """Compute what learning and forgetting records would add; the learner does not change.
+
+        Parameters
+        ----------
+        learn, forget : sequence of Record
+            Records, of whole owners where that matters.
+
+        Returns
+        -------
+        Change
+            The difference, and its work.
+        """
+
+    @abstractmethod
+    def update_records(self, learn: Sequence[Record], forget: Sequence[Record]) -> Change:
+        """Add and remove records in one pass; on any error nothing changes.
+
+        Parameters
+        ----------
+        learn, forget
+            See `difference`.
+
+        Returns
+        -------
+        Change
+            What was added, and its work.
+        """
 
     @classmethod
     @abstractmethod
@@ -258,5 +279,5 @@ def statistics_of(
     work : Work
         Cost of computing them.
     """
-    learner = make()
-    return learner.learn_records(records), learner.last_work
+    change = make().difference(records, ())
+    return change.delta, change.learned

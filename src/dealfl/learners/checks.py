@@ -128,6 +128,7 @@ def check_learner(subject: Subject, interleavings: int = 100, seed: int = 0) -> 
     check_impossible(subject)
     check_files(subject)
     check_description(subject)
+    check_update(subject)
     generator = random.Random(seed)  # noqa: S311
     for _ in range(interleavings):
         check_interleaving(subject, random_operations(generator, subject.pool))
@@ -271,6 +272,21 @@ def check_description(subject: Subject) -> None:
     assert counts in ([None, None], [len(records), -len(records)]), "a wrong number of records"
     statistics, work = statistics_of(subject.make, records)
     assert statistics == model.statistics, "records do not give the statistics of examples"
-    assert work == model.last_work, "records do not give the work of examples"
+    assert work.operations == model.last_work.operations, "records do not give the work of examples"
     for name, array in model.derived_arrays().items():
         assert array.dtype.kind in "biufU", f"{name} cannot be saved without pickle"
+
+
+def check_update(subject: Subject) -> None:
+    """Check that one signed pass equals learning and forgetting, on examples and on records."""
+    old, new = subject.at(range(subject.pool // 2)), subject.at(range(1, subject.pool))
+    model, expected = subject.make(), subject.make()
+    model.learn(*old)
+    expected.learn(*new)
+    delta = model.update(new, old)
+    assert model.digest() == expected.digest(), "a signed pass leaves other statistics"
+    _check_predictions(subject, model, expected)
+    change = subject.make().difference(model.records_of(*new), model.records_of(*old))
+    assert change.delta == delta, "records give another difference"
+    _expect_refusal(lambda one: one.update((), subject.examples), model, NotLearned)
+    assert model.digest() == expected.digest(), "a refused pass changed the statistics"

@@ -21,6 +21,7 @@ __all__ = ["ClassSums"]
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
+Points = NDArray[np.int32]
 
 _BLOCK_VALUES = 1 << 20  # values of a block of rows, for compiled loops
 _CACHED_VALUES = 1 << 15  # the same for numpy: a block stays in the cache
@@ -81,6 +82,20 @@ class ClassSums:
         places = np.repeat(codes, np.diff(X.indptr)) * columns + X.indices
         whole = np.bincount(places, points.astype(np.float64), classes * columns)
         return whole.astype(np.int64).reshape(classes, columns)
+
+    def of_points(self, points: Points, signs: Int64s) -> tuple[Int64s, Int64s]:
+        """Return counts and sums of rows [1, features, class] on the grid, each times its sign."""
+        points, codes = points[:, 1:-1], points[:, -1]
+        classes, columns = len(self._labels), points.shape[1]
+        counts = np.zeros(classes, dtype=np.int64)
+        sums = np.zeros((classes, columns), dtype=np.int64)
+        step = max(1, _CACHED_VALUES // columns)
+        for first in range(0, len(points), step):
+            part = slice(first, first + step)
+            member = (codes[part] == np.arange(classes)[:, None]) * signs[part]
+            counts += member.sum(axis=1)
+            sums += (member.astype(np.float64) @ points[part].astype(np.float64)).astype(np.int64)
+        return counts, sums
 
     def change(
         self, counts: Int64s, sums: Int64s, first: int, added: Int64s, changes: Int64s, sign: int

@@ -21,7 +21,7 @@ from dealfl.integers import Integers
 
 __all__ = [
     "MAX_BITS", "are_possible", "block_rows", "exact_gram", "packed", "require_products",
-    "rounded_gram", "row_products", "triangle",
+    "rounded_gram", "row_products", "signed_gram", "triangle",
 ]  # fmt: skip
 
 Int64s = NDArray[np.int64]
@@ -89,6 +89,38 @@ def row_products(rows: Int64s) -> Int64s:
     return whole.ravel()[_flat_triangle(rows.shape[1])]
 
 
+def signed_gram(rows: NDArray[np.integer], signs: Int64s, bits: int, *, wide: bool) -> Integers:
+    """Return the sum of the products of any number of rows, each times its sign.
+
+    >>> signed_gram(np.array([[1, 2], [3, 4]]), np.array([1, -1]), bits=8, wide=False).tolist()
+    [-8, -10, -12]
+    """
+    columns, negative = rows.shape[1], bool((signs < 0).any())
+    total = Integers.zeros(0, wide)
+    for first in range(0, len(rows), step := block_rows(columns, bits)):
+        block = rows[first : first + step].astype(np.int64)
+        weights = signs[first : first + step] if negative else None
+        moments = _signed_block(block, weights, bits, wide=wide)
+        total = total + moments if first else moments
+    return total
+
+
+def _signed_block(rows: Int64s, signs: Int64s | None, bits: int, *, wide: bool) -> Integers:
+    if signs is None:
+        return exact_gram(rows, bits, wide=wide)
+    if bits <= _ONE_PRODUCT_BITS:
+        return _widened(_signed_product(rows, signs), wide)
+    high = (rows + (1 << (_LIMB_BITS - 1))) >> _LIMB_BITS
+    low = rows - (high << _LIMB_BITS)
+    upper, lower, both = (_signed_product(part, signs) for part in (high, low, high + low))
+    return _joined(upper, both - upper - lower, lower)
+
+
+def _signed_product(rows: Int64s, signs: Int64s) -> Int64s:
+    whole = (rows.T * signs).astype(np.float64) @ rows.astype(np.float64)
+    return whole.ravel()[_flat_triangle(rows.shape[1])].astype(np.int64)
+
+
 def rounded_gram(
     rows: NDArray[np.float64], targets: Int64s, grid: FixedPoint, *, wide: bool
 ) -> Integers | None:
@@ -122,13 +154,8 @@ def _widened(values: Int64s, wide: bool) -> Integers:
 
 def _joined(upper: Int64s, middle: Int64s, lower: Int64s) -> Integers:
     """Return upper·2^30 + middle·2^15 + lower."""
-    parts = [
-        _widened((upper & 3) << 30, wide=True),
-        _widened((middle & 0x1FFFF) << _LIMB_BITS, wide=True),
-        _widened(lower, wide=True),
-        Integers(np.zeros_like(upper), (upper >> 2) + (middle >> 17)),
-    ]
-    return parts[0] + parts[1] + parts[2] + parts[3]
+    low = lower + ((middle & 0x1FFFF) << _LIMB_BITS) + ((upper & 3) << 30)
+    return Integers(low & 0xFFFF_FFFF, (low >> 32) + (middle >> 17) + (upper >> 2))
 
 
 # -- checks that packed products can come from real rows -----------------------------------------

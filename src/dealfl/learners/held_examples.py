@@ -23,6 +23,7 @@ __all__ = ["CandidateCount", "HeldExamples", "NeighborCount"]
 
 Int64s = NDArray[np.int64]
 Keys = NDArray[np.uint64]
+Vectors = NDArray[np.int32]
 
 NeighborCount = Annotated[Count, Meta(description="number of neighbours that vote")]
 CandidateCount = Annotated[
@@ -118,7 +119,7 @@ class HeldExamples:
             raise NotLearned(f"no example with id {missing} is held here")
         return np.array([self._slot_of[i] for i in given], dtype=np.int64)
 
-    def slots_of_equal(self, vectors: NDArray[np.int32], codes: Int64s) -> Int64s:
+    def slots_of_equal(self, vectors: Vectors, codes: Vectors) -> Int64s:
         """Return the slot of an equal example for each row; of several, the smallest id's."""
         keys = self._signatures.of(vectors)
         taken: list[int] = []

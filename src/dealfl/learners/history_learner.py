@@ -1,4 +1,4 @@
-"""Learners whose examples are histories: how sets of items are stored and checked."""
+"""Learners whose examples are histories: sets of items, and how they are checked."""
 
 from __future__ import annotations
 
@@ -7,87 +7,21 @@ from collections.abc import Collection, Sequence
 from operator import index
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from dealfl.errors import BadInput
-from dealfl.learners.base import Learner, Record, StoredRecord
+from dealfl.learners.base import Learner
+from dealfl.learners.history_changes import Replaced
 from dealfl.learners.inputs import as_array
 from dealfl.learners.pair_numbers import Batch, require_items, require_sets
+from dealfl.learners.records import Change, Histories, Record, StoredRecord
 from dealfl.statistics import Statistics
 
-__all__ = ["Histories", "HistoryLearner", "as_batch", "as_histories"]
+__all__ = ["HistoryLearner", "as_batch", "as_histories"]
 
 Ranked = tuple[NDArray[np.int64], NDArray[np.float64]]
-
-
-class Histories:
-    """Encoding of records that hold one item; all items of an owner are one history.
-
-    Examples
-    --------
-    >>> Histories.decode(Histories.encode(17))
-    17
-    """
-
-    @staticmethod
-    def encode(item: int) -> bytes:
-        """Return the body of a record.
-
-        Parameters
-        ----------
-        item : int
-            Item number.
-
-        Returns
-        -------
-        bytes
-            The body.
-        """
-        return msgspec.msgpack.encode(int(item))
-
-    @staticmethod
-    def decode(body: bytes) -> int:
-        """Return the content of a body.
-
-        Parameters
-        ----------
-        body : bytes
-            Result of `encode`.
-
-        Returns
-        -------
-        int
-            Item number.
-        """
-        return msgspec.msgpack.decode(body, type=int)
-
-    @staticmethod
-    def table(records: Sequence[Record], n_items: int) -> sparse.csr_array:
-        """Return the histories of all owners.
-
-        Parameters
-        ----------
-        records : sequence of Record
-            Records of items.
-        n_items : int
-            Number of items.
-
-        Returns
-        -------
-        csr_array
-            One row per owner, with 1 for each of its items.
-        """
-        histories: dict[bytes, set[int]] = {}
-        for record in records:
-            histories.setdefault(record.owner, set()).add(Histories.decode(record.body))
-        rows = [sorted(items) for _, items in sorted(histories.items())]
-        starts = np.cumsum([0, *map(len, rows)])
-        items = np.array([item for row in rows for item in row], dtype=np.int64)
-        ones = np.ones(len(items), dtype=np.int64)
-        return sparse.csr_array((ones, items, starts), shape=(len(rows), n_items))
 
 
 class HistoryLearner(Learner):
@@ -201,8 +135,37 @@ class HistoryLearner(Learner):
     def score_records(self, records: Sequence[Record]) -> None:
         """Return None: stored histories have no last item."""
 
-    def _examples_of(self, records: Sequence[Record]) -> tuple[Any, ...]:
-        return (Histories.table(records, self.n_items),)
+    def pack(self, records: Sequence[Record]) -> list[bytes]:
+        """Check records; they hold integers already."""
+        items = [Histories.decode(record.body) for record in records]
+        require_items(np.array(items, dtype=np.int64), self.n_items)
+        return [record.body for record in records]
+
+    @abstractmethod
+    def _replaced(self, owners: Sequence[Replaced]) -> Change:
+        """Return the change of the statistics if histories of owners are replaced."""
+
+    def difference(self, learn: Sequence[Record], forget: Sequence[Record]) -> Change:
+        """Compute what replacing histories would add; the learner does not change.
+
+        An item that is learned and forgotten again costs nothing.
+        """
+        after, before = Histories.by_owner(learn), Histories.by_owner(forget)
+        nothing: set[int] = set()
+        pairs = [(before.get(o, nothing), after.get(o, nothing)) for o in before | after]
+        return self._replaced([(new & old, new - old, old - new) for old, new in pairs])
+
+    def update_records(self, learn: Sequence[Record], forget: Sequence[Record]) -> Change:
+        """Replace histories in one pass; on any error nothing changes."""
+        change = self.difference(learn, forget)
+        self._state.commit(self._state.propose(change.delta))  # records are known to be learned
+        self._follow_delta(change.delta)
+        self._work = change.work
+        return change
+
+    @abstractmethod
+    def _follow_delta(self, delta: Statistics) -> None:
+        """Update what is derived from the statistics after a delta was applied."""
 
     @classmethod
     def records_of(cls, histories: sparse.csr_array) -> Sequence[Record]:

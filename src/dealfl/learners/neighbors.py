@@ -7,7 +7,7 @@ only these numbers leave a worker.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,10 +44,10 @@ __all__ = ["Neighbors"]
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
+Points = NDArray[np.int32]
 
-_MAX_FEATURES = 1 << 15
-_MAX_BITS = 24
-_DISTANCE_BITS = 63
+_MAX_FEATURES, _MAX_BITS, _DISTANCE_BITS = 1 << 15, 24, 63
+_NONE = np.empty(0, dtype=np.int64)
 
 
 class Neighbors(BucketVotes):
@@ -104,7 +104,7 @@ class Neighbors(BucketVotes):
     name = "neighbors"
     tasks = ("classification",)
     feature_map = "thermometer"
-    cycles = LearnerCycles(Cycles(0.259, 1269000), Cycles(15.2, 1247000), Cycles(0.4216, 7227000))
+    cycles = LearnerCycles(Cycles(0.259, 1269000), Cycles(15.2, 1247000), Cycles(0.2194, 432700))
     workload = Workload(LABELLED | {"offset": HIGHEST / 2}, labelled_rows, 10, 2_000)
 
     def __init__(
@@ -131,11 +131,10 @@ class Neighbors(BucketVotes):
         grid = FixedPoint.of(features, feature_bound, grid_bits, offset=offset, shared=True)
         signatures = Signatures(features, tables, bits, vote_bits, seed)
         longest = sum((2 * limit) ** 2 for limit in grid.limits.tolist()).bit_length()
-        if longest > _DISTANCE_BITS:
-            raise BadInput(
-                f"fraction_bits is {grid_bits}, so squared distances of {features} features need "
-                f"{longest} bits: give at most {grid_bits - (longest - _DISTANCE_BITS + 1) // 2}"
-            )
+        if (excess := longest - _DISTANCE_BITS) > 0:
+            need = f"so squared distances of {features} features need {longest} bits: give at most"
+            most = grid_bits - (excess + 1) // 2
+            raise BadInput(f"fraction_bits is {grid_bits}, {need} {most}")
         super().__init__(Labels(classes), grid, signatures, clip=clip, storage=storage)
         self._held = HeldExamples(self._signatures, features)
 
@@ -184,14 +183,9 @@ class Neighbors(BucketVotes):
         Statistics
             The statistics that were added.
         """
-        vectors = quantised(self._as_rows(X), self._grid, clip=self._clip)
-        codes = self._labels.encode(y, len(vectors))
-        numbers = self._held.new_ids(len(vectors), ids)
-        keys = self._signatures.of(vectors)
-        delta = self._apply(self._delta(keys, codes, +1), forgetting=False)
-        self._held.add(numbers, vectors, codes, keys)
+        points = self._as_points(X, y)
+        delta = self._exchange(points, self._held.new_ids(len(points), ids), _NONE)
         self._remember_names(X)
-        self._work = self._cost(len(vectors))
         return delta
 
     def forget(self, X: object = None, y: object = None, ids: object = None) -> Statistics:
@@ -209,16 +203,27 @@ class Neighbors(BucketVotes):
         Statistics
             The (negative) statistics that were added.
         """
-        if ids is None:
-            equal = quantised(self._as_rows(X), self._grid, clip=self._clip)
-            slots = self._held.slots_of_equal(equal, self._labels.encode(y, len(equal)))
-        else:
-            slots = self._held.slots_of(ids)
-        vectors, codes = self._held.vectors[slots], self._held.codes[slots].astype(np.int64)
-        keys = self._signatures.of(vectors)
-        delta = self._apply(self._delta(keys, codes, -1), forgetting=True)
-        self._held.remove(slots, keys)
-        self._work = self._cost(len(slots))
+        slots = self._held.slots_of(ids) if ids is not None else self._equal(self._as_points(X, y))
+        return self._exchange(np.empty((0, self.n_features + 2), np.int32), _NONE, slots)
+
+    def _update(self, points: Points, signs: Int64s, ids: Sequence[int]) -> Statistics:
+        gained, lost, numbers = points[signs > 0], points[signs < 0], np.array(ids, np.int64)
+        slots = self._held.slots_of(numbers[signs < 0]) if ids else self._equal(lost)
+        new = self._held.new_ids(len(gained), numbers[signs > 0] if ids else None)
+        return self._exchange(gained, new, slots)
+
+    def _equal(self, points: Points) -> Int64s:
+        return self._held.slots_of_equal(points[:, 1:-1], points[:, -1])
+
+    def _exchange(self, points: Points, ids: Int64s, slots: Int64s) -> Statistics:
+        """Learn rows of integers under new ids, and forget the examples in some slots."""
+        new, codes = len(points), np.r_[points[:, -1], self._held.codes[slots]]
+        vectors = np.concatenate([points[:, 1:-1], self._held.vectors[slots]])
+        keys, signs = self._signatures.of(vectors), np.where(np.arange(len(vectors)) < new, 1, -1)
+        delta = self._apply(self._delta(keys, codes, signs), forgetting=len(slots) > 0)
+        self._held.remove(slots, keys[new:])
+        self._held.add(ids, vectors[:new], codes[:new], keys[:new])
+        self._work = self._cost(len(vectors))
         return delta
 
     def nearest(self, X: object, k: int | None = None) -> list[tuple[Int64s, Floats]]:
@@ -237,8 +242,7 @@ class Neighbors(BucketVotes):
             Ids and distances for each row, the nearest first, equally near ones by id.
         """
         count = self._k if k is None else require_integer(k, "k", 1, 1 << 20)
-        unit = float(self._grid.scale[0])
-        found = []
+        unit, found = float(self._grid.scale[0]), []
         for slots, squares in self._candidates(X, count):
             order = np.lexsort((self._held.ids[slots], squares))[:count]
             distances = np.sqrt(squares[order].astype(np.float64)) / unit
@@ -265,8 +269,7 @@ class Neighbors(BucketVotes):
         ndarray of float64
             Rows by classes.
         """
-        votes = self._votes(X)
-        return np.asarray(votes / votes.sum(axis=1, keepdims=True))
+        return np.asarray((votes := self._votes(X)) / votes.sum(axis=1, keepdims=True))
 
     def _votes(self, X: object) -> Int64s:
         k, classes = self._k, len(self._labels)

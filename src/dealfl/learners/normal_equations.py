@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Annotated, Any
 
@@ -26,6 +26,7 @@ from dealfl.learners.gram import (
     exact_gram,
     require_products,
     rounded_gram,
+    signed_gram,
 )  # fmt: skip
 from dealfl.learners.inputs import Matrix, dense_blocks, require_integer
 from dealfl.learners.moment_arrays import FOLLOWED, LOST, SAME, change_row, shift_row
@@ -40,6 +41,7 @@ __all__ = ["Intercept", "NormalEquations", "Penalty", "Solver"]
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
+Points = NDArray[np.int32]
 
 Penalty = Annotated[
     Amount, Meta(description="penalty of large weights, in the units of the original features")
@@ -117,6 +119,10 @@ class NormalEquations(RowLearner):
     def _target_columns(self, y: object, rows: int) -> Int64s:
         """Return the targets of all rows as integers, one column per target."""
 
+    def _rows_at(self, points: Points) -> NDArray[np.integer]:
+        """Return the columns [1, features, targets] of rows of integers."""
+        return points
+
     def count_records(self, statistics: Statistics) -> int:
         """Return the number of examples in statistics: the first of the moments."""
         moments = statistics["moments"]
@@ -135,14 +141,6 @@ class NormalEquations(RowLearner):
     def derived_arrays(self) -> Arrays:
         """Return the arrays `weights` and `bias`."""
         return {"weights": self.weights, "bias": np.asarray(self.bias)}
-
-    def learn(self, X: object, y: object) -> Statistics:
-        """Add examples."""
-        return self._change(X, y, +1)
-
-    def forget(self, X: object, y: object) -> Statistics:
-        """Remove examples; the result is the same as if they had never been learned."""
-        return self._change(X, y, -1)
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
         matrix = self._as_rows(X)
@@ -216,6 +214,18 @@ class NormalEquations(RowLearner):
                 moments = exact_gram(rows, bits, wide=wide)
             total = moments if first == 0 else total + moments
         return total, rows
+
+    def _signed(self, points: Points, signs: Int64s) -> Statistics:
+        rows, bits = self._rows_at(points), self._grid.fraction_bits
+        moments = signed_gram(rows, signs, bits, wide=self._wide)
+        return Statistics(self.schema, {"moments": Entries.of_dense(moments)})
+
+    def _follow_points(self, points: Points, signs: Int64s, ids: Sequence[int]) -> None:
+        del ids
+        rows = self._rows_at(points).astype(np.int64)
+        for sign in (+1, -1):
+            some = rows[signs == sign]
+            self._weights.follow(some, sign, len(some))
 
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
         self._require_possible(self._state.after("moments", proposals), pairs=False)

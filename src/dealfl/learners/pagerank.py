@@ -67,7 +67,7 @@ class PersonalizedPageRank(PairCounts):
 
     name = "personalized_pagerank"
     tasks = ("recommendation",)
-    cycles = LearnerCycles(Cycles(167.2, 1069000), Cycles(1561, 5069000), Cycles(220, 1826000))
+    cycles = LearnerCycles(Cycles(167.2, 1069000), Cycles(1561, 5069000), Cycles(147.5, 474800))
     workload = Workload({"n_items": N_ITEMS}, histories, 2, 400)
 
     @classmethod

@@ -6,9 +6,9 @@ many items, are read and written by pair number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
@@ -18,10 +18,12 @@ from dealfl.cells import DENSE_LIMIT, Cells, DenseCells, Proposal, Storage, in_m
 from dealfl.entries import Entries
 from dealfl.errors import BadInput, Impossible, NotLearned, unknown_name
 from dealfl.integers import Integers
+from dealfl.learners.history_changes import Replaced, count_pairs, history_cost, replaced
 from dealfl.learners.history_learner import HistoryLearner, as_batch, as_histories
 from dealfl.learners.inputs import require_integer
 from dealfl.learners.pair_numbers import Batch, items_of, pair_number
 from dealfl.learners.pair_table import LAYOUTS, PairTable
+from dealfl.learners.records import Change
 from dealfl.schema import ArraySpec, Schema
 from dealfl.settings import OneOf
 from dealfl.statistics import Deferred, Statistics
@@ -117,15 +119,13 @@ class PairCounts(HistoryLearner):
 
     def _change(self, histories: object, sign: int) -> Statistics:
         batch = as_batch(histories, self._items)
-        delta = Statistics(self.schema, Deferred(self.schema, lambda: _counted(batch, sign)))
+        delta = Statistics(self.schema, Deferred(self.schema, lambda: count_pairs(batch, sign)))
         if not self._change_table(batch, sign):
             batch = as_batch(as_histories(histories, self._items), self._items)
             if not self._change_table(batch, sign):
-                self._change_cells(delta, sign)
-        self._work = lambda: Work(
-            len(batch.items) + batch.pair_count,
-            4 * len(batch.items) + 2 * 4 * delta.count_nonzero(),
-        )
+                self._apply(delta, forgetting=sign < 0)
+                self._follow_delta(delta)
+        self._work = lambda: history_cost(len(batch.items), batch.pair_count, delta.count_nonzero())
         return delta
 
     def _change_table(self, batch: Batch, sign: int) -> bool:
@@ -139,18 +139,32 @@ class PairCounts(HistoryLearner):
         self._room -= max(sign, 0) * histories
         return True
 
-    def _change_cells(self, delta: Statistics, sign: int) -> None:
-        """Change counts by pair number."""
+    def update(self, learn: tuple[Any, ...] = (), forget: tuple[Any, ...] = ()) -> Statistics:
+        """Add and remove histories in one pass; on any error nothing changes."""
+        delta, work = Statistics.zero(self.schema), Work(0, 0)
+        for sign, part in ((+1, learn), (-1, forget)):
+            if part:
+                batch = as_batch(as_histories(part[0], self._items), self._items)
+                delta = delta + Statistics(self.schema, count_pairs(batch, sign))
+                work = work + history_cost(len(batch.items), batch.pair_count, 0)
+        self._apply(delta, forgetting=bool(forget))
+        self._follow_delta(delta)
+        self._work = work + history_cost(0, 0, delta.count_nonzero())
+        return delta
+
+    def _replaced(self, owners: Sequence[Replaced]) -> Change:
+        return replaced(self.schema, owners)
+
+    def _follow_delta(self, delta: Statistics) -> None:
         if self._table is not None:
             self._forget_model()
-        self._apply(delta, forgetting=sign < 0)
         numbers = delta["pairs"].indices
         after = self._state.cells("pairs").at(numbers).low
-        if sign > 0:
-            for ends in items_of(numbers):
-                np.maximum.at(self._most, ends, after.astype(np.int32))
+        for ends in items_of(numbers):
+            np.maximum.at(self._most, ends, after.astype(np.int32))
         if self._is_sparse and self._partners is not None:
             _note_partners(self._partners, numbers, after)
+        self._room -= max(int(delta[name].values.low.max(initial=0)) for name in delta)
 
     def merge(self, delta: Statistics) -> None:
         """Add the statistics that another worker learned or forgot."""
@@ -228,16 +242,6 @@ class PairCounts(HistoryLearner):
         self._most[:] = _UNKNOWN
         if self._table is not None:
             self._table.forget_slacks()
-
-
-def _counted(batch: Batch, sign: int) -> dict[str, Entries]:
-    """Return the statistics of histories."""
-    items, histories = np.unique(batch.items, return_counts=True)
-    numbers, counts = batch.pairs()
-    return {
-        "items": Entries(items, Integers(sign * histories)),
-        "pairs": Entries(numbers, Integers(sign * counts)),
-    }
 
 
 def _as_order(item_order: ArrayLike | None, items: int) -> Int64s | None:

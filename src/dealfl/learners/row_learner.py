@@ -1,4 +1,4 @@
-"""Learners whose examples are rows of features with a target, and how such rows are stored."""
+"""Learners whose examples are rows of features with a target."""
 
 from __future__ import annotations
 
@@ -11,81 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.errors import BadBytes, BadInput, NotLearned
-from dealfl.fixedpoint import FixedPoint
-from dealfl.learners.base import Arrays, Learner, Record, StoredRecord
+from dealfl.learners.base import Arrays
 from dealfl.learners.frames import names_of, require_names
 from dealfl.learners.inputs import Matrix, as_matrix
 from dealfl.learners.labels import Labels
+from dealfl.learners.records import Record, Rows, StoredRecord
 from dealfl.learners.saved import SavedLearner
+from dealfl.learners.signed_rows import SignedRows
 from dealfl.statistics import Statistics
 
-__all__ = ["Classifier", "RowLearner", "Rows"]
+__all__ = ["Classifier", "RowLearner"]
+
+Int64s = NDArray[np.int64]
+Points = NDArray[np.int32]
 
 _NAMES = "feature_names"  # a section of a saved learner
 
 
-class Rows:
-    """Encoding of records that hold a row of features and its target; each row is an example.
-
-    Examples
-    --------
-    >>> Rows.decode(Rows.encode([1.0, 2.5], "spam"))
-    ([1.0, 2.5], 'spam')
-    """
-
-    @staticmethod
-    def encode(features: Sequence[float] | NDArray[Any], target: object) -> bytes:
-        """Return the body of a record.
-
-        Parameters
-        ----------
-        features, target
-            Numbers, and a number or a string.
-
-        Returns
-        -------
-        bytes
-            The body.
-        """
-        plain = target.item() if isinstance(target, np.generic) else target
-        return msgspec.msgpack.encode(([float(value) for value in features], plain))
-
-    @staticmethod
-    def decode(body: bytes) -> tuple[list[float], Any]:
-        """Return the content of a body.
-
-        Parameters
-        ----------
-        body : bytes
-            Result of `encode`.
-
-        Returns
-        -------
-        tuple of (list of float, object)
-            Features and target of the row.
-        """
-        features, target = msgspec.msgpack.decode(body)
-        return features, target
-
-    @staticmethod
-    def table(records: Sequence[Record]) -> tuple[NDArray[np.float64], list[Any]]:
-        """Return the content of all records.
-
-        Parameters
-        ----------
-        records : sequence of Record
-            Records of rows.
-
-        Returns
-        -------
-        tuple of (ndarray of float64, list)
-            Features and targets, one row per record.
-        """
-        pairs = [Rows.decode(record.body) for record in records]
-        return np.array([features for features, _ in pairs]), [target for _, target in pairs]
-
-
-class RowLearner(Learner):
+class RowLearner(SignedRows):
     """A learner whose examples are rows of features with a target.
 
     Subclasses set the grid of the features, `_grid`.
@@ -96,14 +39,7 @@ class RowLearner(Learner):
         See `Learner`.
     """
 
-    whole_owners = False
-    _grid: FixedPoint
     _names: tuple[str, ...] = ()
-
-    @property
-    def n_features(self) -> int:
-        """The number of features of a row."""
-        return len(self._grid.bound)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -144,7 +80,6 @@ class RowLearner(Learner):
             except (msgspec.MsgspecError, BadInput) as error:
                 raise BadBytes(f"the saved feature names cannot be used: {error}") from None
 
-    @abstractmethod
     def learn(self, X: object, y: object) -> Statistics:
         """Add examples.
 
@@ -160,8 +95,8 @@ class RowLearner(Learner):
         Statistics
             The statistics that were added.
         """
+        return self._change(X, y, +1)
 
-    @abstractmethod
     def forget(self, X: object, y: object) -> Statistics:
         """Remove examples; the result is the same as if they had never been learned.
 
@@ -175,6 +110,10 @@ class RowLearner(Learner):
         Statistics
             The (negative) statistics that were added.
         """
+        return self._change(X, y, -1)
+
+    def _change(self, X: object, y: object, sign: int) -> Statistics:
+        return self.update((X, y)) if sign > 0 else self.update((), (X, y))
 
     @abstractmethod
     def predict(self, X: object) -> NDArray[Any]:
@@ -244,12 +183,26 @@ class RowLearner(Learner):
     def score_records(self, records: Sequence[Record]) -> float | None:
         """Return the score on records; None without records or before anything is learned."""
         try:
-            return self.score_federated(*Rows.table(records)) if records else None
+            return self.score_federated(*self.rows_of(records)) if records else None
         except NotLearned:
             return None
 
-    def _examples_of(self, records: Sequence[Record]) -> tuple[Any, ...]:
-        return Rows.table(records)
+    def rows_of(self, records: Sequence[Record]) -> tuple[NDArray[np.float64], NDArray[Any]]:
+        """Return the examples of records, as far as the grid of the learner resolves them.
+
+        Parameters
+        ----------
+        records : sequence of Record
+            Records of rows.
+
+        Returns
+        -------
+        tuple of (ndarray of float64, ndarray)
+            Features and targets, one row per record.
+        """
+        points = self._points_of(records)
+        features = points[:, 1:-1] / self._grid.scale + self._grid.offset
+        return features, self._targets_at(points[:, -1])
 
     @classmethod
     def records_of(cls, X: object, y: object) -> Sequence[Record]:
@@ -281,6 +234,12 @@ class Classifier(RowLearner):
     """
 
     _labels: Labels
+
+    def _target_points(self, y: object, rows: int) -> Int64s:
+        return self._labels.encode(y, rows)
+
+    def _targets_at(self, points: Points) -> NDArray[Any]:
+        return self._labels.decode(points.astype(np.int64))
 
     def score(self, X: object, y: object) -> float:
         """Return the accuracy: the fraction of rows whose class is predicted; nan without rows."""

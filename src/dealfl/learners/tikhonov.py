@@ -35,6 +35,7 @@ __all__ = ["Tikhonov", "TikhonovClassifier"]
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
+Points = NDArray[np.int32]
 
 _MAX_FEATURES = 1 << 15
 
@@ -80,7 +81,7 @@ class Tikhonov(NormalEquations):
 
     name = "tikhonov"
     tasks = ("regression",)
-    cycles = LearnerCycles(Cycles(1.345, 591500), Cycles(1.404, 1134000), Cycles(6.923, 972000))
+    cycles = LearnerCycles(Cycles(1.345, 591500), Cycles(1.404, 1134000), Cycles(1.455, 264000))
     workload = Workload(NUMBERED, numbered_rows, 50, 10_000)
 
     def __init__(
@@ -144,6 +145,12 @@ class Tikhonov(NormalEquations):
         spread = float(np.sum((targets - targets.mean()) ** 2))
         return 1.0 - residual / spread if spread else float(residual == 0.0)
 
+    def _target_points(self, y: object, rows: int) -> Int64s:
+        return self._target_columns(y, rows)[:, 0]
+
+    def _targets_at(self, points: Points) -> Floats:
+        return np.asarray(points / self._target_scale)
+
     def _target_columns(self, y: object, rows: int) -> Int64s:
         if rows == 1 and isinstance(y, np.ndarray) and y.shape == (1,):
             value = y.item()
@@ -181,7 +188,7 @@ class TikhonovClassifier(NormalEquations, Classifier):
 
     name = "tikhonov_classifier"
     tasks = ("classification",)
-    cycles = LearnerCycles(Cycles(1.179, 672200), Cycles(1.154, 1262000), Cycles(4.411, 1250000))
+    cycles = LearnerCycles(Cycles(1.179, 672200), Cycles(1.154, 1262000), Cycles(1.32, 389500))
     workload = Workload(LABELLED, labelled_rows, 50, 10_000)
 
     def __init__(
@@ -276,3 +283,6 @@ class TikhonovClassifier(NormalEquations, Classifier):
 
     def _target_columns(self, y: object, rows: int) -> Int64s:
         return np.eye(len(self._labels), dtype=np.int64)[self._labels.encode(y, rows)]
+
+    def _rows_at(self, points: Points) -> NDArray[np.integer]:
+        return np.hstack([points[:, :-1], np.eye(len(self._labels), dtype=np.int32)[points[:, -1]]])

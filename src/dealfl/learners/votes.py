@@ -37,6 +37,7 @@ __all__ = [
 
 Int64s = NDArray[np.int64]
 Keys = NDArray[np.uint64]
+Points = NDArray[np.int32]
 
 TableCount = Annotated[Count, Meta(description="number of hash tables")]
 SignatureBits = Annotated[Count, Meta(description="length of a signature")]
@@ -160,13 +161,18 @@ class BucketVotes(Classifier):
         operations = rows * (self.n_features * planes + counters)
         return Work(operations, rows * (8 * self.n_features + 2 * 8 * counters))
 
-    def _delta(self, keys: NDArray[np.uint64], codes: Int64s, sign: int) -> Statistics:
-        counts = np.bincount(codes, minlength=len(self._labels))
-        places = self._signatures.buckets_of(keys) * len(self._labels) + codes[:, None]
-        indices, votes = np.unique(places, return_counts=True)
+    def _signed(self, points: Points, signs: Int64s) -> Statistics:
+        return self._delta(self._signatures.of(points[:, 1:-1]), points[:, -1], signs)
+
+    def _delta(self, keys: Keys, codes: NDArray[np.integer], signs: Int64s) -> Statistics:
+        classes = len(self._labels)
+        counts = np.zeros(classes, dtype=np.int64)
+        np.add.at(counts, codes, signs)
+        places = self._signatures.buckets_of(keys) * classes + codes[:, None]
+        votes = Integers(np.repeat(signs, self._signatures.tables))
         arrays = {
-            "counts": Entries.of_dense(Integers(sign * counts)),
-            "votes": Entries(indices, Integers(sign * votes.astype(np.int64))),
+            "counts": Entries.of_dense(Integers(counts)),
+            "votes": Entries.summed(places.ravel(), votes),
         }
         return Statistics(self.schema, arrays)
 

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from dealfl.learners.base import Learner
 from dealfl.learners.description import Batch, Workload
+from dealfl.learners.records import StoredRecord
 
 __all__ = ["TimedLearner", "histories", "labelled_rows", "numbered_rows"]
 
@@ -60,7 +61,7 @@ class TimedLearner:
 
     Learning is timed on a model that holds few examples, forgetting on one that holds the largest
     batch, because forgetting searches the held examples. Training has no model in memory: it reads
-    records and computes the statistics to add or subtract.
+    stored records and computes the statistics to add or subtract.
 
     Parameters
     ----------
@@ -135,12 +136,16 @@ class TimedLearner:
         return forget
 
     def _training(self, sizes: Sequence[int]) -> Call:
-        batches = [self._kind.records_of(*batch) for batch in self._batches(sizes)]
+        model = self.made()  # a worker keeps it
+        batches = []
+        for batch in self._batches(sizes):
+            records = self._kind.records_of(*batch)
+            pairs = zip(records, model.pack(records), strict=True)
+            batches.append([StoredRecord(record.owner, body) for record, body in pairs])
 
         def train(place: int) -> tuple[int, float]:
             start = self._clock()
-            model = self.made()
-            model.learn_records(batches[place])
-            return model.last_work.operations, self._clock() - start
+            change = model.difference(batches[place], ())
+            return change.work.operations, self._clock() - start
 
         return train

@@ -12,7 +12,7 @@ from dealfl.power.energy import Energy, EnergyModel
 from dealfl.power.frequency import END, FORGET, LEARN
 from dealfl.power.hardware import BaseLoad, OperatingPoint, Phone
 from dealfl.power.phone_clocks import PhoneClock, phone_clock, run
-from dealfl.work import LearnerCycles
+from dealfl.work import Cycles, LearnerCycles
 
 __all__ = ["PhoneSpending", "Spent", "Training"]
 
@@ -192,14 +192,19 @@ class PhoneSpending:
         )
 
     def _phases(self, training: Training) -> list[_Phase]:
+        """Return learning and forgetting: one call, so its overhead counts once."""
         both = (
             (LEARN, self._cycles.learn, training.learned_operations),
             (FORGET, self._cycles.forget, training.forgotten_operations),
         )
+        done = [(signal, law, operations) for signal, law, operations in both if operations]
+        overhead = max((law.per_call for _, law, _ in done), default=0.0)
+        calls = [
+            Cycles(law.per_operation, overhead * (not n)) for n, (_, law, _) in enumerate(done)
+        ]
         return [
-            _Phase(signal, self._scaled(law.of(done)), law.share_of_operations(done))
-            for signal, law, done in both
-            if law.of(done)
+            _Phase(signal, self._scaled(law.of(count)), law.share_of_operations(count))
+            for law, (signal, _, count) in zip(calls, done, strict=True)
         ]
 
     def _scaled(self, cycles: float) -> float:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 import msgspec
 
 from dealfl.erasure import EXAMPLE, READMISSION, example_hash, split_entry
-from dealfl.errors import describe_without_values
-from dealfl.learners import Learner, statistics_of
+from dealfl.errors import BadInput, describe_without_values
+from dealfl.learners import Learner, StoredRecord
 from dealfl.worker.cost import Done, Meter
 from dealfl.worker.journal import Journal
 from dealfl.worker.models import Recovery
@@ -21,6 +21,7 @@ from dealfl.worker.trainer import Trainer
 __all__ = ["Accepted", "Holdings"]
 
 _SUPPRESS = "INSERT OR IGNORE INTO suppressed VALUES (?)"
+_REWRITE = "UPDATE records SET body = ? WHERE id = ?"
 _READMIT = "DELETE FROM suppressed WHERE owner = ?"
 
 
@@ -52,49 +53,67 @@ class Holdings:
     def __init__(
         self,
         journal: Journal,
-        make: Callable[[], Learner],
+        learner: Learner,
         outbox: Outbox,
         recovery: Recovery,
         meter: Meter,
         trainer: Trainer,
         key: bytes,
     ) -> None:
-        self._journal, self._make, self._outbox = journal, make, outbox
+        self._journal, self._learner, self._outbox = journal, learner, outbox
         self._recovery, self._meter, self._trainer, self._key = recovery, meter, trainer, key
-        self._whole_owners = make().whole_owners
+        self._whole_owners = learner.whole_owners
 
     # -- new records ----------------------------------------------------------------------------
 
     def take(self, rows: Sequence[tuple[bytes, bytes]]) -> Accepted:
         """Store records (keyed hash of the owner, body); drop those of erased owners."""
+        known = [StoredRecord(*row) for row in rows if not self._is_suppressed(row[0])]
+        packed, reasons = self._pack(known)
         admitted = [
-            (owner, body)
-            for owner, body in rows
-            if not self._is_suppressed(owner)
-            and not self._is_suppressed(example_hash(self._key, owner, body))
+            (place, (record.owner, body))
+            for place, (record, body) in enumerate(zip(known, packed, strict=True))
+            if not self._is_suppressed(example_hash(self._key, record.owner, body))
         ]
-        ids = self._journal.add(admitted, State.WAITING)
-        records = [Record(i, *row) for i, row in zip(ids, admitted, strict=True)]
-        bad = self._find_unusable(records)
-        for record, reason in bad:
-            self._journal.quarantine(record.id, reason)
-        unusable = {record.id for record, _ in bad}
-        held_back = [i for i in ids if self._recovery.holds_back(i) and i not in unusable]
+        ids = self._journal.add([row for _, row in admitted], State.WAITING)
+        numbers = {place: number for number, (place, _) in zip(ids, admitted, strict=True)}
+        for place, reason in reasons.items():
+            self._journal.quarantine(numbers.pop(place), reason)
+        held_back = [number for number in numbers.values() if self._recovery.holds_back(number)]
         self._journal.move(held_back, State.VALIDATION)
-        waiting = len(admitted) - len(bad) - len(held_back)
-        return Accepted(waiting, len(held_back), len(rows) - len(admitted), len(bad))
+        waiting, suppressed = len(numbers) - len(held_back), len(rows) - len(admitted)
+        return Accepted(waiting, len(held_back), suppressed, len(reasons))
 
-    def _find_unusable(self, records: Sequence[Record]) -> list[tuple[Record, str]]:
-        """Return the records that cannot be learned, with the reasons."""
+    def _pack(
+        self, records: Sequence[StoredRecord], first: int = 0
+    ) -> tuple[list[bytes], dict[int, str]]:
+        """Return records as integers, and by place the reasons why some cannot be learned."""
         try:
-            statistics_of(self._make, records)
+            return self._learner.pack(records), {}
         except (ValueError, TypeError, OverflowError, msgspec.MsgspecError) as error:
             if len(records) == 1:
-                reason = describe_without_values(error, "it is not a valid example")
-                return [(records[0], reason)]
-            middle = len(records) // 2
-            return self._find_unusable(records[:middle]) + self._find_unusable(records[middle:])
-        return []
+                return [b""], {first: describe_without_values(error, "it is not a valid example")}
+        middle = len(records) // 2
+        left = self._pack(records[:middle], first)
+        right = self._pack(records[middle:], first + middle)
+        return left[0] + right[0], left[1] | right[1]
+
+    def open(self) -> None:
+        """Convert records of an older version; refuse those of a learner with other settings."""
+        journal, schema = self._journal, self._learner.schema.digest()
+        if journal.setting("floats", "") == "yes":
+            for state in State:
+                records = journal.records(state)
+                for record, body in zip(records, self._learner.pack(records), strict=True):
+                    journal.execute(_REWRITE, (body, record.id))
+            journal.set_setting("floats", "no")
+            journal.note_deletion(compact=bool(journal.owners()))
+        elif journal.setting("schema", "") != schema and journal.owners():
+            raise BadInput(
+                f"journal {journal.path} holds examples as integers of a learner with other "
+                "settings; use the settings of before, or another journal"
+            )
+        journal.set_setting("schema", schema)
 
     def _is_suppressed(self, owner: bytes) -> bool:
         query = "SELECT 1 FROM suppressed WHERE owner = ?"
@@ -151,15 +170,13 @@ class Holdings:
         learned = by_state[State.LEARNED]
         before = self._trainer.histories_of(learned) if self._whole_owners else learned
         ids = {record.id for record in gone}
-        lost, work = statistics_of(self._make, before)
-        if after := [record for record in before if record.id not in ids]:
-            rest, more = statistics_of(self._make, after)  # of a history of which one item is gone
-            lost, work = lost - rest, work + more
-        self._meter.cost(Done(forgotten=work, wakes=False))
+        after = [record for record in before if record.id not in ids]  # of histories
+        change = self._learner.difference(after, before)
+        self._meter.cost(Done(forgotten=change.forgotten, wakes=False))
         self._journal.delete(ids)
         for record in gone:  # a readmitted owner brings new examples only
             self._journal.execute(_SUPPRESS, (example_hash(self._key, record.owner, record.body),))
         self._trainer.note_forgetness(0, len(learned))
-        self._outbox.erase(-lost, now_s)
+        self._outbox.erase(change.delta, now_s)
         self._recovery.forget_model()
         return len(gone)

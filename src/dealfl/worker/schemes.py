@@ -5,21 +5,19 @@ Both ways of training give the same delta, because statistics are exact. Only th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
 from dealfl.errors import BadInput, unknown_name
-from dealfl.learners import Learner, Work, statistics_of
+from dealfl.learners import Change, Learner, Work
 from dealfl.plugins import Registry
 from dealfl.retention import KeepAll, Newest, Retention, Theta
-from dealfl.statistics import Statistics
 from dealfl.worker.tables import Record
 
 __all__ = [
     "SCHEMES",
-    "Change",
     "OnlyTheChange",
     "Scheme",
     "Scratch",
@@ -29,15 +27,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A delta and its work; forgetting and learning have different costs."""
-
-    delta: Statistics
-    learned: Work
-    forgotten: Work
-
-
 class Training(Protocol):
     """Interface: turn the difference between two sets of records into a delta."""
 
@@ -45,24 +34,18 @@ class Training(Protocol):
     def needs_everything(self) -> bool:
         """Whether `change` needs all records held, or only those that change."""
 
-    def change(
-        self, make: Callable[[], Learner], before: Sequence[Record], after: Sequence[Record]
-    ) -> Change:
-        """Return statistics(after) − statistics(before), and the work."""
+    def change(self, learner: Learner, before: Sequence[Record], after: Sequence[Record]) -> Change:
+        """Return statistics(after) − statistics(before), and the work; the learner is empty."""
 
 
 class OnlyTheChange:
-    """Learn new and changed records, and forget their previous state."""
+    """Learn new and changed records, and forget their previous state, in one pass."""
 
     needs_everything = False
 
-    def change(
-        self, make: Callable[[], Learner], before: Sequence[Record], after: Sequence[Record]
-    ) -> Change:
+    def change(self, learner: Learner, before: Sequence[Record], after: Sequence[Record]) -> Change:
         """Return the difference; `before` and `after` hold only records that change."""
-        gained, learning = statistics_of(make, after)
-        lost, forgetting = statistics_of(make, before)
-        return Change(gained - lost, learning, forgetting)
+        return learner.difference(after, before)
 
 
 class Scratch:
@@ -70,13 +53,10 @@ class Scratch:
 
     needs_everything = True
 
-    def change(
-        self, make: Callable[[], Learner], before: Sequence[Record], after: Sequence[Record]
-    ) -> Change:
+    def change(self, learner: Learner, before: Sequence[Record], after: Sequence[Record]) -> Change:
         """Return the difference; the work is that of training on all records."""
-        everything, work = statistics_of(make, after)
-        sent, _ = statistics_of(make, before)
-        return Change(everything - sent, work, Work(0, 0))
+        everything, sent = learner.difference(after, ()), learner.difference(before, ())
+        return Change(everything.delta - sent.delta, everything.learned, Work(0, 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from dealfl.messages import Update
 
@@ -28,7 +29,10 @@ CREATE TABLE published (version INTEGER NOT NULL, statistics BLOB NOT NULL, dige
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+# records of the first version hold rows as floats; a worker converts them (`Holdings.open`)
+_INTEGERS = "INSERT INTO settings VALUES ('floats', 'yes')"
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _INTEGERS)
 
 
 class State(IntEnum):
@@ -52,8 +56,7 @@ class State(IntEnum):
     VALIDATION = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One example, or one interaction of a history, in a journal.
 
     Parameters
@@ -63,7 +66,7 @@ class Record:
     owner : bytes
         Keyed hash of the owner.
     body : bytes
-        Encoded example or interaction.
+        Example or interaction, as integers of the learner.
     """
 
     id: int

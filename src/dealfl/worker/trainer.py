@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
-from dealfl.learners import Learner, statistics_of
+from dealfl.learners import Learner
 from dealfl.worker.cost import Done, Meter
 from dealfl.worker.journal import Journal
 from dealfl.worker.models import Recovery
@@ -22,14 +22,14 @@ class Trainer:
     def __init__(
         self,
         journal: Journal,
-        make: Callable[[], Learner],
+        learner: Learner,
         scheme: Scheme,
         outbox: Outbox,
         recovery: Recovery,
         meter: Meter,
     ) -> None:
-        self._journal, self._make, self._scheme = journal, make, scheme
-        self._whole_owners = make().whole_owners
+        self._journal, self._learner, self._scheme = journal, learner, scheme
+        self._whole_owners = learner.whole_owners
         self._outbox, self._recovery, self._meter = outbox, recovery, meter
 
     # -- training -------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ class Trainer:
         before = self._affected(new, evicted)
         evicted_ids = {record.id for record in evicted}
         after = [record for record in before if record.id not in evicted_ids] + new
-        change = self._scheme.training.change(self._make, before, after)
+        change = self._scheme.training.change(self._learner, before, after)
         body = change.delta.to_bytes()
         self._journal.move([record.id for record in new], State.LEARNED)
         if self._recovery.active:
@@ -124,7 +124,7 @@ class Trainer:
         before = self.histories_of(evicted) if self._whole_owners else []
         self._meter.start()
         after = [*before, *evicted]
-        change = self._scheme.training.change(self._make, before, after)
+        change = self._scheme.training.change(self._learner, before, after)
         body = change.delta.to_bytes()
         self._journal.move([record.id for record in evicted], State.LEARNED)
         self.note_forgetness(len(evicted), 0)
@@ -144,10 +144,14 @@ class Trainer:
         if not held:
             return
         self._meter.start()
-        everything, work = statistics_of(self._make, held)
-        body = everything.to_bytes()
+        change = self._learner.difference(held, ())
+        body = change.delta.to_bytes()
         done = Done(
-            learned=work, examples=len(held), held=len(held), sent_bytes=len(body), wakes=False
+            learned=change.learned,
+            examples=len(held),
+            held=len(held),
+            sent_bytes=len(body),
+            wakes=False,
         )
         self._post(body, done, now_s, None, len(held), 0)
 

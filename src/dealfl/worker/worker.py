@@ -103,11 +103,13 @@ class Worker:
             journal, make, validation_share=validation_share, tolerance=recovery_tolerance
         )
         self._trainer = Trainer(
-            journal, make, find_scheme(scheme_name), self._outbox, self._recovery, meter
+            journal, empty, find_scheme(scheme_name), self._outbox, self._recovery, meter
         )
         self._holdings = Holdings(
-            journal, make, self._outbox, self._recovery, meter, self._trainer, key
+            journal, empty, self._outbox, self._recovery, meter, self._trainer, key
         )
+        with journal.transaction(self._term):
+            self._holdings.open()
         self._local = LocalModel(journal, make)
         self._receiver = Receiver(
             job,

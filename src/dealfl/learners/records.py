@@ -1,0 +1,260 @@
+"""Records: examples as callers hand them over and as a worker stores them.
+
+A row arrives as features and target, and is stored as the integers that its learner computes with:
+1, the features on their grid, and the target. Records of items hold integers from the beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dealfl.errors import BadBytes
+from dealfl.statistics import Statistics
+from dealfl.work import Work
+
+__all__ = ["Change", "Histories", "Record", "Rows", "StoredRecord"]
+
+Points = NDArray[np.int32]
+
+_PACKED = np.array([1], "<i4").tobytes()  # the first four bytes of a row of integers
+
+
+class Record(Protocol):
+    """An example, or a part of one, as a worker stores it."""
+
+    @property
+    def owner(self) -> bytes:
+        """The hash of the owner."""
+
+    @property
+    def body(self) -> bytes:
+        """The encoded content."""
+
+
+class StoredRecord(NamedTuple):
+    """A record without a number.
+
+    Parameters
+    ----------
+    owner, body : bytes
+        Hash of the owner, and encoded content.
+    """
+
+    owner: bytes
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The difference between two sets of records, and the work of computing it.
+
+    Parameters
+    ----------
+    delta : Statistics
+        Statistics of what is learned, minus those of what is forgotten.
+    learned, forgotten : Work
+        Parts of the work; together they are one call.
+    """
+
+    delta: Statistics
+    learned: Work
+    forgotten: Work
+
+    @property
+    def work(self) -> Work:
+        """The work of the call."""
+        return self.learned + self.forgotten
+
+
+class Rows:
+    """Encoding of records that hold a row of features and its target; each row is an example.
+
+    Examples
+    --------
+    >>> Rows.decode(Rows.encode([1.0, 2.5], "spam"))
+    ([1.0, 2.5], 'spam')
+    """
+
+    @staticmethod
+    def encode(features: Sequence[float] | NDArray[Any], target: object) -> bytes:
+        """Return the body of a record.
+
+        Parameters
+        ----------
+        features, target
+            Numbers, and a number or a string.
+
+        Returns
+        -------
+        bytes
+            The body.
+        """
+        plain = target.item() if isinstance(target, np.generic) else target
+        return msgspec.msgpack.encode(([float(value) for value in features], plain))
+
+    @staticmethod
+    def decode(body: bytes) -> tuple[list[float], Any]:
+        """Return the content of a body.
+
+        Parameters
+        ----------
+        body : bytes
+            Result of `encode`.
+
+        Returns
+        -------
+        tuple of (list of float, object)
+            Features and target of the row.
+        """
+        features, target = msgspec.msgpack.decode(body)
+        return features, target
+
+    @staticmethod
+    def table(records: Sequence[Record]) -> tuple[NDArray[np.float64], list[Any]]:
+        """Return the content of all records.
+
+        Parameters
+        ----------
+        records : sequence of Record
+            Records of rows.
+
+        Returns
+        -------
+        tuple of (ndarray of float64, list)
+            Features and targets, one row per record.
+        """
+        pairs = [Rows.decode(record.body) for record in records]
+        return np.array([features for features, _ in pairs]), [target for _, target in pairs]
+
+    @staticmethod
+    def is_packed(body: bytes) -> bool:
+        """Return whether a body holds the integers of a learner.
+
+        Parameters
+        ----------
+        body : bytes
+            Body of a record.
+
+        Returns
+        -------
+        bool
+            False for results of `encode`.
+        """
+        return body[:4] == _PACKED
+
+    @staticmethod
+    def points(records: Sequence[Record], columns: int) -> Points:
+        """Return the integers of packed records.
+
+        Parameters
+        ----------
+        records : sequence of Record
+            Packed records.
+        columns : int
+            Number of integers of a row.
+
+        Returns
+        -------
+        ndarray of int32
+            One row per record.
+        """
+        joined = b"".join([record.body for record in records])
+        if len(joined) != 4 * columns * len(records):
+            raise BadBytes(
+                f"a stored example does not have {columns} integers; it was stored by a learner "
+                "with other settings"
+            )
+        return np.frombuffer(joined, "<i4").reshape(-1, columns)
+
+
+class Histories:
+    """Encoding of records that hold one item; all items of an owner are one history.
+
+    Examples
+    --------
+    >>> Histories.decode(Histories.encode(17))
+    17
+    """
+
+    @staticmethod
+    def encode(item: int) -> bytes:
+        """Return the body of a record.
+
+        Parameters
+        ----------
+        item : int
+            Item number.
+
+        Returns
+        -------
+        bytes
+            The body.
+        """
+        return msgspec.msgpack.encode(int(item))
+
+    @staticmethod
+    def decode(body: bytes) -> int:
+        """Return the content of a body.
+
+        Parameters
+        ----------
+        body : bytes
+            Result of `encode`.
+
+        Returns
+        -------
+        int
+            Item number.
+        """
+        return _decode_item(body)
+
+    @staticmethod
+    def by_owner(records: Sequence[Record]) -> dict[bytes, set[int]]:
+        """Return the items of each owner.
+
+        Parameters
+        ----------
+        records : sequence of Record
+            Records of items.
+
+        Returns
+        -------
+        dict of bytes to set of int
+            Items by the hash of the owner.
+        """
+        histories: dict[bytes, set[int]] = {}
+        for record in records:
+            histories.setdefault(record.owner, set()).add(_decode_item(record.body))
+        return histories
+
+    @staticmethod
+    def table(records: Sequence[Record], n_items: int) -> sparse.csr_array:
+        """Return the histories of all owners.
+
+        Parameters
+        ----------
+        records : sequence of Record
+            Records of items.
+        n_items : int
+            Number of items.
+
+        Returns
+        -------
+        csr_array
+            One row per owner, with 1 for each of its items.
+        """
+        rows = [sorted(items) for _, items in sorted(Histories.by_owner(records).items())]
+        starts = np.cumsum([0, *map(len, rows)])
+        items = np.array([item for row in rows for item in row], dtype=np.int64)
+        ones = np.ones(len(items), dtype=np.int64)
+        return sparse.csr_array((ones, items, starts), shape=(len(rows), n_items))
+
+
+_decode_item = msgspec.msgpack.Decoder(int).decode

@@ -59,7 +59,7 @@ def held_by_others(run: RunFolder, owner: str, make: Callable[[], Learner]) -> s
 
 def stored_bodies(run: RunFolder, owner: str) -> dict[str, bytes]:
     """Return what workers store of a person."""
-    hashed, found = owner_hash(run.owners_key(), owner), {}
+    hashed, found = owner_hash(run.owners_key(), owner), dict[str, bytes]()
     for path in sorted((run.path / "workers").glob("*.db")):
         with closing(Journal(path)) as journal:
             for records in journal.records_of([hashed]).values():

@@ -21,6 +21,7 @@ _WAYS = {
     "Update": "worker → server",
     "Receipt": "server → worker",
     "Refusal": "server → worker",
+    "Sleep": "server → worker",
     "Published": "server → all",
     "Erase": "server → all, or one worker that has not answered",
     "Erased": "worker → server",

@@ -8,6 +8,7 @@ Declined      worker → server   the worker does not train in this round
 Update        worker → server   a delta of the statistics, and its cost
 Receipt       server → worker   the update is durable and counts once
 Refusal       server → worker   the update never counts
+Sleep         server → worker   close the connection, and call when enough examples wait
 Published     server → all      a new version of the model
 
 Erase         server → all      forget these owners, or the next part of the list of the erased
@@ -43,8 +44,8 @@ from dealfl.bounds import (
 
 __all__ = [
     "PROTOCOL", "Announce", "Asleep", "Assignment", "Declined", "Erase", "Erased", "ErasedReceipt",
-    "Message", "Position", "Published", "Receipt", "Refusal", "Step", "Update", "Verdict",
-    "Welcome", "Withdraw",
+    "Message", "Position", "Published", "Receipt", "Refusal", "Sleep", "Step", "Update",
+    "Verdict", "Welcome", "Withdraw",
 ]  # fmt: skip
 
 PROTOCOL = 1
@@ -116,9 +117,7 @@ class Announce(Record, frozen=True, kw_only=True):
     journal_id: Annotated[
         Name, _field("Random id of the worker's journal. Another id starts a new incarnation.")
     ]
-    receipted: Annotated[
-        Number, _field("All updates up to this sequence have a receipt or a verdict.")
-    ] = 0
+    receipted: Annotated[Number, _field("All updates up to this sequence are settled.")] = 0
     sequence: Annotated[Number, _field("Last update that the worker has made.")] = 0
     terms: Annotated[
         tuple[Term, ...],
@@ -140,12 +139,10 @@ class Announce(Record, frozen=True, kw_only=True):
     held: Annotated[Examples, _field("Number of examples that are learned.")]
     device: Annotated[Name, _field("Kind of device, such as the name of a phone.")] = ""
     battery: Annotated[Share, _field("Charge of the battery, as a share of its capacity.")] = 1.0
-    charging: Annotated[
-        bool, _field("Whether the device is charging. The energy budget does not apply then.")
-    ] = False
-    capacity_j: Annotated[
-        Amount, _field("Capacity of the battery in joules; 0 if unknown: no energy budget applies.")
-    ] = 0.0
+    charging: Annotated[bool, _field("Whether it is charging: no energy budget then.")] = False
+    capacity_j: Annotated[Amount, _field("Its capacity in joules; 0: no energy budget.")] = 0.0
+    sleeps: Annotated[bool, _field("Whether the worker follows a Sleep.")] = False
+    per_hour: Annotated[Amount, _field("Examples that reach the worker in an hour.")] = 0.0
     training: Annotated[bool, _field("Whether an update exists that was not sent yet.")] = False
     protocol: Protocol = PROTOCOL
 
@@ -196,13 +193,9 @@ class Update(_OfUpdate, frozen=True, kw_only=True):
     delta: Delta
     learned: Annotated[Examples, _field("Number of examples learned.")] = 0
     evicted: Annotated[Examples, _field("Number of examples forgotten by policy.")] = 0
-    operations: Annotated[
-        Operations, _field("Number of multiply-adds, computed by the learner's formulas.")
-    ] = 0
+    operations: Annotated[Operations, _field("Multiply-adds by the learner's formulas.")] = 0
     elapsed_s: Annotated[Amount, _field("Duration of the training in seconds.")] = 0.0
-    energy_j: Annotated[
-        Amount, _field("Energy of the training in joules, measured or modelled.")
-    ] = 0.0
+    energy_j: Annotated[Amount, _field("Energy in joules, measured or modelled.")] = 0.0
     rebuilt: Annotated[
         bool, _field("Whether an erasure changed the update; it then claims its net examples only.")
     ] = False
@@ -219,6 +212,13 @@ class Refusal(_OfUpdate, frozen=True, kw_only=True):
     """An update never counts."""
 
     reason: Reason
+
+
+class Sleep(Record, frozen=True, kw_only=True):
+    """The worker closes its connection, and calls later. An assignment waits until then."""
+
+    waiting: Annotated[Examples, _field("It calls when this number of examples wait, …")]
+    within_s: Annotated[Amount, _field("… and after this time in seconds in any case.")]
 
 
 class Published(_ToAll, frozen=True, kw_only=True):
@@ -279,8 +279,8 @@ class Verdict(_OfUpdate, frozen=True, kw_only=True):
 
 
 Message = (
-    Announce | Asleep | Welcome | Assignment | Declined | Update | Receipt | Refusal | Published
-    | Erase | Erased | ErasedReceipt | Withdraw | Verdict
+    Announce | Asleep | Welcome | Assignment | Declined | Update | Receipt | Refusal | Sleep
+    | Published | Erase | Erased | ErasedReceipt | Withdraw | Verdict
 )  # fmt: skip
 
 

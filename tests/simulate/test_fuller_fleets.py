@@ -52,7 +52,7 @@ def test_without_a_spread_arrivals_are_what_they_were() -> None:
 
 def test_fuller_wake_ups_cost_less_for_the_same_examples() -> None:
     few = run_fleet(fuller())
-    full = run_fleet(fuller({"job.min_waiting": 8}))
+    full = run_fleet(fuller({"job.min_waiting": 8, "job.sleep": True}))
     assert few.exact
     assert full.exact
 

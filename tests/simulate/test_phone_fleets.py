@@ -180,7 +180,7 @@ def test_figures_by_hand_are_accounted_the_same_way() -> None:
     meter = SpeedMeter(1e6, 1e-6, wake_j=0.5)
     meter.cost(Done(learned=Work(10, 0), forgotten=Work(5, 0), examples=1, held=3))
     meter.cost(Done(learned=Work(10, 0), examples=1, held=1, wakes=False))
-    energy = fleet_energy([meter.spent], wake_ups_of_everyone=3)
+    energy = fleet_energy([meter.spent], wake_ups_of_everyone=3, traffic=[])
     assert (energy.wake_ups, energy.operations) == (1, 25)
     assert energy.compute_j == pytest.approx(25e-6)
     assert energy.radio_j == 0.5
@@ -193,7 +193,7 @@ def test_the_slower_clock_is_credited_with_what_it_saved_alone() -> None:
     spent = Spent(
         compute=Energy(cpu_j=3.0, elapsed_s=2.0), fastest=Energy(cpu_j=4.0, elapsed_s=1.0)
     )
-    energy = fleet_energy([spent], 0)
+    energy = fleet_energy([spent], 0, [])
     assert energy.savings.dvfs_j == 1.0
     assert energy.added_latency == 1.0
 
@@ -210,4 +210,5 @@ def test_stragglers_among_phones_are_late_and_cost_no_more() -> None:
     late = {"straggler_share": 1, "straggler_factor": 50}
     slow = run_fleet(read_fleet(document(keys, phones() | {"faults": late})))
     assert slow.rounds[0].duration_s > 10 * quick.rounds[0].duration_s
-    assert slow.energy_j == quick.energy_j
+    assert slow.energy.compute_j == quick.energy.compute_j
+    assert slow.energy_j >= quick.energy_j, "the radio's tail after the assignment lasts longer"

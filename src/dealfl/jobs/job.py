@@ -80,6 +80,13 @@ class Job(Struct, frozen=True, kw_only=True):
         Formerly("send_again_after_s"),
         Meta(description="time after which a worker repeats an unconfirmed message"),
     ] = 30.0
+    sleep: Annotated[
+        bool,
+        Meta(
+            description="workers with nothing worth a burst close their connection, until enough "
+            "examples wait or `max_wait_s` is over"
+        ),
+    ] = False
     evaluate_every: Annotated[
         Count, Meta(description="number of rounds between two tests of the model")
     ] = 1

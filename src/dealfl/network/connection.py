@@ -80,7 +80,8 @@ class Connection:
         self._socket: MqttSocket | None = None
         self._awaited: dict[int, Callable[[], None]] = {}  # acknowledgements of the broker
         self.is_up = self._accepted = False  # whether the broker accepted it, now and at all
-        self._lost = asyncio.Event()
+        self._lost, self._wanted = asyncio.Event(), asyncio.Event()
+        self._wanted.set()
         self._loop = asyncio.get_running_loop()
 
     def publish(
@@ -128,6 +129,16 @@ class Connection:
         """Leave this broker for the next one."""
         self._lost.set()
 
+    def rest(self) -> None:
+        """Close the connection until `resume`."""
+        if self._wanted.is_set():
+            self._wanted.clear()
+            self._lost.set()
+
+    def resume(self) -> None:
+        """Open the connection again after a rest."""
+        self._wanted.set()
+
     # -- the life of a connection ---------------------------------------------------------------
 
     async def run(self, stopped: asyncio.Event) -> None:
@@ -138,6 +149,9 @@ class Connection:
             was_up = await self._stay(stopped)
             self._place = (self._place + 1) % len(self._brokers)
             attempt = 0 if was_up else attempt + 1
+            if not self._wanted.is_set():
+                await self._sleep(stopped)
+                continue
             if stopped.is_set():
                 break
             spread_s = max(self._spread_s(), 0.5)
@@ -145,6 +159,12 @@ class Connection:
             delay_s = max(longest_s, spread_s) * random.random()  # noqa: S311
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopped.wait(), delay_s)
+
+    async def _sleep(self, stopped: asyncio.Event) -> None:
+        ends = [asyncio.ensure_future(one.wait()) for one in (self._wanted, stopped)]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for one in ends:
+            one.cancel()
 
     async def _stay(self, stopped: asyncio.Event) -> bool:
         """Open one connection and wait for its end; return whether the broker accepted it."""

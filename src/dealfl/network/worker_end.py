@@ -99,6 +99,7 @@ class WorkerEnd:
             Time to wait for the broker, in seconds.
         """
         async with asyncio.timeout(timeout_s):
+            self.connection.resume()
             await self._met.wait()
             if await self._fetch("version", int) <= known:
                 return
@@ -210,6 +211,11 @@ class WorkerEnd:
         ]
 
     def _send(self, worker: str, messages: Sequence[Message]) -> None:
+        """Send messages; the connection rests while all workers sleep."""
+        if all(one.is_asleep for one in self._workers.values()):
+            self.connection.rest()
+        else:
+            self.connection.resume()
         if not messages or self._state is None:
             return
         for piece in split(encode(messages), self._state.inline_bytes):

@@ -136,6 +136,7 @@ def _make_worker(
         job.name, name, plan.make, journal, meter,
         key=bytes.fromhex(credentials.owners_key), scheme_name=job.scheme,
         forget_fraction=job.forget_fraction, retry_after_s=job.retry_after_s, device=device,
+        sleeps=job.sleep,
     )  # fmt: skip
 
 

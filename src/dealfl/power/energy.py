@@ -64,6 +64,9 @@ class Energy:
     def __add__(self, other: "Energy") -> "Energy":
         return Energy(**{name: getattr(self, name) + getattr(other, name) for name in _SUMMED})
 
+    def __sub__(self, other: "Energy") -> "Energy":
+        return Energy(**{name: getattr(self, name) - getattr(other, name) for name in _SUMMED})
+
 
 _SUMMED = tuple(one.name for one in fields(Energy) if one.init)
 _CAUSES = tuple(name.removesuffix("_j") for name in _SUMMED if name.endswith("_j"))

@@ -12,7 +12,8 @@ from dealfl.learners import Learner
 from dealfl.messages import PROTOCOL, Update, Withdraw
 from dealfl.server.claims import Stored
 from dealfl.server.ledger import Ledger
-from dealfl.server.tables import Pending, WorkerRow
+from dealfl.server.stores import Pending
+from dealfl.server.tables import WorkerRow
 from dealfl.server.terms import Terms
 from dealfl.statistics import Statistics
 
@@ -21,10 +22,9 @@ __all__ = ["BEHIND_GAP", "WITHDRAWN", "Aggregated", "Aggregation", "Problem", "r
 _BASE = ""  # stands for no worker
 _PRIME = (1 << 61) - 1  # of fingerprints
 _NO_STATISTICS = "bytes that are not statistics of this job"
-_IMPOSSIBLE = "no examples have this sum"
 _FULL = "held back: the total is full; the largest sum is that of "
 _MAX_BEHIND_GAP = 64  # stored updates of a worker, if one before them is missing
-_CONFLICT = "another update with this sequence exists"
+_IMPOSSIBLE, _CONFLICT = "no examples have this sum", "another update with this sequence exists"
 
 
 @dataclass(frozen=True, slots=True)

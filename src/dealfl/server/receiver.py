@@ -12,6 +12,7 @@ from dealfl.messages import (
     Announce,
     Asleep,
     Declined,
+    Erase,
     Erased,
     ErasedReceipt,
     Message,
@@ -99,11 +100,16 @@ class Receiver:
 
     def _receive_announce(self, message: Announce, now_s: float) -> list[Message]:
         row = self._members.rows.get(message.worker)
+        if row is not None and row.call_by_s and message.training:
+            return []  # older than the update after which the worker was sent to sleep
         replies = self._members.announce(message, now_s, self._rounds.terms.presence_timeout_s)
         if message.epoch == self._members.epoch:
             self._rounds.publication.confirm(message.version)
-            if row is not None and row.asleep:
+            if row is not None and (row.asleep or row.call_by_s):
                 replies += self._rounds.repeat_assignment(message, now_s)
+            lacks = any(isinstance(reply, Erase) for reply in replies)
+            if message.worker in self._members.rows and message.incarnation and not lacks:
+                replies += self._rounds.send_to_sleep(message.worker, now_s)
         return replies
 
     def _receive_asleep(self, message: Asleep, now_s: float) -> list[Message]:  # noqa: ARG002
@@ -126,7 +132,8 @@ class Receiver:
             self._rounds.record_reply(row, message, stored, now_s)
             row = self._members.rows[row.name]
             self._members.put(replace(row, examples=examples))
-        return [Receipt(**_key(message), term=self._members.term)]
+        sleep = self._rounds.send_to_sleep(row.name, now_s)
+        return [Receipt(**_key(message), term=self._members.term), *sleep]
 
     def _refuse(
         self, row: WorkerRow, message: Update | Withdraw, problem: Problem
@@ -157,13 +164,14 @@ class Receiver:
             return self._refuse(row, message, withdrawn)
         return [Verdict(**_key(message), withdrawn=withdrawn, term=self._members.term)]
 
-    def _receive_erased(self, message: Erased, now_s: float) -> list[Message]:  # noqa: ARG002
+    def _receive_erased(self, message: Erased, now_s: float) -> list[Message]:
         self._ledger.erasures.put_answer(message)
-        return [
-            ErasedReceipt(
-                job=self._job, worker=message.worker, request=message.request, hash=message.hash
-            )
-        ]
+        receipt = ErasedReceipt(
+            job=self._job, worker=message.worker, request=message.request, hash=message.hash
+        )
+        known = message.worker in self._members.rows
+        sleep = self._rounds.send_to_sleep(message.worker, now_s) if known else []
+        return [receipt, *sleep]
 
 
 def _key(message: Update | Withdraw) -> dict[str, Any]:

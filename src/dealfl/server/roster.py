@@ -8,12 +8,16 @@ energy of each. An example counts 1 if it costs nothing and 1/2 at `half_example
 
 Predicted energy covers the whole device, so all waiting examples share the fixed cost of a wake-up.
 On a battery, a joule counts more the emptier the battery is; on a charger it counts once.
+
+A worker that sleeps can be selected, too: its assignment waits until it calls. It has announced at
+which rate examples reach it, so the number that will wait when it calls is forecast.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
+from bisect import bisect_left
 from dataclasses import replace
 
 from dealfl.messages import Announce
@@ -27,9 +31,11 @@ __all__ = [
     "Roster",
     "compute_weight",
     "correct_spending",
+    "find_call_size",
     "note_announcement",
     "note_decline",
     "note_reply",
+    "note_sleep",
     "note_spending",
 ]
 
@@ -57,6 +63,9 @@ def note_announcement(row: WorkerRow, message: Announce, fits: bool, now_s: floa
         fits=fits,
         heard_s=now_s,
         asleep=False,
+        sleeps=message.sleeps,
+        per_hour=message.per_hour or row.per_hour,
+        call_by_s=0.0,
         # after the clock jumped back, examples must not wait longer
         waiting_since_s=min(row.waiting_since_s, now_s) if row.waiting else now_s,
     )
@@ -86,6 +95,43 @@ def note_decline(row: WorkerRow) -> WorkerRow:
     return replace(row, training=False, asleep=True)
 
 
+def note_sleep(row: WorkerRow, waiting: int, within_s: float, now_s: float) -> WorkerRow:
+    """Return a worker's row after it was sent to sleep."""
+    call_by_s = now_s + within_s
+    busy_until_s = call_by_s if row.training else row.busy_until_s  # its assignment waits longer
+    return replace(
+        row, waiting=0, call_waiting=waiting, call_by_s=call_by_s, busy_until_s=busy_until_s
+    )
+
+
+def find_call_size(
+    row: WorkerRow, terms: Terms, predictions: Predictions, least_weight: float
+) -> int:
+    """Return for how many waiting examples a worker is worth being woken."""
+
+    def is_worth(examples: int) -> bool:
+        calling = replace(row, waiting=examples, doubts=0)
+        expected = predictions.predict(calling)
+        energy_j = expected.energy_j if expected else None
+        return compute_weight(calling, energy_j, terms.rewards.half_example_j) >= least_weight
+
+    sizes = range(terms.min_waiting, max(int(MAX_WEIGHT), terms.min_waiting))
+    return terms.min_waiting + bisect_left(sizes, True, key=is_worth)
+
+
+def forecast(row: WorkerRow, terms: Terms, now_s: float) -> WorkerRow:
+    """Return a sleeping worker's row with the number of examples that may wait soon.
+
+    Twice the time that it has slept is assumed. An assignment can wait, but a worker that calls
+    without one pays for a burst of its own.
+    """
+    slept_h = (now_s - row.call_by_s + terms.max_wait_s) / 3600.0
+    expected = 2.0 * slept_h * row.per_hour if row.per_hour else row.call_waiting
+    late = 2.0 * slept_h * 3600.0 >= terms.max_wait_s
+    waiting = row.call_waiting if late else min(row.call_waiting, int(expected))
+    return replace(row, waiting=max(waiting, 1))
+
+
 class Roster(dict[str, WorkerRow]):
     """All known workers by name, indexed by when each can be selected.
 
@@ -112,6 +158,8 @@ class Roster(dict[str, WorkerRow]):
         found = []
         for name in sorted(self._due):
             row = self[name]
+            if row.call_by_s:
+                row = forecast(row, terms, now_s)
             if not _awake(row, terms, now_s):
                 self._due.remove(name)  # until its next announcement
             elif not _able(row, terms, now_s):
@@ -181,19 +229,23 @@ def compute_weight(row: WorkerRow, energy_j: float | None, half_example_j: float
 
 def _selectable(row: WorkerRow) -> bool:
     """Return whether a worker can be selected at some time without a change of its row."""
-    idle = not row.training and not row.asleep and row.heard_s is not None
-    return row.fits and row.waiting >= 1 and idle
+    idle = not row.training and row.heard_s is not None
+    return row.fits and idle and (row.call_by_s > 0 or (row.waiting >= 1 and not row.asleep))
 
 
 def _able(row: WorkerRow, terms: Terms, now_s: float) -> bool:
-    return row.waiting >= terms.min_waiting or _overdue(row, terms, now_s)
+    return row.waiting >= terms.min_waiting or row.call_by_s > 0 or _overdue(row, terms, now_s)
 
 
 def _overdue(row: WorkerRow, terms: Terms, now_s: float) -> bool:
+    if row.call_by_s:  # it will call in any case
+        return row.waiting >= row.call_waiting
     return now_s - row.waiting_since_s >= terms.max_wait_s
 
 
 def _awake(row: WorkerRow, terms: Terms, now_s: float) -> bool:
+    if row.call_by_s:
+        return now_s <= row.call_by_s + terms.ttl_s
     # after the clock jumped back, `heard_s` may be in the future: the worker is awake
     return row.heard_s is not None and now_s - row.heard_s <= terms.presence_timeout_s
 

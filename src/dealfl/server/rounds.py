@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
-from dealfl.messages import Announce, Assignment, Declined, Message, Update
+from dealfl.messages import Announce, Assignment, Declined, Message, Sleep, Update
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.claims import (
     Stored,
@@ -24,8 +24,10 @@ from dealfl.server.publication import Publication
 from dealfl.server.rewards import compute_reward
 from dealfl.server.roster import (
     correct_spending,
+    find_call_size,
     note_decline,
     note_reply,
+    note_sleep,
     note_spending,
 )
 from dealfl.server.selection import OverPromise, Promising, Selector
@@ -115,7 +117,7 @@ class Rounds:
             self.predictions.observe(row, message)
             earned = compute_reward(
                 self.terms.rewards,
-                elapsed_s=now_s - opened_s,
+                elapsed_s=now_s - max(opened_s, row.heard_s or opened_s),
                 ttl_s=self.terms.ttl_s,
                 learned=credit(message, stored, row.examples, share),
                 energy_j=message.energy_j or self.predictions.assume_energy_j(row, message),
@@ -135,6 +137,20 @@ class Rounds:
         if self._ledger.rounds.put_reply(message.round, row.name, now_s, reason):
             self._members.put(note_decline(row))
 
+    def send_to_sleep(self, worker: str, now_s: float) -> list[Message]:
+        """Tell a worker that can sleep when to call, unless it trains or could be selected now."""
+        row = self._members.rows[worker]
+        booked = row.training and row.busy_until_s > now_s + self.terms.ttl_s
+        if not row.sleeps or (row.training and not booked):
+            return []
+        least = self._selector.find_least_weight(worker)
+        waiting = find_call_size(row, self.terms, self.predictions, least)
+        if row.waiting >= waiting:
+            return []
+        within_s = self.terms.max_wait_s
+        self._members.put(note_sleep(row, waiting, within_s, now_s))
+        return [Sleep(job=self._job, worker=worker, waiting=waiting, within_s=within_s)]
+
     # -- opening and closing --------------------------------------------------------------------
 
     def advance(self, now_s: float) -> list[Message]:
@@ -152,6 +168,9 @@ class Rounds:
             replies += self._close(open_round, reason, now_s)
         if not self.finished and not self.draining:
             replies += self._open(now_s)
+            opened = self._ledger.open_round()
+            if opened is not None and self._reason_to_close(opened, now_s):
+                replies += self._close(opened, "booked", now_s)
         if self._ledger.open_round() is None:
             replies += self._count_late_updates(now_s)
         return replies
@@ -167,11 +186,20 @@ class Rounds:
 
     def _reason_to_close(self, row: OpenRound, now_s: float) -> str:
         selected, replied, declined = self._ledger.rounds.count_replies(row.number)
+        sleeping = len(self._sleepers(row.number))
+        selected -= sleeping
+        if sleeping and selected == 0:
+            return "booked"
         if selected == declined:
             return "declined"
         if 2 * replied > selected - declined:
             return "majority"
         return "time to live" if now_s >= row.deadline_s else ""
+
+    def _sleepers(self, number: int) -> set[str]:
+        """Return the workers of a round that have not called yet; it does not wait for them."""
+        rows, replies = self._members.rows, self._ledger.rounds.selected(number)
+        return {name for name, at_s in replies.items() if at_s is None and rows[name].call_by_s}
 
     def _open(self, now_s: float) -> list[Message]:
         if not self._is_opening_due(now_s):
@@ -191,8 +219,11 @@ class Rounds:
         self._ledger.rounds.open(number, now_s, deadline_s, waiting, len(eligible))
         for name in chosen:
             self.predictions.expect(rows[name])
-            self._members.put(replace(rows[name], training=True, busy_until_s=deadline_s))
-        return self._assign(chosen, number, deadline_s)
+            busy_until_s = rows[name].call_by_s + self.terms.ttl_s
+            busy_until_s = max(deadline_s, busy_until_s if rows[name].call_by_s else 0.0)
+            self._members.put(replace(rows[name], training=True, busy_until_s=busy_until_s))
+        called = [name for name in chosen if not rows[name].call_by_s]
+        return self._assign(called, number, deadline_s)
 
     def _assign(self, workers: Iterable[str], number: int, deadline_s: float) -> list[Message]:
         erased = self._ledger.erasures.end()
@@ -206,11 +237,13 @@ class Rounds:
 
     def repeat_assignment(self, message: Announce, now_s: float) -> list[Message]:
         """Return the assignment of a worker that announces itself and does not know of it."""
-        deadline_s = self._members.rows[message.worker].busy_until_s
-        if deadline_s <= now_s:
+        row = self._members.rows[message.worker]
+        number = self._ledger.rounds.find_unanswered(message.worker, message.round)
+        if number is None or row.busy_until_s <= now_s or (row.sleeps and not row.waiting):
             return []
-        number = self._ledger.rounds.find_unanswered(message.worker, message.round, deadline_s)
-        return [] if number is None else self._assign([message.worker], number, deadline_s)
+        deadline_s = min(row.busy_until_s, now_s + self.terms.ttl_s)
+        self._members.put(replace(row, busy_until_s=deadline_s))
+        return self._assign([message.worker], number, deadline_s)
 
     def _next_opening_s(self) -> float | None:
         """Return the earliest time of the next round, which a restart does not change."""
@@ -233,8 +266,11 @@ class Rounds:
 
     def _close(self, row: OpenRound, reason: str, now_s: float) -> list[Message]:
         before = self._aggregation.total.statistics if self.terms.tolerance else None
+        sleeping = self._sleepers(row.number)
         for name, replied_s in self._ledger.rounds.selected(row.number).items():
-            if replied_s is None:  # the worker may have trained and spent energy without a reply
+            if (
+                replied_s is None and name not in sleeping
+            ):  # the worker may have trained and spent energy without a reply
                 silent = self._members.rows[name]
                 energy_j = self.predictions.predict_energy_j(silent)
                 self._members.put(note_spending(silent, energy_j, now_s))

@@ -5,15 +5,25 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import msgspec
 
 from dealfl.database import Database
 from dealfl.errors import BadBytes
 from dealfl.messages import Update
-from dealfl.server.tables import OpenRound, Pending, WorkerRow
+from dealfl.server.tables import OpenRound, WorkerRow
 
 __all__ = ["RoundStore", "UpdateStore"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An update that is stored and not counted yet; a withdrawn one has no delta."""
+
+    sequence: int
+    delta: bytes | None
+    successor: int = 0  # contains the rest of a withdrawn one
 
 
 class UpdateStore:
@@ -203,13 +213,13 @@ class RoundStore:
         )
         return dict(rows.fetchall())
 
-    def find_unanswered(self, worker: str, after: int, deadline_s: float) -> int | None:
-        """Return the round after another one that a worker was selected for and did not answer."""
+    def find_unanswered(self, worker: str, after: int) -> int | None:
+        """Return the last round of a worker, if it is after another one and not answered."""
         query = (
-            "SELECT r.number FROM rounds r JOIN selections s ON s.round = r.number "
-            "WHERE r.number > ? AND r.deadline_s = ? AND s.worker = ? AND s.replied_s IS NULL"
+            "SELECT round FROM selections WHERE worker = ?1 AND round > ?2 AND replied_s IS NULL "
+            "AND round = (SELECT max(round) FROM selections WHERE worker = ?1)"
         )
-        found = self._run(query, (after, deadline_s, worker)).fetchone()
+        found = self._run(query, (worker, after)).fetchone()
         return None if found is None else int(found[0])
 
     def count_replies(self, number: int) -> tuple[int, int, int]:

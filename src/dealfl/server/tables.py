@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 __all__ = [
-    "MIGRATIONS", "ClosedRound", "OpenRound", "Pending", "Replies", "RoundFigures", "Selection",
+    "MIGRATIONS", "ClosedRound", "OpenRound", "Replies", "RoundFigures", "Selection",
     "Version", "WorkerFigures", "WorkerRow", "worker_row",
 ]  # fmt: skip
 
@@ -58,8 +58,12 @@ CREATE TABLE parts (owner TEXT NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL
 _SECOND = "ALTER TABLE workers ADD COLUMN asleep INTEGER NOT NULL DEFAULT 0;"
 
 _THIRD = "ALTER TABLE erasures ADD COLUMN requested_by TEXT NOT NULL DEFAULT '';"
+_FOURTH = "".join(
+    f"ALTER TABLE workers ADD COLUMN {column} NOT NULL DEFAULT 0;"
+    for column in ("sleeps INTEGER", "per_hour REAL", "call_waiting INTEGER", "call_by_s REAL")
+)
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD)
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,10 @@ class WorkerRow:
         They contain nothing up to this number when the update with this sequence is counted.
     asleep : bool
         Whether its connection ended after its last announcement.
+    sleeps, per_hour : bool, float
+        Whether it follows a `Sleep`, and the number of examples that reach it in an hour.
+    call_waiting, call_by_s : int, float
+        It sleeps until this number of examples wait or this time has come; 0 if it is connected.
     """
 
     name: str
@@ -141,6 +149,10 @@ class WorkerRow:
     forgetting: int = 0
     forgetting_at: int = 0
     asleep: bool = False
+    sleeps: bool = False
+    per_hour: float = 0.0
+    call_waiting: int = 0
+    call_by_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +188,8 @@ class Selection:
 
     Parameters
     ----------
-    worker : str
-        Name of the worker.
-    round : int
-        Number of the round.
+    worker, round : str, int
+        Name of the worker, and number of the round.
     replied_s : float or None
         Time of the reply, in seconds of the server's clock; None without one.
     declined : str
@@ -227,7 +237,7 @@ class OpenRound:
 
 @dataclass(frozen=True, slots=True)
 class ClosedRound:
-    """A closed round; the reason for closing is "majority", "time to live" or "declined"."""
+    """A closed round; closed by "majority", "time to live", "declined" or "booked"."""
 
     number: int
     reason: str
@@ -281,17 +291,10 @@ class Version:
     delivered: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """An update that is stored and not counted yet; a withdrawn one has no delta."""
-
-    sequence: int
-    delta: bytes | None
-    successor: int = 0  # contains the rest of a withdrawn one
-
-
 def worker_row(row: tuple[object, ...]) -> WorkerRow:
     """Return the record of a database row."""
     plain = WorkerRow(*row)  # type: ignore[arg-type]
-    flags = {name: bool(getattr(plain, name)) for name in ("charging", "training", "fits")}
+    flags = {
+        name: bool(getattr(plain, name)) for name in ("charging", "training", "fits", "sleeps")
+    }
     return replace(plain, **flags)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from dealfl.learners import cycles_of
-from dealfl.power import Energy, PhoneSpending, Spent
+from dealfl.power import Energy, PhoneSpending, Radio, Spent, Traffic
 from dealfl.server import Ledger, Server
 from dealfl.server.selection import make_selector
 from dealfl.simulate.device_groups import BASE_LOADS, Devices
@@ -74,18 +74,20 @@ class SpeedMeter:
 
 
 class DeviceState(msgspec.Struct, frozen=True):
-    """The spent energy, the battery, and the state of the random generator."""
+    """The spent energy, the battery, the random generator, and the traffic."""
 
     spent: Spent
     battery: tuple[float, float, float]
     draws: Draws
+    traffic: Traffic
 
 
 class SimulatedDevice:
     """A worker's device: a meter of the cost of training, and a battery.
 
     On a charger, the battery charges and training does not drain it. `delays` draws which trainings
-    take `straggler_factor` times as long, with the same energy.
+    take `straggler_factor` times as long, with the same energy. With a `radio`, all its traffic
+    counts; the meter only predicts that of a training.
 
     Examples
     --------
@@ -103,8 +105,9 @@ class SimulatedDevice:
         charging_w: float = 0.0,
         faults: Faults | None = None,
         delays: random.Random | None = None,
+        radio: Radio | None = None,
     ) -> None:
-        self._device, self._meter = device, meter
+        self._device, self._meter, self.radio = device, meter, radio
         self._faults, self._delays = faults or Faults(), delays or random.Random(0)  # noqa: S311
         self._level_j = device.battery * device.capacity_j
         self._power_w = charging_w if device.charging else -idle_w
@@ -113,7 +116,11 @@ class SimulatedDevice:
     @property
     def spent(self) -> Spent:
         """Energy spent so far."""
-        return self._meter.spent
+        spent = self._meter.spent
+        if self.radio is None:
+            return spent
+        traffic = self.radio.energy
+        return replace(spent, radio=traffic, fastest=spent.fastest + (traffic - spent.radio))
 
     def start(self) -> None:
         """Start the meter."""
@@ -142,13 +149,16 @@ class SimulatedDevice:
         """Return the state of the device."""
         version, numbers, spare = self._delays.getstate()
         battery = (self._level_j, self._at_s, self._known_j)
-        return DeviceState(self.spent, battery, (version, numbers, spare))
+        traffic = Traffic() if self.radio is None else self.radio.traffic
+        return DeviceState(self._meter.spent, battery, (version, numbers, spare), traffic)
 
     def restore(self, state: DeviceState) -> None:
         """Resume from a state."""
         self._meter.spent = state.spent
         self._level_j, self._at_s, self._known_j = state.battery
         self._delays.setstate(state.draws)
+        if self.radio is not None:
+            self.radio.traffic = state.traffic
 
 
 # -- construction -------------------------------------------------------------------------------
@@ -185,7 +195,7 @@ def build(fleet: Fleet, split: Split, ledger: Ledger, owners_key: bytes) -> Part
             job.name, name, split.make, journals[name], devices[name], key=owners_key,
             scheme_name=job.scheme, forget_fraction=job.forget_fraction,
             announce_every_s=faults.announce_every_s, retry_after_s=job.retry_after_s,
-            device=devices[name], min_battery=group.min_battery,
+            device=devices[name], min_battery=group.min_battery, sleeps=job.sleep,
         )
         for name, group in named.items()
     }  # fmt: skip
@@ -200,7 +210,11 @@ def build(fleet: Fleet, split: Split, ledger: Ledger, owners_key: bytes) -> Part
 
 def _make_device(fleet: Fleet, group: Devices, name: str, draw: Drawer) -> SimulatedDevice:
     meter: Accounting = SpeedMeter(group.operations_per_s, group.joules_per_operation, group.wake_j)
+    radio, keys = None, fleet.radio
     if group.profile is not None:
+        radio = Radio(
+            group.profile, keep_alive_s=keys.keep_alive_s, handshake_bytes=keys.handshake_bytes
+        )
         cycles, base = cycles_of(fleet.learner).of_worker, BASE_LOADS[group.base_load]
         meter = PhoneMeter(PhoneSpending(group.profile, cycles, base, group.make_clock()))
     charging = draw(f"charging/{name}").random() < group.charging_share
@@ -211,4 +225,5 @@ def _make_device(fleet: Fleet, group: Devices, name: str, draw: Drawer) -> Simul
         charging_w=group.charging_w,
         faults=fleet.faults,
         delays=draw(f"straggler/{name}"),
+        radio=radio,
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dealfl.power import SPEED_BAND, Spent
+from dealfl.power import SPEED_BAND, Spent, Traffic
 
 __all__ = ["FleetEnergy", "Savings", "fleet_energy"]
 
@@ -54,6 +55,10 @@ class FleetEnergy:
         Relative increase of computing time by slower clocks.
     savings : Savings
         Energy saved, by means.
+    bursts : dict of str to int
+        Number of bursts of the radios, by cause.
+    up_bytes, down_bytes : int
+        Bytes that the phones have sent and received.
     source : str
         Source of the values; always "modelled".
     """
@@ -70,12 +75,21 @@ class FleetEnergy:
     wake_ups_of_everyone: int
     added_latency: float
     savings: Savings
+    bursts: dict[str, int]
+    up_bytes: int
+    down_bytes: int
     source: str = "modelled"
 
     @property
     def whole_j(self) -> float:
         """Energy of computing and radio, in joules."""
         return self.compute_j + self.radio_j
+
+    @property
+    def own_bursts(self) -> float:
+        """Bursts without a training, for each training."""
+        trained = self.bursts.get("training", 0)
+        return (sum(self.bursts.values()) - trained) / trained if trained else 0.0
 
     @property
     def band_j(self) -> tuple[float, float]:
@@ -91,7 +105,9 @@ class FleetEnergy:
         return plain | {"whole_j": self.whole_j, "band_j": list(self.band_j)}
 
 
-def fleet_energy(spendings: Iterable[Spent], wake_ups_of_everyone: int) -> FleetEnergy:
+def fleet_energy(
+    spendings: Iterable[Spent], wake_ups_of_everyone: int, traffic: Sequence[Traffic]
+) -> FleetEnergy:
     """Return the energy of a fleet; an avoided wake-up saves the mean radio energy of one."""
     spent = sum(spendings, Spent())
     whole = spent.whole
@@ -114,4 +130,7 @@ def fleet_energy(spendings: Iterable[Spent], wake_ups_of_everyone: int) -> Fleet
             less_work_j=spent.scratch_j - spent.fastest_compute_j,
             dvfs_j=spent.fastest.total_j - whole.total_j,
         ),
+        bursts=dict(sum((Counter(one.bursts) for one in traffic), Counter())),
+        up_bytes=sum(one.up_bytes for one in traffic),
+        down_bytes=sum(one.down_bytes for one in traffic),
     )

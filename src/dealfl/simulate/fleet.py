@@ -23,6 +23,7 @@ from dealfl.settings import (
 from dealfl.simulate.device_groups import Devices, read_devices
 from dealfl.simulate.schedules import ARRIVALS, AVAILABILITIES, Arrival, Availability
 from dealfl.simulate.split import PARTITIONS, Partition
+from dealfl.simulate.traffic import RadioKeys
 
 __all__ = ["SECTIONS", "Faults", "Fleet", "read_fleet"]
 
@@ -75,6 +76,8 @@ class Fleet(Struct, frozen=True, kw_only=True):
         Section [availability]: when workers are awake.
     faults : Faults
         Section [faults].
+    radio : RadioKeys
+        Section [radio].
     selection : dict
         Settings of the selector.
     fingerprint : str
@@ -88,6 +91,7 @@ class Fleet(Struct, frozen=True, kw_only=True):
     arrival: Arrival
     availability: Availability
     faults: Faults
+    radio: RadioKeys
     selection: dict[str, Any]
     fingerprint: str
 
@@ -119,7 +123,7 @@ class Fleet(Struct, frozen=True, kw_only=True):
 
 SECTIONS = (
     "job", "source", "features", "learner", "devices", "data", "arrival", "availability", "faults",
-    "rewards", "selection",
+    "radio", "rewards", "selection",
 )  # fmt: skip
 
 
@@ -163,6 +167,7 @@ def read_fleet(document: Document, data: Data | None = None) -> Fleet:
         arrival=read_variant(document, ARRIVALS, "arrival"),
         availability=availability.load(document.folder, workers),
         faults=faults,
+        radio=read_section(document, RadioKeys, "radio"),
         selection=read_selection(document, job),
         fingerprint=hashlib.sha256(text.encode()).hexdigest(),
     )

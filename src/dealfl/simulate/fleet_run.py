@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -14,7 +13,8 @@ from dealfl.simulate.fleet import Fleet
 from dealfl.simulate.fleet_simulation import FleetSimulation, RunState
 from dealfl.simulate.outcome import Progress, Round
 from dealfl.simulate.simulation import SERVER, Arrives
-from dealfl.simulate.split import Split, split_examples
+from dealfl.simulate.split import split_examples
+from dealfl.simulate.traffic import Traffic
 from dealfl.statistics import Statistics
 from dealfl.worker import Journal, State
 
@@ -60,12 +60,13 @@ class FleetRun:
         self.parts = build(fleet, split, ledger, owners_key or secrets.token_bytes(32))
         self.rounds: list[Round] = []
         self.wake_ups_of_everyone = 0
-        self.fingerprint = _fingerprint(fleet, split, base)
+        self.fingerprint = split.fingerprint(fleet.fingerprint, base)
         self._progress, self._opened_at_s = progress, 0.0
         streams = dict(zip(self.parts.workers, split.streams, strict=True))
         self._streams = {name: iter(stream) for name, stream in streams.items()}
         self.left = {name: len(stream) for name, stream in streams.items()}
         self._taken = dict.fromkeys(self.parts.workers, 0)
+        radios = {name: one.radio for name, one in self.parts.devices.items() if one.radio}
         self.simulation = FleetSimulation(
             self.parts.server,
             self.parts.workers.values(),
@@ -74,6 +75,8 @@ class FleetRun:
             seed=fleet.job.seed,
             opened=self._note_round,
             published=self._note_version,
+            traffic=Traffic(radios),
+            keys=fleet.radio,
         )
         self.simulation.set_action(Arrives, self._take_arrival)
         draw = make_drawer(fleet)
@@ -88,6 +91,7 @@ class FleetRun:
         for name in self.parts.workers:
             self._arrive(name, round(self.fleet.arrival.initial_share * self.left[name]))
             self._expect(name)
+            self.simulation.expect_use(name)
 
     # -- new examples ---------------------------------------------------------------------------
 
@@ -95,6 +99,7 @@ class FleetRun:
         rows = list(islice(self._streams[name], count))
         self.left[name] -= len(rows)
         if rows:
+            self.simulation.traffic.arrive(name, len(rows), self.simulation.now_s)
             self.parts.workers[name].ingest(rows)
             self.simulation.wake(name, self.simulation.now_s)
 
@@ -126,7 +131,7 @@ class FleetRun:
         closed = reader.closed_rounds()
         if len(closed) == len(self.rounds) or self.simulation.healed:
             return
-        last = closed[-1]
+        self._opened_at_s, last = self.simulation.now_s, closed[-1]
         evaluated = last.number % self.fleet.job.evaluate_every == 0
         quality = self.split.quality(self.parts.server.model) if evaluated else None
         figures, replies = reader.round_figures(last.number), reader.replies()
@@ -138,6 +143,7 @@ class FleetRun:
             evicted=replies.evicted - sum(one.evicted for one in self.rounds), **self._energy_j(),
         )  # fmt: skip
         self.rounds.append(closed_round)
+        self.simulation.over = self.parts.server.finished
         self.report()
 
     def report(self) -> None:
@@ -205,7 +211,9 @@ class FleetRun:
         stopped : callable
             Function without arguments that returns whether to stop.
         """
-        self.simulation.run(self.simulation.now_s + self.fleet.job.terms.ttl_s, stopped)
+        job = self.fleet.job
+        until_s = min(self.simulation.now_s + job.terms.ttl_s, job.max_h * 3600.0)
+        self.simulation.run(until_s, stopped)
 
     def reason_to_end(self) -> str:
         """Return why the run is over; empty if it is not."""
@@ -282,18 +290,10 @@ class FleetRun:
             _skip(self._times[name], state.arrivals[name])
         self.parts.server.reload()
         self.simulation.restore_fleet(state.simulation)
+        self.simulation.over = self.parts.server.finished
         self.rounds, self.left, self._taken = list(state.rounds), state.left, state.arrivals
         self._opened_at_s = state.opened_at_s
         self.wake_ups_of_everyone = state.wake_ups_of_everyone
-
-
-def _fingerprint(fleet: Fleet, split: Split, base: Statistics | None) -> str:
-    """Return a hash that identifies a run: the job, its data, and its base."""
-    hashed = hashlib.sha256(fleet.fingerprint.encode())
-    hashed.update(b"" if base is None else base.digest().encode())
-    for stream in split.streams:
-        hashed.update(b"".join(part for owner, body in stream for part in (owner.encode(), body)))
-    return hashed.hexdigest()
 
 
 def _skip(things: Iterator[object], count: int) -> None:

@@ -20,7 +20,8 @@ from dealfl.server import Server
 from dealfl.simulate.building import DeviceState
 from dealfl.simulate.lossy_network import Network
 from dealfl.simulate.outcome import Round
-from dealfl.simulate.simulation import SERVER, Leaves, Returns, Simulation, SimulationState
+from dealfl.simulate.simulation import SERVER, Leaves, Returns, Simulation, SimulationState, Uses
+from dealfl.simulate.traffic import RadioKeys, Traffic, TrafficState
 from dealfl.worker import Worker
 
 __all__ = ["FleetSimulation", "FleetState", "RunState"]
@@ -38,6 +39,7 @@ class FleetState(msgspec.Struct, frozen=True, kw_only=True):
     reasons: dict[str, list[str]]
     intervals: dict[str, int]
     healed: bool
+    traffic: TrafficState
 
 
 class FleetSimulation(Simulation):
@@ -56,16 +58,21 @@ class FleetSimulation(Simulation):
         seed: int,
         opened: Notice,
         published: Notice,
+        traffic: Traffic,
+        keys: RadioKeys,
     ) -> None:
         super().__init__(server, workers, network)
         self._dropout_share, self._seed = dropout_share, seed
-        self._opened, self._published_now = opened, published
+        self._opened, self._published_now, self.traffic = opened, published, traffic
         self._reasons: dict[str, set[str]] = {name: set() for name in self.workers}
         self._intervals: dict[str, Iterator[tuple[float, float]]] = {}
         self._taken: dict[str, int] = {}  # number of intervals that were scheduled
         self.healed = False
+        self.over = False  # what is sent after the last round belongs to no round
         self.set_action(Returns, lambda event: self._return(event.name, event.reason))
         self.set_action(Leaves, self._leaves)
+        self.fetches_eagerly, self._uses_per_day = keys.fetch == "eager", keys.uses_per_day
+        self.set_action(Uses, self._use_model)
 
     def call(self, name: str, messages: Iterable[Message]) -> None:
         """Hand messages over, unless the worker drops out at this moment."""
@@ -75,11 +82,18 @@ class FleetSimulation(Simulation):
                 self._leave(name, "dropped out")
                 back_s = max(message.deadline_s, self.now_s)
                 self.schedule(back_s, Returns(name, "dropped out"))
+        if name != SERVER and name not in self.asleep and not self.over:
+            for message in given:
+                self.traffic.receive(name, message, self.now_s)
         super().call(name, given)
+        if name != SERVER and self.workers[name].is_asleep:
+            self.traffic.disconnect(name, self.now_s)
 
     def carry(self, sender: str, messages: Sequence[Message]) -> None:
         """Carry messages, and report new rounds and versions."""
         super().carry(sender, messages)
+        if sender != SERVER and not self.over:
+            self.traffic.send(sender, messages, self.now_s)
         if sender == SERVER:
             if any(isinstance(message, Published) for message in messages):
                 self._published_now()
@@ -114,7 +128,7 @@ class FleetSimulation(Simulation):
 
     def heal(self) -> None:
         """Wake all workers permanently, and lose no more messages."""
-        self.healed = True
+        self.healed = self.over = True
         self.network.loss = 0.0
         for name in self.workers:
             self._reasons[name].clear()
@@ -124,6 +138,23 @@ class FleetSimulation(Simulation):
         if not self.healed:
             self._reasons[name].add(reason)
             self.asleep.add(name)
+            self.traffic.disconnect(name, self.now_s)
+
+    def expect_use(self, name: str) -> None:
+        """Schedule the next use of the shared model by a worker."""
+        if self._uses_per_day and not self.healed:
+            draw = random.Random(f"{self._seed}/use/{name}/{self.now_s}")  # noqa: S311
+            gap_s = draw.expovariate(self._uses_per_day / 86_400.0)
+            self.schedule(self.now_s + gap_s, Uses(name))
+
+    def _use_model(self, event: Uses) -> None:
+        """Let a worker fetch the last version, if it is new."""
+        name, message = event.name, self._published
+        self.expect_use(name)
+        if message is None or name in self.asleep or self.fetches_eagerly or self.over:
+            return
+        if self.traffic.fetch(name, message, self.now_s):
+            self.send(name, self.workers[name].handle([message], self.now_s))
 
     def _return(self, name: str, reason: str) -> None:
         self._reasons[name].discard(reason)
@@ -138,6 +169,7 @@ class FleetSimulation(Simulation):
             reasons={name: sorted(reasons) for name, reasons in self._reasons.items()},
             intervals=dict(self._taken),
             healed=self.healed,
+            traffic=self.traffic.state(),
         )
 
     def restore_fleet(self, state: FleetState) -> None:
@@ -145,6 +177,7 @@ class FleetSimulation(Simulation):
         self.restore(state.simulation)
         self._reasons = {name: set(reasons) for name, reasons in state.reasons.items()}
         self.healed = state.healed
+        self.traffic.restore(state.traffic)
         for name, taken in state.intervals.items():
             for _ in islice(self._intervals[name], taken - self._taken[name]):
                 self._taken[name] += 1

@@ -19,6 +19,7 @@ from dealfl.simulate.device_groups import Devices
 from dealfl.simulate.fleet import Faults
 from dealfl.simulate.schedules import ARRIVALS, AVAILABILITIES
 from dealfl.simulate.split import PARTITIONS
+from dealfl.simulate.traffic import RadioKeys
 
 __all__ = ["describe_keys"]
 
@@ -46,6 +47,7 @@ def _tables() -> Iterator[str]:
     yield from _variants("[arrival]", ARRIVALS)
     yield from _variants("[availability]", AVAILABILITIES)
     yield key_table("[faults]", Faults)
+    yield key_table("[radio]", RadioKeys)
     yield key_table("[rewards]", RewardWeights)
     yield from _of_names("[selection]", SELECTORS.usable())
     yield from key_tables("A phone's file", Profile)

@@ -155,6 +155,8 @@ class Outcome:
         Number of examples that were not learned at the end, and of updates in the model.
     energy : FleetEnergy
         Energy of all devices.
+    median_delay_s : float or None
+        Median time from the arrival of an example until its update leaves, in seconds.
     unmet_guarantees : OverPromise or None
         Workers whose fairness guarantees cannot be met.
     prediction_error : float or None
@@ -187,6 +189,7 @@ class Outcome:
     not_learned: int
     updates: int
     energy: FleetEnergy
+    median_delay_s: float | None
     unmet_guarantees: OverPromise | None
     prediction_error: float | None
     virtual_s: float
@@ -215,6 +218,18 @@ class Outcome:
         return self.digest == self.central_digest
 
     @property
+    def jain(self) -> float:
+        """Jain's index of fairness over the selections of workers: 1 if all are equal."""
+        picks = [one.selected for one in self.participants]
+        squares = sum(pick * pick for pick in picks)
+        return sum(picks) ** 2 / (len(picks) * squares) if squares else 1.0
+
+    @property
+    def least_share(self) -> float:
+        """Share of the rounds in which the worker selected least was selected."""
+        return min(one.selected for one in self.participants) / max(len(self.rounds), 1)
+
+    @property
     def by_majority(self) -> int:
         """Number of rounds closed by a majority of replies."""
         return sum(one.reason == "majority" for one in self.rounds)
@@ -238,6 +253,8 @@ class Outcome:
             "energy_j": self.energy_j,
             "compute_j": self.energy.compute_j,
             "radio_j": self.energy.radio_j,
+            "own bursts per training": self.energy.own_bursts,
+            "median_delay_s": self.median_delay_s,
             "virtual_s": self.virtual_s,
         }
         return {name: figure for name, figure in figures.items() if figure is not None}

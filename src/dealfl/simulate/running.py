@@ -106,6 +106,9 @@ def finish(run: FleetRun) -> Outcome:
     """
     ended = run.reason_to_end() or "stopped"
     virtual_s = run.rounds[-1].closed_at_s if run.rounds else run.simulation.now_s
+    radios = [device.radio for device in run.parts.devices.values() if device.radio]
+    for radio in radios:
+        radio.keep_alive(run.simulation.now_s)
     _settle(run)
     server, journals = run.parts.server, run.parts.journals.values()
     spent = [device.spent for device in run.parts.devices.values()]
@@ -129,7 +132,8 @@ def finish(run: FleetRun) -> Outcome:
         first_quarantined=_first_quarantined(run),
         not_learned=sum(run.left.values()) + run.waiting(),
         updates=sum(row.counted for row in server.workers.values()),
-        energy=fleet_energy(spent, run.wake_ups_of_everyone),
+        energy=fleet_energy(spent, run.wake_ups_of_everyone, [one.traffic for one in radios]),
+        median_delay_s=run.simulation.traffic.median_delay_s,
         unmet_guarantees=server.over_promised,
         prediction_error=server.predictions.median_error,
         virtual_s=virtual_s,

@@ -18,7 +18,7 @@ from dealfl.server import Server
 from dealfl.simulate.lossy_network import Draws, Network
 from dealfl.worker import Worker
 
-__all__ = ["SERVER", "Arrives", "Leaves", "Returns", "Simulation", "SimulationState"]
+__all__ = ["SERVER", "Arrives", "Leaves", "Returns", "Simulation", "SimulationState", "Uses"]
 
 SERVER = ""
 
@@ -63,7 +63,11 @@ class Arrives(_Event, frozen=True):
     count: int
 
 
-Event = Wake | Deliver | Returns | Leaves | Arrives
+class Uses(_Event, frozen=True):
+    """A worker uses the shared model."""
+
+
+Event = Wake | Deliver | Returns | Leaves | Arrives | Uses
 
 
 class SimulationState(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +109,7 @@ class Simulation:
         self.network = network or Network()
         self.now_s = start_s
         self.asleep: set[str] = set()
+        self.fetches_eagerly = True
         self._published: Published | None = None
         self._queue: list[tuple[float, int, Event]] = []
         self._order = 0
@@ -234,9 +239,11 @@ class Simulation:
 
     def _deliver(self, event: Deliver) -> None:
         messages: list[Message] = [event.message]
-        if isinstance(event.message, Assignment) and self._published is not None:
+        fetches = self.fetches_eagerly and isinstance(event.message, Assignment)
+        if fetches and self._published is not None:
             messages.insert(0, self._published)
-        self.call(event.name, messages)
+        if event.name == SERVER or not self.workers[event.name].is_asleep:  # else it is lost
+            self.call(event.name, messages)
 
     def state(self) -> SimulationState:
         """Return the state between two events."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +18,7 @@ from dealfl.jobs import Plan, Quarantine, Reading, records_of
 from dealfl.learners import Learner
 from dealfl.settings import Positive, Whole
 from dealfl.simulate.evaluation import METRICS, TRIVIAL, Trivial, make_questions
+from dealfl.statistics import Statistics
 
 __all__ = ["PARTITIONS", "Partition", "Split", "split_examples"]
 
@@ -117,6 +119,14 @@ class Split:
     trivial: Trivial
     train: Callable[[], tuple[Any, ...]]
     notes: tuple[str, ...] = ()
+
+    def fingerprint(self, job: str, base: Statistics | None) -> str:
+        """Return a hash that identifies a run: the job, its data, and its base."""
+        hashed = hashlib.sha256(job.encode())
+        hashed.update(b"" if base is None else base.digest().encode())
+        for stream in self.streams:
+            hashed.update(b"".join(one for owner, body in stream for one in (owner.encode(), body)))
+        return hashed.hexdigest()
 
     def central_quality(self) -> float | None:
         """Return the quality of one computer that learns all examples and forgets none.

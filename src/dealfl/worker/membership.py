@@ -8,7 +8,7 @@ from itertools import count, takewhile
 
 from dealfl.bounds import MAX_NAME, bounded
 from dealfl.escaping import for_terminal
-from dealfl.messages import Announce, Message, Position
+from dealfl.messages import Announce, Message, Position, Sleep
 from dealfl.worker.device import DeviceNow
 from dealfl.worker.journal import Journal
 from dealfl.worker.outbox import Outbox
@@ -34,10 +34,12 @@ class Membership:
         schema_digest: str,
         retry_after_s: float,
         announce_every_s: float,
+        sleeps: bool,
     ) -> None:
         self._journal, self._outbox, self._device = journal, outbox, device
         self._schema_digest = schema_digest
         self._retry_after_s, self._announce_every_s = retry_after_s, announce_every_s
+        self._sleeps = sleeps
         self.greets = False  # whether the next call announces the worker in any case
 
     def begin_session(self, after: int = 0) -> None:
@@ -92,14 +94,46 @@ class Membership:
         The server subtracts what an update learned from the number that was announced, also if that
         was announced after the update was made. Repeated announcements correct it in any case.
         """
-        if self._announce_every_s == math.inf:
+        if self._announce_every_s == math.inf and not self._sleeps:
             self.greets |= self._journal.count(State.WAITING) > 0
+
+    # -- sleeping -------------------------------------------------------------------------------
+
+    def sleep(self, message: Sleep, now_s: float) -> None:
+        """Sleep as the server says, as soon as nothing is under way."""
+        self._journal.set_setting("settled_s", repr(now_s))
+        if self._sleeps:
+            call = f"{message.waiting} {now_s} {now_s + message.within_s}"
+            self._journal.set_setting("call", call)
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether the worker has closed its connection until it calls."""
+        return bool(self._journal.setting("call", "")) and self._outbox.is_settled
+
+    def _call_if_due(self, waiting: int, now_s: float) -> None:
+        """Wake up if enough examples wait, if it is time, or if the clock jumped back."""
+        call = self._journal.setting("call", "")
+        if call:
+            wanted, since_s, until_s = map(float, call.split())
+            if waiting >= max(wanted, 1) or not since_s <= now_s < until_s or self.greets:
+                self._journal.set_setting("call", "")
+                self.greets = True
+
+    def _per_hour(self, waiting: int, now_s: float) -> float:
+        since_s = now_s - float(self._journal.setting("settled_s", "nan"))
+        return bounded(3600.0 * waiting / since_s) if since_s > 0 else 0.0
 
     def announce(self, now_s: float) -> list[Message]:
         """Return an announcement if one is due."""
         waiting, outbox, places = self._journal.count(State.WAITING), self._outbox, self._places()
+        self._call_if_due(waiting, now_s)
+        if self.is_asleep:
+            return []
         reached = places[0].chain.hex() if places else ""
-        said = f"{waiting}/{outbox.incarnation}/{outbox.epoch}/{outbox.session}/{reached}"
+        # a worker that sleeps says no more than is worth a burst
+        amount = waiting.bit_length() if self._sleeps else waiting
+        said = f"{amount}/{outbox.incarnation}/{outbox.epoch}/{outbox.session}/{reached}"
         last_s = float(self._journal.setting("announced_s", "-inf"))
         changed = said != self._journal.setting("announced", "")
         # a clock that jumped back must not silence a worker for long
@@ -133,6 +167,8 @@ class Membership:
                 battery=min(bounded(device.battery), 1.0),
                 charging=device.charging,
                 capacity_j=bounded(device.capacity_j),
+                sleeps=self._sleeps,
+                per_hour=self._per_hour(waiting, now_s),
                 training=any(not outgoing.sent for outgoing in self._journal.outbox()),
             )
         ]
@@ -147,7 +183,9 @@ class Membership:
     @property
     def wake_at_s(self) -> float | None:
         """When the next message is due, if none arrives before; None for never."""
+        call = self._journal.setting("call", "")
         announce_s = float(self._journal.setting("announced_s", "0")) + self._every_s
+        announce_s = float(call.split()[2]) if call else announce_s
         send_s = self._journal.next_send_s()
         due_s = announce_s if send_s is None else min(announce_s, send_s)
         return None if due_s == math.inf else due_s

@@ -133,6 +133,12 @@ class Outbox:
         if settled:
             self._journal.set_setting(_ERASED, "0")
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether every update and every answer is settled."""
+        under_way = "SELECT 1 FROM outbox UNION SELECT 1 FROM answers WHERE send_at_s IS NOT NULL"
+        return self._run(under_way).fetchone() is None
+
     def repeat(self, now_s: float) -> None:
         """Make everything due that was sent and has no receipt."""
         self._run("UPDATE outbox SET send_at_s = ? WHERE sent = 1", (now_s,))

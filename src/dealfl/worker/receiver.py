@@ -20,6 +20,7 @@ from dealfl.messages import (
     Published,
     Receipt,
     Refusal,
+    Sleep,
     Verdict,
     Welcome,
 )
@@ -59,6 +60,7 @@ class Receiver:
             Assignment: self._receive_assignment,
             Erase: self._receive_erase,
             ErasedReceipt: self._receive_erased_receipt,
+            Sleep: membership.sleep,
         }
 
     def receive(self, message: Message, now_s: float) -> list[Message]:

@@ -55,6 +55,8 @@ class Worker:
     announce_every_s : float
         Time after which an announcement is repeated although nothing changed, in seconds; for
         networks that do not notice the end of a connection.
+    sleeps : bool
+        Whether the worker closes its connection when the server tells it to, and calls later.
     validation_share : float
         Share of the records held back for validation, ≥ 0 and < 1; 0 disables recovery from bad
         evictions.
@@ -78,6 +80,7 @@ class Worker:
         scheme_name: str = "deal",
         forget_fraction: str = "0.02",
         announce_every_s: float = math.inf,
+        sleeps: bool = False,
         retry_after_s: float = 30.0,
         validation_share: float = 0.0,
         recovery_tolerance: float = 0.01,
@@ -95,6 +98,7 @@ class Worker:
             empty.schema.digest(),
             retry_after_s,
             announce_every_s,
+            sleeps,
         )
         self._reconnected, self._retry_after_s = False, retry_after_s
         with journal.transaction(self._term):
@@ -194,6 +198,11 @@ class Worker:
     def reconnect(self) -> None:
         """Announce the worker in the next call and repeat what has no receipt: it may be lost."""
         self._membership.greets = self._reconnected = True
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether the worker needs no connection until it calls."""
+        return self._membership.is_asleep
 
     # -- the published model on the device ------------------------------------------------------
 

@@ -120,6 +120,18 @@ class Bandit(Selector):
             self.arms.correct(place, reward)
             self._touch(places)
 
+    def find_least_weight(self, worker: str) -> float:
+        """Return the weight at which a worker is worth its price, given the debt to it."""
+        place = self._places.get(worker)
+        if place is None or not self._price:
+            return float(self._price * self._weight_cap)
+        weight = np.zeros(len(self.arms))
+        debt = self.arms.scores(self._round + 1, weight)[place]
+        weight[place] = 1.0
+        most = self.arms.scores(self._round + 1, weight)[place] - debt
+        missing = max(self.arms.score_of_share(self._price) - debt, 0.0)
+        return float(self._weight_cap * min(missing / most if most > 0 else 1.0, 1.0))
+
     def remove(self, worker: str) -> None:
         """Forget a worker. The others keep their order."""
         if worker not in self._places:

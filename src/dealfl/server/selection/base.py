@@ -131,6 +131,21 @@ class Selector(Protocol):
         """
         return
 
+    def find_least_weight(self, worker: str) -> float:  # noqa: ARG002
+        """Return the weight below which a worker would not be selected; 0 if there is no price.
+
+        Parameters
+        ----------
+        worker : str
+            Name of the worker.
+
+        Returns
+        -------
+        float
+            The weight.
+        """
+        return 0.0
+
     def remove(self, worker: str) -> None:  # noqa: ARG002
         """Forget a worker. If it returns, it is a new worker.
 

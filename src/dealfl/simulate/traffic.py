@@ -1,0 +1,190 @@
+"""The section [radio], the price of every message for the radios of a fleet, and delays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from dealfl.messages import (
+    Announce,
+    Asleep,
+    Assignment,
+    Declined,
+    Erase,
+    Message,
+    Published,
+    Receipt,
+    Refusal,
+    Sleep,
+    Update,
+    Welcome,
+)
+from dealfl.power import Radio
+from dealfl.settings import Amount, OneOf, Whole
+from dealfl.statistics import Statistics
+
+__all__ = ["RadioKeys", "Traffic", "TrafficState"]
+
+_ENVELOPE_BYTES = 512  # of a packet, with the headers of MQTT, TLS and TCP
+_CAUSES: dict[type, str] = {
+    Assignment: "training", Update: "training", Declined: "training",
+    Announce: "announcement", Asleep: "announcement", Welcome: "announcement",
+    Receipt: "receipt", Refusal: "receipt", Sleep: "receipt", Published: "model",
+}  # fmt: skip
+
+
+class RadioKeys(Struct, frozen=True, kw_only=True):
+    """What a connection costs beside the messages, and when a phone fetches the model."""
+
+    keep_alive_s: Annotated[
+        Amount,
+        Meta(
+            description="time after which an idle connection is kept alive by a burst; "
+            "0: the push channel of the system is shared"
+        ),
+    ] = 0.0
+    handshake_bytes: Annotated[Whole, Meta(description="bytes to open a connection")] = 0
+    fetch: Annotated[
+        str,
+        OneOf({"lazy": None, "eager": None}),
+        Meta(description="the model is fetched when it is used, or with every assignment"),
+    ] = "lazy"
+    uses_per_day: Annotated[
+        Amount, Meta(description="times a day at which each phone uses the shared model")
+    ] = 0.0
+
+
+class TrafficState(Struct, frozen=True, kw_only=True):
+    """What was said by each worker, and the version that it holds."""
+
+    said: dict[str, str]
+    sequences: dict[str, tuple[int, int]]
+    versions: dict[str, int]
+    held: dict[int, bytes]
+    waiting: dict[str, list[tuple[float, int]]]
+    delays: dict[str, list[tuple[float, int]]]
+
+
+class Traffic:
+    """Prices the messages of a fleet, and notes how long examples wait until they are learned.
+
+    A phone without a radio model pays for trainings only.
+    """
+
+    def __init__(self, radios: Mapping[str, Radio]) -> None:
+        self._radios = radios
+        self._said: dict[str, str] = {}
+        self._sequences: dict[str, tuple[int, int]] = {}  # incarnation and number of an update
+        self._versions: dict[str, int] = {}
+        self._held: dict[int, bytes] = {}  # the versions that some phone holds
+        self._waiting: dict[str, list[tuple[float, int]]] = {}  # time of arrival, and number
+        self._delays: dict[str, list[tuple[float, int]]] = {}
+
+    def arrive(self, name: str, count: int, now_s: float) -> None:
+        """Note that examples have reached a worker."""
+        self._waiting.setdefault(name, []).append((now_s, count))
+
+    @property
+    def median_delay_s(self) -> float | None:
+        """Median time from the arrival of an example until its update leaves, in seconds."""
+        delays = sorted(one for listed in self._delays.values() for one in listed)
+        half = sum(count for _, count in delays) / 2.0
+        reached = accumulate(count for _, count in delays)
+        pairs = zip(delays, reached, strict=True)
+        return next((delay_s for (delay_s, _), sum_ in pairs if sum_ >= half), None)
+
+    def send(self, name: str, messages: Iterable[Message], now_s: float) -> None:
+        """Price what a worker sends."""
+        radio = self._radios.get(name)
+        for message in messages:
+            cause = self._cause(name, message, now_s)
+            if radio is not None and cause:
+                radio.connect(now_s)
+                radio.transfer(now_s, cause, sent=_size(message))
+
+    def receive(self, name: str, message: Message, now_s: float) -> None:
+        """Price what a worker receives."""
+        radio = self._radios.get(name)
+        if radio is None or (isinstance(message, Published) and not self._is_new(name, message)):
+            return
+        radio.connect(now_s)
+        radio.transfer(now_s, _CAUSES.get(type(message), "erasure"), received=_size(message))
+
+    def disconnect(self, name: str, now_s: float) -> None:
+        """Note that a worker has closed or lost its connection."""
+        self._said.pop(name, None)
+        if name in self._radios:
+            self._radios[name].disconnect(now_s)
+
+    def _cause(self, name: str, message: Message, now_s: float) -> str:
+        """Return what a message is sent for; empty if it only stands for an open connection."""
+        if isinstance(message, Announce):
+            waiting = message.waiting.bit_length() if message.sleeps else message.waiting
+            said = f"{waiting} {message.incarnation} {message.epoch} {message.erased[:1]}"
+            known, self._said[name] = self._said.get(name, ""), said
+            return "" if said == known else "announcement"
+        if isinstance(message, Update):
+            key = (message.incarnation, message.sequence)
+            known_key, self._sequences[name] = self._sequences.get(name, (0, 0)), key
+            if key <= known_key:
+                return "retry"
+            if message.round is None:
+                return "erasure"
+            waited = self._waiting.pop(name, [])
+            self._delays.setdefault(name, []).extend((now_s - at_s, n) for at_s, n in waited)
+            return "training"
+        return _CAUSES.get(type(message), "erasure")
+
+    # -- the model ------------------------------------------------------------------------------
+
+    def _is_new(self, name: str, message: Published) -> bool:
+        return self._versions.get(name, 0) < message.version and bool(self._note(name, message))
+
+    def _note(self, name: str, message: Published) -> int:
+        """Note the version that a worker holds now; drop versions that nobody holds."""
+        self._versions[name] = message.version
+        self._held[message.version] = message.statistics
+        wanted = set(self._versions.values())
+        self._held = {number: one for number, one in self._held.items() if number in wanted}
+        return message.version
+
+    def fetch(self, name: str, message: Published, now_s: float) -> bool:
+        """Price a new version that a worker uses, as a difference if that is smaller."""
+        known = self._held.get(self._versions.get(name, 0))
+        if self._versions.get(name, 0) >= message.version:
+            return False
+        size = len(message.statistics)
+        if known is not None:
+            after, before = (Statistics.from_bytes(one) for one in (message.statistics, known))
+            size = min(size, len((after - before).to_bytes()))
+        self._note(name, message)
+        if name in self._radios:
+            self._radios[name].transfer(now_s, "model", received=size + _ENVELOPE_BYTES)
+        return True
+
+    def state(self) -> TrafficState:
+        """Return the state."""
+        return TrafficState(
+            said=self._said, sequences=self._sequences, versions=self._versions, held=self._held,
+            waiting=self._waiting, delays=self._delays,
+        )  # fmt: skip
+
+    def restore(self, state: TrafficState) -> None:
+        """Resume from a state."""
+        self._said, self._sequences = dict(state.said), dict(state.sequences)
+        self._versions, self._held = dict(state.versions), dict(state.held)
+        self._waiting, self._delays = dict(state.waiting), dict(state.delays)
+
+
+def _size(message: Message) -> int:
+    content = 0
+    if isinstance(message, Update):
+        content = len(message.delta)
+    elif isinstance(message, Published):
+        content = len(message.statistics)
+    elif isinstance(message, Erase):
+        content = sum(map(len, message.owners))
+    return _ENVELOPE_BYTES + content

@@ -1,0 +1,109 @@
+"""Workers that close their connection until they have something worth a burst."""
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+from dealfl.messages import Announce, Assignment, Erased, Message, Sleep
+from dealfl.simulate import FleetRun, finish, read_fleet, run_fleet, start_run
+from tests.simulate.fleets import document
+from tests.simulate.test_phone_fleets import phones
+
+HOUR_S = 3600.0
+COMING: dict[str, Any] = {"pattern": "poisson", "initial_share": 0.05, "examples_per_hour": 20}
+MAX_WAIT_S = 2 * HOUR_S
+
+
+def sleepers(keys: dict[str, Any] | None = None, **sections: Any) -> FleetRun:
+    """Return phones that sleep until six examples wait, at the start of their run."""
+    job = {
+        "job.rounds": 60, "job.round_every_s": 600, "job.min_waiting": 6, "job.sleep": True,
+        "job.max_wait_s": MAX_WAIT_S, "job.scheme": "deal", "job.workers_per_round": 15,
+    }  # fmt: skip
+    calm = {"availability": {"kind": "always"}, "faults": {"max_delay_s": 0.05}}
+    made = read_fleet(
+        document(job | (keys or {}), phones() | {"arrival": COMING} | calm | sections)
+    )
+    return start_run(made)
+
+
+def overhear(run: FleetRun) -> list[tuple[float, str, Message]]:
+    """Return a list that fills with what workers send and receive: when, who, what."""
+    heard: list[tuple[float, str, Message]] = []
+    traffic = run.simulation.traffic
+    send, receive = traffic.send, traffic.receive
+
+    def note_sent(name: str, messages: Iterable[Message], now_s: float) -> None:
+        heard.extend((now_s, name, message) for message in messages)
+        send(name, messages, now_s)
+
+    def note_received(name: str, message: Message, now_s: float) -> None:
+        heard.append((now_s, name, message))
+        receive(name, message, now_s)
+
+    traffic.send, traffic.receive = note_sent, note_received  # type: ignore[method-assign]
+    return heard
+
+
+def test_a_sleeping_worker_trains_in_the_burst_in_which_it_calls() -> None:
+    run = sleepers({"data.rows": 1797})
+    run.simulation.run(4 * HOUR_S)
+    outcome = finish(run)
+    run.close()
+    assert outcome.exact
+    assert outcome.learned > 300
+    assert outcome.energy.own_bursts < 0.5, "15 of them are greetings"
+    awake = run_fleet(read_fleet(document({"job.rounds": 30}, phones() | {"arrival": COMING})))
+    assert outcome.energy_j / outcome.learned < 0.4 * awake.energy_j / awake.learned
+
+
+def test_nobody_sleeps_longer_than_agreed() -> None:
+    run = sleepers({"job.min_waiting": 1000})
+    heard = overhear(run)
+    run.simulation.run(10 * HOUR_S)
+    run.close()
+    for name in run.parts.workers:
+        said_s = [at_s for at_s, sender, one in heard if sender == name and type(one) is Announce]
+        gaps_s = [after - before for before, after in pairwise(said_s)]
+        assert max(gaps_s) <= MAX_WAIT_S + 1
+        assert len(said_s) >= 5
+    assert any(type(one) is Assignment for _, _, one in heard), "overdue examples are learned"
+
+
+def test_a_sleeping_worker_hears_nothing_until_it_calls() -> None:
+    run = sleepers()
+    run.simulation.run(HOUR_S)
+    asleep = [name for name, one in run.parts.workers.items() if one.is_asleep]
+    heard = overhear(run)
+    run.simulation.send("", run.parts.server.erase("request", [b"nobody" * 5], HOUR_S))
+    run.simulation.run(HOUR_S + 1)
+    answered = {sender for _, sender, one in heard if type(one) is Erased}
+    assert len(asleep) > 5
+    assert not answered & set(asleep)
+    run.simulation.run(HOUR_S + MAX_WAIT_S + 1)
+    answered = {sender for _, sender, one in heard if type(one) is Erased}
+    assert answered == set(run.parts.workers), "within max_wait_s"
+    run.close()
+
+
+def test_the_server_names_the_threshold() -> None:
+    run = sleepers()
+    heard = overhear(run)
+    run.simulation.run(4 * HOUR_S)
+    run.close()
+    assert {one.waiting for _, _, one in heard if isinstance(one, Sleep)} == {6}
+
+
+def test_a_model_that_is_used_rarely_is_fetched_rarely() -> None:
+    fetched = {}
+    for fetch in ("lazy", "eager"):
+        keys = {"fetch": fetch, "uses_per_day": 1.0}
+        run = sleepers({"job.rounds": 20}, radio=keys)
+        run.pump()
+        outcome = finish(run)
+        run.close()
+        assert outcome.exact
+        assert outcome.quality is not None
+        fetched[fetch] = (outcome.energy.down_bytes, outcome.quality)
+    assert fetched["lazy"][0] < 0.6 * fetched["eager"][0], "most of it are headers"
+    assert abs(fetched["lazy"][1] - fetched["eager"][1]) < 0.03

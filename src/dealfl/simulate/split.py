@@ -121,7 +121,20 @@ class Split:
     notes: tuple[str, ...] = ()
 
     def fingerprint(self, job: str, base: Statistics | None) -> str:
-        """Return a hash that identifies a run: the job, its data, and its base."""
+        """Return a hash that identifies a run: the job, its data, and its base.
+
+        Parameters
+        ----------
+        job : str
+            Fingerprint of the job.
+        base : Statistics or None
+            Statistics that the server starts with.
+
+        Returns
+        -------
+        str
+            The hash.
+        """
         hashed = hashlib.sha256(job.encode())
         hashed.update(b"" if base is None else base.digest().encode())
         for stream in self.streams:
@@ -132,6 +145,11 @@ class Split:
         """Return the quality of one computer that learns all examples and forgets none.
 
         Nearest neighbours compare true distances here; workers share the votes of buckets only.
+
+        Returns
+        -------
+        float or None
+            The quality; None without a test set.
         """
         model: Any = self.make()
         model.learn(*self.train())

@@ -65,9 +65,9 @@ def test_the_public_names_of_power() -> None:
         "BaseLoad", "CLOCKS", "Calibration", "Energy", "EnergyModel", "FULL", "Fit",
         "FrequencyControl", "GOVERNORS", "OperatingPoint", "PHONES", "Phase",
         "Phone", "PhoneClock", "PhoneSpending", "Profile", "QUICK", "REFERENCE_HZ", "Radio",
-        "SPEED_BAND", "Spent", "TARGET_ERROR", "TimeEstimate", "Traffic", "Training", "TrainingTime",
-        "calibrate", "charge_per_cycle_c", "clock_hz", "efficient_frontier", "governor",
-        "load_phone", "phone", "phone_clock", "replay",
+        "SPEED_BAND", "Spent", "TARGET_ERROR", "TimeEstimate", "Traffic", "Training",
+        "TrainingTime", "calibrate", "charge_per_cycle_c", "clock_hz", "efficient_frontier",
+        "governor", "load_phone", "phone", "phone_clock", "replay",
     ]  # fmt: skip
 
 

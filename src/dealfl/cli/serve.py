@@ -21,6 +21,7 @@ examples:
   dealfl work job.toml --broker w1.toml --data inbox/       all files of a folder
   dealfl work job.toml --broker hub.toml --data sensors/    a gateway: sensors/w4.csv, sensors/w5/
   dealfl work job.toml --broker w1.toml --phone nexus       model the energy of this phone
+  dealfl work job.toml --broker w1.toml --meter rapl --clock deal   needs root
   dealfl work job.toml --broker w1.toml --predict-socket predict.sock
   echo '{"features": [[5.1, 3.5]]}' | nc -NU predict.sock   one line of JSON as the answer
 
@@ -28,6 +29,12 @@ The section [source] of the job describes the data. Files may grow and be rotate
 they must not be edited. A last line without a line end waits until it is complete.
 Ctrl-C or SIGTERM stops the worker after its current call. The same command continues.
 """
+
+_MACHINE_FLAGS = (
+    ("--meter", "NAME", "energy meter: auto, rapl, battery, model, or a Monsoon CSV file"),
+    ("--clock", "NAME", "CPU clock while it trains: off (default), deal, or a MHz"),
+    ("--device-command", "COMMAND", "prints battery, charging, metered, hot, busy as JSON"),
+)
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -70,6 +77,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="answer requests for predictions at this Unix socket",
     )  # fmt: skip
     work.add_argument("--phone", default="", help="phone of `dealfl devices`, or a profile")
+    for flag, metavar, text in _MACHINE_FLAGS:
+        work.add_argument(flag, metavar=metavar, help=text)
     serve.set_defaults(run=_serve)
     work.set_defaults(run=_work)
 
@@ -107,7 +116,12 @@ def _work(arguments: argparse.Namespace) -> int:
         run_until_stopped(
             lambda stopped: work(
                 document, folder, brokers, stopped, data=arguments.data,
-                predict_socket=arguments.predict_socket, phone_name=arguments.phone, health=_say,
+                predict_socket=arguments.predict_socket, phone_name=arguments.phone,
+                machine={
+                    "meter": arguments.meter, "clock": arguments.clock,
+                    "device_command": arguments.device_command,
+                },
+                health=_say,
             )
         )  # fmt: skip
     return 0

@@ -8,17 +8,29 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from dealfl.errors import BadInput
-from dealfl.jobs import Document, GrowingSource, Job, Plan, plan_without_data, read_job
+from dealfl.jobs import (
+    Document,
+    GrowingSource,
+    MachineKeys,
+    Plan,
+    plan_without_data,
+    read_job,
+    read_machine_keys,
+)
 from dealfl.learners import cycles_of
+from dealfl.memory import keep_freed_memory
 from dealfl.network.credentials import Credentials
 from dealfl.network.feed import Feed
+from dealfl.network.machine import MachineDevice, open_clock
 from dealfl.network.predict_socket import PredictSocket
 from dealfl.network.processes import Health, report_health, run_together
 from dealfl.network.worker_end import WorkerEnd
-from dealfl.power import PhoneSpending, load_phone, phone
-from dealfl.worker import Device, Journal, MeasuredMeter, PhoneMeter, Worker
+from dealfl.power import Phone, PhoneSpending, load_phone, phone
+from dealfl.power.meters import make_meter
+from dealfl.worker import Journal, MeasuredMeter, PhoneMeter, Worker
 
 __all__ = ["work"]
 
@@ -36,6 +48,7 @@ async def work(
     data: Path | None = None,
     predict_socket: Path | None = None,
     phone_name: str = "",
+    machine: Mapping[str, object] = MappingProxyType({}),
     health: Health = lambda _: None,
 ) -> None:
     """Run the workers of one connection until stopped.
@@ -57,6 +70,8 @@ async def work(
         Unix socket that answers requests for predictions.
     phone_name : str
         Phone of `dealfl devices`, or path of a profile, by which energy is modelled.
+    machine : mapping
+        Keys of the section [machine] that replace those of the job file; None leaves one.
     health : callable
         Receives one line about the state every ten seconds, and what is wrong with the data.
 
@@ -68,13 +83,25 @@ async def work(
     job, plan = read_job(document), plan_without_data(document)
     credentials = _require_alike(brokers)
     source = GrowingSource(document, plan) if data else None
+    keys = read_machine_keys(document, machine)
+    profile = _find_profile(phone_name)
+    keep_freed_memory()
     with ExitStack() as stack:
         workers, feeds = {}, {}
+        clock = open_clock(keys, profile, stack)
+        device = MachineDevice(keys, profile)
         for name in credentials.workers or (credentials.user,):
             home = folder / name if credentials.workers else folder
             home.mkdir(parents=True, exist_ok=True, mode=0o700)
             journal = stack.enter_context(closing(Journal(home / "journal.db")))
-            workers[name] = _make_worker(job, plan, name, journal, credentials, phone_name)
+            meter = _make_meter(keys, profile, plan)
+            workers[name] = Worker(
+                job.name, name, plan.make, journal, meter,
+                key=bytes.fromhex(credentials.owners_key), scheme_name=job.scheme,
+                forget_fraction=job.forget_fraction, retry_after_s=job.retry_after_s,
+                device=device, min_battery=keys.min_battery, clock=clock,
+                sleeps=job.sleep,
+            )  # fmt: skip
             if data is not None and source is not None:
                 feeds[name] = Feed(
                     workers[name], journal, source, data, gateway=bool(credentials.workers),
@@ -121,23 +148,17 @@ def _require_alike(brokers: Sequence[Credentials]) -> Credentials:
     return first
 
 
-def _make_worker(
-    job: Job, plan: Plan, name: str, journal: Journal, credentials: Credentials, phone_name: str
-) -> Worker:
-    device, meter = None, MeasuredMeter()
-    if phone_name:
-        named = phone_name.endswith(".toml")
-        profile = load_phone(Path(phone_name)) if named else phone(phone_name)
-        battery = profile.battery
-        device = Device(profile.name, battery.capacity_c * battery.voltage_v)
-        spending = PhoneSpending(profile, cycles_of(plan.learner).of_worker)
-        meter = MeasuredMeter(model=PhoneMeter(spending))
-    return Worker(
-        job.name, name, plan.make, journal, meter,
-        key=bytes.fromhex(credentials.owners_key), scheme_name=job.scheme,
-        forget_fraction=job.forget_fraction, retry_after_s=job.retry_after_s, device=device,
-        sleeps=job.sleep,
-    )  # fmt: skip
+def _find_profile(name: str) -> Phone | None:
+    if name.endswith(".toml"):
+        return load_phone(Path(name))
+    return phone(name) if name else None
+
+
+def _make_meter(keys: MachineKeys, profile: Phone | None, plan: Plan) -> MeasuredMeter:
+    model = None
+    if profile:
+        model = PhoneMeter(PhoneSpending(profile, cycles_of(plan.learner).of_worker))
+    return MeasuredMeter(make_meter(keys.meter, keys.sysfs), model)
 
 
 async def _follow(

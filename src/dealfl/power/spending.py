@@ -36,6 +36,8 @@ class Training:
         Pages read from and written to storage.
     wakes : bool, default True
         Whether the training wakes the device; False if the device is awake anyway.
+    signals : tuple of int, default (1, -1)
+        Signals that the worker gave; work without its signal runs as the clock stands.
     """
 
     learned_operations: int = 0
@@ -46,6 +48,7 @@ class Training:
     pages_in: int = 0
     pages_out: int = 0
     wakes: bool = True
+    signals: tuple[int, ...] = (LEARN, FORGET)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +177,7 @@ class PhoneSpending:
         phases = self._phases(training)
         cycles = sum(phase.cycles for phase in phases)
         pages = (training.pages_in, training.pages_out)
-        parts = self._clocked(phases, training.wakes)
+        parts = self._clocked(phases, training)
         compute = self._computed(parts, *pages)
         operating = [_Part(part.cycles * part.share, part.point) for part in parts]
         plain = self._computed([_Part(cycles, fastest)] if cycles else [], *pages)
@@ -210,13 +213,14 @@ class PhoneSpending:
     def _scaled(self, cycles: float) -> float:
         return self._model.cycles(cycles, 1.0)
 
-    def _clocked(self, phases: Sequence[_Phase], wakes: bool) -> list[_Part]:
+    def _clocked(self, phases: Sequence[_Phase], training: Training) -> list[_Part]:
         """Return the operating point for each part of the work, as the clock sets it."""
-        tail_s = self.phone.wifi.tail_s if wakes and not self._base.wifi else 0.0
+        tail_s = self.phone.wifi.tail_s if training.wakes and not self._base.wifi else 0.0
         clock, parts = self._clock, []
         clock.wake(self._base, tail_s, sum(phase.cycles for phase in phases))
         for phase in phases:
-            clock.signal(phase.signal)
+            if phase.signal in training.signals:
+                clock.signal(phase.signal)
             parts += [
                 _Part(cycles, point, phase.share) for cycles, point in run(clock, phase.cycles)
             ]

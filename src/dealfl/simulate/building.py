@@ -29,6 +29,9 @@ class Accounting(Meter, Protocol):
 
     spent: Spent  # so far
 
+    def signal(self, signal: int, /) -> None:
+        """Take a worker's signal to the clock."""
+
 
 @dataclass(slots=True)
 class SpeedMeter:
@@ -49,6 +52,9 @@ class SpeedMeter:
 
     def start(self) -> None:
         """Do nothing; a model needs no start."""
+
+    def signal(self, signal: int, /) -> None:
+        """Do nothing; the speed is constant."""
 
     def cost(self, done: Done) -> Cost:
         """Return the cost of work; forgetting costs as much as learning."""
@@ -108,6 +114,7 @@ class SimulatedDevice:
         radio: Radio | None = None,
     ) -> None:
         self._device, self._meter, self.radio = device, meter, radio
+        self.signal = meter.signal
         self._faults, self._delays = faults or Faults(), delays or random.Random(0)  # noqa: S311
         self._level_j = device.battery * device.capacity_j
         self._power_w = charging_w if device.charging else -idle_w
@@ -196,6 +203,7 @@ def build(fleet: Fleet, split: Split, ledger: Ledger, owners_key: bytes) -> Part
             scheme_name=job.scheme, forget_fraction=job.forget_fraction,
             announce_every_s=faults.announce_every_s, retry_after_s=job.retry_after_s,
             device=devices[name], min_battery=group.min_battery, sleeps=job.sleep,
+            clock=devices[name],
         )
         for name, group in named.items()
     }  # fmt: skip

@@ -123,7 +123,7 @@ class Fleet(Struct, frozen=True, kw_only=True):
 
 SECTIONS = (
     "job", "source", "features", "learner", "devices", "data", "arrival", "availability", "faults",
-    "radio", "rewards", "selection",
+    "radio", "machine", "rewards", "selection",
 )  # fmt: skip
 
 

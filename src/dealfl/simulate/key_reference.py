@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from dealfl.features import MAPS
-from dealfl.jobs import SOURCES, Job
+from dealfl.jobs import SOURCES, Job, MachineKeys
 from dealfl.jobs.sources import Bounded, WordColumn
 from dealfl.learners import LEARNERS
 from dealfl.power import Profile
@@ -48,6 +48,7 @@ def _tables() -> Iterator[str]:
     yield from _variants("[availability]", AVAILABILITIES)
     yield key_table("[faults]", Faults)
     yield key_table("[radio]", RadioKeys)
+    yield key_table("[machine]", MachineKeys)
     yield key_table("[rewards]", RewardWeights)
     yield from _of_names("[selection]", SELECTORS.usable())
     yield from key_tables("A phone's file", Profile)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from dealfl.power.meters import Reading
 __all__ = ["Cost", "Done", "MeasuredMeter", "Meter", "PhoneMeter"]
 
 _NO_WORK = Work(0, 0)
+_log = logging.getLogger("dealfl.worker")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,9 +127,21 @@ class PhoneMeter:
     def __init__(self, spending: PhoneSpending) -> None:
         self.spent = Spent()
         self._spending = spending
+        self._signals: list[int] = []
 
     def start(self) -> None:
-        """Do nothing: the model depends only on the work."""
+        """Start with a clock that has no signal yet."""
+        self._signals = []
+
+    def signal(self, signal: int, /) -> None:
+        """Take a worker's signal; the phone's clock follows it in the next `cost`.
+
+        Parameters
+        ----------
+        signal : {1, -1, 0}
+            +1 if the worker learns, -1 if it forgets, 0 if it is done.
+        """
+        self._signals.append(signal)
 
     def cost(self, done: Done) -> Cost:
         """Return the modelled cost of work on this phone, and add it to the total.
@@ -142,13 +156,13 @@ class PhoneMeter:
         Cost
             Modelled time and energy.
         """
-        spent = self._spending.of(_training(done))
+        spent = self._spending.of(_training(done, tuple(self._signals)))
         self.spent = self.spent + spent
         transfer_s = spent.radio.elapsed_s
         return Cost(spent.compute.elapsed_s, spent.whole.total_j, transfer_s=transfer_s)
 
 
-def _training(done: Done) -> Training:
+def _training(done: Done, signals: tuple[int, ...]) -> Training:
     scratch = done.learned.operations * done.held / done.examples if done.examples else 0.0
     return Training(
         learned_operations=done.learned.operations,
@@ -157,6 +171,7 @@ def _training(done: Done) -> Training:
         fetched_bytes=done.fetched_bytes,
         sent_bytes=done.sent_bytes,
         wakes=done.wakes,
+        signals=signals,
     )
 
 
@@ -186,6 +201,7 @@ class MeasuredMeter:
         self._power, self._model, self._clock = power, model, clock
         self._started_s = clock()
         self._metering = False
+        self._warned: set[str] = set()
 
     def start(self) -> None:
         """Record the start time, and start the power meter."""
@@ -193,8 +209,9 @@ class MeasuredMeter:
         if self._power is not None:
             try:
                 self._power.start()
-            except DealError:
+            except DealError as error:
                 self._metering = False
+                self._warn(str(error))
         self._started_s = self._clock()
 
     def cost(self, done: Done) -> Cost:
@@ -225,5 +242,12 @@ class MeasuredMeter:
             return None
         try:
             return self._power.read()
-        except DealError:
+        except DealError as error:
+            self._warn(str(error))
             return None
+
+    def _warn(self, reason: str) -> None:
+        """Log once why the meter has no reading; training continues without it."""
+        if reason not in self._warned:
+            self._warned.add(reason)
+            _log.warning("energy is not measured: %s; training continues", reason)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-__all__ = ["MIN_BATTERY", "Device", "DeviceNow", "always"]
+from dealfl.power import Signalled
+
+__all__ = ["MIN_BATTERY", "Device", "DeviceNow", "NoSignals", "always", "signalled"]
 
 MIN_BATTERY = 0.15
 
@@ -74,3 +77,22 @@ def always(device: Device | DeviceNow | None) -> DeviceNow:
         fixed = device or Device()
         return lambda now_s: fixed  # noqa: ARG005
     return device
+
+
+class NoSignals:
+    """The clock of a device that nobody controls."""
+
+    def signal(self, signal: int, /) -> None:
+        """Do nothing."""
+
+
+@contextmanager
+def signalled(clock: Signalled, *, learns: bool, forgets: bool) -> Iterator[None]:
+    """Signal to a clock that its device learns (+1), forgets (-1), and is done (0)."""
+    try:
+        for signal, given in ((1, learns), (-1, forgets)):
+            if given:
+                clock.signal(signal)
+        yield
+    finally:
+        clock.signal(0)

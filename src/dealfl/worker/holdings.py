@@ -11,7 +11,9 @@ import msgspec
 from dealfl.erasure import EXAMPLE, READMISSION, example_hash, split_entry
 from dealfl.errors import BadInput, describe_without_values
 from dealfl.learners import Learner, StoredRecord
+from dealfl.power import Signalled
 from dealfl.worker.cost import Done, Meter
+from dealfl.worker.device import signalled
 from dealfl.worker.journal import Journal
 from dealfl.worker.models import Recovery
 from dealfl.worker.outbox import Outbox
@@ -59,10 +61,11 @@ class Holdings:
         meter: Meter,
         trainer: Trainer,
         key: bytes,
+        clock: Signalled,
     ) -> None:
         self._journal, self._learner, self._outbox = journal, learner, outbox
         self._recovery, self._meter, self._trainer, self._key = recovery, meter, trainer, key
-        self._whole_owners = learner.whole_owners
+        self._whole_owners, self._clock = learner.whole_owners, clock
 
     # -- new records ----------------------------------------------------------------------------
 
@@ -171,7 +174,8 @@ class Holdings:
         before = self._trainer.histories_of(learned) if self._whole_owners else learned
         ids = {record.id for record in gone}
         after = [record for record in before if record.id not in ids]  # of histories
-        change = self._learner.difference(after, before)
+        with signalled(self._clock, learns=bool(after), forgets=bool(before)):
+            change = self._learner.difference(after, before)
         self._meter.cost(Done(forgotten=change.forgotten, wakes=False))
         self._journal.delete(ids)
         for record in gone:  # a readmitted owner brings new examples only

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dealfl.learners import Learner
+from dealfl.learners import Change, Learner
+from dealfl.power import Signalled
 from dealfl.worker.cost import Done, Meter
+from dealfl.worker.device import signalled
 from dealfl.worker.journal import Journal
 from dealfl.worker.models import Recovery
 from dealfl.worker.outbox import Outbox
@@ -27,10 +29,12 @@ class Trainer:
         outbox: Outbox,
         recovery: Recovery,
         meter: Meter,
+        clock: Signalled,
     ) -> None:
         self._journal, self._learner, self._scheme = journal, learner, scheme
         self._whole_owners = learner.whole_owners
         self._outbox, self._recovery, self._meter = outbox, recovery, meter
+        self._clock = clock
 
     # -- training -------------------------------------------------------------------------------
 
@@ -48,7 +52,7 @@ class Trainer:
         before = self._affected(new, evicted)
         evicted_ids = {record.id for record in evicted}
         after = [record for record in before if record.id not in evicted_ids] + new
-        change = self._scheme.training.change(self._learner, before, after)
+        change = self._change(before, after)
         body = change.delta.to_bytes()
         self._journal.move([record.id for record in new], State.LEARNED)
         if self._recovery.active:
@@ -71,6 +75,13 @@ class Trainer:
         due_s = self._post(body, done, now_s, round_number, learned, lost)
         if mistake:
             self._learn_back(evicted, due_s)
+
+    def _change(self, before: Sequence[Record], after: Sequence[Record]) -> Change:
+        """Return the difference between two sets of records; the clock follows the work."""
+        training = self._scheme.training
+        forgets = bool(before) and not training.needs_everything
+        with signalled(self._clock, learns=bool(after), forgets=forgets):
+            return training.change(self._learner, before, after)
 
     def _post(
         self,
@@ -124,7 +135,7 @@ class Trainer:
         before = self.histories_of(evicted) if self._whole_owners else []
         self._meter.start()
         after = [*before, *evicted]
-        change = self._scheme.training.change(self._learner, before, after)
+        change = self._change(before, after)
         body = change.delta.to_bytes()
         self._journal.move([record.id for record in evicted], State.LEARNED)
         self.note_forgetness(len(evicted), 0)
@@ -144,7 +155,8 @@ class Trainer:
         if not held:
             return
         self._meter.start()
-        change = self._learner.difference(held, ())
+        with signalled(self._clock, learns=True, forgets=False):
+            change = self._learner.difference(held, ())
         body = change.delta.to_bytes()
         done = Done(
             learned=change.learned,

@@ -16,8 +16,9 @@ from dealfl.bounds import check_id
 from dealfl.erasure import owner_hash
 from dealfl.learners import Learner
 from dealfl.messages import Declined, Message, Step
+from dealfl.power import Signalled
 from dealfl.worker.cost import Meter
-from dealfl.worker.device import MIN_BATTERY, Device, DeviceNow, always
+from dealfl.worker.device import MIN_BATTERY, Device, DeviceNow, NoSignals, always
 from dealfl.worker.holdings import Accepted, Holdings
 from dealfl.worker.journal import Journal
 from dealfl.worker.membership import Membership
@@ -66,6 +67,8 @@ class Worker:
         The device, or a function from the time in seconds to it; None can always train.
     min_battery : float
         Lowest battery level at which the worker trains without a charger, from 0 to 1.
+    clock : Signalled or None
+        Clock of the device; takes +1 before the worker learns, -1 before it forgets, 0 at the end.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class Worker:
         recovery_tolerance: float = 0.01,
         device: Device | DeviceNow | None = None,
         min_battery: float = MIN_BATTERY,
+        clock: Signalled | None = None,
     ) -> None:
         self.job, self.name = job, check_id(name)
         self._journal, self._key, self._term = journal, key, journal.claim()
@@ -106,11 +110,10 @@ class Worker:
         self._recovery = Recovery(
             journal, make, validation_share=validation_share, tolerance=recovery_tolerance
         )
-        self._trainer = Trainer(
-            journal, empty, find_scheme(scheme_name), self._outbox, self._recovery, meter
-        )
+        clock, scheme = clock or NoSignals(), find_scheme(scheme_name)
+        self._trainer = Trainer(journal, empty, scheme, self._outbox, self._recovery, meter, clock)
         self._holdings = Holdings(
-            journal, empty, self._outbox, self._recovery, meter, self._trainer, key
+            journal, empty, self._outbox, self._recovery, meter, self._trainer, key, clock
         )
         with journal.transaction(self._term):
             self._holdings.open()

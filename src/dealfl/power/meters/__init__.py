@@ -2,5 +2,9 @@
 
 from dealfl.power.meters.base import Kind, Meter, Reading, Source
 from dealfl.power.meters.command import MeasuredCommand, measure_command
+from dealfl.power.meters.state import METERS, MachineState, make_meter, read_machine
 
-__all__ = ["Kind", "MeasuredCommand", "Meter", "Reading", "Source", "measure_command"]
+__all__ = [
+    "METERS", "Kind", "MachineState", "MeasuredCommand", "Meter", "Reading", "Source",
+    "make_meter", "measure_command", "read_machine",
+]  # fmt: skip

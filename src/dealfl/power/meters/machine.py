@@ -9,7 +9,10 @@ from time import monotonic
 from dealfl.errors import DealError
 from dealfl.power.meters.base import Kind, Meter, Reading, Source, charge_at, energy_at
 
-__all__ = ["BatteryMeter", "MeterChoice", "RaplMeter", "best_meter"]
+__all__ = [
+    "BatteryMeter", "MeterChoice", "RaplMeter", "best_meter", "find_battery", "read_voltage_v",
+    "try_integer", "try_text",
+]  # fmt: skip
 
 # A second colon marks a child zone (core, uncore, dram); intel-rapl-mmio is a second view of the
 # same packages. Adding either would count energy twice.
@@ -62,9 +65,9 @@ def _packages(directory: Path) -> list[_Package]:
     if not directory.is_dir():
         raise DealError(f"{directory} does not exist: no RAPL driver, or a container hides it")
     zones = sorted(path for path in directory.iterdir() if _ZONE.fullmatch(path.name))
-    named = [(zone, _try_text(zone / "name") or "") for zone in zones]
+    named = [(zone, try_text(zone / "name") or "") for zone in zones]
     packages = [
-        _Package(name, zone / "energy_uj", _try_integer(zone / "max_energy_range_uj"))
+        _Package(name, zone / "energy_uj", try_integer(zone / "max_energy_range_uj"))
         for zone, name in named
         if _PACKAGE.fullmatch(name)
     ]
@@ -97,12 +100,13 @@ class BatteryMeter:
 
     A gauge has steps of about 1 mAh and is updated every few seconds, so repeat short work until
     it takes several steps. Signs differ between drivers: the direction comes from `status`, and
-    differences and currents count by their absolute value. If a gauge reports only the current,
-    each read integrates it since the previous read.
+    currents and the changes of a counter count by their absolute value. A gauge that turns round
+    while the battery discharges is refused, and so is one of the remaining charge that rises. If a
+    gauge reports only the current, each read integrates it since the previous read.
     """
 
     def __init__(self, root: str | Path = "/sys", clock: Callable[[], float] = monotonic) -> None:
-        self._supply = _battery(Path(root) / "class" / "power_supply")
+        self._supply = find_battery(Path(root) / "class" / "power_supply")
         self._file = _gauge(self._supply)
         self._clock = clock
         self._source = Source(Kind.MEASURED, f"battery gauge ({self._supply.name}/{self._file})")
@@ -116,6 +120,7 @@ class BatteryMeter:
     def read(self) -> Reading:
         """Return charge and energy since the start."""
         now = self._sample()
+        self._check_direction(now)
         voltage_v = (self._started.voltage_v + now.voltage_v) / 2
         if self._file == _CURRENT:
             mean_ua = (abs(self._last.value) + abs(now.value)) / 2
@@ -129,6 +134,20 @@ class BatteryMeter:
             charge_uah = float(abs(now.value - self._started.value))
         return Reading(energy_at(charge_uah, voltage_v), charge_uah, self._source)
 
+    def _check_direction(self, now: _Sample) -> None:
+        """Refuse a gauge that runs backwards."""
+        if self._file == _CURRENT:
+            return
+        start, before, after = (abs(one.value) for one in (self._started, self._last, now))
+        rises = before > start  # only a counter may, as some drivers have it
+        if self._file == "charge_counter" and before == start:
+            return
+        if (after < before) if rises else (after > before):
+            raise DealError(
+                f"{self._supply / self._file} runs backwards: it went from {before} to {after} "
+                "while the battery discharges, so it does not show consumption"
+            )
+
     def _sample(self) -> _Sample:
         status = _read_text(self._supply / "status")
         if status.lower() != "discharging":
@@ -137,10 +156,10 @@ class BatteryMeter:
                 f"not discharging, so its gauge does not show consumption; unplug the charger"
             )
         value = _read_integer(self._supply / self._file)
-        return _Sample(value, _voltage_v(self._supply), self._clock())
+        return _Sample(value, read_voltage_v(self._supply), self._clock())
 
 
-def _battery(directory: Path) -> Path:
+def find_battery(directory: Path) -> Path:
     """Return the battery of the device; prefer one that discharges."""
     supplies = sorted(directory.iterdir()) if directory.is_dir() else []
     batteries = [supply for supply in supplies if _feeds_the_device(supply)]
@@ -151,14 +170,14 @@ def _battery(directory: Path) -> Path:
 
 
 def _feeds_the_device(supply: Path) -> bool:
-    is_battery = (_try_text(supply / "type") or "").lower() == "battery"
-    of_a_mouse = (_try_text(supply / "scope") or "").lower() == "device"
-    absent = _try_integer(supply / "present") == 0
+    is_battery = (try_text(supply / "type") or "").lower() == "battery"
+    of_a_mouse = (try_text(supply / "scope") or "").lower() == "device"
+    absent = try_integer(supply / "present") == 0
     return is_battery and not of_a_mouse and not absent
 
 
 def _discharges(supply: Path) -> bool:
-    return (_try_text(supply / "status") or "").lower() == "discharging"
+    return (try_text(supply / "status") or "").lower() == "discharging"
 
 
 def _gauge(supply: Path) -> str:
@@ -174,9 +193,10 @@ def _gauge(supply: Path) -> str:
     raise DealError(f"the battery {supply.name} reports no charge: {'; '.join(reasons)}")
 
 
-def _voltage_v(supply: Path) -> float:
+def read_voltage_v(supply: Path) -> float:
+    """Return the voltage of a battery."""
     for name in _VOLTAGES:
-        voltage_uv = _try_integer(supply / name)
+        voltage_uv = try_integer(supply / name)
         if voltage_uv is not None and voltage_uv > 0:
             return voltage_uv / 1e6
     raise DealError(f"the battery {supply.name} reports no voltage in {', '.join(_VOLTAGES)}")
@@ -236,7 +256,7 @@ def _read_integer(path: Path) -> int:
         raise DealError(f"{path} contains {text[:40]!r}, not a whole number") from None
 
 
-def _try_text(path: Path) -> str | None:
+def try_text(path: Path) -> str | None:
     """Return the text of a file; None if it cannot be read."""
     try:
         return _read_text(path)
@@ -244,7 +264,7 @@ def _try_text(path: Path) -> str | None:
         return None
 
 
-def _try_integer(path: Path) -> int | None:
+def try_integer(path: Path) -> int | None:
     """Return the number in a file; None if it cannot be read."""
     try:
         return _read_integer(path)

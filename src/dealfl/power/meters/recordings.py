@@ -73,20 +73,29 @@ class _Sample:
 
 
 class MonsoonMeter:
-    """The charge and energy of a whole recording, over all enabled channels."""
+    """The charge and energy of a recording, over all enabled channels.
 
-    def __init__(self, path: str | Path, aux_voltage_v: float | None = None) -> None:
-        self._path = Path(path)
+    A finished recording counts as a whole. One that is still being written (`live`) counts from
+    the last sample before the start.
+    """
+
+    def __init__(
+        self, path: str | Path, aux_voltage_v: float | None = None, *, live: bool = False
+    ) -> None:
+        self._path, self._live = Path(path), live
+        self._start_ms = -math.inf
         self._aux_voltage_v = aux_voltage_v
         self._source = Source(Kind.MEASURED, f"Monsoon ({self._path.name})")
 
     def start(self) -> None:
-        """Do nothing: a recording has its own start."""
+        """Start at the last sample if the recording is live; else it has its own start."""
+        if self._live:
+            self._start_ms = max(sample.time_ms for sample in self._samples())
 
     def read(self) -> Reading:
-        """Return the total of the recording."""
+        """Return the charge and energy since the start."""
         charge_uah = energy_j = 0.0
-        samples = self._samples()
+        samples = (one for one in self._samples() if one.time_ms >= self._start_ms)
         last = next(samples)
         for sample in samples:
             lasted_ms = sample.time_ms - last.time_ms

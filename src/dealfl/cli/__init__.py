@@ -21,6 +21,7 @@ from typing import Any
 from dealfl import __version__
 from dealfl.atomic_files import is_disk_failure
 from dealfl.cli import (
+    audit,
     backup,
     broker,
     datasets,
@@ -46,7 +47,7 @@ _COMMANDS = (
     run.add_parser, simulate.add_parser, job.add_parser, status.add_parser, workers.add_parser,
     model.add_parser, backup.add_parser, status.add_metrics, serve.add_parser, broker.add_parser,
     demo.add_parser, erase.add_parser, erase.add_readmit, erase.add_show, verify.add_parser,
-    reproduce.add_parser, datasets.add_parser, devices.add_parser,
+    audit.add_parser, reproduce.add_parser, datasets.add_parser, devices.add_parser,
 )  # fmt: skip
 
 _EPILOG = examples_in(__doc__)

@@ -11,7 +11,14 @@ from dealfl.runs.certificates import (
 from dealfl.runs.demo import Proof, run_demo
 from dealfl.runs.erasing import Erased, erase_owners, readmit_owners
 from dealfl.runs.erasure_status import RequestStatus, certify, list_erasures
-from dealfl.runs.finished_run import HeldOwner, Holding, find_holdings, list_owners, retrain
+from dealfl.runs.finished_run import (
+    HeldOwner,
+    Holding,
+    find_holdings,
+    find_journals,
+    list_owners,
+    retrain,
+)
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.logs import LOG, JsonLines, configure_logs, log, log_to
 from dealfl.runs.metrics import serve_metrics
@@ -43,8 +50,8 @@ __all__ = [
     "Proof", "Removal", "RequestStatus", "Result", "Run", "RunFolder", "RunProgress", "RunStart",
     "RunStatus", "RunningServer", "Score", "Watcher", "WorkerStatus", "answers_about", "back_up",
     "certify", "configure_logs", "default_job", "erase_owners", "export_model", "find_holdings",
-    "is_about", "list_erasures", "list_owners", "log", "log_to", "open_model", "predict",
-    "prove_entry", "read_start", "read_status", "read_worker_rounds", "read_workers",
+    "find_journals", "is_about", "list_erasures", "list_owners", "log", "log_to", "open_model",
+    "predict", "prove_entry", "read_start", "read_status", "read_worker_rounds", "read_workers",
     "readmit_owners", "rebuild_model", "recommend", "remove_worker", "require_free", "restore",
     "retrain", "run_demo", "save_arrays", "score", "serve_metrics", "verify_certificate",
 ]  # fmt: skip

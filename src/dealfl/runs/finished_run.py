@@ -48,7 +48,18 @@ def keep_journals(run: RunFolder, journals: Mapping[str, Journal]) -> None:
 
 
 def find_journals(run: RunFolder) -> dict[str, Path]:
-    """Return the journals of a finished run, by worker."""
+    """Return the journals of a finished run, by worker.
+
+    Parameters
+    ----------
+    run : RunFolder
+        The run.
+
+    Returns
+    -------
+    dict of str to Path
+        Files by worker.
+    """
     return {file.stem: file for file in sorted((run.path / WORKERS).glob("*.db"))}
 
 
@@ -258,15 +269,17 @@ def retrain(run: RunFolder, without: str = "") -> str:
     str
         Digest of the statistics, including those of a model that the run started from.
     """
-    key = run.owners_key()
-    left_out = resolve_owner(key, without) if without else b""
-    with open_finished(run, key) as parts:
-        make = parts.make
-        model, base = make(), parts.ledger.find_sum("")
-        if base is not None:
+    document, files = run.document(), require_journals(run)
+    assert document is not None, "a run with journals has a job"
+    left_out = resolve_owner(run.owners_key(), without) if without else b""
+    make = plan_without_data(document).make
+    model = make()
+    with closing(Ledger(run.ledger)) as ledger:
+        if (base := ledger.find_sum("")) is not None:
             model.merge(Statistics.from_bytes(base))
-        for journal in parts.journals.values():
+    for path in files.values():
+        with closing(Journal(path)) as journal:
             learned = journal.records(State.LEARNED)
-            kept = [record for record in learned if record.owner != left_out]
-            model.merge(statistics_of(make, kept)[0])
+        kept = [record for record in learned if record.owner != left_out]
+        model.merge(statistics_of(make, kept)[0])
     return model.digest()

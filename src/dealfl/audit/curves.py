@@ -1,0 +1,270 @@
+"""Curves: how well each attack works, by the number of persons or examples that are mixed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dealfl.audit.attacks import (
+    Counts,
+    find_deleted_direction,
+    find_main_direction,
+    find_touched_items,
+    guess_from_similar,
+    list_exposed_histories,
+)
+from dealfl.datasets import load, yearpredictionmsd_like
+
+__all__ = ["MIN_TRIALS", "SIZES", "Point", "recommender_attacks", "regression_attacks"]
+
+MIN_TRIALS = 100
+SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+_ROWS, _PENALTY = 20_000, 1.0
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """How well an attack works in one setting.
+
+    Parameters
+    ----------
+    attack : str
+        Name of the attack.
+    size : int
+        Number of persons or examples that are mixed; 1 for none.
+    quality : float
+        Median quality over the trials; 1 is a complete reconstruction.
+    floor : float
+        The same attack against somebody who is not there, or a guess without the model.
+    trials : int
+        Number of trials.
+    measure : str
+        What the quality is.
+    """
+
+    attack: str
+    size: int
+    quality: float
+    floor: float
+    trials: int
+    measure: str
+
+
+Report = Callable[[str], None]
+
+
+def _median(values: Iterable[float]) -> float:
+    return float(np.median(list(values)))
+
+
+# -- recommendations ------------------------------------------------------------------------------
+
+
+def recommender_attacks(
+    trials: int = MIN_TRIALS, sizes: Sequence[int] = SIZES, seed: int = 0,
+    report: Report = lambda _: None,
+) -> list[Point]:  # fmt: skip
+    """Return the attacks on similarities of films, on movielens.
+
+    Parameters
+    ----------
+    trials : int
+        Number of persons, or of draws of a batch, per point.
+    sizes : sequence of int
+        Numbers of persons who are erased between two versions.
+    seed : int
+        Seed of the draws.
+    report : callable
+        Receives the name of each attack when it starts.
+
+    Returns
+    -------
+    list of Point
+        The points.
+
+    Raises
+    ------
+    DealError
+        If movielens is not on this machine.
+    """
+    histories = load("movielens").histories
+    draw = np.random.default_rng(seed)
+    # the first half of the users served for choosing the refined attack
+    judged = draw.permutation(np.arange(histories.shape[0] // 2, histories.shape[0]))[:trials]
+    report("stale similarities")
+    points = _stale_model(histories, judged)
+    report("similar users")
+    points.append(_similar_users(histories, judged))
+    report("two versions of similarities")
+    for size in sizes:
+        points += _two_versions(histories, size, trials, draw)
+    return points
+
+
+def _stale_model(histories: Any, users: NDArray[np.int64]) -> list[Point]:  # noqa: ANN401
+    """Return recall and precision of the paper's attack, as in the paper and refined."""
+    whole, found = Counts.of(histories), []
+    for user in users:
+        own = histories[[int(user)], :].indices.astype(np.int64)
+        now = whole.without(own)
+        for refined in (False, True):
+            flags = find_touched_items(whole, now, refined=refined)
+            hits = int(flags[own].sum())
+            found.append((refined, hits / len(own), hits / max(int(flags.sum()), 1)))
+    share = len(own) / len(whole.items)
+    points = []
+    for refined, name in ((False, "stale model, as in the paper"), (True, "stale model, refined")):
+        for place, measure in ((1, "recall"), (2, "precision")):
+            values = [float(one[place]) for one in found if one[0] == refined]
+            mean = float(np.mean(values))
+            points.append(Point(name, 1, mean, share, len(values), f"mean {measure}"))
+    return points
+
+
+def _similar_users(histories: Any, users: NDArray[np.int64]) -> Point:  # noqa: ANN401
+    """Return how much of a deleted history the most similar users tell (Figure 1)."""
+    lengths = np.asarray(histories.sum(axis=1)).ravel()
+    popular = np.argsort(-np.asarray(histories.sum(axis=0)).ravel(), kind="stable")
+    hits, floors = [], []
+    for user in users:
+        own = histories[[int(user)], :]
+        others = np.flatnonzero(np.arange(len(lengths)) != user)
+        both = np.asarray((histories[others] @ own.T).todense()).ravel()
+        similar = both / (lengths[others] + lengths[user] - both)
+        guess = guess_from_similar(similar, histories[others], len(own.indices))
+        size = len(own.indices)
+        hits.append(len(np.intersect1d(guess, own.indices)) / size)
+        floors.append(len(np.intersect1d(popular[:size], own.indices)) / size)
+    name = "similar users (Figure 1)"
+    return Point(name, 1, _median(hits), _median(floors), len(hits), "share of items guessed")
+
+
+def _two_versions(
+    histories: Any, size: int, trials: int, draw: np.random.Generator  # noqa: ANN401
+) -> list[Point]:  # fmt: skip
+    """Return how many erased histories the difference of two versions exposes completely."""
+    shares, target = [], []
+    for _ in range(trials):
+        users = draw.choice(histories.shape[0], size, replace=False)
+        batch = histories[users].astype(np.int64)
+        items = np.asarray(batch.sum(axis=0)).ravel()
+        exposed = set(list_exposed_histories(items, (batch.T @ batch).tocsr()))
+        true = [frozenset(map(int, batch[[place], :].indices)) for place in range(size)]
+        shares.append(sum(one in exposed for one in true) / size)
+        target.append(float(true[0] in exposed))
+    return [
+        Point("two versions of similarities", size, _median(shares), 0.0, trials,
+              "share of histories exposed"),
+        Point("one erasure among others, similarities", size, float(np.mean(target)), 0.0, trials,
+              "probability of exposure"),
+    ]  # fmt: skip
+
+
+# -- regression -----------------------------------------------------------------------------------
+
+
+def regression_attacks(
+    trials: int = MIN_TRIALS, sizes: Sequence[int] = SIZES, seed: int = 0,
+    report: Report = lambda _: None,
+) -> list[Point]:  # fmt: skip
+    """Return the attacks on ridge regression, on 20,000 rows of 90 features.
+
+    Parameters
+    ----------
+    trials : int
+        Number of draws per point.
+    sizes : sequence of int
+        Numbers of rows that are erased between two versions, or that one update contains.
+    seed : int
+        Seed of rows and draws.
+    report : callable
+        Receives the name of each attack when it starts.
+
+    Returns
+    -------
+    list of Point
+        The points.
+    """
+    rows, targets = _standard_rows(seed)
+    draw = np.random.default_rng(seed)
+    held, public = rows[:_ROWS], rows[_ROWS:]
+    data = _Ridge(held, targets[:_ROWS], np.cov(public.T))
+    points = []
+    for size in sizes:
+        report(f"two ridge models, {size} erased")
+        points += _two_models(data, public, size, trials, draw)
+    for size in sizes:
+        report(f"one update of {size}")
+        points.append(_one_update(held, public, size, trials, draw))
+    return points
+
+
+def _standard_rows(seed: int) -> tuple[Floats, Floats]:
+    table = yearpredictionmsd_like(_ROWS + 2_000, seed)
+    rows = np.asarray(table.features, np.float64)
+    rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    targets = np.asarray(table.targets, np.float64)
+    return rows, targets - targets.mean()
+
+
+@dataclass(frozen=True, slots=True)
+class _Ridge:
+    """Rows with their targets, and the covariance that the attacker knows from public rows."""
+
+    rows: Floats
+    targets: Floats
+    covariance: Floats
+
+    def weights_without(self, gram: Floats, moment: Floats, erased: NDArray[np.int64]) -> Floats:
+        left, values = self.rows[erased], self.targets[erased]
+        return np.asarray(
+            np.linalg.solve(gram - left.T @ left, moment - left.T @ values), np.float64
+        )
+
+
+def _two_models(
+    data: _Ridge, public: Floats, size: int, trials: int, draw: np.random.Generator
+) -> list[Point]:
+    """Return how well the difference of two models points at one of the erased rows."""
+    gram = data.rows.T @ data.rows + _PENALTY * np.eye(data.rows.shape[1])
+    moment = data.rows.T @ data.targets
+    before = np.asarray(np.linalg.solve(gram, moment), np.float64)
+    best, floor, target = [], [], []
+    for _ in range(trials):
+        erased = draw.choice(len(data.rows), size, replace=False)
+        after = data.weights_without(gram, moment, erased)
+        guess = find_deleted_direction(before, after, data.covariance)
+        likeness = _likeness(data.rows[erased], guess)
+        best.append(likeness.max())
+        target.append(likeness[0])
+        floor.append(_likeness(public[draw.choice(len(public), size)], guess).max())
+    name, measure = "two ridge models", "|cosine| to the nearest row"
+    return [
+        Point(name, size, _median(best), _median(floor), trials, measure),
+        Point("one erasure among others, ridge", size, _median(target),
+              _median(_likeness(public[:trials], guess)), trials, "|cosine| to her row"),
+    ]  # fmt: skip
+
+
+def _one_update(
+    rows: Floats, public: Floats, size: int, trials: int, draw: np.random.Generator
+) -> Point:
+    """Return how well the Gram matrix of one update points at one of its rows."""
+    best, floor = [], []
+    for _ in range(trials):
+        own = rows[draw.choice(len(rows), size, replace=False)]
+        guess = find_main_direction(own.T @ own)
+        best.append(_likeness(own, guess).max())
+        floor.append(_likeness(public[draw.choice(len(public), size)], guess).max())
+    name, measure = "one update, ridge", "|cosine| to the nearest row"
+    return Point(name, size, _median(best), _median(floor), trials, measure)
+
+
+def _likeness(rows: Floats, direction: Floats) -> Floats:
+    cosines: Floats = np.abs(rows @ direction) / np.linalg.norm(rows, axis=1)
+    return cosines

@@ -1,0 +1,76 @@
+"""`dealfl audit`: what could be reconstructed of a person from a run, its models and updates.
+
+examples:
+  dealfl audit                           audit the latest run in runs/
+  dealfl audit runs/digits --trials 400  with narrower noise
+  dealfl audit runs/digits --json        print one JSON object
+
+It takes about half a minute, and does not change the run. THREATS.md explains who sees what.
+"""
+
+import argparse
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from dealfl.cli.printing import add_json, examples_in, format_table, print_result, say
+
+__all__ = ["add_parser"]
+
+_EPILOG = examples_in(__doc__)
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the command `audit`."""
+    parser = subparsers.add_parser(
+        "audit",
+        help="try what could be reconstructed of a person",
+        description=(
+            "Look for traces of persons in the model and the files of a finished run, before and "
+            "after an erasure, and try attacks on models and updates."
+        ),
+        epilog=_EPILOG,
+    )
+    parser.add_argument("run_folder", nargs="?", default="", metavar="RUN",
+                        help="run folder (default: the latest in runs/)")  # fmt: skip
+    parser.add_argument("--trials", type=int, default=100,
+                        help="trials per point of a curve (default: 100)")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, help="seed of all draws (default: 0)")
+    parser.add_argument("--page", type=Path, metavar="HTML",
+                        help="page to write (default: audit.html in the run folder)")  # fmt: skip
+    add_json(parser)
+    parser.set_defaults(run=_audit)
+
+
+def _audit(arguments: argparse.Namespace) -> int:
+    from dealfl.audit import audit_run, write_audit
+    from dealfl.errors import BadInput
+    from dealfl.runs import RunFolder
+
+    if arguments.trials < 1:
+        raise BadInput(f"--trials is {arguments.trials}; give a number ≥ 1")
+    run = RunFolder.at(arguments.run_folder)
+    audit = audit_run(run, arguments.trials, arguments.seed, _report)
+    shown = ""
+    if find_spec("plotly") is not None:
+        shown = f"\nPage: {write_audit(audit, arguments.page or run.path / 'audit.html')}"
+    findings = [("IN THIS RUN", "BEFORE", "AFTER", "EXPECTED", "HOLDS")] + [
+        (one.what, _show(one.before), _show(one.after), one.expected,
+         {True: "yes", False: "NO", None: ""}[one.holds])
+        for one in audit.findings
+    ]  # fmt: skip
+    points = [("ATTACK", "MIXED", "QUALITY", "FLOOR", "MEASURE")] + [
+        (one.attack, str(one.size), f"{one.quality:.3f}", f"{one.floor:.3f}", one.measure)
+        for one in audit.points
+    ]
+    text = "\n\n".join([format_table(findings), format_table(points), *audit.notes]) + shown
+    print_result(arguments, audit.as_dict(), text)
+    return 0 if audit.holds else 1
+
+
+def _report(part: str) -> None:
+    say(f"dealfl: {part}", file=sys.stderr, flush=True)
+
+
+def _show(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.3g}"

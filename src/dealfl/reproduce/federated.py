@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import as_file, files
 from typing import Any
 
 from dealfl.api import Fleet, run
-from dealfl.simulate import Outcome
+from dealfl.server import Selection
+from dealfl.simulate import Outcome, Round, finish, start_run
 
-__all__ = ["run_fleet", "summarize_outcome"]
+__all__ = ["STAYS", "Reached", "play_fleet", "run_fleet", "summarize_outcome"]
+
+STAYS = 3  # rounds for which a quality must stay
+_STREAMED: dict[str, object] = {  # a few phones receive many examples, most receive few
+    "data.rows": 4_000,
+    "job.round_every_s": 600,
+    "job.workers_per_round": 5,
+    "job.max_wait_s": 21_600.0,
+    "arrival.pattern": "poisson",
+    "arrival.initial_share": 0.005,
+    "arrival.examples_per_hour": 6,
+    "arrival.batch": None,
+    "arrival.spread": 1.0,
+}
 
 
 def run_fleet(
     dataset: str, learner: str, seed: int = 0, keys: Mapping[str, object] | None = None
 ) -> Outcome:
     """Run the fleet of fleet.toml on a dataset, with other values of keys of the job."""
-    owned = learner == "personalized_pagerank"
+    return run(_fleet(dataset, learner, seed, keys or {}), verbose=False).outcome
+
+
+def _fleet(dataset: str, learner: str, seed: int, keys: Mapping[str, object]) -> Fleet:
     changes = {
         "job.dataset": dataset,
         "job.learner": learner,
         "job.seed": seed,
-        "data.partition": "by_owner" if owned else "uniform",
-        **(keys or {}),
+        "data.partition": "by_owner" if learner == "personalized_pagerank" else "uniform",
+        **keys,
     }
     with as_file(files("dealfl.reproduce").joinpath("fleet.toml")) as path:
-        return run(Fleet.from_job(path, changes), verbose=False).outcome
+        return Fleet.from_job(path, changes)
 
 
 def summarize_outcome(outcome: Outcome) -> dict[str, Any]:
@@ -45,3 +64,55 @@ def summarize_outcome(outcome: Outcome) -> dict[str, Any]:
         "band_j": list(energy.band_j),
         "saved_j": energy.as_dict()["saved_j"],
     }
+
+
+# -- until a quality is reached -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What a fleet spent until it reached a quality that stays, or all it spent without."""
+
+    reached: bool
+    last: Round
+    selections: Sequence[Selection]
+    workers: int
+    outcome: Outcome
+
+    def as_row(self) -> dict[str, Any]:
+        """Return energy (modelled), time, wake-ups and fairness."""
+        picks = Counter(one.worker for one in self.selections)
+        counts = [*picks.values(), *[0] * (self.workers - len(picks))]
+        wake_ups = sum(counts)
+        return {
+            "reached": self.reached,
+            "energy_j": self.last.compute_j + self.last.radio_j,
+            "hours": self.last.closed_at_s / 3600,
+            "wake_ups": wake_ups,
+            "fullness": sum(one.learned for one in self.selections) / max(wake_ups, 1),
+            "min_share": min(counts) / self.last.number,
+            "jain": wake_ups**2 / (len(counts) * sum(one * one for one in counts)),
+        }
+
+
+def play_fleet(target: float, rounds: int, seed: int, keys: Mapping[str, object]) -> Reached:
+    """Let 20 phones classify phishing sites until the accuracy is reached and stays."""
+    job = {**_STREAMED, "job.rounds": rounds, **keys}
+    playing = start_run(_fleet("phishing", "tikhonov_classifier", seed, job).simulated)
+    try:
+        while not _first(playing.rounds, target) and not playing.reason_to_end():
+            playing.advance()
+        found = _first(playing.rounds, target)
+        last = found or playing.rounds[-1]
+        chosen = [one for one in playing.ledger.reader.selections() if one.round <= last.number]
+        return Reached(found is not None, last, chosen, playing.fleet.workers, finish(playing))
+    finally:
+        playing.close()
+
+
+def _first(rounds: Sequence[Round], target: float) -> Round | None:
+    """Return the first round from which on the quality stays."""
+    for place in range(len(rounds) - STAYS + 1):
+        if all((one.quality or 0.0) >= target for one in rounds[place : place + STAYS]):
+            return rounds[place]
+    return None

@@ -7,16 +7,18 @@ model on everything. Host time is measured; time and charge of the phone are mod
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from dealfl.learners import Learner, cycles_of
 from dealfl.power import EnergyModel, OperatingPoint, Phone, PhoneSpending, Training, phone
-from dealfl.reproduce.figure import Row, Setting
+from dealfl.reproduce.figure import Row, Setting, key_of
 from dealfl.reproduce.problems import Batch, Problem, is_stand_in, load_problem
 
 __all__ = ["CHANGES", "LABELS", "PHONE", "change_models", "label_of", "largest", "points_of"]
@@ -66,8 +68,14 @@ class User:
     changes: tuple[Change, ...]
 
 
-def change_models(setting: Setting) -> list[Row]:
-    """Return one row for each user and scheme."""
+def change_models(setting: Setting) -> Sequence[Row]:
+    """Return one row for each user and scheme; two figures have the same settings."""
+    return _change_models(key_of(setting))
+
+
+@lru_cache(maxsize=64)
+def _change_models(key: str) -> Sequence[Row]:
+    setting = json.loads(key)
     problem = load_problem(setting["dataset"], setting["learner"], setting["rows"])
     everything = problem.batch(np.arange(len(problem)))
     model = problem.make()

@@ -14,7 +14,10 @@ from dealfl.datasets import CATALOG, load
 from dealfl.features import feature_map
 from dealfl.learners import LEARNERS, Learner, settings_for
 
-__all__ = ["TIKHONOV", "Batch", "Problem", "count_examples", "is_stand_in", "load_problem"]
+__all__ = [
+    "TIKHONOV", "Batch", "Problem", "count_examples", "is_stand_in", "load_examples",
+    "load_problem", "map_features",
+]  # fmt: skip
 
 TIKHONOV = {  # the six datasets of the paper's comparisons, and the learner for each
     "housing": "tikhonov",
@@ -61,12 +64,12 @@ class Problem:
         return (type(self.features)(row),)
 
 
-_loaded = lru_cache(maxsize=2)(partial(load, download=False))
+load_examples = lru_cache(maxsize=2)(partial(load, download=False))
 
 
 def load_problem(dataset: str, learner: str, rows: int | None = None) -> Problem:
     """Load a dataset for a learner; `rows` examples are drawn from all of it by a fixed seed."""
-    examples = _loaded(dataset)
+    examples = load_examples(dataset)
     places = np.arange(len(examples))
     if rows is not None and rows < len(places):
         places = np.sort(np.random.default_rng(0).permutation(len(places))[:rows])
@@ -76,10 +79,14 @@ def load_problem(dataset: str, learner: str, rows: int | None = None) -> Problem
             tuple(item for _, item in examples.meetings(int(place))) for place in places
         )
         return Problem(dataset, learner, features, None, meetings)
+    mapped = map_features(dataset, learner, features)
+    return Problem(dataset, learner, mapped, examples.targets[places], ())
+
+
+def map_features(dataset: str, learner: str, rows: Any) -> Any:  # noqa: ANN401 - a matrix
+    """Return rows as the learner receives them, by the feature map of the catalog."""
     table = CATALOG[dataset].feature_map(learner)
-    if table is not None:
-        features = feature_map(table, features.shape[1]).transform(features)
-    return Problem(dataset, learner, features, examples.targets[places], ())
+    return rows if table is None else feature_map(table, rows.shape[1]).transform(rows)
 
 
 def is_stand_in(dataset: str) -> bool:

@@ -1,15 +1,32 @@
 """The figures and tables of the paper, and a few of ours: one file each."""
 
 from dealfl.reproduce.figure import Figure
-from dealfl.reproduce.figures import accuracy, devices, energy, energy_datasets, privacy, time
+from dealfl.reproduce.figures import (
+    accuracy,
+    convergence,
+    devices,
+    energy,
+    energy_datasets,
+    governors,
+    images,
+    privacy,
+    selection,
+    theta,
+    time,
+)
 
 __all__ = ["FIGURES"]
 
 FIGURES: tuple[Figure, ...] = (
     devices.FIGURE,
     time.FIGURE,
+    convergence.FIGURE,
     accuracy.FIGURE,
     energy.FIGURE,
     energy_datasets.FIGURE,
     privacy.FIGURE,
+    governors.FIGURE,
+    images.FIGURE,
+    theta.FIGURE,
+    selection.FIGURE,
 )

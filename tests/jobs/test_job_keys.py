@@ -162,6 +162,9 @@ tables = 4
 bits = 20
 vote_bits = 4
 seed = 1
+min_bucket = 3
+digits = 1
+direction_features = 0
 enough = 8
 """
 

@@ -15,6 +15,7 @@ from dealfl.errors import DealError
 from dealfl.learners import (
     Learner,
     NaiveBayes,
+    Neighbors,
     PersonalizedPageRank,
     Statistics,
     Tikhonov,
@@ -206,6 +207,39 @@ def test_weights_after_one_row_are_those_of_all_that_remain() -> None:
         scratch.learn(rows[100:], targets[100:])
         np.testing.assert_allclose(model.weights, scratch.weights, rtol=1e-9, atol=1e-11)
         assert model.bias == pytest.approx(scratch.bias, abs=1e-11)
+
+
+# -- neighbours -----------------------------------------------------------------------------------
+
+
+def neighbor_steps(seed: int, columns: int) -> list[Call]:
+    """Return random examples to learn and forget, by id and by value, and queries after each."""
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-2, 3, (700, columns)) / 2.0  # many are equal
+    labels = rng.integers(0, 3, 700)
+    steps = [Call("learn", rows[:600], labels[:600])]
+    for step in range(25):
+        some = rng.integers(0, 700, rng.integers(1, 60))
+        known = rng.permutation(600)[: rng.integers(1, 40)]
+        steps.append(Call("forget", None, None, known[:1].tolist()))
+        steps.append(Call("forget", None, None, known))
+        steps.append(Call("forget", rows[known[:2]], labels[known[:2]]))
+        steps.append(Call("learn", rows[some], labels[some]))
+        steps.append(Call("nearest", rows[some[:5]] + 0.1, 1 + step % 9))
+        steps.append(Call("predict_proba", rows[some[:5]]))
+    return steps
+
+
+@pytest.mark.parametrize("min_merge", [0, 40, 10_000])
+def test_neighbours(min_merge: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dealfl.learners.forest.MIN_MERGE", min_merge)
+    for seed, columns in enumerate((1, 7)):
+
+        def make(n: int = columns) -> Learner:
+            return Neighbors(n, [0, 1, 2], k=4, tables=3, bits=30, enough=3, feature_bound=2.0)
+
+        answers = compare(make, neighbor_steps(seed, columns))
+        assert 2 < refusals(answers) < 75
 
 
 # -- when numba is loaded -------------------------------------------------------------------------

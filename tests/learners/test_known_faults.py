@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dealfl.cells import Cells, SparseCells, in_memory
+from dealfl.cells import SparseCells
 from dealfl.errors import NotLearned
 from dealfl.learners import NaiveBayes, Neighbors, PersonalizedPageRank, Tikhonov
-from dealfl.schema import ArraySpec
 
 
 def history(*items: int, n_items: int = 8) -> Any:
@@ -86,16 +85,12 @@ def test_ties_are_ordered_by_item_whatever_came_first() -> None:
 
 
 def test_empty_buckets_leave_no_key() -> None:
-    cells: dict[str, Cells] = {}
-
-    def storage(spec: ArraySpec) -> Cells:
-        return cells.setdefault(spec.name, in_memory(spec))
-
-    model = Neighbors(2, ["a", "b"], feature_bound=1.0, vote_bits=40, storage=storage)
-    model.learn([[0.1, 0.2]], ["a"])
-    model.forget([[0.1, 0.2]], ["a"])
+    model = Neighbors(2, ["a", "b"], feature_bound=1.0, vote_bits=40)
+    delta = Neighbors(2, ["a", "b"], feature_bound=1.0, vote_bits=40).learn([[0.1, 0.2]], ["a"])
+    model.merge(delta)
+    model.merge(-delta)
     assert model.statistics.is_zero
-    assert pickle.dumps(cells["votes"]) == pickle.dumps(SparseCells())
+    assert pickle.dumps(model._state.cells("votes")) == pickle.dumps(SparseCells())
 
 
 def test_negative_zero_is_zero() -> None:

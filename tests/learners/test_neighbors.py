@@ -1,20 +1,19 @@
 """k nearest neighbours: exact search where nothing is left out, votes, ids, what is wiped."""
 
+import math
 import pickle
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dealfl.errors import BadInput, NotLearned
-from dealfl.fixedpoint import FixedPoint
 from dealfl.learners import Neighbors
 from dealfl.learners import forest as forest_module
 from dealfl.learners.forest import PrefixForest
 from dealfl.learners.held_examples import HeldExamples
-from dealfl.learners.votes import Signatures, winners
-from dealfl.seeded import seeded_sums
+from dealfl.learners.signatures import Signatures
+from dealfl.seeded import seeded_bytes, seeded_sums
 
 RNG = np.random.default_rng(2)
 X = np.concatenate([RNG.normal(c, 1.0, (60, 5)) for c in (-2, 0, 2)]).clip(-8, 8)
@@ -106,7 +105,7 @@ def test_what_is_found_depends_on_the_examples_held_alone(
         assert far.tolist() == away.tolist()
 
 
-def test_a_forest_finds_the_longest_prefix_that_enough_examples_share() -> None:
+def test_a_forest_finds_enough_examples_with_the_longest_prefixes() -> None:
     keys = np.array([0b0000, 0b0001, 0b0011, 0b0111, 0b1111], dtype=np.uint64)[:, None]
     forest = PrefixForest(tables=1, bits=4)
     forest.add(np.arange(5), keys)
@@ -126,12 +125,12 @@ def test_a_forest_finds_what_is_left_after_removals(
     forest.add(np.arange(200), keys[:200])
     forest.add(np.arange(200, 300), keys[200:])
     gone = generator.permutation(300)[:150]
-    forest.remove(gone, keys[gone])
+    assert forest.remove(gone).tolist() == keys[gone].tolist()
     kept = np.setdiff1d(np.arange(300), gone)
     for enough in (1, 5, 40):
         for key in range(0, 1 << 12, 97):
             query = np.array([[key]], dtype=np.uint64)
-            expected = _longest_prefix(key, keys[:, 0], kept, enough)
+            expected = _nearest_keys(key, keys[:, 0], kept, enough)
             assert forest.candidates(query, enough)[0].tolist() == expected
 
 
@@ -147,7 +146,7 @@ def test_a_forest_keeps_no_key_of_what_was_removed(
     forest.add(np.arange(30, 40), keys[30:])
     left = set(range(40))
     for slot in np.random.default_rng(2).permutation(40).tolist():
-        forest.remove(np.array([slot]), keys[[slot]])
+        forest.remove(np.array([slot]))
         left.remove(slot)
         memory = pickle.dumps(forest)
         assert left == {one for one in range(40) if keys[one].tobytes() in memory}
@@ -155,29 +154,33 @@ def test_a_forest_keeps_no_key_of_what_was_removed(
         assert set(found.tolist()) == left
 
 
-def _longest_prefix(key: int, keys: Any, kept: Any, enough: int) -> list[int]:
-    for bits in range(12, -1, -1):
-        members = [int(i) for i in kept if int(keys[i]) >> (12 - bits) == key >> (12 - bits)]
-        if len(members) >= enough or bits == 0:
-            return members
-    raise AssertionError
+def _nearest_keys(key: int, keys: Any, kept: Any, enough: int) -> list[int]:
+    """Return all examples whose keys are among those of the `enough` best ones."""
+
+    def rank(one: int) -> tuple[int, int]:
+        other = int(keys[one])
+        return (key ^ other).bit_length(), abs(key - other)
+
+    best = {rank(one) for one in sorted(kept.tolist(), key=rank)[:enough]}
+    return [one for one in kept.tolist() if rank(one) in best]
 
 
 def test_the_last_example_can_leave_a_forest() -> None:
     forest = PrefixForest(tables=2, bits=4)
     keys = np.array([[1, 2]], dtype=np.uint64)
     forest.add(np.array([0]), keys)
-    forest.remove(np.array([0]), keys)
+    assert forest.remove(np.array([0])).tolist() == keys.tolist()
     assert forest.candidates(keys, 1)[0].tolist() == []
 
 
 def test_a_removed_example_is_wiped_and_its_place_used_again() -> None:
-    signatures = Signatures(columns=2, tables=1, bits=8, vote_bits=2, seed=0)
-    held = HeldExamples(signatures, columns=2)
+    signatures = Signatures(np.array([8, 8]), tables=1, bits=8, vote_bits=2, seed=0, digits=1)
+    held = HeldExamples(signatures, columns=2, classes=3)
     vectors = np.array([[11, 12], [13, 14]], dtype=np.int32)
     held.add(np.array([5, 6]), vectors, np.array([1, 2]), signatures.of(vectors))
     slots = held.slots_of(np.array([5]))
-    held.remove(slots, signatures.of(vectors[:1]))
+    keys, codes = held.remove(slots)
+    assert (keys.tolist(), codes.tolist()) == (signatures.of(vectors[:1]).tolist(), [1])
     assert held.vectors[slots].tolist() == [[0, 0]]
     assert (held.codes[slots].tolist(), held.ids[slots].tolist()) == ([0], [0])
     held.add(np.array([7]), vectors[:1], np.array([0]), signatures.of(vectors[:1]))
@@ -185,64 +188,46 @@ def test_a_removed_example_is_wiped_and_its_place_used_again() -> None:
 
 
 def test_signatures_are_the_same_for_every_batch_size() -> None:
-    signatures = Signatures(columns=7, tables=5, bits=60, vote_bits=12, seed=3)
+    signatures = Signatures(np.full(7, 1 << 20), 5, bits=60, vote_bits=12, seed=3, digits=6)
     vectors = RNG.integers(-(1 << 20), 1 << 20, (50, 7))
     together = signatures.of(vectors)
     assert together.tolist() == [signatures.of(vectors[[i]])[0].tolist() for i in range(50)]
 
 
-def test_signatures_are_signs_of_integer_projections() -> None:
-    signatures = Signatures(columns=3, tables=2, bits=4, vote_bits=2, seed=0)
-    vectors = np.array([[5, -3, 1], [0, 0, 0]])
-    planes = seeded_sums(0, "hyperplanes", (8, 3)).tolist()
-    for vector, keys in zip(vectors.tolist(), signatures.of(vectors).tolist(), strict=True):
-        sides = [sum(a * b for a, b in zip(vector, plane, strict=True)) >= 0 for plane in planes]
-        bits = "".join(str(int(side)) for side in sides)
-        assert keys == [int(bits[:4], 2), int(bits[4:], 2)]
+def test_signatures_are_digits_of_integer_projections() -> None:
+    limits = np.array([1020, 2040, 510])
+    signatures = Signatures(limits, tables=2, bits=8, vote_bits=2, seed=0, digits=4)
+    entries = seeded_sums(0, "directions", (4, 3)).tolist()  # two per table
+    points = (2 * seeded_bytes(0, "points", 12).astype(int) - 255).reshape(4, 3) * limits // 1020
+    assert np.all(abs(points) <= limits / 4)
+    vectors = np.array([[5, -3, 1], [0, 0, 0], [900, -70, 400], [-1020, 2040, -510]])
+    for vector, keys in zip(vectors, signatures.of(vectors).tolist(), strict=True):
+        digits = []
+        for direction, point in zip(entries, (vector - points).tolist(), strict=True):
+            length = sum((a * b) ** 2 for a, b in zip(direction, limits.tolist(), strict=True))
+            width = 1 << math.isqrt(length).bit_length()
+            projection = sum(a * b for a, b in zip(direction, point, strict=True))
+            cell = (projection + width // 2) * 16 // width
+            digits.append(f"{min(max(cell, 0), 15):04b}")
+        pairs = [(digits[0], digits[1]), (digits[2], digits[3])]
+        assert keys == [int("".join(a + b for a, b in zip(*two, strict=True)), 2) for two in pairs]
+
+
+def test_directions_of_few_features_prefer_those_with_large_limits() -> None:
+    limits = np.array([1, 1, 2000])
+    signatures = Signatures(limits, 8, 60, 48, seed=1, digits=1, direction_features=1)
+    vectors = np.array([[0, 0, 1500], [1, -1, 1500], [0, 0, -1500]])
+    first, small, large = signatures.of(vectors)
+    assert first.tolist() == small.tolist()
+    assert all(int(a ^ b).bit_count() > 55 for a, b in zip(first, large, strict=True))
 
 
 def test_signatures_never_change() -> None:
-    keys = Signatures(columns=2, tables=2, bits=60, vote_bits=12, seed=0).of(np.array([[3, -4]]))
-    assert keys.tolist() == [[1015066087115873391, 1015610466634120358]]
-
-
-def test_votes_are_the_mean_over_tables_of_exact_shares() -> None:
-    model = learned(tables=5, vote_bits=4)
-    grid = FixedPoint.of(X.shape[1], SETTINGS["feature_bound"], 20, shared=True)
-    made_alike = Signatures(X.shape[1], tables=5, bits=60, vote_bits=4, seed=0)
-    buckets = made_alike.buckets_of(made_alike.of(grid.quantise(X)))
-    votes = model.statistics["votes"].to_dict()
-    expected = []
-    for row in buckets.tolist():
-        shares = [Fraction(0)] * 3
-        for bucket in row:
-            counts = [votes.get(bucket * 3 + code, 0) for code in range(3)]
-            shares = [s + Fraction(c, sum(counts)) for s, c in zip(shares, counts, strict=True)]
-        expected.append(SETTINGS["classes"][shares.index(max(shares))])
-    assert model.predict_votes(X).tolist() == expected
-    assert model.score_federated(X, Y) > 0.6
-
-
-def test_equal_shares_go_to_the_first_class_however_floats_round() -> None:
-    shares = [[1, 2], [1, 5], [5, 1], [2, 1]]  # 1/3 + 1/6 + 5/6 + 2/3 for both, in other orders
-    votes = np.array([shares, shares[::-1]])
-    assert winners(votes, commonest=1).tolist() == [0, 0]
-    tenths = np.array([[[3, 1, *[1] * 6], [0, 2, 1, 1, 1, 1, 2, 2]]])  # 1/10 + 2/10 > 3/10
-    assert winners(tenths, commonest=7).tolist() == [0]
-
-
-def test_a_server_without_examples_can_only_vote() -> None:
-    server = made()
-    server.merge(learned().statistics)
-    with pytest.raises(NotLearned, match="predict_votes needs statistics only"):
-        server.predict(X)
-    assert server.predict_votes(X).tolist() == learned().predict_votes(X).tolist()
-
-
-def test_a_query_in_empty_buckets_gets_the_commonest_class() -> None:
-    model = Neighbors(2, ["a", "b"], feature_bound=1.0, tables=1, vote_bits=20)
-    model.learn([[1.0, 1.0], [1.0, 0.9], [1.0, 0.8]], ["b", "b", "a"])
-    assert model.predict_votes([[-1.0, -1.0]]).tolist() == ["b"]
+    limits, vector = np.array([8, 8]), np.array([[3, -4]])
+    whole = Signatures(limits, tables=2, bits=60, vote_bits=12, seed=0, digits=6)
+    assert whole.of(vector).tolist() == [[294217164879515837, 781991852408677473]]
+    sparse = Signatures(limits, 2, 60, 12, seed=0, digits=2, direction_features=1)
+    assert sparse.of(vector).tolist() == [[457181858345363554, 333370802723365416]]
 
 
 def test_nothing_learned_predicts_nothing() -> None:
@@ -272,12 +257,15 @@ def test_ids_are_given_or_the_smallest_free_ones() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"vote_bits": 61}, "vote_bits is 61; it must be a whole number from 1 to 60"),
+        ({"vote_bits": 64}, "vote_bits is 64; it must be a whole number from 1 to 63"),
         ({"bits": 64}, "bits is .*; it must be"),
         ({"tables": 0}, "tables is .*; it must be"),
         ({"k": 0}, "k is .*; it must be"),
         ({"seed": -1}, "seed is .*; it must be"),
-        ({"tables": 1024, "vote_bits": 50}, "lower vote_bits"),
+        ({"tables": 1024, "vote_bits": 52}, "lower vote_bits"),
+        ({"min_bucket": 0}, "min_bucket is .*; it must be"),
+        ({"direction_features": -1}, "direction_features is .*; it must be"),
+        ({"digits": 0}, "digits is .*; it must be"),
         ({"fraction_bits": 25}, "fraction_bits is .*; it must be"),
     ],
 )
@@ -286,13 +274,6 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], messa
         made(**settings)
 
 
-def test_long_votes_are_kept_sparsely() -> None:
-    model = learned(vote_bits=40)
-    assert model.statistics.nbytes < 200_000
-    model.forget(X, Y)
-    assert model.statistics.is_zero
-
-
 def test_the_seed_is_part_of_the_digest_but_k_is_not() -> None:
-    assert made(k=1).digest() == made(k=9).digest()
+    assert made(k=1, min_bucket=9).digest() == made(k=9).digest()
     assert made(seed=1).digest() != made(seed=2).digest()

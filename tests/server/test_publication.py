@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import numpy as np
+
+from dealfl.learners import Neighbors, Statistics
 from dealfl.messages import Erase, Message, Published
 from dealfl.server import Ledger, Server
 from dealfl.settings import Document
@@ -54,6 +57,23 @@ def test_a_late_update_is_published_with_the_next_round() -> None:
     one.handle([announce(name) for name in "vwx"], 3.0)
     replies = [update(2, name="v", round=2), update(2, name="w", round=2)]
     assert digests(one.handle(replies, 4.0).messages) == [examples(5).digest()]
+
+
+def test_a_published_neighbours_model_holds_no_small_bucket() -> None:
+    def make() -> Neighbors:
+        return Neighbors(3, ["a", "b"], feature_bound=1.0, min_bucket=7)
+
+    rng = np.random.default_rng(0)
+    delta = make().learn(rng.uniform(-1, 1, (40, 3)), rng.choice(["a", "b"], 40))
+    one = joined(make=make)
+    sent = one.handle([update(1, 40, delta=delta, round=1)], 1.0).messages
+    (version,) = [message for message in sent if isinstance(message, Published)]
+    votes = Statistics.from_bytes(version.statistics)["votes"]
+    sizes = np.bincount(np.unique(votes.indices // 2, return_inverse=True)[1], votes.values.low)
+    assert sizes.min() >= 7
+    assert sizes.sum() == 16 * 40
+    assert one.model.statistics == delta
+    assert version.digest == delta.digest()  # that of the exact statistics
 
 
 def test_a_restart_publishes_at_the_same_time() -> None:

@@ -70,10 +70,10 @@ def test_the_model_survives_a_restart(tmp_path: Path) -> None:
 
 def test_neighbours_vote_for_the_server_holds_no_examples() -> None:
     def make() -> Neighbors:
-        return Neighbors(2, ["a", "b"], k=1, tables=4, bits=16, vote_bits=4, feature_bound=1.0)
+        return Neighbors(2, ["a", "b"], tables=4, feature_bound=1.0, min_bucket=2)
 
     model = make()
-    model.learn([[1.0, 1.0], [-1.0, -1.0]], ["a", "b"])
+    model.learn([[1.0, 1.0], [-1.0, -1.0]] * 2, ["a", "b"] * 2)
     one = welcomed(make)
     one.handle([published(model)], 1.0)
     assert one.predict([[1.0, 0.9]]).tolist() == model.predict_votes([[1.0, 0.9]]).tolist() == ["a"]

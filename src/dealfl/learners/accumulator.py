@@ -92,6 +92,16 @@ class Accumulator(ABC):
         """A copy of the current statistics."""
         return self._state.snapshot()
 
+    def publish(self) -> Statistics:
+        """Return the statistics that a published model holds; a learner can make them coarser.
+
+        Returns
+        -------
+        Statistics
+            The current statistics, or statistics with the same predictions.
+        """
+        return self.statistics
+
     def count_records(self, statistics: Statistics) -> int | None:
         """Return how many records statistics of this schema contain.
 

@@ -7,7 +7,7 @@ only these numbers leave a worker.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from dealfl.cells import Storage
 from dealfl.errors import BadInput, NotLearned
 from dealfl.fixedpoint import FixedPoint
 from dealfl.learners.description import DataLimits, Workload
-from dealfl.learners.held_examples import CandidateCount, HeldExamples, NeighborCount
+from dealfl.learners.held_examples import CandidateCount, NeighborCount
 from dealfl.learners.inputs import (
     Clip,
     FeatureBound,
@@ -27,15 +27,16 @@ from dealfl.learners.inputs import (
     require_integer,
 )  # fmt: skip
 from dealfl.learners.labels import Labels
-from dealfl.learners.saved import SavedLearner
-from dealfl.learners.votes import (
-    BucketVotes,
-    PlaneSeed,
+from dealfl.learners.signatures import (
+    Digits,
+    DirectionFeatures,
+    DirectionSeed,
     SignatureBits,
     Signatures,
     TableCount,
     VoteBits,
 )  # fmt: skip
+from dealfl.learners.votes import MinBucket, PrefixVotes
 from dealfl.learners.workloads import HIGHEST, LABELLED, labelled_rows
 from dealfl.statistics import Statistics
 from dealfl.work import Cycles, LearnerCycles, Work
@@ -47,14 +48,13 @@ Int64s = NDArray[np.int64]
 Points = NDArray[np.int32]
 
 _MAX_FEATURES, _MAX_BITS, _DISTANCE_BITS = 1 << 15, 24, 63
-_NONE = np.empty(0, dtype=np.int64)
 
 
-class Neighbors(BucketVotes):
+class Neighbors(PrefixVotes):
     """The k nearest neighbours among candidates that share a long prefix of a signature.
 
     The distance is Euclidean in the units of the features, on a common grid. |x − offset| must not
-    exceed the bound; hyperplanes pass through the offset. The order is total: distance, class, id.
+    exceed the bound; directions start near the offset. The order is total: distance, class, id.
 
     Parameters
     ----------
@@ -68,16 +68,24 @@ class Neighbors(BucketVotes):
         Number of hash tables.
     bits : int, default 60
         Length of a signature, 1 to 63.
-    vote_bits : int, default 12
-        Leading bits of a signature that select a bucket of votes.
+    vote_bits : int, default 48
+        Leading bits of a signature that are counted; all if it has fewer.
     seed : int, default 0
-        Seed of the hyperplanes.
+        Seed of the directions.
     feature_bound : float or array_like, default 1.0
         Largest magnitude of the features after the offset, one number or one per feature.
     offset : float or array_like, default 0.0
         Centre of the features, one number or one per feature; it is subtracted.
+    min_bucket : int, default 5
+        Smallest number of examples in a bucket of a published model, and of `predict_votes`.
+    digits : int, default 2
+        Binary digits of the projection on each direction: few for yes-or-no features, 6 for
+        measurements.
+    direction_features : int, default 2
+        Number of features that each direction depends on, drawn in proportion to their bounds;
+        0 stands for all features, which suits measurements.
     enough : int, default 16
-        Smallest number of candidates per table that are compared.
+        Number of candidates per table that are compared.
     fraction_bits : int, default 20
         Bits that features are rounded to, 1 to 24.
     clip : bool, default False
@@ -114,11 +122,14 @@ class Neighbors(BucketVotes):
         k: NeighborCount = 10,
         tables: TableCount = 16,
         bits: SignatureBits = 60,
-        vote_bits: VoteBits = 12,
-        seed: PlaneSeed = 0,
+        vote_bits: VoteBits = 48,
+        seed: DirectionSeed = 0,
         feature_bound: FeatureBound = 1.0,
         offset: Offset = 0.0,
         *,
+        min_bucket: MinBucket = 5,
+        digits: Digits = 2,
+        direction_features: DirectionFeatures = 2,
         enough: CandidateCount = 16,
         fraction_bits: FractionBits = 20,
         clip: Clip = False,
@@ -129,14 +140,15 @@ class Neighbors(BucketVotes):
         self._k = require_integer(k, "k", 1, 1 << 20)
         self._enough = require_integer(enough, "enough", 1, 1 << 20)
         grid = FixedPoint.of(features, feature_bound, grid_bits, offset=offset, shared=True)
-        signatures = Signatures(features, tables, bits, vote_bits, seed)
+        signatures = Signatures(
+            grid.limits, tables, bits, vote_bits, seed, digits, direction_features
+        )
         longest = sum((2 * limit) ** 2 for limit in grid.limits.tolist()).bit_length()
         if (excess := longest - _DISTANCE_BITS) > 0:
             need = f"so squared distances of {features} features need {longest} bits: give at most"
             most = grid_bits - (excess + 1) // 2
             raise BadInput(f"fraction_bits is {grid_bits}, {need} {most}")
-        super().__init__(Labels(classes), grid, signatures, clip=clip, storage=storage)
-        self._held = HeldExamples(self._signatures, features)
+        super().__init__(Labels(classes), grid, signatures, min_bucket, clip=clip, storage=storage)
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
@@ -157,16 +169,13 @@ class Neighbors(BucketVotes):
             "classes": self._labels.tolist(),
             "k": self._k,
             **self._signatures.settings(),
+            "min_bucket": self._min_bucket,
             "feature_bound": self._grid.bound.tolist(),
             "offset": self._grid.offset.tolist(),
             "enough": self._enough,
             "fraction_bits": self._grid.fraction_bits,
             "clip": self._clip,
         }
-
-    def __len__(self) -> int:
-        """Return the number of examples held here."""
-        return len(self._held)
 
     def learn(self, X: object, y: object, ids: object = None) -> Statistics:
         """Add examples.
@@ -184,7 +193,7 @@ class Neighbors(BucketVotes):
             The statistics that were added.
         """
         points = self._as_points(X, y)
-        delta = self._exchange(points, self._held.new_ids(len(points), ids), _NONE)
+        delta = self._exchange(points, self._held.new_ids(len(points), ids))
         self._remember_names(X)
         return delta
 
@@ -204,7 +213,7 @@ class Neighbors(BucketVotes):
             The (negative) statistics that were added.
         """
         slots = self._held.slots_of(ids) if ids is not None else self._equal(self._as_points(X, y))
-        return self._exchange(np.empty((0, self.n_features + 2), np.int32), _NONE, slots)
+        return self._changed(*self._remove(slots))
 
     def _update(self, points: Points, signs: Int64s, ids: Sequence[int]) -> Statistics:
         gained, lost, numbers = points[signs > 0], points[signs < 0], np.array(ids, np.int64)
@@ -215,16 +224,12 @@ class Neighbors(BucketVotes):
     def _equal(self, points: Points) -> Int64s:
         return self._held.slots_of_equal(points[:, 1:-1], points[:, -1])
 
-    def _exchange(self, points: Points, ids: Int64s, slots: Int64s) -> Statistics:
+    def _exchange(self, points: Points, ids: Int64s, slots: Int64s | None = None) -> Statistics:
         """Learn rows of integers under new ids, and forget the examples in some slots."""
-        new, codes = len(points), np.r_[points[:, -1], self._held.codes[slots]]
-        vectors = np.concatenate([points[:, 1:-1], self._held.vectors[slots]])
-        keys, signs = self._signatures.of(vectors), np.where(np.arange(len(vectors)) < new, 1, -1)
-        delta = self._apply(self._delta(keys, codes, signs), forgetting=len(slots) > 0)
-        self._held.remove(slots, keys[new:])
-        self._held.add(ids, vectors[:new], codes[:new], keys[:new])
-        self._work = self._cost(len(vectors))
-        return delta
+        codes, keys = points[:, -1].astype(np.int64), self._signatures.of(points[:, 1:-1])
+        gone, lost = (keys[:0], codes[:0]) if slots is None else self._remove(slots)
+        self._held.add(ids, points[:, 1:-1], codes, keys)
+        return self._changed(np.concatenate([gone, keys]), np.r_[lost, codes], new=len(codes))
 
     def nearest(self, X: object, k: int | None = None) -> list[tuple[Int64s, Floats]]:
         """Return the nearest held examples of each row.
@@ -242,12 +247,11 @@ class Neighbors(BucketVotes):
             Ids and distances for each row, the nearest first, equally near ones by id.
         """
         count = self._k if k is None else require_integer(k, "k", 1, 1 << 20)
-        unit, found = float(self._grid.scale[0]), []
-        for slots, squares in self._candidates(X, count):
-            order = np.lexsort((self._held.ids[slots], squares))[:count]
-            distances = np.sqrt(squares[order].astype(np.float64)) / unit
-            found.append((self._held.ids[slots[order]], distances))
-        return found
+        unit = float(self._grid.scale[0])
+        vectors = self._queries(X)
+        found, candidates = self._held.nearest(vectors, max(self._enough, count), count)
+        self._note_search(len(vectors), candidates)
+        return [(ids, np.sqrt(squares.astype(np.float64)) / unit) for ids, squares in found]
 
     def predict(self, X: object) -> NDArray[Any]:
         """Return the most common class of the k nearest held examples; `NotLearned` without any.
@@ -269,32 +273,21 @@ class Neighbors(BucketVotes):
         ndarray of float64
             Rows by classes.
         """
-        return np.asarray((votes := self._votes(X)) / votes.sum(axis=1, keepdims=True))
+        votes = self._votes(X)
+        return np.asarray(votes / votes.sum(axis=1, keepdims=True))
 
     def _votes(self, X: object) -> Int64s:
-        k, classes = self._k, len(self._labels)
-        found = [self._held.votes(*near, k, classes) for near in self._candidates(X, k)]
-        return np.array(found, dtype=np.int64).reshape(-1, classes)
+        vectors = self._queries(X)
+        votes, candidates = self._held.votes(vectors, max(self._enough, self._k), self._k)
+        self._note_search(len(vectors), candidates)
+        return votes
 
-    def _candidates(self, X: object, k: int) -> Iterator[tuple[Int64s, Int64s]]:
-        """Yield the candidate slots of each row and their exact squared distances."""
+    def _queries(self, X: object) -> NDArray[np.int32]:
         vectors = quantised(self._as_rows(X), self._grid, clip=True)
         if not self._held:
             raise NotLearned("no example is held here; predict_votes needs statistics only")
-        self._work = self._cost(len(vectors))
-        for slots, squares in self._held.near(vectors, max(self._enough, k)):
-            compared = len(slots) * self.n_features
-            self._work = self._work + Work(compared, 4 * compared)
-            yield slots, squares
+        return vectors
 
-    @property
-    def federated(self) -> bool:
-        """Whether no example is held here, so that only votes can predict."""
-        return not self._held
-
-    def _sections(self) -> dict[str, bytes]:
-        return super()._sections() | self._held.sections()
-
-    def _restore(self, saved: SavedLearner) -> None:
-        super()._restore(saved)
-        self._held.restore(*(saved.section(name) for name in ("ids", "codes", "vectors")))
+    def _note_search(self, rows: int, candidates: int) -> None:
+        compared = candidates * self.n_features
+        self._work = self._cost(rows) + Work(compared, 4 * compared)

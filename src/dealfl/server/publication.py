@@ -68,7 +68,7 @@ class Publication:
         if self._sent[0] != last.number:
             if total.digest() != last.digest:
                 return []
-            self._sent = (last.number, total.statistics.to_bytes())
+            self._sent = (last.number, total.publish().to_bytes())
         return [
             Published(
                 job=self._job, worker="", epoch=self._members.epoch, version=last.number,

@@ -193,11 +193,11 @@ class KNeighborsClassifier(ForgettingClassifier):
     ----------
     n_neighbors : int, default 5
         Number of neighbours that vote; those tied at the last place share it.
-    tables, bits, vote_bits, enough
-        See `dealfl.learners.Neighbors`: number of hash tables, bits of a signature, bits of a
-        bucket in the statistics, smallest number of candidates per table.
+    tables, bits, vote_bits, digits, direction_features, min_bucket, enough
+        See `dealfl.learners.Neighbors`: number of hash tables, bits of a signature, bits that are
+        counted, digits and features of a direction, size of a bucket, candidates per table.
     random_state : int, default 0
-        Seed of the hyperplanes.
+        Seed of the directions.
     feature_bound : float, array_like or "auto", default "auto"
         Largest distance of the features from the offset, one number or one per feature; "auto"
         takes it from the first rows.
@@ -233,7 +233,10 @@ class KNeighborsClassifier(ForgettingClassifier):
         *,
         tables: int = 16,
         bits: int = 60,
-        vote_bits: int = 12,
+        vote_bits: int = 48,
+        digits: int = 4,
+        direction_features: int = 0,
+        min_bucket: int = 5,
         enough: int = 16,
         random_state: int = 0,
         feature_bound: float | ArrayLike | str = "auto",
@@ -244,6 +247,9 @@ class KNeighborsClassifier(ForgettingClassifier):
         self.tables = tables
         self.bits = bits
         self.vote_bits = vote_bits
+        self.digits = digits
+        self.direction_features = direction_features
+        self.min_bucket = min_bucket
         self.enough = enough
         self.random_state = random_state
         self.feature_bound = feature_bound
@@ -283,7 +289,8 @@ class KNeighborsClassifier(ForgettingClassifier):
             X.shape[1], self.classes_.tolist(), k=self.n_neighbors, tables=self.tables,
             bits=self.bits, vote_bits=self.vote_bits, seed=self.random_state,
             feature_bound=proposed_bound(distance.max()) if auto else self.feature_bound,
-            offset=offset, enough=self.enough, clip=self.clip,
+            offset=offset, digits=self.digits, direction_features=self.direction_features,
+            min_bucket=self.min_bucket, enough=self.enough, clip=self.clip,
         )  # fmt: skip
 
 

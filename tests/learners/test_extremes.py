@@ -139,7 +139,7 @@ def test_many_items_are_forgotten_and_found_like_few() -> None:
     few, many = PersonalizedPageRank(4), PersonalizedPageRank(2**23)
     for model, first in ((few, 0), (many, far)):
         model.learn([[first + item for item in history] for history in histories])
-        with pytest.raises(NotLearned, match="but in more together with another item"):
+        with pytest.raises(NotLearned, match="but in more with another item"):
             model.forget([[first + 2]] * 3)
         model.forget([[first, first + 3]])
         with pytest.raises(NotLearned):

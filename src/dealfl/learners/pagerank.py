@@ -31,6 +31,8 @@ Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 
 _EPSILON = 2.0**-52
+_DISTINCT = 1 << 26  # different fractions with smaller denominators have different floats
+_FEW = 64  # items that are found by inserting into a list
 
 
 class PersonalizedPageRank(PairCounts):
@@ -101,8 +103,11 @@ class PersonalizedPageRank(PairCounts):
         number = require_integer(item, "item", 0, self._items - 1)
         wanted = require_integer(k, "k", 1, MAX_ITEMS)
         self._work = Work(self._items, 2 * 4 * self._items)
-        if self._table is None:
+        table, held = self._table, self._item_counts
+        if table is None or held is None:
             others, counts = self._row(number)
+        elif wanted <= _FEW and is_compiled(self._items):
+            others, counts = table.most_similar(held, number, wanted)
         else:
             scores = self._scores(np.array([number]))
             others = _best_places(scores, wanted, 1.0)
@@ -114,6 +119,9 @@ class PersonalizedPageRank(PairCounts):
         return self._state.cells("pairs").at(numbers).low
 
     def _unions(self, item: int, others: Int64s, counts: Int64s) -> Int64s:
+        if self._item_counts is not None:
+            held: Int64s = self._item_counts[others].astype(np.int64)
+            return held + int(self._item_counts[item]) - counts
         items = self._state.cells("items")
         unions: Int64s = items.at(np.array([item])).low + items.at(others).low - counts
         return unions
@@ -191,7 +199,7 @@ class PersonalizedPageRank(PairCounts):
 
 def _best_places(scores: Floats, k: int, factor: float) -> Int64s:
     """Return the places of positive scores that reach `factor` times the k-th largest one."""
-    if k <= 64 and is_compiled(len(scores)):
+    if k <= _FEW and is_compiled(len(scores)):
         from dealfl.learners.row_loops import best_places
 
         places: Int64s = best_places(scores, k, factor)
@@ -213,6 +221,9 @@ def top_ratios(ids: Int64s, numerators: Int64s, denominators: Int64s, k: int) ->
     [3, 7]
     """
     scores = numerators / denominators
+    if not len(ids) or denominators.max() < _DISTINCT:
+        best = np.lexsort((ids, -scores))[:k]
+        return ids[best], scores[best]
 
     def exact(place: int) -> Fraction:
         return Fraction(int(numerators[place]), int(denominators[place]))
@@ -270,6 +281,8 @@ def _worth_ranking(scores: Floats, k: int, slack: float) -> Int64s:
 def _unclear_runs(descending: Floats, slack: float) -> list[tuple[int, int]]:
     """Return the runs of adjacent scores whose floats do not determine their order."""
     clear = descending[:-1] * (1.0 - slack) > descending[1:]
+    if np.count_nonzero(clear) == len(clear):
+        return []
     stops = np.append(np.flatnonzero(clear) + 1, len(descending))
     starts = np.append(0, stops[:-1])
     pairs = zip(starts.tolist(), stops.tolist(), strict=True)

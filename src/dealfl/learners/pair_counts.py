@@ -179,7 +179,7 @@ class PairCounts(HistoryLearner):
             if count < self._most[item] and count < self._commonest(item, pairs):
                 raise NotLearned(
                     f"this history was never learned: item {item} would be in {count} histories, "
-                    "but in more together with another item"
+                    "but in more with another item"
                 )
 
     def _commonest(self, item: int, pairs: Proposal) -> int:

@@ -4,12 +4,12 @@ A history can be forgotten only if no item then has fewer histories than one of 
 pairs that the history does not contain can break this rule. The *slack* of a pair of an item is the
 number of the item's histories without the other item. The table knows, for each item, how many
 pairs have the slacks 0, 1, 2, …: forgetting needs no look at other pairs until this is used up.
-
-The loops exist twice: here in numpy, and in `pair_loops` for numba. Both leave the same integers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -37,6 +37,13 @@ _CHUNK = 1 << 22  # pairs at a time
 _NEGATIVE, _TIGHT = 1, 2
 
 
+@cache
+def _compiled_change() -> Callable[..., int]:
+    from dealfl.learners.pair_loops import change_histories
+
+    return change_histories
+
+
 class PairTable:
     """Cells of pairs in some order: a packed triangle, `counts`, or else a full matrix."""
 
@@ -44,9 +51,8 @@ class PairTable:
         self._size, self._full = size, counts is None
         self._counts = np.zeros(size * size, dtype=np.int32) if counts is None else counts
         self._order = np.arange(size) if order is None else order
-        self._rank_of = np.empty(0, dtype=np.int64)
+        self._rank_of = np.empty(0 if order is None else size, dtype=np.int64)
         if order is not None:
-            self._rank_of = np.empty(size, dtype=np.int64)
             self._rank_of[order] = np.arange(size)
         self._guard = np.zeros((size, _LEVELS + 1), dtype=np.int32)
         self._guard[:, 0], self._guard[:, _LEVELS] = size - 1, _ALL
@@ -95,22 +101,17 @@ class PairTable:
         if sign > 0 and len(batch.starts) > 2 and 16 * pairs >= self._size * self._size:
             return self._learn_rows(items, stale, batch, pairs)
         if is_compiled(pairs):
-            from dealfl.learners.pair_loops import change_histories
-
-            problem = change_histories(
+            problem = _compiled_change()(
                 self._counts, items, self._guard, stale[1], stale[0], self._order, self._rank_of,
                 batch.starts, batch.items, self._full, sign < 0, self._refused,
             )  # fmt: skip
         else:
             problem = self._change(items, stale, batch, sign)
-        if problem == _NEGATIVE:
-            raise NotLearned("this history was never learned: a count would be negative")
-        if problem == _TIGHT:
+        if problem in (_NEGATIVE, _TIGHT):
             item, count = self._refused.tolist()
-            raise NotLearned(
-                f"this history was never learned: item {item} would be in {count} histories, "
-                "but in more together with another item"
-            )
+            tight = f"item {item} would be in {count} histories, but in more with another item"
+            found = "a count would be negative" if problem == _NEGATIVE else tight
+            raise NotLearned(f"this history was never learned: {found}")
         return bool(problem == 0)
 
     def _learn_rows(
@@ -134,12 +135,10 @@ class PairTable:
 
     def _add_rows(self, batch: Batch) -> None:
         """Add the product of the transposed histories with themselves, a few rows at a time."""
-        shape = (len(batch.starts) - 1, self._size)
-        ones = np.ones(len(batch.items), dtype=np.int32)
+        shape, ones = (len(batch.starts) - 1, self._size), np.ones(len(batch.items), dtype=np.int32)
         table = sparse.csr_array((ones, self._ranks(batch.items), batch.starts), shape=shape)
         columns = sparse.csr_array(table.T)
-        products = columns @ np.diff(batch.starts)
-        parts = np.cumsum(products) // _CHUNK
+        parts = np.cumsum(columns @ np.diff(batch.starts)) // _CHUNK
         cuts = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), self._size]
         for first, stop in pairwise(cuts):
             block = (columns[first:stop] @ table).tocoo()
@@ -242,19 +241,23 @@ class PairTable:
     def _line(self, item: int) -> Int32s:
         """Return the counts of one item with all others, by rank; its own is 0."""
         rank = int(self._ranks(np.array([item]))[0])
-        base = rank * self._size if self._full else rank * (rank - 1) // 2
         if self._full:
-            return self._counts[base : base + self._size]
+            return self._counts[rank * self._size : (rank + 1) * self._size]
+        base = rank * (rank - 1) // 2
         later = np.arange(rank + 1, self._size)
         parts = self._counts[base : base + rank], [0], self._counts[self._starts(later) + rank]
         return np.concatenate(parts).astype(np.int32)
 
     # -- queries --------------------------------------------------------------------------------
 
-    def count(self, first: int, second: int) -> int:
-        """Return the number of histories with both of two items."""
-        ranks = np.sort(self._ranks(np.array([first, second])))
-        return int(self._counts[self._starts(ranks[1:]) + ranks[0]][0])
+    def most_similar(self, items: Int32s, item: int, k: int) -> tuple[Int64s, Int64s]:
+        """Return the k items most similar to one, and equally similar ones; counts of each pair."""
+        from dealfl.learners.row_loops import most_similar
+
+        held = items[self._order] if len(self._rank_of) else items
+        rank = int(self._ranks(np.array([item]))[0])
+        ranks, counts = most_similar(self._counts, held, rank, self._full, k)
+        return self._order[ranks], counts
 
     def sum_similarities(self, items: Int32s, seen: Int64s) -> Floats:
         """Return, for each item, the sum of its similarities to some items."""

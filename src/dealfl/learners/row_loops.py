@@ -15,7 +15,7 @@ from dealfl.compiled import compile_loop
 
 __all__ = [
     "ALL", "LEVELS", "NO_SET", "add_histories", "best_places", "guard_row", "guard_rows", "is_set",
-    "start_of", "sum_similarities",
+    "most_similar", "start_of", "sum_similarities",
 ]  # fmt: skip
 
 Array = Any  # a contiguous array; numba derives the types
@@ -24,6 +24,8 @@ Number = Any
 LEVELS = 8
 ALL = 1 << 30
 NO_SET = 3
+_PART = 32  # counts that are compared with the best similarities at a time
+_ALMOST = 1.0 - 1e-12  # float products are accurate to 1e-15
 
 
 @compile_loop
@@ -196,16 +198,22 @@ def sum_similarities(pairs: Array, held: Array, ranks: Array, full: bool) -> Arr
 
 
 @compile_loop
+def _insert(best: Array, score: float) -> None:
+    """Replace the smallest of ascending scores."""
+    place = 0
+    while place + 1 < len(best) and best[place + 1] < score:
+        best[place] = best[place + 1]
+        place += 1
+    best[place] = score
+
+
+@compile_loop
 def best_places(scores: Array, k: int, factor: float) -> Array:
     """Return the places of positive scores that reach `factor` times the k-th largest one."""
     best = np.zeros(k)
     for score in scores:
         if score > best[0]:
-            place = 0
-            while place + 1 < k and best[place + 1] < score:
-                best[place] = best[place + 1]
-                place += 1
-            best[place] = score
+            _insert(best, score)
     limit = best[0] * factor
     found = np.empty(len(scores), np.int64)
     count = 0
@@ -214,3 +222,39 @@ def best_places(scores: Array, k: int, factor: float) -> Array:
             found[count] = place
             count += 1
     return found[:count].copy()
+
+
+@compile_loop
+def _reaching(row: Array, held: Array, own: float, limit: float) -> int:
+    """Return how many counts of a part of a row have a similarity that can reach a limit."""
+    found = 0
+    for place in range(len(row)):
+        both = np.float64(row[place])
+        found += (both > 0.0) & (both >= limit * (own + held[place] - both))
+    return found
+
+
+@compile_loop
+def most_similar(pairs: Array, held: Array, rank: int, full: bool, k: int) -> tuple[Array, Array]:
+    """Return the ranks of the k items most similar to one, and of equally similar ones; counts."""
+    size, base, own = len(held), start_of(rank, len(held), full), held[rank]
+    row = pairs[base : base + size]
+    if not full:
+        row = np.zeros(size, np.int32)
+        row[:rank], row[rank + 1 :] = pairs[base : base + rank], _column(pairs, rank, size)
+    best, count = np.zeros(k), 0
+    found, counts = np.empty(size, np.int32), np.empty(size, np.int32)
+    for collecting in (False, True):  # first the k-th largest similarity, then what reaches it
+        for start in range(0, size, _PART):
+            part, held_part = row[start : start + _PART], held[start : start + _PART]
+            if not _reaching(part, held_part, np.float64(own), best[0] * _ALMOST):
+                continue
+            for place in range(len(part)):
+                both = part[place]
+                score = both / (own + held_part[place] - both) if both else 0.0
+                if collecting and both and score >= best[0]:
+                    found[count], counts[count] = start + place, both
+                    count += 1
+                elif not collecting and score > best[0]:
+                    _insert(best, score)
+    return found[:count].astype(np.int64), counts[:count].astype(np.int64)

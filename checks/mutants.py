@@ -21,7 +21,7 @@ _OPERATORS: dict[type, type] = {
     ast.BitXor: ast.BitOr, ast.MatMult: ast.Mult,
 }  # fmt: skip
 _SKIPPED = (ast.JoinedStr, ast.Assert, ast.Import, ast.ImportFrom, ast.arg)
-_DECLARATIONS = ("Meta", "Annotated", "TypeVar", "field", "Struct")
+_DECLARATIONS = ("Meta", "Annotated", "TypeVar", "field", "Struct", "Cycles")  # or measurements
 
 Site = tuple[ast.AST, ast.AST, ast.AST]  # a node, one of its children, and what replaces it
 
@@ -64,6 +64,8 @@ def mutate(text: str, index: int) -> str:
 
     >>> mutate("x = 1 + 2", 0)
     'x = 1 - 2'
+    >>> mutate("def f(x=1):\\n    pass", 0).splitlines()[0]
+    'def f(x=2):'
     """
     tree = ast.parse(text)
     _replace(*list(_sites(tree, ""))[index][1])
@@ -133,7 +135,9 @@ def _with_operator(node: Any) -> list[ast.AST]:  # noqa: ANN401 - several kinds 
 def _with_number(node: ast.Constant) -> list[ast.AST]:
     if isinstance(node.value, bool):
         return [ast.Constant(not node.value)]
-    return [ast.Constant(node.value + 1)] if isinstance(node.value, int | float) else []
+    if not isinstance(node.value, int | float):
+        return []
+    return [ast.Constant(node.value + 1 if node.value + 1 != node.value else 2 * node.value)]
 
 
 def _with_condition(node: Any) -> list[ast.AST]:  # noqa: ANN401
@@ -166,6 +170,8 @@ _CHANGES: tuple[tuple[Any, Callable[[Any], list[ast.AST]]], ...] = (
 
 
 def _replace(parent: ast.AST, node: ast.AST, new: ast.AST) -> None:
+    if isinstance(parent, ast.FunctionDef):
+        _replace(parent.args, node, new)  # a default
     for name, value in ast.iter_fields(parent):
         if value is node:
             setattr(parent, name, new)

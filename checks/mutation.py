@@ -126,15 +126,20 @@ def _calls() -> dict[str, Any]:
     return {test: one for file in files for test, one in known[file][1].items()}
 
 
+def _importers(path: str) -> list[str]:
+    """Return the files of the same package that import a file."""
+    words = f".{Path(path).stem} import"
+    files = sorted((ROOT / path).parent.glob("*.py"))
+    return [one.relative_to(ROOT).as_posix() for one in files if words in one.read_text("utf-8")]
+
+
 def _tests(mutant: Mutant, calls: dict[str, Any]) -> list[str]:
-    """Return the tests that call the changed function; of a constant, any of its module."""
+    """Return the tests that call the changed function, or else its module or who imports that."""
     exact = f"{mutant.path}:{mutant.function}"
     chosen = [test for test, (_, called) in calls.items() if exact in called]
-    if not chosen:
-        module = f"{mutant.path}:"
-        chosen = [
-            t for t, (_, called) in calls.items() if any(c.startswith(module) for c in called)
-        ]
+    if not chosen:  # a constant, or a compiled loop, whose calls nobody sees
+        near = tuple(f"{path}:" for path in (mutant.path, *_importers(mutant.path)))
+        chosen = [t for t, (_, called) in calls.items() if any(c.startswith(near) for c in called)]
     chosen.sort(key=lambda test: calls[test][0])
     total_s, affordable = 0.0, list[str]()
     for test in chosen[:_MAX_TESTS]:

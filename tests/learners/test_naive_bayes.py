@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn.naive_bayes import MultinomialNB  # type: ignore[import-untyped]
 
+from dealfl.digests import BLOCK
 from dealfl.errors import BadInput, NotLearned
 from dealfl.learners import NaiveBayes
 
@@ -64,6 +65,22 @@ def test_a_class_whose_examples_are_forgotten_is_never_predicted() -> None:
     model.forget(X[Y == 0], Y[Y == 0])
     with pytest.raises(NotLearned, match="no example is learned"):
         model.predict(X)
+
+
+def test_a_class_with_too_few_examples_is_named() -> None:
+    model = made(classes=["ham", "spam"])
+    model.learn(X[:1], ["spam"])
+    with pytest.raises(NotLearned, match="class 'ham' has -1 examples"):
+        model.forget(X[:1], ["ham"])
+
+
+def test_the_last_feature_alone_in_its_block_is_part_of_the_digest() -> None:
+    row = np.zeros((1, BLOCK + 1))
+    row[0, -1] = 1.0
+    model, other = (NaiveBayes(BLOCK + 1, classes=[0]) for _ in range(2))
+    model.learn(row, [0])
+    other.merge(model.statistics)
+    assert model.digest() == other.digest()
 
 
 def test_negative_counts_are_named() -> None:

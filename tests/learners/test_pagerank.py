@@ -11,6 +11,7 @@ from scipy import sparse
 
 from dealfl import cells as storage_module
 from dealfl.cells import Cells, SparseCells, in_memory
+from dealfl.compiled import CHOICE
 from dealfl.errors import BadInput, NotLearned
 from dealfl.learners import PersonalizedPageRank, pair_counts
 from dealfl.learners.pagerank import top_ratios, top_sums
@@ -93,6 +94,27 @@ def test_a_history_that_only_its_untouched_pairs_betray_is_refused() -> None:
         model.forget(np.array([[1, 0, 0]]))
     model.learn(np.array([[1, 0, 0]]))
     model.forget(np.array([[1, 0, 0]]))
+
+
+@pytest.mark.parametrize("mode", ["never", "always"])
+@pytest.mark.parametrize("layout", ["packed", "full"])
+def test_learning_a_pair_allows_no_more_forgetting_without_it(
+    mode: str, layout: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many single items keep the rule from being checked; it still holds at the end."""
+    if mode == "always":
+        pytest.importorskip("numba")
+    monkeypatch.setattr(CHOICE, "mode", mode)
+    together, alone = np.array([[1, 1, 0]]), np.array([[1, 0, 0]])
+    model = PersonalizedPageRank(3, layout=layout)
+    model.learn(np.repeat(np.concatenate([together, alone]), [5, 40], axis=0))
+    for _ in range(20):
+        model.forget(alone)
+    model.learn(together)
+    for _ in range(20):
+        model.forget(alone)
+    with pytest.raises(NotLearned, match="item 0 would be in 5 histories, but"):
+        model.forget(alone)
 
 
 def test_refusals_also_work_on_what_was_merged() -> None:

@@ -69,5 +69,5 @@ def test_what_was_expected_the_day_before_gives_nothing_back_today() -> None:
 def test_a_new_worker_is_selected_whatever_the_clock_and_its_battery() -> None:
     """Its first training costs nothing as far as is known, and it does not train already."""
     one = server()
-    step = one.handle([announce("a", 0, capacity_j=40.0)], -1000.0)
+    step = one.handle([announce("a", 0, capacity_j=0.5)], -1000.0)
     assert [message.worker for message in step.messages if isinstance(message, Assignment)] == ["a"]

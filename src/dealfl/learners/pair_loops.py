@@ -89,7 +89,7 @@ def _guard_learns(line: Array, touched: Array) -> None:
     line[0] = touched[0]
     if depth == ALL:
         line[LEVELS] = LEVELS if beyond > 0 else ALL
-    elif depth != LEVELS:  # the next level is known, too
+    elif depth < LEVELS:  # the next level is known, too, if it is counted
         line[LEVELS] = depth + 1
 
 
@@ -155,7 +155,7 @@ def _settle(items: Array, guard: Array, order: Array, ranks: Array, by: int, lin
         item = order[rank]
         items[item] += by
         if _is_loose(guard[item]):
-            guard[item, LEVELS] += by
+            guard[item, LEVELS] += min(by, 0)  # learning leaves the slacks of touched pairs
             continue
         line = lines[close * LEVELS : (close + 1) * LEVELS]
         close += 1

@@ -295,6 +295,6 @@ def _after_learning(lines: Int32s, touched: Int64s, held: Int32s) -> Int64s:  # 
     after[:, 1:_LEVELS] = touched[:, 1:] + lines[:, : _LEVELS - 1] - touched[:, :-1]
     after[:, 0] = touched[:, 0]
     depths, beyond = lines[:, _LEVELS], lines[:, _LEVELS - 1] - touched[:, -1]
-    deeper = np.where(depths == _LEVELS, _LEVELS, depths + 1)
+    deeper = depths + (depths < _LEVELS)  # the next level is known, too, if it is counted
     after[:, _LEVELS] = np.where(depths == _ALL, np.where(beyond > 0, _LEVELS, _ALL), deeper)
     return np.where(depths[:, None] == 0, lines, after)

@@ -128,6 +128,19 @@ def test_a_journal_from_a_backup_begins_a_new_incarnation() -> None:
     assert pair.counted() == examples(2)
 
 
+def test_a_journal_from_before_several_restarts_is_heard_again() -> None:
+    pair = Pair()
+    pair.learn("ann")
+    backup = pair.journal.content()
+    for _ in range(3):  # each process has a higher number than the one before
+        pair.start_worker()
+        pair.talk()
+    pair.restore_journal(backup)
+    pair.learn("bob")
+    pair.check()
+    assert pair.counted() == examples(2)
+
+
 def test_rounds_of_a_restored_ledger_are_trained_although_their_numbers_were_used() -> None:
     pair = Pair()
     pair.learn("ann")

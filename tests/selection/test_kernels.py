@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dealfl.seeded import round_keys, uniforms, words
 from dealfl.server.selection import Arms
-from dealfl.server.selection.kernels import best_of, can_compile
+from dealfl.server.selection.kernels import best_of, can_compile, growth_of
 
 needs_numba = pytest.mark.skipif(not can_compile(), reason="numba is not installed")
 
@@ -191,3 +191,9 @@ def test_the_first_round_has_no_bonus_for_exploration_and_no_place_goes_to_nobod
     arms.since[:] = 1
     assert arms.scores(1, np.ones(2)).tolist() == [0.25, 1.0]
     assert arms.choose(1, np.ones(2, dtype=bool), np.ones(2), 0, compiled=False).tolist() == []
+
+
+def test_a_spread_grows_until_it_is_beyond_any_reward() -> None:
+    growth = growth_of(0.5)
+    assert growth[0] == 1.0
+    assert growth[-1] >= 1e8 > growth[-2]

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-__all__ = ["keep", "results_page"]
+__all__ = ["keep", "results_page", "short_table"]
 
 _KEPT = Path(__file__).parent / "results.json"
 _HEAD = """\
@@ -49,6 +49,17 @@ def results_page() -> str:
             _table(["name", "value"], [list(pair) for pair in machine.items()]),
         ]
     )
+
+
+def short_table() -> str:
+    """Return the number of claims by figure and verdict, for the README."""
+    results = json.loads(_KEPT.read_text("utf-8"))
+    verdicts = ("reproduced", "not reproduced", "not comparable")
+    rows = []
+    for name, figure in results["figures"].items():
+        counts = Counter(one["verdict"] for one in results["claims"] if one["figure"] == name)
+        rows.append([figure["title"], *(str(counts[verdict]) for verdict in verdicts)])
+    return _table(["claims of the paper", *verdicts], rows).rstrip()
 
 
 def keep(path: Path) -> None:

@@ -8,12 +8,13 @@ from dealfl.simulate import describe_keys
 from docs.api_pages import api_pages
 from docs.command_page import command_page
 from docs.protocol_parts import message_tables
-from docs.results_page import results_page
+from docs.results_page import results_page, short_table
 from docs.transcripts import erasure_transcript, round_transcript
 
-__all__ = ["FOLDER", "pages", "replace_part", "write"]
+__all__ = ["FOLDER", "README", "pages", "replace_part", "write"]
 
 FOLDER = Path(__file__).parent
+README = FOLDER.parent / "README.md"
 
 
 def pages() -> dict[Path, str]:
@@ -33,6 +34,7 @@ def pages() -> dict[Path, str]:
         jobs: before + _KEYS + describe_keys(),
         protocol: text,
         FOLDER / "results.md": results_page(),
+        README: replace_part(README.read_text("utf-8"), "results", short_table()),
     }
 
 

@@ -67,6 +67,7 @@ class Problem:
 load_examples = lru_cache(maxsize=2)(partial(load, download=False))
 
 
+@lru_cache(maxsize=1)
 def load_problem(dataset: str, learner: str, rows: int | None = None) -> Problem:
     """Load a dataset for a learner; `rows` examples are drawn from all of it by a fixed seed."""
     examples = load_examples(dataset)

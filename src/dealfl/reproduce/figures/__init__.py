@@ -11,6 +11,8 @@ from dealfl.reproduce.figures import (
     images,
     privacy,
     selection,
+    swaps,
+    system,
     theta,
     time,
 )
@@ -25,8 +27,10 @@ FIGURES: tuple[Figure, ...] = (
     energy.FIGURE,
     energy_datasets.FIGURE,
     privacy.FIGURE,
+    swaps.FIGURE,
     governors.FIGURE,
     images.FIGURE,
     theta.FIGURE,
     selection.FIGURE,
+    system.FIGURE,
 )

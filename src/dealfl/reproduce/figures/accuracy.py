@@ -36,7 +36,7 @@ def _settings(quick: bool) -> list[Setting]:
         {"dataset": dataset, "learner": learner, "rows": 2_000 if quick else _ROWS,
          "trainings": 30 if quick else 100, "seed": seed}
         for dataset, learner in TIKHONOV.items()
-        for seed in range(3 if quick else 10)
+        for seed in range(3 if quick else 5)
     ]  # fmt: skip
 
 

@@ -38,7 +38,7 @@ def _settings(quick: bool) -> list[Setting]:
          "rounds": 8 if quick else 30, "seed": seed}
         for model in models
         for theta in (("0", "0.02", "1") if quick else _THETAS)
-        for seed in range(1 if quick else 3)
+        for seed in range(1 if quick else 2)
     ]  # fmt: skip
 
 

@@ -62,6 +62,29 @@ def add_sorted(
 
 
 @compile_loop
+def add_values(
+    first_low: Array, first_high: Array, second_low: Array, second_high: Array,
+    low: Array, high: Array,
+) -> bool:  # fmt: skip
+    """Add two vectors of the same length; return False if a sum is too long."""
+    long = 0
+    if len(high) > 0:
+        for place in range(len(low)):
+            below = first_low[place] + second_low[place]
+            one, two = first_high[place], second_high[place]
+            above = one + two + (below >> 32)
+            long |= (one ^ above) & (two ^ above)
+            low[place], high[place] = below & _LOW, above
+    else:
+        for place in range(len(low)):
+            one, two = first_low[place], second_low[place]
+            total = one + two
+            long |= (one ^ total) & (two ^ total)
+            low[place] = total
+    return long >= 0
+
+
+@compile_loop
 def find_bits(low: Array, high: Array) -> tuple[int, int]:
     """Return the union of the bits of all values, without their signs: of highs, and of lows."""
     upper, lower = 0, 0

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dealfl.compiled import is_compiled
 from dealfl.errors import OutOfBounds
 
 __all__ = ["WORD_BYTES", "Integers", "checked_sum"]
@@ -20,6 +21,7 @@ Int64s = NDArray[np.int64]
 
 LOW_BITS = np.int64(32)
 LOW_MASK = np.int64(0xFFFF_FFFF)
+_TOO_LONG = "a sum of statistics does not fit its width"
 _NO_HIGH = np.empty(0, dtype=np.int64)
 
 
@@ -27,12 +29,12 @@ def joined(low: Int64s, high: Int64s) -> Int64s:
     """Return high·2^32 + low, where low can be longer than 32 bits."""
     upper = high + (low >> LOW_BITS)
     if np.any(upper != upper.astype(np.int32)):
-        raise OutOfBounds("a sum of statistics does not fit its width")
+        raise OutOfBounds(_TOO_LONG)
     return (upper << LOW_BITS) | (low & LOW_MASK)
 
 
 def checked_sum(first: Int64s, second: Int64s) -> Int64s:
-    """Return the sums of 64-bit integers.
+    """Return sums of 64-bit integers.
 
     Parameters
     ----------
@@ -48,7 +50,7 @@ def checked_sum(first: Int64s, second: Int64s) -> Int64s:
     overflow = first ^ total  # negative where both signs differ from that of the sum
     overflow &= second ^ total
     if overflow.min(initial=0) < 0:
-        raise OutOfBounds("a sum of statistics does not fit its width")
+        raise OutOfBounds(_TOO_LONG)
     return total
 
 
@@ -81,10 +83,8 @@ class Integers:
 
         Parameters
         ----------
-        values : iterable of int
-            The values.
-        wide : bool, default False
-            Whether the values are wide.
+        values, wide
+            The values, and whether they are wide.
 
         Returns
         -------
@@ -103,10 +103,8 @@ class Integers:
 
         Parameters
         ----------
-        count : int
-            Number of values.
-        wide : bool
-            Whether the values are wide.
+        count, wide
+            Number of values, and whether they are wide.
 
         Returns
         -------
@@ -122,10 +120,8 @@ class Integers:
 
         Parameters
         ----------
-        words : ndarray of uint8
-            One row of `WORD_BYTES` bytes per value.
-        wide : bool
-            Whether the values are wide.
+        words, wide
+            One row of `WORD_BYTES` bytes per value, and whether the values are wide.
 
         Returns
         -------
@@ -181,11 +177,21 @@ class Integers:
 
     def __add__(self, other: Integers) -> Integers:
         assert self.wide == other.wide, "values of one array have one width"
+        if is_compiled(len(self)):
+            return self._added(other)
         if self.high is None or other.high is None:
             return Integers(checked_sum(self.low, other.low))
         middle = (self.high & LOW_MASK) + (other.high & LOW_MASK)
         upper = (self.high >> LOW_BITS) + (other.high >> LOW_BITS)
         return _wide(self.low + other.low, middle, upper)
+
+    def _added(self, other: Integers) -> Integers:
+        from dealfl.exact_loops import add_values
+
+        total = Integers.zeros(len(self), self.wide)
+        if not add_values(*self.parts, *other.parts, *total.parts):
+            raise OutOfBounds(_TOO_LONG)
+        return total
 
     def __sub__(self, other: Integers) -> Integers:
         return self + -other
@@ -223,8 +229,8 @@ class Integers:
 
         Parameters
         ----------
-        limit : int
-            An integer of any size.
+        limit
+            Any integer.
 
         Returns
         -------
@@ -234,8 +240,7 @@ class Integers:
         if self.high is None:
             return self.low > min(limit, np.iinfo(np.int64).max)
         high, low = divmod(limit, 1 << 32)
-        above: NDArray[np.bool_] = (self.high > high) | ((self.high == high) & (self.low > low))
-        return above
+        return np.asarray((self.high > high) | ((self.high == high) & (self.low > low)))
 
     def same(self, other: Integers) -> bool:
         """Return whether two vectors are equal.
@@ -250,11 +255,8 @@ class Integers:
         bool
             True if width, values and order are equal.
         """
-        if not np.array_equal(self.low, other.low):
-            return False
-        if self.high is None or other.high is None:
-            return self.high is other.high
-        return np.array_equal(self.high, other.high)
+        pairs = zip(self.parts, other.parts, strict=True)
+        return self.wide == other.wide and all(np.array_equal(one, two) for one, two in pairs)
 
     def to_float(self) -> NDArray[np.float64]:
         """Return the nearest floats, for all values with a magnitude up to 2^84."""
@@ -279,12 +281,7 @@ class Integers:
         Returns
         -------
         Integers
-            One sum per run.
-
-        Raises
-        ------
-        OutOfBounds
-            A sum does not fit its width.
+            One sum per run; one that does not fit its width is an error.
         """
         low = np.add.reduceat(self.low & LOW_MASK, starts)
         if self.high is None:

@@ -22,6 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+_ARRIVALS_PER_HOUR = 60
 _HOUR_S = 3600
 _LONGEST_S = 150 * _HOUR_S  # a job ends after max_h, 168 hours by default
 _TEST_SHARE = 0.2
@@ -96,6 +97,7 @@ def draft_job(
     """Return the text of a job file."""
     partition = '"by_owner"     # the rows of an owner stay on one device'
     partition = partition if by_owner else '"uniform"'
+    batch = round(sizes.per_hour / _ARRIVALS_PER_HOUR)  # an app hands over what it has gathered
     return "\n".join(
         [
             f"# A job made by `dealfl job init` for {name}. Every key: docs/jobs.md",
@@ -127,6 +129,7 @@ def draft_job(
             'pattern = "poisson"         # or at_once, steady, each_round',
             "initial_share = 0.5",
             f"examples_per_hour = {sizes.per_hour:g}     # per device, on average",
+            *([f"batch = {batch}                  # examples that arrive together"] * (batch > 1)),
             "",
         ]
     )

@@ -2,6 +2,7 @@
 
 import resource
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -194,3 +195,21 @@ def test_only_the_newest_published_model_is_kept() -> None:
     assert journal.published() == (3, b"3")
     journal.put_published(2, b"late")
     assert journal.published() == (3, b"3")
+
+
+def test_counts_follow_every_change_and_a_failed_one() -> None:
+    journal = Journal()
+    ids = journal.add([(b"owner", b"body")] * 5, State.WAITING)
+    assert journal.count(State.WAITING) == 5
+    with suppress(ZeroDivisionError), journal.transaction():
+        journal.add([(b"owner", b"body")], State.WAITING)
+        assert journal.count(State.WAITING) == 6
+        raise ZeroDivisionError
+    assert journal.count(State.WAITING) == 5
+    journal.move(ids[:2], State.LEARNED)
+    assert (journal.count(State.WAITING), journal.count(State.LEARNED)) == (3, 2)
+    before = journal.content()
+    journal.delete(ids)
+    assert (journal.count(State.WAITING), journal.count(State.LEARNED)) == (0, 0)
+    journal.replace_content(before)
+    assert (journal.count(State.WAITING), journal.count(State.LEARNED)) == (3, 2)

@@ -133,6 +133,7 @@ class Database(Transactions):
         except BaseException as error:
             if self._db.in_transaction:  # else SQLite has undone everything
                 self._db.execute("ROLLBACK TO block")
+            self._forget_cached()
             if type(error) in (sqlite3.OperationalError, sqlite3.DatabaseError):
                 raise self._unusable(error) from error  # type: ignore[arg-type]
             raise
@@ -250,6 +251,7 @@ class Database(Transactions):
             Bytes of a database file; others raise `BadBytes`.
         """
         try:
+            self._forget_cached()
             self._db.deserialize(content)
             self._open()
         except sqlite3.DatabaseError as error:

@@ -80,11 +80,15 @@ class Transactions:
         except BaseException as error:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
+            self._forget_cached()
             if failure := find_write_failure(self.path, error):
                 raise failure from error
             raise
         if self._logged:
             self.checkpoint()
+
+    def _forget_cached(self) -> None:
+        """Drop what is kept in memory of the content, which has changed."""
 
     # -- deleted bytes --------------------------------------------------------------------------
 

@@ -58,6 +58,7 @@ class Journal(Database):
         connect: Connect = sqlite3.connect,
     ) -> None:
         self._new_id = journal_id or secrets.token_hex(8)
+        self._counts: dict[State, int] = {}  # an announcement asks for them
         super().__init__(path, connect=connect)
 
     def _fill(self) -> None:
@@ -75,10 +76,8 @@ class Journal(Database):
 
         Parameters
         ----------
-        rows : sequence of (bytes, bytes)
-            Keyed hash of the owner, and body, of each record.
-        state : State
-            State of the new records.
+        rows, state
+            Keyed hash of the owner and body of each record, and the state of all.
 
         Returns
         -------
@@ -90,6 +89,8 @@ class Journal(Database):
         for owner, body in rows:
             cursor = self._db.execute(query, (owner, body, clock, clock, int(state)))
             ids.append(int(cursor.lastrowid or 0))
+        if state in self._counts:
+            self._counts[state] += len(ids)
         return ids
 
     def records(self, state: State, limit: int = -1) -> list[Record]:
@@ -152,22 +153,27 @@ class Journal(Database):
         int
             The number of records.
         """
-        query = "SELECT count(*) FROM records WHERE state = ?"
-        return int(self._db.execute(query, (int(state),)).fetchone()[0])
+        if state not in self._counts:
+            query = "SELECT count(*) FROM records WHERE state = ?"
+            self._counts[state] = int(self._db.execute(query, (int(state),)).fetchone()[0])
+        return self._counts[state]
+
+    def _forget_cached(self) -> None:
+        self._counts.clear()
 
     def move(self, ids: Iterable[int], state: State) -> None:
         """Move records to a state; they count as used now.
 
         Parameters
         ----------
-        ids : iterable of int
-            Ids of the records.
-        state : State
-            The new state.
+        ids, state
+            Ids of the records, and their new state.
         """
         clock = self._tick()
         rows = [(int(state), clock, identity) for identity in ids]
         self._db.executemany("UPDATE records SET state = ?, used = ? WHERE id = ?", rows)
+        if rows:
+            self._forget_cached()
 
     def touch(self, ids: Iterable[int]) -> None:
         """Mark records as used now, e.g. by a local prediction.
@@ -191,6 +197,7 @@ class Journal(Database):
         rows = [(i,) for i in ids]
         self._db.executemany("DELETE FROM records WHERE id = ?", rows)
         if rows:
+            self._forget_cached()
             self.note_deletion()
 
     def quarantine(self, identity: int, reason: str) -> None:
@@ -198,10 +205,8 @@ class Journal(Database):
 
         Parameters
         ----------
-        identity : int
-            Id of the record.
-        reason : str
-            Why it cannot be learned.
+        identity, reason
+            Id of the record, and why it cannot be learned.
         """
         self.delete([identity])
         self._db.execute("INSERT OR REPLACE INTO quarantine VALUES (?, ?)", (identity, reason))
@@ -236,12 +241,8 @@ class Journal(Database):
 
         Parameters
         ----------
-        version : int
-            Version of the model.
-        statistics : bytes
-            Encoded statistics of the model.
-        digest : str
-            Digest of the statistics.
+        version, statistics, digest
+            Version of the model, its encoded statistics, and their digest.
         """
         if self._db.execute("DELETE FROM published WHERE version <= ?", (version,)).rowcount:
             self.note_deletion()
@@ -259,10 +260,8 @@ class Journal(Database):
 
         Parameters
         ----------
-        name : str
-            Name of the setting.
-        default : str
-            Value if the setting is not stored.
+        name, default
+            Name of the setting, and the value if it is not stored.
 
         Returns
         -------

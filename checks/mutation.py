@@ -158,6 +158,9 @@ def _try(mutant: Mutant, tests: list[str]) -> str:
     text = (ROOT / mutant.path).read_text("utf-8")
     arguments = HOME / "tests.txt"
     arguments.write_text("\n".join(tests), "utf-8")
+    if "compile_loop" in text:  # compiled callers in other files contain the unchanged loop
+        for cached in COPY.rglob("*.nb[ic]"):
+            cached.unlink()
     try:
         target.write_text(mutate(text, mutant.index), "utf-8")
         stamp = time.time_ns() // 1000 * 1000

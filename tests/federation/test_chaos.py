@@ -20,7 +20,7 @@ from dealfl.learners import (
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone, Uniform
 from dealfl.simulate import Network, Simulation
-from dealfl.worker import SCHEMES, Cost, Done, Journal, State, Worker
+from dealfl.worker import SCHEMES, Cost, Done, Journal, State, Worker, WorkerKeys
 
 KEY = b"key of the job"
 Made = Callable[[], Any]
@@ -56,7 +56,11 @@ class Chaos:
     def __init__(self, learner: str, scheme: str, seed: int) -> None:
         self.random = random.Random(seed)
         self.learner, self.scheme = learner, scheme
-        self.validation_share = 0.25 if seed % 2 else 0.0
+        self.keys = WorkerKeys(
+            model=("stateless", "resident")[seed // 2 % 2],
+            validation_share=0.25 if seed % 2 else 0.0,
+            recovery_tolerance=0.0,
+        )
         self.make = MAKERS[learner]
         self.ledger = Ledger()
         self.terms = Terms(rounds=12, workers_per_round=3, ttl_s=30.0, presence_timeout_s=90.0)
@@ -76,8 +80,7 @@ class Chaos:
         return Worker(
             "job", name, self.make, self.journals[name], StubMeter(self.random), key=KEY,
             scheme_name=self.scheme, forget_fraction="0.3", announce_every_s=20.0,
-            retry_after_s=10.0, validation_share=self.validation_share,
-            recovery_tolerance=0.0,
+            retry_after_s=10.0, keys=self.keys,
         )  # fmt: skip
 
     def new_journal(self) -> Journal:

@@ -13,7 +13,7 @@ from dealfl.messages import Assignment, Erase, Message, Receipt, Refusal, Update
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import SELECTORS, make_selector
 from dealfl.statistics import Statistics
-from dealfl.worker import SCHEMES
+from dealfl.worker import SCHEMES, WorkerKeys
 from tests.federation.parts import (
     KEY,
     FixedMeter,
@@ -205,7 +205,7 @@ def test_the_claims_of_an_honest_worker_always_fit(make: Any, scheme_name: str) 
         draw, now_s = random.Random(seed), 0.0
         one = welcomed(
             make, scheme_name=scheme_name, forget_fraction="0.3", meter=FixedMeter(5.0, 1.0),
-            validation_share=0.2 if seed % 2 else 0.0,
+            keys=WorkerKeys(validation_share=0.2 if seed % 2 else 0.0),
         )  # fmt: skip
         incoming: list[Message] = []
         for number in range(1, 25):

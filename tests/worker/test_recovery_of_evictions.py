@@ -10,7 +10,7 @@ from dealfl.errors import BadInput
 from dealfl.learners import NaiveBayes, Rows, statistics_of
 from dealfl.messages import Assignment, Erase, Message, Update
 from dealfl.statistics import Statistics
-from dealfl.worker import Cost, Done, Journal, State, Worker
+from dealfl.worker import Cost, Done, Journal, State, Worker, WorkerKeys
 from tests.federation.parts import welcome
 
 KEY = b"key"
@@ -31,7 +31,7 @@ def make() -> NaiveBayes:
 
 
 def worker(journal: Journal, **other: Any) -> Worker:
-    settings: dict[str, Any] = {"forget_fraction": "1", "validation_share": 0.3}
+    settings: dict[str, Any] = {"forget_fraction": "1", "keys": WorkerKeys(validation_share=0.3)}
     meter = other.pop("meter", FreeMeter())
     made = Worker("job", "w", make, journal, meter, key=KEY, **(settings | other))
     made.handle([welcome(journal)], 0.0)
@@ -174,7 +174,7 @@ def test_validation_records_are_never_learned() -> None:
 
 def test_without_a_slice_nothing_is_recovered() -> None:
     journal = Journal()
-    made = worker(journal, validation_share=0.0)
+    made = worker(journal, keys=WorkerKeys())
     ingest(made, GOOD)
     train(made, 1)
     ingest(made, BAD)
@@ -186,4 +186,4 @@ def test_without_a_slice_nothing_is_recovered() -> None:
 @pytest.mark.parametrize("share", [-0.1, 1.0])
 def test_a_slice_of_everything_makes_no_sense(share: float) -> None:
     with pytest.raises(BadInput, match="validation_share"):
-        worker(Journal(), validation_share=share)
+        worker(Journal(), keys=WorkerKeys(validation_share=share))

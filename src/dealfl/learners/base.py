@@ -204,13 +204,17 @@ class Learner(Accumulator):
         """
 
     @abstractmethod
-    def score_records(self, records: Sequence[Record]) -> float | None:
-        """Return the score on a worker's own records.
+    def score_records(
+        self, records: Sequence[Record], known: Sequence[Record] = ()
+    ) -> float | None:
+        """Return the score on records of a worker that were not learned.
 
         Parameters
         ----------
         records : sequence of Record
             Records of the worker.
+        known : sequence of Record
+            What was learned of their owners; recommendations need it.
 
         Returns
         -------

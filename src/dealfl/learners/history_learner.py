@@ -132,8 +132,17 @@ class HistoryLearner(Learner):
         """
         return self.score(histories)
 
-    def score_records(self, records: Sequence[Record]) -> None:
-        """Return None: stored histories have no last item."""
+    def score_records(
+        self, records: Sequence[Record], known: Sequence[Record] = ()
+    ) -> float | None:
+        """Return the fraction of items that are recommended for the known items of their owners."""
+        hidden, seen = Histories.by_owner(records), Histories.by_owner(known)
+        hits = total = 0
+        for owner, items in hidden.items():
+            if history := sorted(seen.get(owner, set()) - items):
+                hits += len(items.intersection(self.recommend(history)[0].tolist()))
+                total += len(items)
+        return hits / total if total else None
 
     def pack(self, records: Sequence[Record]) -> list[bytes]:
         """Check records; they hold integers already."""

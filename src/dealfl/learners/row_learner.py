@@ -180,8 +180,11 @@ class RowLearner(SignedRows):
         """
         return self.score(X, y)
 
-    def score_records(self, records: Sequence[Record]) -> float | None:
+    def score_records(
+        self, records: Sequence[Record], known: Sequence[Record] = ()
+    ) -> float | None:
         """Return the score on records; None without records or before anything is learned."""
+        del known
         try:
             return self.score_federated(*self.rows_of(records)) if records else None
         except NotLearned:

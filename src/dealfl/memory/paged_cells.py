@@ -144,6 +144,12 @@ class PagedStorage:
             array.close()
         self._arrays.clear()
 
+    def abandon(self) -> None:
+        """Release the memory without writing; the learner cannot be used afterwards."""
+        for array in self._arrays:
+            array.abandon()
+        self._arrays.clear()
+
     def __enter__(self) -> Self:
         return self
 

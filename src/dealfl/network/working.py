@@ -30,7 +30,8 @@ from dealfl.network.processes import Health, report_health, run_together
 from dealfl.network.worker_end import WorkerEnd
 from dealfl.power import Phone, PhoneSpending, load_phone, phone
 from dealfl.power.meters import make_meter
-from dealfl.worker import Journal, MeasuredMeter, PhoneMeter, Worker
+from dealfl.settings import read_section
+from dealfl.worker import Journal, MeasuredMeter, PhoneMeter, Worker, WorkerKeys
 
 __all__ = ["work"]
 
@@ -81,6 +82,7 @@ async def work(
         If the credentials, the job or the phone are not valid.
     """
     job, plan = read_job(document), plan_without_data(document)
+    kept = read_section(document, WorkerKeys, "worker")
     credentials = _require_alike(brokers)
     source = GrowingSource(document, plan) if data else None
     keys = read_machine_keys(document, machine)
@@ -99,8 +101,8 @@ async def work(
                 job.name, name, plan.make, journal, meter,
                 key=bytes.fromhex(credentials.owners_key), scheme_name=job.scheme,
                 forget_fraction=job.forget_fraction, retry_after_s=job.retry_after_s,
-                device=device, min_battery=keys.min_battery, clock=clock,
-                sleeps=job.sleep,
+                device=device, min_battery=keys.min_battery, clock=clock, sleeps=job.sleep,
+                keys=kept,
             )  # fmt: skip
             if data is not None and source is not None:
                 feeds[name] = Feed(

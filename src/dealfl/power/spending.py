@@ -75,6 +75,8 @@ class Spent:
         Cycles on the phone.
     wake_ups : int, default 0
         Number of wake-ups.
+    pages_in, pages_out : int, default 0
+        Pages read from and written to storage.
     """
 
     compute: Energy = _NOTHING
@@ -86,6 +88,8 @@ class Spent:
     operations: int = 0
     cycles: float = 0.0
     wake_ups: int = 0
+    pages_in: int = 0
+    pages_out: int = 0
 
     @property
     def whole(self) -> Energy:
@@ -192,6 +196,8 @@ class PhoneSpending:
             operations=training.learned_operations + training.forgotten_operations,
             cycles=cycles,
             wake_ups=int(training.wakes),
+            pages_in=training.pages_in,
+            pages_out=training.pages_out,
         )
 
     def _phases(self, training: Training) -> list[_Phase]:

@@ -71,6 +71,8 @@ class SpeedMeter:
             scratch_j=self._compute(scratch).total_j,
             operations=operations,
             wake_ups=int(done.wakes),
+            pages_in=done.pages_in,
+            pages_out=done.pages_out,
         )
         return Cost(compute.elapsed_s, compute.total_j + radio.total_j)
 
@@ -203,7 +205,7 @@ def build(fleet: Fleet, split: Split, ledger: Ledger, owners_key: bytes) -> Part
             scheme_name=job.scheme, forget_fraction=job.forget_fraction,
             announce_every_s=faults.announce_every_s, retry_after_s=job.retry_after_s,
             device=devices[name], min_battery=group.min_battery, sleeps=job.sleep,
-            clock=devices[name],
+            clock=devices[name], keys=fleet.worker,
         )
         for name, group in named.items()
     }  # fmt: skip

@@ -51,6 +51,8 @@ class FleetEnergy:
         Number of multiply-adds, and of CPU cycles.
     wake_ups, wake_ups_of_everyone : int
         Number of wake-ups, and the number if every worker with waiting examples were woken.
+    pages_in, pages_out : int
+        Pages of resident models that were read from and written to storage.
     added_latency : float
         Relative increase of computing time by slower clocks.
     savings : Savings
@@ -73,6 +75,8 @@ class FleetEnergy:
     cycles: float
     wake_ups: int
     wake_ups_of_everyone: int
+    pages_in: int
+    pages_out: int
     added_latency: float
     savings: Savings
     bursts: dict[str, int]
@@ -124,6 +128,8 @@ def fleet_energy(
         cycles=spent.cycles,
         wake_ups=spent.wake_ups,
         wake_ups_of_everyone=wake_ups_of_everyone,
+        pages_in=spent.pages_in,
+        pages_out=spent.pages_out,
         added_latency=spent.added_latency,
         savings=Savings(
             fewer_wake_ups_j=radio_j / spent.wake_ups * spared if spent.wake_ups else 0.0,

@@ -24,6 +24,7 @@ from dealfl.simulate.device_groups import Devices, read_devices
 from dealfl.simulate.schedules import ARRIVALS, AVAILABILITIES, Arrival, Availability
 from dealfl.simulate.split import PARTITIONS, Partition
 from dealfl.simulate.traffic import RadioKeys
+from dealfl.worker import WorkerKeys
 
 __all__ = ["SECTIONS", "Faults", "Fleet", "read_fleet"]
 
@@ -68,6 +69,8 @@ class Fleet(Struct, frozen=True, kw_only=True):
         Sections [source], [features] and [learner].
     devices : tuple of Devices
         Groups of devices, one per [[devices]].
+    worker : WorkerKeys
+        Section [worker]: what a worker keeps beside its records.
     data : Partition
         Section [data]: how examples are divided among workers.
     arrival : Arrival
@@ -87,6 +90,7 @@ class Fleet(Struct, frozen=True, kw_only=True):
     job: Job
     plan: Plan
     devices: tuple[Devices, ...]
+    worker: WorkerKeys
     data: Partition
     arrival: Arrival
     availability: Availability
@@ -122,8 +126,8 @@ class Fleet(Struct, frozen=True, kw_only=True):
 
 
 SECTIONS = (
-    "job", "source", "features", "learner", "devices", "data", "arrival", "availability", "faults",
-    "radio", "machine", "rewards", "selection",
+    "job", "source", "features", "learner", "worker", "devices", "data", "arrival",
+    "availability", "faults", "radio", "machine", "rewards", "selection",
 )  # fmt: skip
 
 
@@ -163,6 +167,7 @@ def read_fleet(document: Document, data: Data | None = None) -> Fleet:
         job=job,
         plan=read_plan(document, job, data),
         devices=devices,
+        worker=read_section(document, WorkerKeys, "worker"),
         data=read_variant(document, PARTITIONS, "data"),
         arrival=read_variant(document, ARRIVALS, "arrival"),
         availability=availability.load(document.folder, workers),

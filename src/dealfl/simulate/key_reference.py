@@ -20,6 +20,7 @@ from dealfl.simulate.fleet import Faults
 from dealfl.simulate.schedules import ARRIVALS, AVAILABILITIES
 from dealfl.simulate.split import PARTITIONS
 from dealfl.simulate.traffic import RadioKeys
+from dealfl.worker import WorkerKeys
 
 __all__ = ["describe_keys"]
 
@@ -42,6 +43,7 @@ def _tables() -> Iterator[str]:
     yield key_table("A text in [source.columns]", WordColumn)
     yield from _variants("[features]", MAPS)
     yield from _of_names("[learner]", LEARNERS.usable())
+    yield from key_tables("[worker]", WorkerKeys)
     yield key_table("[[devices]]", Devices)
     yield from _variants("[data]", PARTITIONS)
     yield from _variants("[arrival]", ARRIVALS)

@@ -4,6 +4,7 @@ from dealfl.worker.cost import Cost, Done, MeasuredMeter, Meter, PhoneMeter
 from dealfl.worker.device import MIN_BATTERY, Device, DeviceNow
 from dealfl.worker.holdings import Accepted
 from dealfl.worker.journal import Journal
+from dealfl.worker.resident import Memory, WorkerKeys
 from dealfl.worker.schemes import SCHEMES, Scheme, exact_fraction
 from dealfl.worker.tables import Record, State
 from dealfl.worker.worker import Worker
@@ -18,11 +19,13 @@ __all__ = [
     "Done",
     "Journal",
     "MeasuredMeter",
+    "Memory",
     "Meter",
     "PhoneMeter",
     "Record",
     "Scheme",
     "State",
     "Worker",
+    "WorkerKeys",
     "exact_fraction",
 ]

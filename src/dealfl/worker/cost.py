@@ -32,6 +32,8 @@ class Done:
         Number of records that the worker trained on, and holds afterwards.
     fetched_bytes, sent_bytes : int
         Bytes received and sent.
+    pages_in, pages_out : int
+        Pages of a model that were read from and written to storage.
     wakes : bool
         Whether the device wakes up for this work; False if it is awake already.
     """
@@ -42,6 +44,8 @@ class Done:
     held: int = 0
     fetched_bytes: int = 0
     sent_bytes: int = 0
+    pages_in: int = 0
+    pages_out: int = 0
     wakes: bool = True
 
     @property
@@ -170,6 +174,8 @@ def _training(done: Done, signals: tuple[int, ...]) -> Training:
         scratch_operations=scratch,
         fetched_bytes=done.fetched_bytes,
         sent_bytes=done.sent_bytes,
+        pages_in=done.pages_in,
+        pages_out=done.pages_out,
         wakes=done.wakes,
         signals=signals,
     )

@@ -17,6 +17,7 @@ from dealfl.worker.device import signalled
 from dealfl.worker.journal import Journal
 from dealfl.worker.models import Recovery
 from dealfl.worker.outbox import Outbox
+from dealfl.worker.resident import ResidentModel
 from dealfl.worker.tables import Record, State
 from dealfl.worker.trainer import Trainer
 
@@ -62,10 +63,12 @@ class Holdings:
         trainer: Trainer,
         key: bytes,
         clock: Signalled,
+        resident: ResidentModel | None,
     ) -> None:
         self._journal, self._learner, self._outbox = journal, learner, outbox
         self._recovery, self._meter, self._trainer, self._key = recovery, meter, trainer, key
         self._whole_owners, self._clock = learner.whole_owners, clock
+        self._resident = resident
 
     # -- new records ----------------------------------------------------------------------------
 
@@ -176,11 +179,14 @@ class Holdings:
         after = [record for record in before if record.id not in ids]  # of histories
         with signalled(self._clock, learns=bool(after), forgets=bool(before)):
             change = self._learner.difference(after, before)
+        if self._resident is not None:
+            self._resident.update(after, before)
+            self._resident.settle()
+            self._resident.flush()
         self._meter.cost(Done(forgotten=change.forgotten, wakes=False))
         self._journal.delete(ids)
         for record in gone:  # a readmitted owner brings new examples only
             self._journal.execute(_SUPPRESS, (example_hash(self._key, record.owner, record.body),))
         self._trainer.note_forgetness(0, len(learned))
         self._outbox.erase(change.delta, now_s)
-        self._recovery.forget_model()
         return len(gone)

@@ -4,7 +4,7 @@ Evicted records are learned again if the worker's own model is worse without the
 
 A worker holds back a small share of its records for validation and never learns them. Evicted
 records stay in the GRACE state until the next training: outside the statistics, but within reach of
-an erasure. The model compared here is the worker's own, a cache that is rebuilt after a restart.
+an erasure. The model compared here is the worker's own (`ResidentModel`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dealfl.errors import BadBytes, BadInput, NotLearned
-from dealfl.learners import Histories, HistoryLearner, Learner, RowLearner, statistics_of
+from dealfl.learners import Histories, HistoryLearner, Learner, RowLearner
 from dealfl.statistics import Statistics
 from dealfl.worker.journal import Journal
 from dealfl.worker.tables import Record, State
@@ -31,7 +31,6 @@ class Recovery:
     def __init__(
         self,
         journal: Journal,
-        make: Callable[[], Learner],
         *,
         validation_share: float,
         tolerance: float,
@@ -41,46 +40,32 @@ class Recovery:
                 f"validation_share is {validation_share} and tolerance is {tolerance}; "
                 "they must be ≥ 0 and < 1, and ≥ 0"
             )
-        self._journal, self._make = journal, make
+        self._journal = journal
         self._share, self._tolerance = validation_share, tolerance
-        self._live: Learner | None = None
 
     @property
     def active(self) -> bool:
         """Whether any records are held back for validation."""
         return self._share > 0
 
-    def forget_model(self) -> None:
-        """Drop the worker's own model; the next comparison rebuilds it."""
-        self._live = None
-
     def holds_back(self, identity: int) -> bool:
         """Return whether a record is held back for validation; depends only on its id."""
         draw = hashlib.blake2b(str(identity).encode(), digest_size=8).digest()
         return int.from_bytes(draw, "little") < self._share * 2**64
 
-    def is_worse_without(
-        self, before: Sequence[Record], new: Sequence[Record], evicted: Sequence[Record]
-    ) -> bool:
-        """Return whether the eviction makes the model worse by more than the tolerance."""
-        slice_ = self._journal.records(State.VALIDATION)
-        live = self._live or self._new_model(before)
-        live.merge(statistics_of(self._make, new)[0])
-        with_them = live.score_records(slice_)
-        live.merge(-statistics_of(self._make, evicted)[0])
-        without_them = live.score_records(slice_) if len(before) + len(new) else None
-        self._live = live
+    def score(self, model: Learner) -> float | None:
+        """Return the score of a model on the records held back; None if there is none."""
+        hidden = self._journal.records(State.VALIDATION)
+        known: Sequence[Record] = ()
+        if model.whole_owners:
+            known = self._journal.records_of(record.owner for record in hidden)[State.LEARNED]
+        return model.score_records(hidden, known)
+
+    def is_worse(self, with_them: float | None, without_them: float | None) -> bool:
+        """Return whether an eviction made the score worse by more than the tolerance."""
         if with_them is None or without_them is None:
             return False
-        if with_them - without_them <= self._tolerance:
-            return False
-        live.merge(statistics_of(self._make, evicted)[0])
-        return True
-
-    def _new_model(self, records: Sequence[Record]) -> Learner:
-        learner = self._make()
-        learner.merge(statistics_of(self._make, records)[0])
-        return learner
+        return with_them - without_them > self._tolerance
 
     def lower(self, fraction: Fraction) -> Fraction:
         """Halve θ after a bad eviction, and return it."""

@@ -12,6 +12,7 @@ from dealfl.worker.device import signalled
 from dealfl.worker.journal import Journal
 from dealfl.worker.models import Recovery
 from dealfl.worker.outbox import Outbox
+from dealfl.worker.resident import ResidentModel
 from dealfl.worker.schemes import Scheme
 from dealfl.worker.tables import Record, State
 
@@ -30,11 +31,13 @@ class Trainer:
         recovery: Recovery,
         meter: Meter,
         clock: Signalled,
+        resident: ResidentModel | None,
     ) -> None:
         self._journal, self._learner, self._scheme = journal, learner, scheme
         self._whole_owners = learner.whole_owners
         self._outbox, self._recovery, self._meter = outbox, recovery, meter
         self._clock = clock
+        self._resident = resident
 
     # -- training -------------------------------------------------------------------------------
 
@@ -48,11 +51,10 @@ class Trainer:
         self._journal.set_setting("carry", str(eviction.carry))
         evicted = self._journal.records(State.LEARNED, eviction.count) if eviction.count else []
         self._journal.delete(record.id for record in self._journal.records(State.GRACE))
-        mistake = self._review_eviction(new, evicted, wanted)
         before = self._affected(new, evicted)
         evicted_ids = {record.id for record in evicted}
         after = [record for record in before if record.id not in evicted_ids] + new
-        change = self._change(before, after)
+        change, mistake = self._change_reviewed(new, evicted, before, after, wanted)
         body = change.delta.to_bytes()
         self._journal.move([record.id for record in new], State.LEARNED)
         if self._recovery.active:
@@ -60,6 +62,7 @@ class Trainer:
         else:
             self._journal.delete(evicted_ids)
         self.note_forgetness(len(new), len(evicted))
+        pages_in, pages_out = self._settle()
         done = Done(
             learned=change.learned,
             forgotten=change.forgotten,
@@ -67,6 +70,8 @@ class Trainer:
             held=held + len(new) - len(evicted),
             fetched_bytes=self._note_download(),
             sent_bytes=len(body),
+            pages_in=pages_in,
+            pages_out=pages_out,
         )
         learned, lost = len(new), len(evicted)
         if self._whole_owners:  # a history is a set: a repeated item is no new one
@@ -75,13 +80,6 @@ class Trainer:
         due_s = self._post(body, done, now_s, round_number, learned, lost)
         if mistake:
             self._learn_back(evicted, due_s)
-
-    def _change(self, before: Sequence[Record], after: Sequence[Record]) -> Change:
-        """Return the difference between two sets of records; the clock follows the work."""
-        training = self._scheme.training
-        forgets = bool(before) and not training.needs_everything
-        with signalled(self._clock, learns=bool(after), forgets=forgets):
-            return training.change(self._learner, before, after)
 
     def _post(
         self,
@@ -116,19 +114,48 @@ class Trainer:
         self._journal.set_setting("fetched", held)
         return len(statistics)
 
-    def _review_eviction(
-        self, new: list[Record], evicted: list[Record], fraction: Fraction
-    ) -> bool:
-        """Lower θ and return True if the model would be worse without the evicted records."""
-        if not self._recovery.active or not evicted:
-            self._recovery.forget_model()
-            return False
-        held = self._journal.records(State.LEARNED)
-        if self._recovery.is_worse_without(held, new, evicted):
-            self._recovery.lower(fraction)
-            return True
-        self._recovery.restore(fraction)
-        return False
+    def _change_reviewed(
+        self,
+        new: list[Record],
+        evicted: list[Record],
+        before: list[Record],
+        after: list[Record],
+        fraction: Fraction,
+    ) -> tuple[Change, bool]:
+        """Return the change, and whether the eviction made the live model worse; θ follows."""
+        resident, scratch = self._resident, self._scheme.training.needs_everything
+        if resident is None or scratch or not (self._recovery.active and evicted):
+            return self._change(before, after), False
+        grown = [*before, *new]
+        learning, forgetting = ((grown, before), (after, grown)) if self._whole_owners else (
+            (new, ()), ((), evicted)
+        )  # fmt: skip
+        with signalled(self._clock, learns=bool(new), forgets=True):
+            gained = resident.update(*learning)
+            with_them = self._recovery.score(resident.learner)
+            lost = resident.update(*forgetting)
+        mistake = self._recovery.is_worse(with_them, self._recovery.score(resident.learner))
+        (self._recovery.lower if mistake else self._recovery.restore)(fraction)
+        return Change(gained.delta + lost.delta, gained.learned, lost.forgotten), mistake
+
+    def _change(self, before: Sequence[Record], after: Sequence[Record]) -> Change:
+        """Return the difference between two sets of records; clock and live model follow."""
+        training, resident = self._scheme.training, self._resident
+        forgets = bool(before) and not training.needs_everything
+        with signalled(self._clock, learns=bool(after), forgets=forgets):
+            if resident is not None and not training.needs_everything:
+                return resident.update(after, before)
+            change = training.change(self._learner, before, after)
+            if resident is not None:
+                resident.retrain(after)
+            return change
+
+    def _settle(self) -> tuple[int, int]:
+        """Finish a change of the resident model; return the pages read and written."""
+        if self._resident is None:
+            return 0, 0
+        self._resident.settle()
+        return self._resident.take_pages()
 
     def _learn_back(self, evicted: list[Record], due_s: float) -> None:
         """Learn evicted records again, as an ordinary update."""
@@ -139,6 +166,7 @@ class Trainer:
         body = change.delta.to_bytes()
         self._journal.move([record.id for record in evicted], State.LEARNED)
         self.note_forgetness(len(evicted), 0)
+        pages_in, pages_out = self._settle()
         done = Done(
             learned=change.learned,
             forgotten=change.forgotten,
@@ -146,6 +174,8 @@ class Trainer:
             held=len(after),
             sent_bytes=len(body),
             wakes=False,
+            pages_in=pages_in,
+            pages_out=pages_out,
         )
         self._post(body, done, due_s, None, len(evicted), 0)
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dealfl.bounds import check_id
 from dealfl.erasure import owner_hash
+from dealfl.errors import NotLearned
 from dealfl.learners import Learner
 from dealfl.messages import Declined, Message, Step
 from dealfl.power import Signalled
@@ -25,10 +26,13 @@ from dealfl.worker.membership import Membership
 from dealfl.worker.models import LocalModel, Recovery
 from dealfl.worker.outbox import Outbox
 from dealfl.worker.receiver import Receiver
+from dealfl.worker.resident import ResidentModel, WorkerKeys
 from dealfl.worker.schemes import exact_fraction, find_scheme
 from dealfl.worker.trainer import Trainer
 
 __all__ = ["Worker"]
+
+_DEFAULT = WorkerKeys()
 
 
 class Worker:
@@ -58,11 +62,9 @@ class Worker:
         networks that do not notice the end of a connection.
     sleeps : bool
         Whether the worker closes its connection when the server tells it to, and calls later.
-    validation_share : float
-        Share of the records held back for validation, ≥ 0 and < 1; 0 disables recovery from bad
+    keys : WorkerKeys
+        Whether the worker keeps a live model, in memory or in page files, and whether it reviews
         evictions.
-    recovery_tolerance : float
-        Loss of validation score, ≥ 0, up to which an eviction stands.
     device : Device, callable or None
         The device, or a function from the time in seconds to it; None can always train.
     min_battery : float
@@ -85,8 +87,7 @@ class Worker:
         announce_every_s: float = math.inf,
         sleeps: bool = False,
         retry_after_s: float = 30.0,
-        validation_share: float = 0.0,
-        recovery_tolerance: float = 0.01,
+        keys: WorkerKeys = _DEFAULT,
         device: Device | DeviceNow | None = None,
         min_battery: float = MIN_BATTERY,
         clock: Signalled | None = None,
@@ -107,13 +108,18 @@ class Worker:
         self._reconnected, self._retry_after_s = False, retry_after_s
         with journal.transaction(self._term):
             self._membership.begin_session()
-        self._recovery = Recovery(
-            journal, make, validation_share=validation_share, tolerance=recovery_tolerance
+        recovery = Recovery(
+            journal, validation_share=keys.validation_share, tolerance=keys.recovery_tolerance
         )
-        clock, scheme = clock or NoSignals(), find_scheme(scheme_name)
-        self._trainer = Trainer(journal, empty, scheme, self._outbox, self._recovery, meter, clock)
+        resident = None
+        if keys.model == "resident" or recovery.active:
+            resident = ResidentModel(journal, make, keys.memory)
+        clock, scheme, self._resident = clock or NoSignals(), find_scheme(scheme_name), resident
+        self._trainer = Trainer(
+            journal, empty, scheme, self._outbox, recovery, meter, clock, resident
+        )
         self._holdings = Holdings(
-            journal, empty, self._outbox, self._recovery, meter, self._trainer, key, clock
+            journal, empty, self._outbox, recovery, meter, self._trainer, key, clock, resident
         )
         with journal.transaction(self._term):
             self._holdings.open()
@@ -175,26 +181,22 @@ class Worker:
             The messages to send, and the time of the next call if no message arrives before.
         """
         replies: list[Message] = []
-        try:
-            with self._journal.transaction(self._term):
-                for message in messages:
-                    replies += self._receiver.receive(message, now_s)
-                if self._reconnected:
-                    self._outbox.repeat(now_s)
-                    self._reconnected = False
-                unable = self._receiver.is_unable(now_s)
-                announced = self._membership.announce(now_s)
-                if announced and not any(isinstance(reply, Declined) for reply in replies):
-                    replies += self._receiver.repeat_decline()
-                replies += announced
-                replies += self._outbox.take_due(now_s)
-                replies += self._outbox.take_due_answers(now_s)
-                wake_at_s = self._membership.wake_at_s
-                if unable:
-                    wake_at_s = min(wake_at_s or math.inf, now_s + self._retry_after_s)
-        except BaseException:
-            self._recovery.forget_model()  # it may include the changes rolled back
-            raise
+        with self._journal.transaction(self._term):
+            for message in messages:
+                replies += self._receiver.receive(message, now_s)
+            if self._reconnected:
+                self._outbox.repeat(now_s)
+                self._reconnected = False
+            unable = self._receiver.is_unable(now_s)
+            announced = self._membership.announce(now_s)
+            if announced and not any(isinstance(reply, Declined) for reply in replies):
+                replies += self._receiver.repeat_decline()
+            replies += announced
+            replies += self._outbox.take_due(now_s)
+            replies += self._outbox.take_due_answers(now_s)
+            wake_at_s = self._membership.wake_at_s
+            if unable:
+                wake_at_s = min(wake_at_s or math.inf, now_s + self._retry_after_s)
         self._journal.compact_if_due(now_s)
         return Step(tuple(replies), wake_at_s)
 
@@ -207,7 +209,16 @@ class Worker:
         """Whether the worker needs no connection until it calls."""
         return self._membership.is_asleep
 
-    # -- the published model on the device ------------------------------------------------------
+    # -- models on the device: its own, and the published one -----------------------------------
+
+    @property
+    def own_model(self) -> Learner:
+        """The live model of what this worker holds; raises NotLearned if it keeps none."""
+        if self._resident is None:
+            raise NotLearned(
+                'this worker keeps no model of its own; set model = "resident" in [worker]'
+            )
+        return self._resident.learner
 
     @property
     def model_version(self) -> int:

@@ -1,0 +1,195 @@
+"""The live model of a worker: what it holds, learned and forgotten in place.
+
+The model is a cache of the journal, in memory or in page files. The journal counts its changes, so
+a model that missed one (a process that was killed, a transaction that was rolled back, a damaged
+page) is seen and built again from the learned records.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from dealfl.errors import BadBytes, NotLearned
+from dealfl.learners import Change, Learner
+from dealfl.memory import Arc, BudgetedThetaLru, Lru, PagedStorage, Policy, ThetaLru, paged
+from dealfl.settings import Amount, Count, OneOf, Share
+from dealfl.worker.journal import Journal
+from dealfl.worker.tables import Record, State
+
+__all__ = ["MODELS", "POLICIES", "Memory", "ResidentModel", "WorkerKeys"]
+
+MODELS = ("stateless", "resident")
+POLICIES: dict[str, Callable[..., Policy]] = {
+    "theta_lru": ThetaLru,
+    "lru": Lru,
+    "arc": Arc,
+    "budgeted_theta_lru": BudgetedThetaLru,
+}
+
+_CHANGES = "changes"  # of the learned records, a setting of the journal
+_log = logging.getLogger("dealfl.worker")
+
+
+class Memory(Struct, frozen=True, kw_only=True):
+    """The page frames of a resident model that is larger than memory.
+
+    Parameters
+    ----------
+    frames : int
+        Number of pages in memory, at least 1.
+    policy : str
+        Page replacement policy, one of `POLICIES`.
+    theta : float
+        Fraction of the frames that the θ policies replace.
+    """
+
+    frames: Annotated[Count, Meta(description="number of pages of 4096 bytes in memory")]
+    policy: Annotated[
+        str, OneOf(POLICIES), Meta(description="which page leaves memory for another")
+    ] = "theta_lru"
+    theta: Annotated[Share, Meta(description="share of the frames that the θ policies replace")] = (
+        0.3
+    )
+
+    def make_policy(self, frames: int) -> Policy:
+        """Return the policy with a number of frames.
+
+        Parameters
+        ----------
+        frames : int
+            Number of pages in memory.
+
+        Returns
+        -------
+        Policy
+            A new policy.
+        """
+        kind = POLICIES[self.policy]
+        return kind(frames, theta=self.theta) if "theta" in self.policy else kind(frames)
+
+
+class WorkerKeys(Struct, frozen=True, kw_only=True):
+    """What a worker keeps beside its records.
+
+    Parameters
+    ----------
+    model : str
+        One of `MODELS`.
+    memory : Memory or None
+        Page frames of a resident model; None keeps it in memory.
+    validation_share, recovery_tolerance : float
+        See `Worker`.
+    """
+
+    model: Annotated[
+        str,
+        OneOf(MODELS),
+        Meta(description="stateless: computes changes only; resident: keeps a live model"),
+    ] = "stateless"
+    memory: Memory | None = None
+    validation_share: Annotated[
+        Share, Meta(description="share of the records held back to review evictions; 0: none")
+    ] = 0.0
+    recovery_tolerance: Annotated[
+        Amount, Meta(description="loss of validation score up to which an eviction stands")
+    ] = 0.01
+
+
+class ResidentModel:
+    """The live model of a journal's learned records."""
+
+    def __init__(
+        self, journal: Journal, make: Callable[[], Learner], memory: Memory | None = None
+    ) -> None:
+        self._journal, self._make, self._memory = journal, make, memory
+        self._live: Learner | None = None
+        self._at = ""  # the journal's count of changes that the model has seen
+        self._unsettled: list[tuple[Sequence[Record], Sequence[Record]]] = []
+        self._storage: PagedStorage | None = None
+        self._pages = (0, 0)
+        self.rebuilt = 0  # times
+
+    @property
+    def learner(self) -> Learner:
+        """The model; it is built from the journal if it missed a change."""
+        now = self._journal.setting(_CHANGES, "0")
+        if now != self._at:
+            self._unsettled.clear()
+        if self._live is None or now != self._at:
+            self._live, self._at = self._build(self._journal.records(State.LEARNED)), now
+            for learn, forget in self._unsettled:
+                self._live.update_records(learn, forget)
+        return self._live
+
+    def update(self, learn: Sequence[Record], forget: Sequence[Record]) -> Change:
+        """Learn and forget records in place, before the journal does."""
+        live = self.learner
+        if self._storage is not None:
+            self._storage.new_round()
+        try:
+            change = live.update_records(learn, forget)
+        except (BadBytes, NotLearned, OSError) as error:
+            _log.warning("the model of %s is built again: %s", self._journal.path, error)
+            self._live = None
+            change = self.learner.update_records(learn, forget)
+        self._unsettled.append((learn, forget))
+        self._note()
+        return change
+
+    def retrain(self, records: Sequence[Record]) -> None:
+        """Train a new model on all records."""
+        self._live = self._build(records)
+        self._note()
+
+    def settle(self) -> None:
+        """Note that the journal holds all changes."""
+        self._unsettled.clear()
+
+    def flush(self) -> None:
+        """Write all pages, so that no forgotten value stays in their files."""
+        if self._storage is not None:
+            self._storage.flush()
+
+    def _note(self) -> None:
+        self._at = str(int(self._journal.setting(_CHANGES, "0")) + 1)
+        self._journal.set_setting(_CHANGES, self._at)
+
+    def take_pages(self) -> tuple[int, int]:
+        """Return the pages read and written since the last call."""
+        if self._storage is None:
+            return 0, 0
+        before, swaps = self._pages, self._storage.swaps
+        self._pages = swaps.ins, swaps.outs
+        return swaps.ins - before[0], swaps.outs - before[1]
+
+    def _build(self, records: Sequence[Record]) -> Learner:
+        learner = self._make()
+        if self._memory is not None:
+            folder = self._empty_folder()
+            self._storage = paged(folder, self._memory.frames, self._memory.make_policy)
+            learner = type(learner)(**learner.settings, storage=self._storage)
+        self.rebuilt += 1
+        learner.update_records(records, ())
+        self.take_pages()  # those of a training only are counted
+        return learner
+
+    def _empty_folder(self) -> Path:
+        """Return the folder of the page files, without those of an earlier model."""
+        if self._storage is not None:
+            self._storage.abandon()
+        if self._journal.path == ":memory:":
+            folder = Path(tempfile.mkdtemp(prefix="dealfl-pages-"))
+            weakref.finalize(self, partial(shutil.rmtree, folder, ignore_errors=True))
+            return folder
+        folder = Path(f"{self._journal.path}-pages")
+        shutil.rmtree(folder, ignore_errors=True)
+        return folder

@@ -146,6 +146,13 @@ FLIPS: Sequence[tuple[str, str, Change, Change]] = (
         lambda row: row.update(tail=True),
         lambda row: row.update(tail=False),
     ),
+    ("leak", "Similar people", scaled("floor", 0.0), scaled("quality", 0.0)),
+    (
+        "leak",
+        "PageRank: deleted items",
+        lambda row: row.update(quality=1.0),
+        scaled("quality", 0.5),
+    ),
     ("swaps", "θ-LRU saves", scaled("saved", 1e3), scaled("saved", 0.0)),
     ("swaps", "Keeping the top", scaled("kept", 1.0), scaled("kept", 1e3)),
     (

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from growth import compare_growth
 from histories import compare_histories, compare_large, synthetic_histories
-from problems import problem
 from reporting import Report, main, progress
 from scipy import linalg
 from sklearn.linear_model import Ridge  # type: ignore[import-untyped]
@@ -134,19 +133,6 @@ def compare_ridge(table: Table, columns: int, quick: bool) -> None:
         table.add(f"{what}: forget one of 463,715", one, "scikit-learn's Ridge", fit_s, 10_000.0)
 
 
-def compare_neighbors(table: Table, quick: bool) -> None:
-    """Forget examples by id; there is no peer that overwrites what it forgets."""
-    task = problem("covtype", "neighbors", rows=20_000)
-    model = task.made()
-    model.learn(task.X, task.y)
-    model.forget(ids=[0])
-    calls = [partial(model.forget, ids=[i]) for i in range(1, 30 if quick else 200)]
-    seconds = float(np.median(times_s(calls)))
-    retrain_s = times_s([partial(learn_with, task.made, task.X, task.y)])[0]
-    what = "neighbors, 20,000 rows of covtype: forget one by id"
-    table.add(what, {"numba": seconds, "numpy": seconds}, "learning them again", retrain_s, None)
-
-
 def run(quick: bool) -> Report:
     """Run every comparison."""
     report = Report("learners")
@@ -167,8 +153,6 @@ def run(quick: bool) -> Report:
     for columns in (54, 90, 112, 500):
         with progress(f"ridge with {columns} features"):
             compare_ridge(table, columns, quick)
-    with progress("neighbors"):
-        compare_neighbors(table, quick)
     with progress("cost against the number of examples"):
         compare_growth(table, quick)
     return report

@@ -15,6 +15,7 @@ from reporting import Check, Report
 NAMES = (
     "exactness",
     "learners",
+    "neighbors",
     "quality",
     "federation",
     "runs",

@@ -123,10 +123,11 @@ class PrefixVotes(Classifier):
         """Return the statistics of examples of which the last ones are new, the others gone."""
         self._model = None
         self._work = lambda: self._cost(len(codes))
+        schema = self._state.schema
         return Statistics(
-            self.schema,
+            schema,
             Deferred(
-                self.schema,
+                schema,
                 lambda: self._arrays(
                     keys, codes[:, None], np.where(np.arange(len(codes)) < len(codes) - new, -1, 1)
                 ),
@@ -169,7 +170,10 @@ class PrefixVotes(Classifier):
 
     def check(self) -> None:
         """Raise `Impossible` if no set of examples has these statistics."""
-        statistics = self.statistics
+        self.check_statistics(self.statistics)
+
+    def check_statistics(self, statistics: Statistics) -> None:
+        """Raise `Impossible` if no set of examples has some statistics."""
         counts = statistics["counts"].dense(len(self._labels)).low
         votes = statistics["votes"]
         if np.any(counts < 0) or np.any(votes.values.negative):

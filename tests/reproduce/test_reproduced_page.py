@@ -22,9 +22,9 @@ def test_the_page_is_drawn_and_readable_and_asks_for_nothing(
         assert page.find("unreadable") == []
         assert page.find("wide") == []
         assert page.find("small", 12) == []
-        assert page.find("faint", 4.5) == []
         if pictures:
             page.page.screenshot(path=pictures / f"reproduced-{width}.png", full_page=True)
+    assert page.find("faint", 4.5) == []
     page.page.emulate_media(color_scheme="dark")
     page.settle()
     assert page.find("lightness") < 0.05

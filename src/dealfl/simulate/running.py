@@ -190,11 +190,15 @@ def _participants(run: FleetRun) -> tuple[Participant, ...]:
 
 def _train_centrally(run: FleetRun) -> str:
     """Return the digest of one learner trained on the base and all learned records."""
-    records: list[Record] = []
-    for journal in run.parts.journals.values():
-        records += journal.records(State.LEARNED)
     central = run.split.make()
     if run.base is not None:
         central.merge(run.base)
-    central.merge(statistics_of(run.split.make, records)[0])
+    together: list[Record] = []  # an owner of histories may be on several workers
+    for journal in run.parts.journals.values():
+        records = journal.records(State.LEARNED)
+        if central.whole_owners:
+            together += records
+        else:
+            central.merge(statistics_of(run.split.make, records)[0])
+    central.merge(statistics_of(run.split.make, together)[0])
     return central.digest()

@@ -6,6 +6,9 @@ exist twice: here in numpy, and in `sum_loops` for numba. Both give the same int
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -27,16 +30,20 @@ _BLOCK_VALUES = 1 << 20  # values of a block of rows, for compiled loops
 _CACHED_VALUES = 1 << 15  # the same for numpy: a block stays in the cache
 
 
+@cache
+def _loops() -> tuple[Callable[..., bool], ...]:
+    from dealfl.learners.sum_loops import add_changes, sum_rows, sum_stored
+
+    return sum_rows, add_changes, sum_stored
+
+
 class ClassSums:
     """The grid and the classes of sums."""
 
     def __init__(self, grid: FixedPoint, labels: Labels, *, clip: bool) -> None:
         self._grid, self._labels, self._clip = grid, labels, clip
-        self._scale, self._limits, self._has_offset = (
-            grid.scale,
-            grid.limits,
-            bool(grid.offset.any()),
-        )
+        self._scale, self._limits = grid.scale, grid.limits
+        self._has_offset = bool(grid.offset.any())
 
     def of(self, X: Matrix, codes: Int64s, classes: int) -> Int64s:
         """Return the sums of the rows of each class, on the grid."""
@@ -60,21 +67,17 @@ class ClassSums:
         return np.asarray((codes[:, None] == np.arange(classes)).astype(np.float64).T @ points)
 
     def _compiled_sums(self, first: int, block: Floats, codes: Int64s, classes: int) -> Floats:
-        from dealfl.learners.sum_loops import sum_rows
-
         totals, grid = np.zeros((classes, block.shape[1])), self._grid
         rows = np.ascontiguousarray(block)
-        if sum_rows(rows, codes, grid.offset, grid.bound, self._scale, totals):
+        if _loops()[0](rows, codes, grid.offset, grid.bound, self._scale, totals):
             return totals
         return self._sums(first, block, codes, classes)  # something is out of bounds
 
     def _of_stored(self, X: sparse.csr_array, codes: Int64s, classes: int) -> Int64s:
         values, columns = np.asarray(X.data, dtype=np.float64), X.shape[1]
         if is_compiled(len(values)):
-            from dealfl.learners.sum_loops import sum_stored
-
             totals = np.zeros((classes, columns))
-            if sum_stored(
+            if _loops()[2](
                 values, X.indices, X.indptr, codes, self._grid.bound, self._scale, totals
             ):
                 return totals.astype(np.int64)
@@ -101,11 +104,9 @@ class ClassSums:
         self, counts: Int64s, sums: Int64s, first: int, added: Int64s, changes: Int64s, sign: int
     ) -> None:
         """Change the tables of classes from `first` on, or raise an error and change nothing."""
-        if is_compiled(changes.size):
-            from dealfl.learners.sum_loops import add_changes
-
-            if add_changes(counts, sums, self._limits, first, added, changes, sign):
-                return
+        given = counts, sums, self._limits, first, added, changes, sign
+        if is_compiled(changes.size) and _loops()[1](*given):
+            return
         rows = slice(first, first + len(added))
         new_counts = checked_sum(counts[rows], sign * added)
         new_sums = checked_sum(sums[rows], sign * changes)

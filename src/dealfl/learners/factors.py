@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
+from scipy.linalg import lapack
 
 from dealfl.compiled import is_compiled
 from dealfl.errors import unknown_name
@@ -56,24 +57,25 @@ class CholeskyFactor:
 
             return update_table(self.table, row.copy(), sign, MIN_SLACK)
         size, lower = len(self.table), self.table.T
-        p = linalg.solve_triangular(lower[:size], row[:size], lower=True, check_finite=False)
+        p, _ = lapack.dtrtrs(lower[:size], row[:size], lower=1)
         t = 1.0 + sign * np.cumsum(p * p)
         if t[-1] < MIN_SLACK:
             return False
         before = np.concatenate(([1.0], t[:-1]))
-        tails = np.cumsum((lower * p)[:, ::-1], axis=1)[:, ::-1]
-        rest = np.zeros_like(tails)  # of the row, after each step
-        rest[:, :-1] = tails[:, 1:]
-        rest[size:] += row[size:, None] - tails[size:, :1]
-        rest *= sign * p / np.sqrt(t * before)
-        rest += lower * np.sqrt(t / before)
-        self.table = np.ascontiguousarray(rest.T)
+        products = self.table * p[:, None]
+        tails = np.cumsum(products[::-1], axis=0)[::-1]
+        rest = tails - products  # of the row, after each step
+        rest[:, size:] += row[size:] - tails[0, size:]
+        rest *= (sign * p / np.sqrt(t * before))[:, None]
+        self.table *= np.sqrt(t / before)[:, None]
+        self.table += rest
         return True
 
     def solve(self) -> Floats:
         """Return the solutions."""
-        upper, solved = np.hsplit(self.table, [len(self.table)])
-        return linalg.solve_triangular(upper, solved, check_finite=False)
+        size = len(self.table)  # the transposed triangle is not copied to another order
+        solution, _ = lapack.dtrtrs(self.table.T[:size], self.table[:, size:], lower=1, trans=1)
+        return np.asarray(solution)
 
 
 class QrFactor:

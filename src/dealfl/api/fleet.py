@@ -248,7 +248,7 @@ class Fleet(PreparedJob):
         Parameters
         ----------
         path
-            The job file; by default 45 phones that learn handwritten digits.
+            The job file; by default 30 phones that learn handwritten digits.
         settings
             Values for keys of the job; see `from_arrays`.
 

@@ -1,7 +1,7 @@
 """`dealfl run`: run a job with a live view, a summary and an HTML report.
 
 examples:
-  dealfl run                            45 phones learn and forget handwritten digits
+  dealfl run                            30 phones learn and forget handwritten digits
   dealfl run job.toml                   run your own job; `dealfl job init data.csv` writes one
   dealfl run job.toml --set job.rounds=50
   dealfl run --resume                   continue the run that Ctrl-C stopped
@@ -50,7 +50,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         ),
         epilog=_EPILOG,
     )
-    parser.add_argument("job", nargs="?", type=Path, help="job file (default: digits, 45 phones)")
+    parser.add_argument("job", nargs="?", type=Path, help="job file (default: digits, 30 phones)")
     parser.add_argument(
         "--out",
         type=Path,

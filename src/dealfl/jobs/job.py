@@ -98,6 +98,11 @@ class Job(Struct, frozen=True, kw_only=True):
     seed: Annotated[Whole, Meta(description="seed of all random draws")] = 0
 
     @property
+    def first_call(self) -> tuple[int, float] | None:
+        """When a worker that sleeps calls for the first time: waiting examples, and seconds."""
+        return (self.terms.min_waiting, self.terms.max_wait_s) if self.sleep else None
+
+    @property
     def server_terms(self) -> Terms:
         """The terms, with the share of its examples that a worker of this scheme evicts."""
         many, retention = 10**9, SCHEMES[self.scheme].retention

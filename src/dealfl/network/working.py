@@ -101,7 +101,7 @@ async def work(
                 job.name, name, plan.make, journal, meter,
                 key=bytes.fromhex(credentials.owners_key), scheme_name=job.scheme,
                 forget_fraction=job.forget_fraction, retry_after_s=job.retry_after_s,
-                device=device, min_battery=keys.min_battery, clock=clock, sleeps=job.sleep,
+                device=device, min_battery=keys.min_battery, clock=clock, sleeps=job.first_call,
                 keys=kept,
             )  # fmt: skip
             if data is not None and source is not None:

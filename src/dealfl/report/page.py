@@ -12,6 +12,7 @@ from dealfl.pages import Cell, details, draw, page, plot_section, table
 from dealfl.report.phone_plots import phone_plots
 from dealfl.report.run_plots import energy_plots, round_plots
 from dealfl.report.wording import (
+    describe_comparison,
     explain_terms,
     format_count,
     format_duration,
@@ -135,8 +136,13 @@ def _head(result: Result) -> str:
         f'<p class="verdict">{for_html(verdict(main))}</p>\n'
         f'<p class="quiet">{for_html(about)}</p>\n'
         f'<div class="figures">\n{"".join(_figures(result))}</div>\n'
-        f"<p>{for_html(radio_sentence(main))}</p>\n"
+        f"{_comparisons(result)}<p>{for_html(radio_sentence(main))}</p>\n"
     )
+
+
+def _comparisons(result: Result) -> str:
+    described = (describe_comparison(result, one) for one in result.comparisons())
+    return "".join(f"<p>{for_html(words)}</p>\n" for words in described)
 
 
 def _figures(result: Result) -> list[str]:
@@ -144,19 +150,24 @@ def _figures(result: Result) -> list[str]:
     if beside is None and len(result.outcomes) > 1:
         beside = result.comparisons()[0]
     against = "no other scheme ran" if beside is None else f"than {scheme_name(beside.scheme)}"
-    operating = (
-        "" if beside is None else f"; without call overhead {format_saving(beside.operating_saved)}"
-    )
-    compute = format_saving(None if beside is None else beside.compute_saved)
-    whole = format_saving(None if beside is None else beside.whole_saved)
+    saved = None if beside is None else beside.whole_saved
+    whole = format_energy(main.energy.whole_j) if saved is None else format_saving(saved)
+    daily, delay_s = main.battery_per_day, main.median_delay_s
     digest = ("equal", "good") if main.exact else ("NOT EQUAL", "bad")
-    tested = "on held-out test examples" if main.quality is not None else "not measured"
+    noise = f"± {1.96 * main.quality_error:.4f}; {main.trivial.name} {main.trivial.quality:.4f}"
     return [
-        _figure(main.metric, format_quality(main.quality), tested),
-        _figure("energy for computing", compute, against + operating, tag="modelled"),
         _figure("energy of whole devices", whole, against, tag="modelled"),
+        _figure(
+            "battery per phone and day", "–" if daily is None else f"{daily:.3%}",
+            f"least selected in {main.least_share:.1%} of the rounds", tag="modelled",
+        ),
+        _figure(
+            "median delay of an example", "–" if delay_s is None else format_duration(delay_s),
+            "from its arrival until its update leaves",
+        ),
+        _figure(main.metric, format_quality(main.quality), noise if main.quality else "not tested"),
         _figure("digest and central training", digest[0], f"{main.digest[:16]}…", kind=digest[1]),
-    ]
+    ]  # fmt: skip
 
 
 def _figure(name: str, value: str, words: str, *, tag: str = "", kind: str = "") -> str:

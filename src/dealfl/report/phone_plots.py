@@ -9,7 +9,7 @@ from math import fsum
 from dealfl.escaping import for_plotly
 from dealfl.pages import COLOURS, Plot
 from dealfl.report.plotting import bar, label, scheme_labels
-from dealfl.report.wording import energy_scale, radio_sentence, scheme_name
+from dealfl.report.wording import energy_scale, scheme_name
 from dealfl.runs import Result
 from dealfl.simulate import Participant
 
@@ -17,6 +17,7 @@ __all__ = ["phone_plots"]
 
 _MOST_KINDS = 10
 _OTHERS = "other kinds"
+_NEARLY_FULL = 99.0
 
 Kinds = dict[str, list[Participant]]  # the phones of each kind
 
@@ -54,19 +55,22 @@ def _layout(title: str, mode: str) -> dict[str, object]:
 
 
 def _wake_ups(result: Result) -> Plot:
-    names = scheme_labels(result)
-    everyone = [one.energy.wake_ups_of_everyone for one in result.outcomes]
-    woken = [one.energy.wake_ups for one in result.outcomes]
-    traces = [
-        bar(names, everyone, "if all phones with new examples were woken", 6, "%{x}: %{y:,}"),
-        bar(names, woken, "woken", 0, "%{x}: %{y:,}"),
-    ]
+    names, bursts = scheme_labels(result), [one.energy.bursts for one in result.outcomes]
+    trained = [one.get("training", 0) for one in bursts]
+    others = [sum(one.values()) - own for one, own in zip(bursts, trained, strict=True)]
+    hover = "%{x}: %{y:,}"
     return Plot(
-        title="Total wake-ups",
-        words="Number of wake-ups for the job, over all phones and rounds.",
-        traces=traces if any(everyone) or any(woken) else [],
-        layout=_layout("wake-ups", "group"),
-        nothing="No phone was woken.",
+        title="Bursts of the radio",
+        words="Each burst keeps the radio on for a while. Bursts without a training are "
+        "announcements, receipts, downloads and keep-alives.",
+        traces=[
+            bar(names, trained, "with a training", 0, hover),
+            bar(names, others, "without", 6, hover),
+        ]
+        if any(map(sum, zip(trained, others, strict=True)))
+        else [],
+        layout=_layout("bursts", "stack"),
+        nothing="No phone with a radio model was woken.",
     )
 
 
@@ -99,7 +103,7 @@ def _energy(result: Result, kinds: Kinds) -> Plot:
     ]
     return Plot(
         title=f"Energy per phone, by kind (modelled, {scheme_name(result.main.scheme)})",
-        words=f"Mean over all phones of a kind, for the whole job. {radio_sentence(result.main)}",
+        words="Mean over all phones of a kind, for the whole job.",
         traces=traces if largest_j else [],
         layout=_layout(f"energy per phone, {unit}", "stack"),
         nothing="No energy was spent.",
@@ -122,7 +126,7 @@ def _battery(result: Result, kinds: Kinds) -> Plot:
     return Plot(
         title=f"Battery at the end, by kind (modelled, {scheme_name(result.main.scheme)})",
         words="Mean over all phones of a kind; the line shows the minimum and the maximum.",
-        traces=[trace] if kinds else [],
+        traces=[trace] if kinds and min(left) < _NEARLY_FULL else [],
         layout={"yaxis": {"title": {"text": "battery, %"}, "range": [0, 105]}},
-        nothing="No phone took part.",
+        nothing="All batteries are nearly full.",
     )

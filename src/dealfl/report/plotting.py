@@ -13,14 +13,15 @@ from dealfl.runs import Result
 from dealfl.simulate import Round
 
 __all__ = [
-    "NO_ROUNDS", "ROUND", "Trace", "axis", "bar", "colour", "label", "lines", "scheme_labels",
-    "thin",
+    "HOURS", "NO_ROUNDS", "ROUND", "Trace", "axis", "bar", "colour", "label", "lines",
+    "scheme_labels", "thin",
 ]  # fmt: skip
 
 Trace = dict[str, Any]
 
 NO_ROUNDS = "No round was closed."
 ROUND = {"title": {"text": "round", "standoff": 6}}
+HOURS = {"title": {"text": "virtual time, hours", "standoff": 6}}
 
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _MOST_POINTS = 400
@@ -28,12 +29,12 @@ _MAX_LABEL = 22
 
 
 def lines(result: Result, value: Callable[[Round], float | None], form: str) -> list[Trace]:
-    """Return a line for each scheme; rounds without a value are skipped."""
+    """Return a line over time for each scheme; rounds without a value are skipped."""
     traces = []
     for place, (name, outcome) in enumerate(
         zip(scheme_labels(result), result.outcomes, strict=True)
     ):
-        found = ((one.number, value(one)) for one in outcome.rounds)
+        found = ((one.closed_at_s / 3600.0, value(one)) for one in outcome.rounds)
         points = thin([(n, y) for n, y in found if y is not None and math.isfinite(y)])
         if points:
             style = {"color": colour(place), "dash": _DASHES[place % len(_DASHES)], "width": 2}
@@ -45,7 +46,7 @@ def lines(result: Result, value: Callable[[Round], float | None], form: str) -> 
                     "mode": "lines" if len(points) > 1 else "markers",
                     "line": style,
                     "marker": {"color": style["color"], "size": 9},
-                    "hovertemplate": f"round %{{x}}: %{{y:{form}}}",
+                    "hovertemplate": f"%{{x:.2f}} h: %{{y:{form}}}",
                 }
             )
     return traces

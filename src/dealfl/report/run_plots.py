@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dealfl.escaping import for_plotly
 from dealfl.pages import Plot
 from dealfl.report.plotting import (
+    HOURS,
     NO_ROUNDS,
     ROUND,
     Trace,
@@ -24,7 +25,6 @@ from dealfl.report.wording import (
     energy_scale,
     format_energy,
     format_quality,
-    radio_sentence,
     scheme_name,
 )
 from dealfl.runs import Result
@@ -60,10 +60,19 @@ def _quality(result: Result) -> Plot:
         title=f"Quality of the model: {metric}",
         words=f"{metric[:1].upper()}{metric[1:]} after each round, on held-out test examples. "
         f"Final: {reached}.",
-        traces=lines(result, lambda one: one.quality, ".3f"),
-        layout={"xaxis": ROUND, "yaxis": {"title": axis(for_plotly(label([metric])[metric]))}},
+        traces=_with_noise(result, lines(result, lambda one: one.quality, ".3f")),
+        layout={"xaxis": HOURS, "yaxis": {"title": axis(for_plotly(label([metric])[metric]))}},
         nothing="The quality was not measured.",
     )
+
+
+def _with_noise(result: Result, traces: list[Trace]) -> list[Trace]:
+    """Return the lines with the noise of the test set at their ends, if all schemes have one."""
+    if len(traces) == len(result.outcomes):
+        for trace, outcome in zip(traces, result.outcomes, strict=True):
+            widths = [0.0] * (len(trace["y"]) - 1) + [1.96 * outcome.quality_error]
+            trace["error_y"] = {"type": "data", "array": widths, "thickness": 1}
+    return traces
 
 
 def _bars(
@@ -166,11 +175,11 @@ def energy_plots(result: Result) -> list[Plot]:
         _cumulative(
             result,
             "Energy of whole devices (modelled)",
-            f"Cumulative energy of computing, waking and radio. {radio_sentence(result.main)}",
+            "Cumulative energy of computing, waking and radio.",
             lambda one: one.compute_j + one.radio_j,
         ),
         _causes(result),
-        _savings(result.main),
+        _savings(result),
     ]
 
 
@@ -181,7 +190,7 @@ def _cumulative(result: Result, title: str, words: str, value: Callable[[Round],
         title=title,
         words=words,
         traces=lines(result, lambda one: value(one) / scale_j, ".3s"),
-        layout={"xaxis": ROUND, "yaxis": {"title": axis(f"energy, {unit}"), "rangemode": "tozero"}},
+        layout={"xaxis": HOURS, "yaxis": {"title": axis(f"energy, {unit}"), "rangemode": "tozero"}},
         nothing=NO_ROUNDS,
     )
 
@@ -201,7 +210,7 @@ def _causes(result: Result) -> Plot:
     ]  # fmt: skip
     return Plot(
         title="Energy by cause (modelled)",
-        words=f"Total of all phones, by scheme. {radio_sentence(result.main)}",
+        words="Total of all phones, by scheme.",
         traces=traces,
         layout={
             "xaxis": {"title": axis(f"energy, {unit}")}, "yaxis": _TOP_DOWN, "barmode": "stack",
@@ -210,14 +219,10 @@ def _causes(result: Result) -> Plot:
     )  # fmt: skip
 
 
-def _savings(main: Outcome) -> Plot:
-    saved = main.energy.savings
-    parts = {
-        "fewer wake-ups": saved.fewer_wake_ups_j,
-        "less work": saved.less_work_j,
-        "slower clock": saved.dvfs_j,
-    }
-    scale_j, unit = energy_scale(max(abs(part_j) for part_j in parts.values()))
+def _savings(result: Result) -> Plot:
+    beside = result.against("original")
+    parts = beside.levers_j if beside else {}
+    scale_j, unit = energy_scale(max(map(abs, parts.values()), default=0.0))
     trace = {
         "type": "bar",
         "orientation": "h",
@@ -225,15 +230,13 @@ def _savings(main: Outcome) -> Plot:
         "x": [part_j / scale_j for part_j in parts.values()],
         "text": [format_energy(part_j) for part_j in parts.values()],
         "textposition": "auto",
-        "marker": {"color": colour(2)},
+        "marker": {"color": colour(0)},
         "hoverinfo": "text",
     }
     return Plot(
-        title=f"Energy saved by {scheme_name(main.scheme)}, by cause (modelled)",
-        words="Fewer wake-ups: compared with waking every phone with new examples in each round. "
-        "Less work: compared with training on all examples from scratch each time. "
-        "Slower clock: compared with the fastest clock for the same work.",
+        title=f"Energy saved by {scheme_name(result.main.scheme)} against Original (modelled)",
+        words="The parts add up to the difference between both systems.",
         traces=[trace] if any(parts.values()) else [],
         layout={"xaxis": {"title": axis(f"energy saved, {unit}")}, "yaxis": _TOP_DOWN},
-        nothing="No energy was saved.",
+        nothing="No other system was run under another selector.",
     )

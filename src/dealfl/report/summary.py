@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 from dealfl.escaping import for_terminal
 from dealfl.report.wording import (
+    describe_comparison,
     format_count,
     format_duration,
     format_energy,
     format_number,
     format_quality,
-    format_saving,
     reference_sentence,
 )
 from dealfl.runs import Result
@@ -41,9 +41,9 @@ def summarize(result: Result) -> str:
     reference = reference_sentence(main, result.central)
     parts = [
         head,
+        _compare(result),
         _table(result),
         reference,
-        _compare(result),
         *_warnings(main),
         _verdict(result),
         _forgotten(result),
@@ -52,7 +52,8 @@ def summarize(result: Result) -> str:
 
 
 def _table(result: Result) -> str:
-    columns = [[result.main.metric, *_ROWS], *(_column(one) for one in result.outcomes)]
+    columns = [[*_ROWS], *(_column(one) for one in result.outcomes)]
+    columns[0][3] = result.main.metric
     titles = ["", *(one.scheme for one in result.outcomes)]
     widths = [
         max(len(text) for text in [title, *column])
@@ -69,32 +70,41 @@ def _table(result: Result) -> str:
 
 
 _ROWS = (
-    "operations, modelled",
-    "  with call overhead",
+    "selector",
     "whole devices, modelled",
-    "  share of radio",
+    "battery per phone and day",
+    "quality",
+    "median delay of an example",
+    "least selected, of rounds",
+    "bursts of the radio",
+    "  without a training",
     "wake-ups",
     "examples learned",
     "examples forgotten",
-    "training, modelled",
+    "computing, modelled",
+    "  operations alone",
     "rounds, virtual time",
     "digest = central training",
 )
 
 
 def _column(outcome: Outcome) -> list[str]:
-    energy = outcome.energy
-    radio = f"{energy.radio_j / energy.whole_j:.0%}" if energy.whole_j else "–"
+    energy, delay_s, daily = outcome.energy, outcome.median_delay_s, outcome.battery_per_day
+    bursts = sum(energy.bursts.values())
     return [
-        format_quality(outcome.quality),
-        format_energy(energy.operating_j),
-        format_energy(energy.compute_j),
+        outcome.selector,
         format_energy(energy.whole_j),
-        radio,
+        "–" if daily is None else f"{daily:.3%}",
+        format_quality(outcome.quality),
+        "–" if delay_s is None else format_duration(delay_s),
+        f"{outcome.least_share:.1%}",
+        f"{bursts:,}",
+        f"{bursts - energy.bursts.get('training', 0):,}",
         f"{energy.wake_ups:,}",
         f"{outcome.learned:,}",
         f"{outcome.evicted:,}",
-        format_duration(energy.compute_s),
+        format_energy(energy.compute_j),
+        format_energy(energy.operating_j),
         format_duration(outcome.virtual_s),
         "yes" if outcome.exact else "NO",
     ]
@@ -114,24 +124,7 @@ def _warnings(main: Outcome) -> list[str]:
 
 
 def _compare(result: Result) -> str:
-    main, beside = result.main, result.against("original")
-    if beside is None or beside.operating_saved is None or not main.energy.whole_j:
-        return ""
-    quality = ""
-    if beside.quality_points is not None:
-        points = round(beside.quality_points, 1) + 0.0  # no −0.0
-        noise = ", within the noise of the test set" if beside.is_noise else ""
-        quality = f";\n{main.metric} changes by {points:+.1f} points{noise}"
-    whole = f" Whole devices: {format_saving(beside.whole_saved)}." if beside.whole_saved else ""
-    radio = 100.0 * main.energy.radio_j / main.energy.whole_j
-    more = "more" if radio > 50.0 else "less"
-    return (
-        f"Computing needs {format_saving(beside.operating_saved)} energy than retraining on all "
-        f"data ({beside.scheme}){quality}.\n"
-        f"Including per-call overhead: {format_saving(beside.compute_saved)}.{whole}\n"
-        f"{radio:.0f} % of the energy is radio, so waking devices less often\n"
-        f"saves {more} than computing less."
-    )
+    return "\n\n".join(describe_comparison(result, one) for one in result.comparisons())
 
 
 def _verdict(result: Result) -> str:

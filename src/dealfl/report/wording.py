@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from dealfl.runs import Comparison, Result
 from dealfl.simulate import Outcome
 
 __all__ = [
-    "energy_scale", "explain_terms", "format_age", "format_count", "format_duration",
-    "format_energy", "format_number", "format_quality", "format_saving", "radio_sentence",
-    "reference_sentence", "scheme_name", "verdict",
+    "describe_comparison", "energy_scale", "explain_terms", "format_age", "format_count",
+    "format_duration", "format_energy", "format_number", "format_quality", "format_saving",
+    "radio_sentence", "reference_sentence", "scheme_name", "verdict",
 ]  # fmt: skip
 
 _NOTHING = "–"
+_SAME_SHARE = 0.005
 _SCALES = ((1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"))
 _AGES = ((86_400.0, "days"), (3600.0, "h"), (60.0, "min"))
 
@@ -228,6 +230,41 @@ def reference_sentence(main: Outcome, central: float | None) -> str:
         f"± {points / 100:.4f} ({main.tested:,} test examples); "
         f"{main.trivial.name} {format_quality(main.trivial.quality)}{exact}."
     )
+
+
+def describe_comparison(result: Result, beside: Comparison) -> str:
+    """Return what the job's system saves against another one, by lever, and where it loses."""
+    main = result.main
+    other = next(one for one in result.outcomes if one.scheme == beside.scheme)
+    name = f"{beside.scheme}, {other.selector}"
+    if beside.whole_saved is None:
+        saved = format_saving(beside.compute_saved)
+        return f"Against {name}: computing per example takes {saved} energy (modelled)."
+    saving = format_saving(beside.whole_saved)
+    first = f"Against {name}: whole devices need {saving} energy"
+    if beside.quality_points is not None:
+        points = round(beside.quality_points, 1) + 0.0  # no −0.0
+        noise = ", within the noise of the test set" if beside.is_noise else ""
+        first += f";\n  {main.metric} {points:+.1f} points{noise}"
+    parts = ", ".join(f"{lever} {format_energy(j)}" for lever, j in beside.levers_j.items())
+    lost = _losses(main, other, beside)
+    loses = f"\n  It loses in {lost}." if lost else ""
+    return f"{first}.\n  Saved: {parts} (modelled).{loses}"
+
+
+def _losses(main: Outcome, other: Outcome, beside: Comparison) -> str:
+    """Return where the job's system is worse than another one."""
+    lost = []
+    if main.median_delay_s and other.median_delay_s and main.median_delay_s > other.median_delay_s:
+        ours, theirs = map(format_duration, (main.median_delay_s, other.median_delay_s))
+        lost.append(f"median delay ({ours} instead of {theirs})")
+    if main.least_share < other.least_share - _SAME_SHARE:
+        lost.append(f"least share of rounds ({main.least_share:.1%}, {other.least_share:.1%})")
+    if main.learned < other.learned:
+        lost.append(f"examples learned so far ({main.learned:,} of {other.learned:,})")
+    if (beside.quality_points or 0.0) < 0.0 and not beside.is_noise:
+        lost.append(main.metric)
+    return ", ".join(lost)
 
 
 def radio_sentence(main: Outcome) -> str:

@@ -142,6 +142,10 @@ class Comparison:
         Saving of the energy of whole devices.
     time_saved : float or None
         Saving of virtual time.
+    levers_j : dict of str to float
+        Where the difference in energy of whole devices comes from, in joules: "fewer bursts",
+        "smaller downloads", "less work" and "slower clock"; they add up to it. Empty if both used
+        the same selector.
     """
 
     scheme: str
@@ -151,13 +155,14 @@ class Comparison:
     compute_saved: float | None
     whole_saved: float | None
     time_saved: float | None
+    levers_j: dict[str, float]
 
     @property
     def is_noise(self) -> bool:
         """Whether the difference of the quality may be due to the choice of the test set."""
         return abs(self.quality_points or 0.0) <= self.noise_points
 
-    def as_dict(self) -> dict[str, float | None]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the values by name, without the scheme, for JSON."""
         return {name: one for name, one in dataclasses.asdict(self).items() if name != "scheme"}
 
@@ -279,6 +284,7 @@ def _compare(main: Outcome, other: Outcome) -> Comparison:
         compute_saved=saved("compute_j"),
         whole_saved=None if by_chance else saved("whole_j"),
         time_saved=None if by_chance else _saved(main.virtual_s, other.virtual_s),
+        levers_j={} if by_chance else main.energy.split_saving(other.energy),
     )
 
 

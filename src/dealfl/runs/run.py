@@ -41,7 +41,7 @@ _COMPARED = ("original", "newfl", "incremental", "deal")
 
 
 def default_job() -> str:
-    """Return the TOML text of the default job, in which 45 phones learn handwritten digits.
+    """Return the TOML text of the default job, in which 30 phones learn handwritten digits.
 
     Returns
     -------
@@ -255,7 +255,7 @@ class Run:
             applied.add(file)
 
     def _start(self, scheme: str, watcher: Watcher) -> FleetRun:
-        fleet, base = self._fleet.with_scheme(scheme), None
+        fleet, base = self._fleet.as_system(scheme), None
         if self._start_from is not None:
             base = read_statistics(self._start_from, fleet.plan.make())
         state = self._folder.state(scheme)

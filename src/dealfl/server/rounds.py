@@ -53,6 +53,7 @@ class Rounds:
     ) -> None:
         self.terms = terms
         self.draining = False  # opens no round and publishes no version
+        self._called = False  # a worker called that may be worth a round at once
         self.predictions = Predictions(type(aggregation.total))
         self._job, self._ledger = job, ledger
         self._aggregation, self._members, self._selector = aggregation, members, selector
@@ -146,6 +147,7 @@ class Rounds:
         least = self._selector.find_least_weight(worker)
         waiting = find_call_size(row, self.terms, self.predictions, least)
         if row.waiting >= waiting:
+            self._called = True
             return []
         within_s = self.terms.max_wait_s
         self._members.put(note_sleep(row, waiting, within_s, now_s))
@@ -202,7 +204,13 @@ class Rounds:
         return {name for name, at_s in replies.items() if at_s is None and rows[name].call_by_s}
 
     def _open(self, now_s: float) -> list[Message]:
-        if not self._is_opening_due(now_s):
+        due, count = self._is_opening_due(now_s), self.terms.selected
+        if self._called and not due:  # places that the last rounds have left
+            since_s = now_s - self.terms.round_every_s
+            count -= self._ledger.rounds.count_selected_since(since_s)
+            due = count > 0
+        self._called = False
+        if not due:
             return []
         if self.terms.round_every_s:
             next_s = now_s + self.terms.round_every_s
@@ -210,7 +218,7 @@ class Rounds:
         number, rows = self._ledger.last_round() + 1, self._members.rows
         eligible = rows.find_candidates(self.terms, now_s, self.predictions)
         enough = len(eligible) >= self.terms.min_workers
-        chosen = self._selector.select(number, eligible, self.terms.selected) if enough else []
+        chosen = self._selector.select(number, eligible, count) if enough else []
         if not chosen:
             return []
         self._review(number)
@@ -238,6 +246,8 @@ class Rounds:
     def repeat_assignment(self, message: Announce, now_s: float) -> list[Message]:
         """Return the assignment of a worker that announces itself and does not know of it."""
         row = self._members.rows[message.worker]
+        if self.draining or self.finished:  # a booking ends with the job
+            return []
         number = self._ledger.rounds.find_unanswered(message.worker, message.round)
         if number is None or row.busy_until_s <= now_s or (row.sleeps and not row.waiting):
             return []

@@ -213,6 +213,11 @@ class RoundStore:
         )
         return dict(rows.fetchall())
 
+    def count_selected_since(self, opened_s: float) -> int:
+        """Return how many workers were selected in rounds opened after a time."""
+        query = "SELECT count(*) FROM rounds JOIN selections ON round = number WHERE opened_s > ?"
+        return int(self._run(query, (opened_s,)).fetchone()[0])
+
     def find_unanswered(self, worker: str, after: int) -> int | None:
         """Return the last round of a worker, if it is after another one and not answered."""
         query = (

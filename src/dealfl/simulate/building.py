@@ -204,7 +204,7 @@ def build(fleet: Fleet, split: Split, ledger: Ledger, owners_key: bytes) -> Part
             job.name, name, split.make, journals[name], devices[name], key=owners_key,
             scheme_name=job.scheme, forget_fraction=job.forget_fraction,
             announce_every_s=faults.announce_every_s, retry_after_s=job.retry_after_s,
-            device=devices[name], min_battery=group.min_battery, sleeps=job.sleep,
+            device=devices[name], min_battery=group.min_battery, sleeps=job.first_call,
             clock=devices[name], keys=fleet.worker,
         )
         for name, group in named.items()

@@ -45,6 +45,8 @@ class FleetEnergy:
     compute_j, operating_j, radio_j : float
         Energy of computing, its part that is proportional to the operations, and energy of the
         radio, in joules.
+    fastest_compute_j : float
+        Energy of the same computing at the fastest clock, in joules.
     charge_uah : float
         Charge drawn from the batteries, in µAh.
     operations, cycles : int, float
@@ -70,6 +72,7 @@ class FleetEnergy:
     compute_j: float
     operating_j: float
     radio_j: float
+    fastest_compute_j: float
     charge_uah: float
     operations: int
     cycles: float
@@ -94,6 +97,34 @@ class FleetEnergy:
         """Bursts without a training, for each training."""
         trained = self.bursts.get("training", 0)
         return (sum(self.bursts.values()) - trained) / trained if trained else 0.0
+
+    def split_saving(self, other: FleetEnergy) -> dict[str, float]:
+        """Return by which levers less energy was spent than by another fleet.
+
+        Parameters
+        ----------
+        other : FleetEnergy
+            Energy of the other fleet.
+
+        Returns
+        -------
+        dict of str to float
+            Joules by lever, two of the radio and two of computing; they add up to the difference.
+        """
+        work_j = other.fastest_compute_j - self.fastest_compute_j
+        downloads_j = other._download_j - self._download_j
+        return {
+            "fewer bursts": other.radio_j - self.radio_j - downloads_j,
+            "smaller downloads": downloads_j,
+            "less work": work_j,
+            "slower clock": other.compute_j - self.compute_j - work_j,
+        }
+
+    @property
+    def _download_j(self) -> float:
+        carried = self.up_bytes + self.down_bytes
+        active_j = self.by_cause_j.get("wifi_active", 0.0)
+        return active_j * self.down_bytes / carried if carried else 0.0
 
     @property
     def band_j(self) -> tuple[float, float]:
@@ -123,6 +154,7 @@ def fleet_energy(
         compute_j=spent.compute.total_j,
         operating_j=spent.operating.total_j,
         radio_j=radio_j,
+        fastest_compute_j=spent.fastest_compute_j,
         charge_uah=whole.charge_uah,
         operations=spent.operations,
         cycles=spent.cycles,

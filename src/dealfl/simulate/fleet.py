@@ -104,25 +104,46 @@ class Fleet(Struct, frozen=True, kw_only=True):
         """Number of workers."""
         return sum(group.count for group in self.devices)
 
-    def with_scheme(self, scheme: str) -> Fleet:
-        """Return the same fleet with another scheme.
+    def as_system(self, scheme: str) -> Fleet:
+        """Return the same fleet as another system: its scheme, and what belongs to it.
+
+        Traditional federated learning (`original`, `newfl`) wakes everyone who is awake,
+        `incremental` a uniform choice. Their phones stay connected, fetch the model with every
+        assignment, and leave the clock to the system. Only the fleet, the data, the arrivals and
+        the times of rounds are the same.
 
         Parameters
         ----------
         scheme : str
-            Name of a scheme, such as "deal".
+            Name of a scheme, such as "original".
 
         Returns
         -------
         Fleet
-            A copy.
+            A copy; the job's own system if the scheme is that of the job.
         """
-        return replace(self, job=replace(self.job, scheme=scheme))
+        if scheme == self.job.scheme:
+            return self
+        selector = _SELECTORS.get(scheme, "uniform")
+        selection = {} if selector == "everyone" else {"seed": self.job.seed}
+        terms = replace(self.job.terms, min_waiting=1)
+        job = replace(self.job, scheme=scheme, selector=selector, sleep=False, terms=terms)
+        groups = tuple(_with_system_clock(group) for group in self.devices)
+        radio = replace(self.radio, fetch="eager")
+        return replace(self, job=job, selection=selection, devices=groups, radio=radio)
 
     @property
     def learner(self) -> str:
         """Name of the learner."""
         return self.plan.learner
+
+
+_SELECTORS = {"original": "everyone", "newfl": "everyone"}
+
+
+def _with_system_clock(group: Devices) -> Devices:
+    own = group.profile is not None and group.governor == "deal"
+    return replace(group, governor="interactive") if own else group
 
 
 SECTIONS = (

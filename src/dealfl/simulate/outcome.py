@@ -155,6 +155,8 @@ class Outcome:
         Number of examples that were not learned at the end, and of updates in the model.
     energy : FleetEnergy
         Energy of all devices.
+    capacity_j : float
+        Capacity of all batteries together, in joules; 0 if unknown.
     median_delay_s : float or None
         Median time from the arrival of an example until its update leaves, in seconds.
     unmet_guarantees : OverPromise or None
@@ -189,6 +191,7 @@ class Outcome:
     not_learned: int
     updates: int
     energy: FleetEnergy
+    capacity_j: float
     median_delay_s: float | None
     unmet_guarantees: OverPromise | None
     prediction_error: float | None
@@ -216,6 +219,12 @@ class Outcome:
     def exact(self) -> bool:
         """Whether the server's digest equals that of central training on the held examples."""
         return self.digest == self.central_digest
+
+    @property
+    def battery_per_day(self) -> float | None:
+        """Share of a battery that a phone spends in a day, on average; None if unknown."""
+        span_j = self.capacity_j * self.virtual_s / 86_400.0
+        return self.energy_j / span_j if span_j else None
 
     @property
     def jain(self) -> float:
@@ -264,6 +273,9 @@ class Outcome:
         extra = {
             "exact": self.exact,
             "quality_error": self.quality_error,
+            "battery_per_day": self.battery_per_day,
+            "jain": self.jain,
+            "least_share": self.least_share,
             "by_majority": self.by_majority,
             "by_ttl": self.by_ttl,
             "operations": self.operations,

@@ -133,6 +133,7 @@ def finish(run: FleetRun) -> Outcome:
         not_learned=sum(run.left.values()) + run.waiting(),
         updates=sum(row.counted for row in server.workers.values()),
         energy=fleet_energy(spent, run.wake_ups_of_everyone, [one.traffic for one in radios]),
+        capacity_j=sum(group.count * group.capacity_j for group in run.fleet.devices),
         median_delay_s=run.simulation.traffic.median_delay_s,
         unmet_guarantees=server.over_promised,
         prediction_error=server.predictions.median_error,

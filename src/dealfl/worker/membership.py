@@ -34,12 +34,12 @@ class Membership:
         schema_digest: str,
         retry_after_s: float,
         announce_every_s: float,
-        sleeps: bool,
+        sleeps: tuple[int, float] | None,
     ) -> None:
         self._journal, self._outbox, self._device = journal, outbox, device
         self._schema_digest = schema_digest
         self._retry_after_s, self._announce_every_s = retry_after_s, announce_every_s
-        self._sleeps = sleeps
+        self._sleeps, self._first_call = sleeps is not None, sleeps or (1, 0.0)
         self.greets = False  # whether the next call announces the worker in any case
 
     def begin_session(self, after: int = 0) -> None:
@@ -109,11 +109,21 @@ class Membership:
     @property
     def is_asleep(self) -> bool:
         """Whether the worker has closed its connection until it calls."""
-        return bool(self._journal.setting("call", "")) and self._outbox.is_settled
+        return bool(self._call) and self._outbox.is_settled
+
+    @property
+    def _call(self) -> str:
+        """When a sleeping worker calls: examples, the times from and until which it sleeps."""
+        return self._journal.setting("call", "") if self._sleeps else ""
 
     def _call_if_due(self, waiting: int, now_s: float) -> None:
         """Wake up if enough examples wait, if it is time, or if the clock jumped back."""
-        call = self._journal.setting("call", "")
+        call = self._call
+        if self._sleeps and not self._journal.setting("settled_s", ""):  # it never called
+            least, within_s = self._first_call
+            call = f"{least} {now_s} {now_s + within_s}"
+            self._journal.set_setting("call", call)
+            self._journal.set_setting("settled_s", repr(now_s))
         if call:
             wanted, since_s, until_s = map(float, call.split())
             if waiting >= max(wanted, 1) or not since_s <= now_s < until_s or self.greets:
@@ -183,7 +193,7 @@ class Membership:
     @property
     def wake_at_s(self) -> float | None:
         """When the next message is due, if none arrives before; None for never."""
-        call = self._journal.setting("call", "")
+        call = self._call
         announce_s = float(self._journal.setting("announced_s", "0")) + self._every_s
         announce_s = float(call.split()[2]) if call else announce_s
         send_s = self._journal.next_send_s()

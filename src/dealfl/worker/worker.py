@@ -60,8 +60,10 @@ class Worker:
     announce_every_s : float
         Time after which an announcement is repeated although nothing changed, in seconds; for
         networks that do not notice the end of a connection.
-    sleeps : bool
-        Whether the worker closes its connection when the server tells it to, and calls later.
+    sleeps : tuple of (int, float) or None
+        Number of waiting examples, and time in seconds, after which a worker calls for the first
+        time; later the server says so, and the worker closes its connection in between. None for a
+        worker that stays connected.
     keys : WorkerKeys
         Whether the worker keeps a live model, in memory or in page files, and whether it reviews
         evictions.
@@ -85,7 +87,7 @@ class Worker:
         scheme_name: str = "deal",
         forget_fraction: str = "0.02",
         announce_every_s: float = math.inf,
-        sleeps: bool = False,
+        sleeps: tuple[int, float] | None = None,
         retry_after_s: float = 30.0,
         keys: WorkerKeys = _DEFAULT,
         device: Device | DeviceNow | None = None,

@@ -9,6 +9,7 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -44,7 +45,7 @@ MOVIELENS = Task(
         "data.partition": "by_owner", "arrival.examples_per_hour": 20.0, "job.evaluate_every": 1000,
     },
 )  # fmt: skip
-CONNECTED = {"radio.keep_alive_s": 900.0, "radio.handshake_bytes": 5000}
+CONNECTED: dict[str, object] = {"radio.keep_alive_s": 900.0, "radio.handshake_bytes": 5000}
 
 
 def read_task(task: Task, seed: int, keys: dict[str, object] | None = None) -> Fleet:
@@ -54,7 +55,7 @@ def read_task(task: Task, seed: int, keys: dict[str, object] | None = None) -> F
     document = Document.parse(default_job(), "digits.toml")
     if task.keys:
         tables = {name: one for name, one in document.tables.items() if name != "features"}
-        document = Document(document.text, document.name, document.folder, tables)
+        document = dataclasses.replace(document, tables=tables)
     for key, value in {**task.keys, **(keys or {}), "job.seed": seed}.items():
         document = document.replaced(key, value)
     return read_fleet(document)

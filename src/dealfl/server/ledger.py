@@ -11,6 +11,7 @@ import secrets
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import fields
+from operator import attrgetter
 from pathlib import Path
 
 from dealfl.database import Connect, Database
@@ -23,6 +24,7 @@ __all__ = ["Ledger"]
 
 _EPOCHS = 1000  # that are remembered, and as many terms
 _COLUMNS = ", ".join(field.name for field in fields(WorkerRow))
+_values_of = attrgetter(*(field.name for field in fields(WorkerRow)))
 _PLACEHOLDERS = ", ".join("?" for _ in fields(WorkerRow))
 
 
@@ -108,10 +110,9 @@ class Ledger(Database):
         row : WorkerRow
             The worker.
         """
-        values = [getattr(row, field.name) for field in fields(WorkerRow)]
         self.execute(
             f"INSERT OR REPLACE INTO workers ({_COLUMNS}) VALUES ({_PLACEHOLDERS})",  # noqa: S608
-            values,
+            _values_of(row),
         )
 
     # -- updates and statistics -----------------------------------------------------------------

@@ -43,12 +43,23 @@ def summarize(result: Result) -> str:
         head,
         _compare(result),
         _table(result),
+        _forgetness(main),
         reference,
         *_warnings(main),
         _verdict(result),
         _forgotten(result),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _forgetness(main: Outcome) -> str:
+    """Return how much was forgotten by policy, and how much of it was learned again."""
+    if not main.evicted or main.forget_fraction_now is None:
+        return ""
+    return (
+        f"Level of forgetness: {main.level_of_forgetness:.3f} forgotten per learned example; "
+        f"{main.recovered:,} recovered, θ now {main.forget_fraction_now:.4g} on average."
+    )
 
 
 def _table(result: Result) -> str:

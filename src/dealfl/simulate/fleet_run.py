@@ -15,6 +15,7 @@ from dealfl.simulate.outcome import Progress, Round
 from dealfl.simulate.simulation import SERVER, Arrives
 from dealfl.simulate.split import split_examples
 from dealfl.simulate.traffic import Traffic
+from dealfl.simulate.uses import follow_uses
 from dealfl.statistics import Statistics
 from dealfl.worker import Journal, State
 
@@ -79,6 +80,7 @@ class FleetRun:
             keys=fleet.radio,
         )
         self.simulation.set_action(Arrives, self._take_arrival)
+        follow_uses(self.simulation, fleet, streams)
         draw = make_drawer(fleet)
         self._times = {name: fleet.arrival.times(draw(f"arrival/{name}")) for name in self.left}
         for place, name in enumerate(self.parts.workers):
@@ -127,22 +129,20 @@ class FleetRun:
         self.report()
 
     def _note_version(self) -> None:
-        reader = self.ledger.reader
-        closed = reader.closed_rounds()
+        closed = (reader := self.ledger.reader).closed_rounds()
         if len(closed) == len(self.rounds) or self.simulation.healed:
             return
         self._opened_at_s, last = self.simulation.now_s, closed[-1]
         evaluated = last.number % self.fleet.job.evaluate_every == 0
         quality = self.split.quality(self.parts.server.model) if evaluated else None
         figures, replies = reader.round_figures(last.number), reader.replies()
-        closed_round = Round(
+        self.rounds.append(Round(
             number=last.number, reason=last.reason, duration_s=last.duration_s,
             closed_at_s=self.simulation.now_s, quality=quality, able=figures.eligible,
             selected=figures.selected, replied=figures.replied,
             learned=replies.learned - sum(one.learned for one in self.rounds),
             evicted=replies.evicted - sum(one.evicted for one in self.rounds), **self._energy_j(),
-        )  # fmt: skip
-        self.rounds.append(closed_round)
+        ))  # fmt: skip
         self.simulation.over = self.parts.server.finished
         self.report()
 

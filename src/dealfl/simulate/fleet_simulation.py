@@ -72,7 +72,6 @@ class FleetSimulation(Simulation):
         self.set_action(Returns, lambda event: self._return(event.name, event.reason))
         self.set_action(Leaves, self._leaves)
         self.fetches_eagerly, self._uses_per_day = keys.fetch == "eager", keys.uses_per_day
-        self.set_action(Uses, self._use_model)
 
     def call(self, name: str, messages: Iterable[Message]) -> None:
         """Hand messages over, unless the worker drops out at this moment."""
@@ -147,7 +146,7 @@ class FleetSimulation(Simulation):
             gap_s = draw.expovariate(self._uses_per_day / 86_400.0)
             self.schedule(self.now_s + gap_s, Uses(name))
 
-    def _use_model(self, event: Uses) -> None:
+    def use_model(self, event: Uses) -> None:
         """Let a worker fetch the last version, if it is new."""
         name, message = event.name, self._published
         self.expect_use(name)

@@ -169,6 +169,10 @@ class Outcome:
         Digest of the server's statistics, and of central training on the held examples.
     notes : tuple of str
         What was left out of the data, and why.
+    recovered : int
+        Number of evicted examples that were learned again, because the model was worse without.
+    forget_fraction_now : float or None
+        Mean of the workers' θ at the end; bad evictions lower it.
     """
 
     job: str
@@ -199,6 +203,13 @@ class Outcome:
     digest: str
     central_digest: str
     notes: tuple[str, ...] = ()
+    recovered: int = 0
+    forget_fraction_now: float | None = None
+
+    @property
+    def level_of_forgetness(self) -> float:
+        """Number of examples forgotten per example learned."""
+        return self.evicted / self.learned if self.learned else 0.0
 
     @property
     def operations(self) -> int:
@@ -272,6 +283,7 @@ class Outcome:
         """Return plain values for JSON."""
         extra = {
             "exact": self.exact,
+            "level_of_forgetness": self.level_of_forgetness,
             "quality_error": self.quality_error,
             "battery_per_day": self.battery_per_day,
             "jain": self.jain,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
 
 from dealfl.learners import statistics_of
@@ -141,7 +142,16 @@ def finish(run: FleetRun) -> Outcome:
         digest=server.model.digest(),
         central_digest=_train_centrally(run),
         notes=run.split.notes,
+        recovered=sum(int(journal.setting("total_recovered", "0")) for journal in journals),
+        forget_fraction_now=_mean_fraction(run),
     )
+
+
+def _mean_fraction(run: FleetRun) -> float:
+    """Return the mean of the workers' θ, which bad evictions lower."""
+    own = run.fleet.job.forget_fraction
+    found = [Fraction(one.setting("theta", own)) for one in run.parts.journals.values()]
+    return float(sum(found, Fraction(0)) / len(found))
 
 
 def _first_quarantined(run: FleetRun) -> str:

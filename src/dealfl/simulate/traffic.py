@@ -53,8 +53,12 @@ class RadioKeys(Struct, frozen=True, kw_only=True):
         Meta(description="the model is fetched when it is used, or with every assignment"),
     ] = "lazy"
     uses_per_day: Annotated[
-        Amount, Meta(description="times a day at which each phone uses the shared model")
+        Amount, Meta(description="times a day at which an owner uses the model of each phone")
     ] = 0.0
+    uses_zipf: Annotated[
+        Amount,
+        Meta(description="exponent of Zipf's law by which few owners ask often; 0: equally"),
+    ] = 1.0
 
 
 class TrafficState(Struct, frozen=True, kw_only=True):

@@ -165,7 +165,7 @@ class Trainer:
         change = self._change(before, after)
         body = change.delta.to_bytes()
         self._journal.move([record.id for record in evicted], State.LEARNED)
-        self.note_forgetness(len(evicted), 0)
+        self.note_forgetness(len(evicted), 0, recovered=len(evicted))
         pages_in, pages_out = self._settle()
         done = Done(
             learned=change.learned,
@@ -207,9 +207,10 @@ class Trainer:
         """Return all learned records of the owners of some records."""
         return self._journal.records_of(record.owner for record in records)[State.LEARNED]
 
-    def note_forgetness(self, learned: int, forgotten: int) -> None:
-        """Add to the numbers of records that were learned and forgotten."""
-        for name, count in (("learned", learned), ("forgotten", forgotten)):
+    def note_forgetness(self, learned: int, forgotten: int, recovered: int = 0) -> None:
+        """Add to the numbers of records that were learned, forgotten, and learned again."""
+        counts = {"learned": learned, "forgotten": forgotten, "recovered": recovered}
+        for name, count in counts.items():
             total = int(self._journal.setting(f"total_{name}", "0")) + count
             self._journal.set_setting(f"total_{name}", str(total))
 

@@ -28,6 +28,7 @@ from dealfl.worker.outbox import Outbox
 from dealfl.worker.receiver import Receiver
 from dealfl.worker.resident import ResidentModel, WorkerKeys
 from dealfl.worker.schemes import exact_fraction, find_scheme
+from dealfl.worker.tables import State
 from dealfl.worker.trainer import Trainer
 
 __all__ = ["Worker"]
@@ -227,13 +228,27 @@ class Worker:
         """The version of the model that `predict` uses; raises NotLearned before the first."""
         return self._local.version
 
-    def predict(self, features: object) -> NDArray[Any]:
+    def note_use(self, owner: str) -> None:
+        """Count the learned examples of an owner as used now; θ evicts them later.
+
+        Parameters
+        ----------
+        owner : str
+            The owner, for whom a prediction was made.
+        """
+        with self._journal.transaction(self._term):
+            records = self._journal.records_of([owner_hash(self._key, owner)])[State.LEARNED]
+            self._journal.touch(record.id for record in records)
+
+    def predict(self, features: object, owner: str = "") -> NDArray[Any]:
         """Return the predictions of the last published model.
 
         Parameters
         ----------
         features : array-like
             Rows of features, in the format of the job's learner.
+        owner : str
+            Owner who asks; its examples count as used.
 
         Returns
         -------
@@ -247,7 +262,10 @@ class Worker:
         NotLearned
             If no model is published yet.
         """
-        return self._local.predict(features)
+        predicted = self._local.predict(features)
+        if owner:
+            self.note_use(owner)
+        return predicted
 
     def recommend(self, owner: str, k: int = 10) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the best items for an owner whose history is stored here.

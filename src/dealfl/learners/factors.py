@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 
 # A downdate loses about -log10(1 - leverage) digits; below this slack the factor is computed again.
 MIN_SLACK = 1e-3
+_RANK_ONE_ROWS = 64
 
 
 class Factor(Protocol):
@@ -143,4 +144,6 @@ def follows(solver: str, rows: int, size: int) -> bool:
         return False
     if solver == "auto":
         return size >= 32 and rows == 1
+    if solver == "qr":  # as in the paper: every row of a training is a rank-one update
+        return rows <= _RANK_ONE_ROWS
     return rows <= min(max(1, size // 8), 16)  # always less than a block of rows

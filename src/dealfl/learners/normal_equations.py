@@ -138,6 +138,11 @@ class NormalEquations(RowLearner):
     def bias(self) -> float | Floats:
         """The constant that is added to every output."""
 
+    @property
+    def factorisations(self) -> int:
+        """The number of factors that were computed from the moments; others followed rows."""
+        return self._weights.factorisations
+
     def derived_arrays(self) -> Arrays:
         """Return the arrays `weights` and `bias`."""
         return {"weights": self.weights, "bias": np.asarray(self.bias)}

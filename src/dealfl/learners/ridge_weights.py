@@ -49,6 +49,7 @@ class RidgeWeights:
         self._factor: Factor | None = None
         self._weights: Floats | None = None
         self._steps = 0
+        self.factorisations = 0  # from the moments; all others follow rows
         self._are_read = False  # since the last change
         self._follows_one = follows(solver, 1, self.units.shape[1])
 
@@ -60,6 +61,7 @@ class RidgeWeights:
                 moments = moments_now()
                 sides = self._matrix(moments), self._right(moments)
                 self._factor, self._steps = factorise(*sides, self.solver), 0
+                self.factorisations += 1
             self._weights = self._solve(self._factor)
         return self._weights
 

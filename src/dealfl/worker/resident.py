@@ -95,7 +95,9 @@ class WorkerKeys(Struct, frozen=True, kw_only=True):
         OneOf(MODELS),
         Meta(description="stateless: computes changes only; resident: keeps a live model"),
     ] = "stateless"
-    memory: Memory | None = None
+    memory: Annotated[
+        Memory | None, Meta(description="page frames of a resident model; without it, in memory")
+    ] = None
     validation_share: Annotated[
         Share, Meta(description="share of the records held back to review evictions; 0: none")
     ] = 0.0

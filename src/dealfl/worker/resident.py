@@ -178,6 +178,7 @@ class ResidentModel:
         if self._memory is not None:
             folder = self._empty_folder()
             self._storage = paged(folder, self._memory.frames, self._memory.make_policy)
+            self._pages = (0, 0)
             learner = type(learner)(**learner.settings, storage=self._storage)
         self.rebuilt += 1
         learner.update_records(records, ())

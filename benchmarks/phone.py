@@ -41,9 +41,10 @@ def add_computing(report: Report, quick: bool) -> None:
     for path in JOBS:
         if quick and path.stem not in QUICK:
             continue
-        fleet = read_fleet(Document.read(path))
+        document = Document.read(path)
         energy = {
-            s: run_fleet(fleet.with_scheme(s)).energy for s in ("deal", "incremental", "original")
+            scheme: run_fleet(read_fleet(document.replaced("job.scheme", scheme))).energy
+            for scheme in ("deal", "incremental", "original")
         }
         deal, incremental, original = energy.values()
         operations = deal.operations / original.operations

@@ -20,6 +20,7 @@ NAMES = (
     "federation",
     "runs",
     "energy",
+    "phone",
     "phone_clock",
     "memory",
     "selection",

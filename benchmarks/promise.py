@@ -3,8 +3,8 @@
 Five kinds of phones learn from examples that come to them over hours, to a few many and to most
 few. Whom to wake is decided every five minutes, in several ways, each of which adds something to
 the one above it. Energy is that of whole devices, the radio and its tail included, until the
-quality is reached and stays; it is modelled from the phones' profiles. All ways see the same fleets: for the same seed the same data,
-arrivals and absences.
+quality is reached and stays; it is modelled from the phones' profiles. All ways see
+the same fleets: for the same seed the same data, arrivals and absences.
 """
 
 import os

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput, NotLearned
@@ -17,6 +18,7 @@ from dealfl.learners import (
     Neighbors,
     PersonalizedPageRank,
     Rows,
+    StoredRecord,
     Tikhonov,
     statistics_of,
 )
@@ -150,3 +152,29 @@ def test_no_frames_and_no_model_are_clear_errors() -> None:
         started("naive_bayes", Journal(), keys=none).own_model.digest()
     with pytest.raises(NotLearned, match='model = "resident"'):
         started("naive_bayes", Journal(), keys=WorkerKeys()).own_model.digest()
+
+
+def test_a_qr_factor_follows_the_rows_of_almost_all_trainings() -> None:
+    journal, draw = Journal(), np.random.default_rng(5)
+    one = started("tikhonov", journal)
+    for number in range(1, 41):
+        one.ingest(records("tikhonov", draw, 60 if number == 1 else 3))
+        one.handle([assignment(number)], float(number))
+        own = one.own_model
+        assert isinstance(own, Tikhonov)
+        expected = MAKERS["tikhonov"]()
+        assert isinstance(expected, Tikhonov)
+        expected.merge(own.statistics)
+        np.testing.assert_allclose(own.weights, expected.weights, rtol=1e-6)
+        assert own.factorisations <= 4, "the factor is not computed again"
+
+
+def test_evictions_of_histories_are_reviewed_by_the_items_held_back() -> None:
+    model = PersonalizedPageRank(ITEMS)
+    model.learn([[1, 2, 3], [1, 2, 3], [7, 8]])
+    known = model.records_of(sparse.csr_array(np.eye(1, ITEMS, 1)))  # owner 0 has item 1
+    hidden = [StoredRecord(known[0].owner, Histories.encode(item)) for item in (2, 3, 7, 50)]
+    assert model.score_records(hidden, known) == 0.5
+    model.forget([[1, 2, 3], [1, 2, 3]])
+    assert model.score_records(hidden, known) == 0.0
+    assert model.score_records(hidden) is None, "nothing is known of their owner"

@@ -10,16 +10,17 @@ __all__ = ["Outstanding", "ReleaseRule"]
 
 @dataclass(frozen=True, slots=True)
 class Outstanding:
-    """The requests that no published version contains.
+    """The persons who left the model since the last published version.
 
     Parameters
     ----------
     count : int
-        Their number.
+        Their number, by erasure or eviction.
     settled : bool
-        Whether all of them are settled.
+        Whether all requests of erasure are settled.
     since_s : float
-        Time of the oldest, or of the last release by the deadline, if that is later.
+        Time of the oldest request or, without one, of the last version; or of the last release by
+        the deadline, if that is later.
     """
 
     count: int
@@ -29,14 +30,14 @@ class Outstanding:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRule:
-    """Hold versions back until enough erasures are settled, so that none reveals a single person.
+    """Hold versions back until enough persons have left, so that none reveals a single person.
 
     Parameters
     ----------
     batch : int
-        Minimum number of outstanding erasures for a release; 1 releases at once.
+        Minimum number of persons who left, for a release; 1 releases at once.
     deadline_s : float
-        Maximum time that erasures hold versions back, in seconds. Then one version is released;
+        Maximum time that they hold versions back, in seconds. Then one version is released;
         the time starts again for what is still outstanding.
 
     Examples

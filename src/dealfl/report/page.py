@@ -14,6 +14,7 @@ from dealfl.report.run_plots import energy_plots, round_plots
 from dealfl.report.wording import (
     describe_comparison,
     explain_terms,
+    exposure_sentence,
     format_count,
     format_duration,
     format_energy,
@@ -137,6 +138,7 @@ def _head(result: Result) -> str:
         f'<p class="quiet">{for_html(about)}</p>\n'
         f'<div class="figures">\n{"".join(_figures(result))}</div>\n'
         f"{_comparisons(result)}<p>{for_html(radio_sentence(main))}</p>\n"
+        f"<p>{for_html(exposure_sentence(main))}</p>\n"
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dealfl.escaping import for_terminal
 from dealfl.report.wording import (
     describe_comparison,
+    exposure_sentence,
     format_count,
     format_duration,
     format_energy,
@@ -129,6 +130,8 @@ def _warnings(main: Outcome) -> list[str]:
             f"the first: {main.first_quarantined}."
         )
     found += [f"Skipped: {note}." for note in main.notes]
+    if main.single_updates:
+        found.append(exposure_sentence(main))
     if main.unmet_guarantees is not None:
         found.append(f"Some fairness guarantees cannot be met: {main.unmet_guarantees}.")
     return found

@@ -280,3 +280,11 @@ def radio_sentence(main: Outcome) -> str:
         f"{share:.0f} % of the energy is radio and waking up, so waking devices less often saves "
         f"{more} than computing less."
     )
+
+
+def exposure_sentence(main: Outcome) -> str:
+    """Return how many updates showed the server a single example."""
+    return (
+        f"{main.single_updates:,} of {format_count(main.updates, 'update')} held one example: the "
+        "server can compute the example from such an update (min_examples_per_update)."
+    )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from dealfl.database import Database
-from dealfl.erasure import hash_request, next_position
+from dealfl.erasure import count_persons, hash_request, next_position
 from dealfl.errors import BadInput
 from dealfl.messages import Erased, Position
 
@@ -103,6 +103,11 @@ class ErasureStore:
             "WHERE request = ? AND hash = ?",
             (answer.worker, answer.examples, answer.request, answer.hash),
         )
+
+    def count_persons(self, shown: int) -> int:
+        """Return the number of persons in the requests after a number."""
+        rows = self._run("SELECT owners FROM erasures WHERE number > ?", (shown,))
+        return sum(count_persons(_OWNERS.decode(body)) for (body,) in rows)
 
     def requested_s(self, number: int) -> float:
         """Return the time of a request."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from dealfl.erasure import Outstanding, ReleaseRule
 from dealfl.messages import Message, Published
 from dealfl.server.aggregation import Aggregation
@@ -11,6 +13,7 @@ from dealfl.server.terms import Terms
 
 __all__ = ["Publication"]
 
+_EVICTING = "evicting"
 _REPEAT_S, _MAX_REPEAT_S = 60.0, 3600.0
 
 
@@ -38,9 +41,8 @@ class Publication:
         self._last = self._ledger.reader.last_version()
 
     def publish(self, round_number: int, terms: Terms, now_s: float) -> list[Message]:
-        """Publish a version, unless it would differ from the last one by too few erased people."""
-        outstanding = self._outstanding()
-        release_at_s = _rule(terms).release_at_s(outstanding)
+        """Publish a version, unless too few people left the model since the last one."""
+        release_at_s = self._release_at_s(terms)
         if now_s < release_at_s:
             return []
         if release_at_s > float("-inf"):  # by the deadline
@@ -49,6 +51,8 @@ class Publication:
         erased = max(self._members.settled, self._last.erased if self._last else 0)
         self._ledger.erasures.put_version(round_number, total.digest(), now_s, erased)
         self._last = self._ledger.reader.last_version()
+        if terms.release_batch > 1:
+            self._ledger.set_setting(_EVICTING, b"")
         return self._send(now_s, _REPEAT_S)
 
     def repeat(self, now_s: float) -> list[Message]:
@@ -94,7 +98,7 @@ class Publication:
             return None
         jumped_back = now_s < last.published_s  # the elapsed time is unknown then
         late_s = now_s if jumped_back else last.published_s + terms.publish_every_s
-        return max(late_s, _rule(terms).release_at_s(self._outstanding()))
+        return max(late_s, self._release_at_s(terms))
 
     def note_settled(self) -> None:
         """Compact the ledger when more requests are settled: it needs nothing of these people."""
@@ -103,16 +107,25 @@ class Publication:
             self._ledger.note_deletion(compact=True)
             self._ledger.set_setting("compacted", str(settled).encode())
 
-    def _outstanding(self) -> Outstanding:
-        """Return the requests that the last version does not contain."""
+    def _release_at_s(self, terms: Terms) -> float:
+        """Return when a version may be published, so that it shows no single person's leaving."""
         end = self._ledger.erasures.end().number
-        shown = self._last.erased if self._last else 0
-        if end == shown:
-            return Outstanding(0, settled=True, since_s=0.0)
+        shown, since_s = (self._last.erased, self._last.published_s) if self._last else (0, -inf)
+        if terms.release_batch == 1:
+            return -inf
+        left = self._ledger.erasures.count_persons(shown) + len(self._evicting())
         released_s = float(self._ledger.setting("released_s") or "-inf")
-        since_s = max(self._ledger.erasures.requested_s(shown + 1), released_s)
-        return Outstanding(end - shown, self._members.settled >= end, since_s)
+        if end > shown:
+            since_s = self._ledger.erasures.requested_s(shown + 1)
+        settled = self._members.settled >= end
+        outstanding = Outstanding(left, settled, max(since_s, released_s))
+        return ReleaseRule(terms.release_batch, terms.release_deadline_s).release_at_s(outstanding)
 
+    def note_eviction(self, worker: str, terms: Terms) -> None:
+        """Note that a worker evicted examples: at least one person has left since the version."""
+        noted = self._evicting()
+        if len(noted) < terms.release_batch and terms.release_batch > 1:
+            self._ledger.set_setting(_EVICTING, ",".join(sorted({*noted, worker})).encode())
 
-def _rule(terms: Terms) -> ReleaseRule:
-    return ReleaseRule(terms.release_batch, terms.release_deadline_s)
+    def _evicting(self) -> list[str]:
+        return [name for name in self._ledger.setting(_EVICTING).decode().split(",") if name]

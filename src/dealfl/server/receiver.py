@@ -130,6 +130,8 @@ class Receiver:
         if stored is not None:
             examples = row.examples + (stored.records or 0)
             self._rounds.record_reply(row, message, stored, now_s)
+            if message.evicted and not message.rebuilt:
+                self._rounds.publication.note_eviction(row.name, self._rounds.terms)
             row = self._members.rows[row.name]
             self._members.put(replace(row, examples=examples))
         sleep = self._rounds.send_to_sleep(row.name, now_s)

@@ -115,8 +115,9 @@ def find_call_size(
         energy_j = expected.energy_j if expected else None
         return compute_weight(calling, energy_j, terms.rewards.half_example_j) >= least_weight
 
-    sizes = range(terms.min_waiting, max(int(MAX_WEIGHT), terms.min_waiting))
-    return terms.min_waiting + bisect_left(sizes, True, key=is_worth)
+    least = max(terms.min_waiting, terms.min_examples_per_update)
+    sizes = range(least, max(int(MAX_WEIGHT), least))
+    return least + bisect_left(sizes, True, key=is_worth)
 
 
 def forecast(row: WorkerRow, terms: Terms, now_s: float) -> WorkerRow:
@@ -234,7 +235,10 @@ def _selectable(row: WorkerRow) -> bool:
 
 
 def _able(row: WorkerRow, terms: Terms, now_s: float) -> bool:
-    return row.waiting >= terms.min_waiting or row.call_by_s > 0 or _overdue(row, terms, now_s)
+    if row.call_by_s > 0:
+        return True
+    enough = row.waiting >= terms.min_examples_per_update
+    return enough and (row.waiting >= terms.min_waiting or _overdue(row, terms, now_s))
 
 
 def _overdue(row: WorkerRow, terms: Terms, now_s: float) -> bool:

@@ -48,10 +48,12 @@ class Terms(Struct, frozen=True, kw_only=True):
         in the model. A worker with more is refused, so that no worker can fill the total.
     evicted_share : float
         Share of a worker's examples that its retention policy evicts in a training, at most.
+    min_examples_per_update : int
+        Minimum number of new examples in an update of a round; a worker with fewer waits.
     release_batch : int
-        Minimum number of erasures in a published version; 1 publishes at once.
+        Minimum number of persons who left the model between two versions; 1 publishes at once.
     release_deadline_s : float
-        Maximum time that an erasure delays a version, in seconds.
+        Maximum time that `release_batch` delays a version, in seconds.
     rewards : RewardWeights
         Weights of the parts of a reward.
 
@@ -118,8 +120,20 @@ class Terms(Struct, frozen=True, kw_only=True):
         Meta(description="non-zero integers in a worker's statistics; more are refused"),
     ] = 2**24
     evicted_share: float = 1.0
-    release_batch: int = 1
-    release_deadline_s: float = 86_400.0
+    min_examples_per_update: Annotated[
+        Count,
+        Meta(description="minimum number of new examples in an update; a worker with fewer waits"),
+    ] = 1
+    release_batch: Annotated[
+        Count,
+        Meta(
+            description="minimum number of persons who left the model, by erasure or eviction, "
+            "between two versions; 1: publish at once"
+        ),
+    ] = 1
+    release_deadline_s: Annotated[
+        Amount, Meta(description="maximum time that `release_batch` delays a version")
+    ] = 86_400.0
     rewards: RewardWeights = RewardWeights()
 
     def __post_init__(self) -> None:

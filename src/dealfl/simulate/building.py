@@ -205,6 +205,7 @@ def build(fleet: Fleet, split: Split, ledger: Ledger, owners_key: bytes) -> Part
             scheme_name=job.scheme, forget_fraction=job.forget_fraction,
             announce_every_s=faults.announce_every_s, retry_after_s=job.retry_after_s,
             device=devices[name], min_battery=group.min_battery, sleeps=job.first_call,
+            min_examples=job.terms.min_examples_per_update,
             clock=devices[name], keys=fleet.worker,
         )
         for name, group in named.items()

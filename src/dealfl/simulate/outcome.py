@@ -169,6 +169,8 @@ class Outcome:
         Digest of the server's statistics, and of central training on the held examples.
     notes : tuple of str
         What was left out of the data, and why.
+    single_updates : int
+        Number of updates of rounds that hold one example: such an update is the example.
     recovered : int
         Number of evicted examples that were learned again, because the model was worse without.
     forget_fraction_now : float or None
@@ -203,6 +205,7 @@ class Outcome:
     digest: str
     central_digest: str
     notes: tuple[str, ...] = ()
+    single_updates: int = 0
     recovered: int = 0
     forget_fraction_now: float | None = None
 

@@ -144,6 +144,9 @@ def finish(run: FleetRun) -> Outcome:
         notes=run.split.notes,
         recovered=sum(int(journal.setting("total_recovered", "0")) for journal in journals),
         forget_fraction_now=_mean_fraction(run),
+        single_updates=sum(
+            one.learned + one.evicted == 1 for one in run.ledger.reader.selections()
+        ),
     )
 
 

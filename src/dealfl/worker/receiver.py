@@ -46,11 +46,13 @@ class Receiver:
         trainer: Trainer,
         holdings: Holdings,
         forget_fraction: Fraction,
+        min_examples: int,
         reason_to_decline: Callable[[float], str],
     ) -> None:
         self._job, self._name, self._journal, self._outbox = job, name, journal, outbox
         self._membership, self._trainer, self._holdings = membership, trainer, holdings
-        self._forget_fraction, self._reason_to_decline = forget_fraction, reason_to_decline
+        self._forget_fraction, self._min_examples = forget_fraction, min_examples
+        self._reason_to_decline = reason_to_decline
         self._actions: dict[type, Callable[[Any, float], Declined | None]] = {
             Welcome: self._receive_welcome,
             Receipt: self._receive_receipt,
@@ -138,8 +140,9 @@ class Receiver:
         if unwilling:
             return self._decline(message.round, unwilling)
         new = self._journal.records(State.WAITING)
-        if not new or not self._outbox.incarnation:
-            reason = "no waiting examples" if self._outbox.incarnation else "not welcomed yet"
+        if len(new) < self._min_examples or not self._outbox.incarnation:
+            reason = "too few waiting examples" if new else "no waiting examples"
+            reason = reason if self._outbox.incarnation else "not welcomed yet"
             return self._decline(message.round, reason)
         fraction = self._forget_fraction
         if message.forget_fraction is not None:

@@ -72,6 +72,9 @@ class Worker:
         The device, or a function from the time in seconds to it; None can always train.
     min_battery : float
         Lowest battery level at which the worker trains without a charger, from 0 to 1.
+    min_examples : int
+        Minimum number of new examples in an update; with fewer the worker declines. An update that
+        removes erased examples is sent in any case.
     clock : Signalled or None
         Clock of the device; takes +1 before the worker learns, -1 before it forgets, 0 at the end.
     """
@@ -94,6 +97,7 @@ class Worker:
         device: Device | DeviceNow | None = None,
         min_battery: float = MIN_BATTERY,
         clock: Signalled | None = None,
+        min_examples: int = 1,
     ) -> None:
         self.job, self.name = job, check_id(name)
         self._journal, self._key, self._term = journal, key, journal.claim()
@@ -136,6 +140,7 @@ class Worker:
             self._trainer,
             self._holdings,
             exact_fraction(forget_fraction),
+            min_examples,
             lambda now_s: device_now(now_s).reason_to_decline(min_battery),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from dealfl.runs.finished_run import (
     require_journals,
     retrain,
 )
-from dealfl.runs.folder import RunFolder
+from dealfl.runs.folder import REQUESTS, RunFolder
 from dealfl.runs.logs import log
 from dealfl.runs.requests import NewRequest, find_queued
 from dealfl.runs.result import Forgotten
@@ -178,6 +178,8 @@ def carry_out(run: RunFolder) -> dict[Path, Path | None]:
         log("readmitted" if one.is_readmission else "erased", persons=len(one.entries))
         made[file] = None if one.is_readmission else certify(run, one.name, "", one.commitments)
         file.unlink()
+    with suppress(OSError):
+        (run.path / REQUESTS).rmdir()  # if it is empty
     return made
 
 

@@ -73,8 +73,7 @@ class Worker:
     min_battery : float
         Lowest battery level at which the worker trains without a charger, from 0 to 1.
     min_examples : int
-        Minimum number of new examples in an update; with fewer the worker declines. An update that
-        removes erased examples is sent in any case.
+        Minimum number of new examples in an update; erasures are exempt.
     clock : Signalled or None
         Clock of the device; takes +1 before the worker learns, -1 before it forgets, 0 at the end.
     """
@@ -104,14 +103,9 @@ class Worker:
         empty, device_now = make(), always(device)
         self._outbox = Outbox(journal, job, name, retry_after_s, empty.count_records)
         self._membership = Membership(
-            journal,
-            self._outbox,
-            device_now,
-            empty.schema.digest(),
-            retry_after_s,
-            announce_every_s,
-            sleeps,
-        )
+            journal, self._outbox, device_now, empty.schema.digest(), retry_after_s,
+            announce_every_s, sleeps,
+        )  # fmt: skip
         self._reconnected, self._retry_after_s = False, retry_after_s
         with journal.transaction(self._term):
             self._membership.begin_session()

@@ -50,6 +50,8 @@ HOSTILE: dict[str, tuple[Any, dict[str, list[Any]]]] = {
             "erased": [*((place,) for place in PLACES), (Position(),) * 65, 7],
             "schema_digest": TEXTS,
             "waiting": COUNTS,
+            "per_hour": AMOUNTS,
+            "sleeps": [7, "yes"],
             "held": COUNTS,
             "device": TEXTS,
             "battery": [*AMOUNTS, 1.5],

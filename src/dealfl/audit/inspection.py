@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from dealfl.jobs import plan_without_data
-from dealfl.learners import Histories, HistoryLearner, Learner, RowLearner, Rows, statistics_of
+from dealfl.learners import Histories, HistoryLearner, Learner, RowLearner, statistics_of
 from dealfl.runs import (
     RunFolder,
     erase_owners,
@@ -149,12 +149,11 @@ def _fit(model: Learner, records: Sequence[Record]) -> float:
     if isinstance(model, HistoryLearner):
         return model.score_federated([[Histories.decode(one.body) for one in records]])
     assert isinstance(model, RowLearner), "learners take rows or histories"
-    decoded = [Rows.decode(one.body) for one in records]
-    predicted = model.predict_federated([features for features, _ in decoded])
-    targets = [target for _, target in decoded]
-    if isinstance(targets[0], float):
-        return -float(np.mean(np.abs(predicted - np.array(targets))))
-    return float(np.mean([str(a) == str(b) for a, b in zip(predicted, targets, strict=True)]))
+    features, targets = model.rows_of(records)
+    predicted = model.predict_federated(features)
+    if targets.dtype == np.float64:
+        return -float(np.mean(np.abs(predicted - targets)))
+    return float(np.mean(predicted == targets))
 
 
 def _area_under_curve(members: Sequence[float], others: Sequence[float]) -> float:

@@ -103,6 +103,12 @@ class Job(Struct, frozen=True, kw_only=True):
         return (self.terms.min_waiting, self.terms.max_wait_s) if self.sleep else None
 
     @property
+    def most_rounds(self) -> int:
+        """The number of rounds if each opens when it can: `max_h` ends a job, too."""
+        every_s = self.terms.round_every_s
+        return min(self.terms.rounds, int(self.max_h * 3600.0 / every_s) if every_s else 1 << 62)
+
+    @property
     def server_terms(self) -> Terms:
         """The terms, with the share of its examples that a worker of this scheme evicts."""
         many, retention = 10**9, SCHEMES[self.scheme].retention

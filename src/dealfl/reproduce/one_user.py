@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dealfl.learners import Learner, cycles_of
+from dealfl.learners import Learner, Tikhonov, TikhonovClassifier, cycles_of
 from dealfl.power import EnergyModel, OperatingPoint, Phone, PhoneSpending, Training, phone
 from dealfl.reproduce.figure import Row, Setting, key_of
 from dealfl.reproduce.problems import Batch, Problem, is_stand_in, load_problem
@@ -178,7 +178,8 @@ def _replace(model: Learner, old: Batch, new: Batch | None) -> None:
 
 def _finish(model: Learner) -> None:
     """Compute the weights where a model has them: training is complete when they are fresh."""
-    getattr(model, "weights", None)
+    if isinstance(model, Tikhonov | TikhonovClassifier):
+        _ = model.weights
 
 
 def points_of(device: Phone) -> dict[str, OperatingPoint]:

@@ -153,7 +153,7 @@ class FleetRun:
         known = [one.quality for one in self.rounds if one.quality is not None]
         rows, replies = self.parts.server.workers.values(), self.ledger.reader.replies()
         progress = Progress(
-            rounds=len(self.rounds), of_rounds=self.fleet.job.terms.rounds,
+            rounds=len(self.rounds), of_rounds=self.fleet.job.most_rounds,
             virtual_s=self.simulation.now_s, quality=known[-1] if known else None,
             workers=self.fleet.workers, asleep=len(self.simulation.asleep),
             selected=sum(row.training for row in rows), learned=replies.learned,

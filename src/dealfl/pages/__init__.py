@@ -58,7 +58,7 @@ class Plot:
     height : int, default 340
         Height, in pixels.
     nothing : str
-        Text to show if there are no traces.
+        Text to show if there are no traces; without a text the plot is left out.
     """
 
     title: str
@@ -98,6 +98,8 @@ def plot_section(plot: Plot) -> str:
     str
         A figure element.
     """
+    if not (plot.traces or plot.nothing):
+        return ""
     return (
         f'<figure class="box"><h3>{for_html(plot.title)}</h3>{_drawing(plot)}'
         f"<figcaption>{for_html(plot.words)}</figcaption></figure>\n"

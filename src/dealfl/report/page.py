@@ -151,9 +151,9 @@ def _figures(result: Result) -> list[str]:
     main, beside = result.main, result.against(_BASELINE)
     if beside is None and len(result.outcomes) > 1:
         beside = result.comparisons()[0]
-    against = "no other scheme ran" if beside is None else f"than {scheme_name(beside.scheme)}"
-    saved = None if beside is None else beside.whole_saved
-    whole = format_energy(main.energy.whole_j) if saved is None else format_saving(saved)
+    whole, against = format_energy(main.energy.whole_j), "all phones, the whole run"
+    if beside is not None and beside.whole_saved is not None:
+        whole, against = format_saving(beside.whole_saved), f"than {scheme_name(beside.scheme)}"
     daily, delay_s = main.battery_per_day, main.median_delay_s
     digest = ("equal", "good") if main.exact else ("NOT EQUAL", "bad")
     noise = f"± {1.96 * main.quality_error:.4f}; {main.trivial.name} {main.trivial.quality:.4f}"

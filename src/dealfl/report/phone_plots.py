@@ -128,5 +128,5 @@ def _battery(result: Result, kinds: Kinds) -> Plot:
         words="Mean over all phones of a kind; the line shows the minimum and the maximum.",
         traces=[trace] if kinds and min(left) < _NEARLY_FULL else [],
         layout={"yaxis": {"title": {"text": "battery, %"}, "range": [0, 105]}},
-        nothing="All batteries are nearly full.",
+        nothing="",
     )

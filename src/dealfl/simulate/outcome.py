@@ -250,7 +250,8 @@ class Outcome:
     @property
     def least_share(self) -> float:
         """Share of the rounds in which the worker selected least was selected."""
-        return min(one.selected for one in self.participants) / max(len(self.rounds), 1)
+        fewest = min((one.selected for one in self.participants), default=0)
+        return fewest / max(len(self.rounds), 1)
 
     @property
     def by_majority(self) -> int:

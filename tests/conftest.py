@@ -7,9 +7,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from dealfl.datasets import CATALOG, Examples, Places, load
 
+settings.register_profile("untimed", deadline=None)  # the first call may compile loops
+settings.load_profile("untimed")
 DATA = os.environ.get("DEALFL_DATA")  # read before any test changes it
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell started the tests with `&`
     signal.signal(signal.SIGINT, signal.default_int_handler)

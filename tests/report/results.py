@@ -49,7 +49,8 @@ def nothing_happened(result: Result) -> Result:
     """Return one worker that was never woken, in no round at all, under one scheme."""
     nothing = replace(
         result.main.energy, by_cause_j={"cpu": 0.0}, compute_j=0.0, operating_j=0.0, radio_j=0.0,
-        wake_ups=0, wake_ups_of_everyone=0, pages_in=0, pages_out=0, savings=Savings(0.0, 0.0, 0.0),
+        wake_ups=0, wake_ups_of_everyone=0, bursts={}, pages_in=0, pages_out=0,
+        savings=Savings(0.0, 0.0, 0.0),
     )  # fmt: skip
     one = replace(
         result.main.participants[0], selected=0, replied=0, learned=0, held=0, compute_j=0.0,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import threading
 import time
 from pathlib import Path
@@ -153,6 +154,7 @@ class UnderWay:
 
         monkeypatch.setattr(FleetRun, "advance", wait)
         monkeypatch.setattr("dealfl.runs.run._SAVE_EVERY_S", -1.0)
+        monkeypatch.setattr("dealfl.runs.run._SAVING_SHARE", math.inf)
         fleet = make_fleet(folder, "naive_bayes")
         words = {"rounds": 8, "out": folder / "run", "verbose": False, "compare": True}
         self.thread = threading.Thread(target=lambda: dealfl.run(fleet, **words))  # type: ignore[arg-type]
@@ -209,6 +211,7 @@ def test_a_stopped_run_answers_with_a_certificate_that_is_not_final(
 
     monkeypatch.setattr(FleetRun, "advance", interrupt)
     monkeypatch.setattr("dealfl.runs.run._SAVE_EVERY_S", -1.0)
+    monkeypatch.setattr("dealfl.runs.run._SAVING_SHARE", math.inf)
     with pytest.raises(KeyboardInterrupt):
         dealfl.run(fleet, rounds=8, out=run.path, verbose=False)
     lines: list[str] = []

@@ -94,7 +94,7 @@ def recommender_attacks(
     """
     histories = load("movielens").histories
     draw = np.random.default_rng(seed)
-    # the first half of the users served for choosing the refined attack
+    # only users of the second half, which nothing was fitted to
     judged = draw.permutation(np.arange(histories.shape[0] // 2, histories.shape[0]))[:trials]
     report("stale similarities")
     points = _stale_model(histories, judged)

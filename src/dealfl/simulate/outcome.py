@@ -250,8 +250,7 @@ class Outcome:
     @property
     def least_share(self) -> float:
         """Share of the rounds in which the worker selected least was selected."""
-        fewest = min((one.selected for one in self.participants), default=0)
-        return fewest / max(len(self.rounds), 1)
+        return min([one.selected for one in self.participants] or [0]) / max(len(self.rounds), 1)
 
     @property
     def by_majority(self) -> int:

@@ -9,10 +9,13 @@ from importlib.resources import as_file, files
 from typing import Any
 
 from dealfl.api import Fleet, run
+from dealfl.reproduce.figure import Row, Setting
+from dealfl.reproduce.one_user import change_models
+from dealfl.reproduce.problems import count_examples
 from dealfl.server import Selection
 from dealfl.simulate import Outcome, Round, finish, start_run
 
-__all__ = ["STAYS", "Reached", "play_fleet", "run_fleet", "summarize_outcome"]
+__all__ = ["STAYS", "Reached", "play_fleet", "run_fleet", "run_panel", "summarize_outcome"]
 
 STAYS = 3  # rounds for which a quality must stay
 _STREAMED: dict[str, object] = {  # a few phones receive many examples, most receive few
@@ -33,6 +36,19 @@ def run_fleet(
 ) -> Outcome:
     """Run the fleet of fleet.toml on a dataset, with other values of keys of the job."""
     return run(_fleet(dataset, learner, seed, keys or {}), verbose=False).outcome
+
+
+def run_panel(setting: Setting) -> Sequence[Row]:
+    """Change a model that was trained on a whole dataset by one user, or run a fleet."""
+    if setting["panel"] == "one user":
+        return change_models(setting)
+    keys = {
+        "job.scheme": setting["scheme"],
+        "job.rounds": setting["rounds"],
+        "data.rows": min(setting["rows"], count_examples(setting["dataset"])),
+    }
+    outcome = run_fleet(setting["dataset"], setting["learner"], setting["seed"], keys)
+    return [summarize_outcome(outcome)]
 
 
 def _fleet(dataset: str, learner: str, seed: int, keys: Mapping[str, object]) -> Fleet:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dealfl.pages import Plot
 from dealfl.power import SPEED_BAND
 from dealfl.reproduce.drawing import SCHEMES, axis, bars, frequency_plot, log_axis, scheme_label
-from dealfl.reproduce.federated import run_fleet, summarize_outcome
+from dealfl.reproduce.federated import run_panel
 from dealfl.reproduce.figure import (
     Claim,
     Figure,
@@ -19,7 +19,7 @@ from dealfl.reproduce.figure import (
     select,
     values_of,
 )  # fmt: skip
-from dealfl.reproduce.one_user import CHANGES, LABELS, change_models, label_of
+from dealfl.reproduce.one_user import CHANGES, LABELS, label_of
 from dealfl.reproduce.problems import count_examples, is_stand_in
 
 __all__ = ["FIGURE"]
@@ -61,18 +61,6 @@ def _settings(quick: bool) -> list[Setting]:
         for seed in range(1 if quick else 3)
     ]  # fmt: skip
     return settings
-
-
-def _run(setting: Setting) -> Sequence[Row]:
-    if setting["panel"] == "one user":
-        return change_models(setting)
-    keys = {
-        "job.scheme": setting["scheme"],
-        "job.rounds": setting["rounds"],
-        "data.rows": min(setting["rows"], count_examples(setting["dataset"])),
-    }
-    outcome = run_fleet(setting["dataset"], setting["learner"], setting["seed"], keys)
-    return [summarize_outcome(outcome)]
 
 
 def _cost_s(setting: Setting) -> float:
@@ -251,7 +239,7 @@ FIGURE = Figure(
     "operations and the operating points of the Honor. Compute alone and the whole device round "
     "(radio and its tail included) are separate claims.",
     settings=_settings,
-    run=_run,
+    run=run_panel,
     plot=_plot,
     claims=_claims,
     cost_s=_cost_s,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dealfl.pages import Plot
@@ -15,7 +15,7 @@ from dealfl.reproduce.drawing import (
     log_axis,
     scheme_label,
 )
-from dealfl.reproduce.federated import run_fleet, summarize_outcome
+from dealfl.reproduce.federated import run_panel
 from dealfl.reproduce.figure import (
     Claim,
     Figure,
@@ -29,7 +29,7 @@ from dealfl.reproduce.figure import (
     select,
     values_of,
 )
-from dealfl.reproduce.one_user import CHANGES, LABELS, change_models, label_of, largest
+from dealfl.reproduce.one_user import CHANGES, LABELS, label_of, largest
 from dealfl.reproduce.problems import count_examples, is_stand_in
 
 __all__ = ["FIGURE"]
@@ -55,18 +55,6 @@ def _settings(quick: bool) -> list[Setting]:
             for scheme in SCHEMES
         ]  # fmt: skip
     return settings
-
-
-def _run(setting: Setting) -> Sequence[Row]:
-    if setting["panel"] == "one user":
-        return change_models(setting)
-    keys = {
-        "job.scheme": setting["scheme"],
-        "job.rounds": setting["rounds"],
-        "data.rows": min(setting["rows"], count_examples(setting["dataset"])),
-    }
-    outcome = run_fleet(setting["dataset"], setting["learner"], setting["seed"], keys)
-    return [summarize_outcome(outcome)]
 
 
 def _cost_s(setting: Setting) -> float:
@@ -97,19 +85,29 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
 
 
 def _host_plot(users: Sequence[Row]) -> Plot:
-    rows = largest(users)
+    def host_ms(rows: Sequence[Row]) -> float:
+        return median([row["host_ms"] for row in rows])
+
+    return _scheme_plot(
+        largest(users), host_ms, "Training time of one user's change on the host (measured)",
+        "Median over the users. The model was trained on the whole dataset. * generated stand-in "
+        "data.",
+    )  # fmt: skip
+
+
+def _scheme_plot(
+    rows: Sequence[Row], time_ms: Callable[[Sequence[Row]], float], title: str, words: str
+) -> Plot:
+    """Return the times of the schemes side by side, for each learner and dataset."""
     pairs = list(dict.fromkeys((row["learner"], row["dataset"]) for row in rows))
     traces = []
     for scheme in SCHEMES:
         own = [select(rows, learner=one, dataset=other, scheme=scheme) for one, other in pairs]
-        times = [median([row["host_ms"] for row in group]) for group in own]
-        traces.append(
-            bars([label_of(*pair) for pair in pairs], times, scheme_label(scheme), scheme)
-        )
+        names = [label_of(*pair) for pair in pairs]
+        traces.append(bars(names, list(map(time_ms, own)), scheme_label(scheme), scheme))
     return Plot(
-        title="Training time of one user's change on the host (measured)",
-        words="Median over the users. The model was trained on the whole dataset. * generated "
-        "stand-in data.",
+        title=title,
+        words=words,
         traces=traces,
         layout={
             "barmode": "group",
@@ -148,26 +146,14 @@ def _size_plot(users: Sequence[Row]) -> Plot:
 
 
 def _federated_plot(rows: Sequence[Row]) -> Plot:
-    pairs = list(dict.fromkeys((row["learner"], row["dataset"]) for row in rows))
-    traces = []
-    for scheme in SCHEMES:
-        own = [select(rows, learner=one, dataset=other, scheme=scheme)[0] for one, other in pairs]
-        times = [1e3 * row["compute_s"] / max(row["wake_ups"], 1) for row in own]
-        traces.append(
-            bars([label_of(*pair) for pair in pairs], times, scheme_label(scheme), scheme)
-        )
-    return Plot(
-        title="Federated rounds: training time of a wake-up (modelled)",
-        words="20 phones of five kinds share a sample of the dataset; each round brings five "
-        "examples to each. A phone holds little, so retraining on all of it costs little more.",
-        traces=traces,
-        layout={
-            "barmode": "group",
-            "yaxis": log_axis("ms", _heights(traces)),
-            "xaxis": {"tickangle": -45},
-        },
-        height=460,
-    )
+    def wake_up_ms(found: Sequence[Row]) -> float:
+        return float(1e3 * found[0]["compute_s"] / max(found[0]["wake_ups"], 1))
+
+    return _scheme_plot(
+        rows, wake_up_ms, "Federated rounds: training time of a wake-up (modelled)",
+        "20 phones of five kinds share a sample of the dataset; each round brings five examples to "
+        "each. A phone holds little, so retraining on all of it costs little more.",
+    )  # fmt: skip
 
 
 # -- claims -------------------------------------------------------------------------------------
@@ -281,7 +267,7 @@ FIGURE = Figure(
     "dataset has no users, a user has 100 random rows. Host time is measured, time on the phone is "
     "modelled from counted operations.",
     settings=_settings,
-    run=_run,
+    run=run_panel,
     plot=_plot,
     claims=_claims,
     cost_s=_cost_s,

@@ -1,34 +1,27 @@
 """Take the pictures in docs/images: the upper part of a report, as a browser shows it.
 
-Without an argument an example is run for it, which takes a minute:
+Without an argument the default job is run for it:
 
     python docs/pictures.py [report.html]
 """
 
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from dealfl.report import write_page
-from dealfl.runs import Result
-from dealfl.settings import Document
-from dealfl.simulate import read_fleet, run_fleet
-
 ROOT = Path(__file__).parents[1]
-EXAMPLE = ROOT / "examples/fleets/digits.toml"
-SCHEMES = ("deal", "original", "newfl", "incremental")
-WIDTH, HEIGHT = 1280, 1375  # down to the first four plots
+WIDTH, HEIGHT = 1280, 1500  # down to the first plots
 
 
-def write_example(path: Path) -> None:
-    """Run the example under all schemes and write its page."""
-    document = Document.read(EXAMPLE)
-    outcomes = [run_fleet(read_fleet(document.replaced("job.scheme", one))) for one in SCHEMES]
-    settings = EXAMPLE.read_text(encoding="utf-8")
-    write_page(Result(outcomes[0].job, tuple(outcomes), settings), path)
+def write_report(folder: Path) -> Path:
+    """Run the default job and return its page."""
+    command = [sys.executable, "-m", "dealfl", "run", "--out", "runs/digits"]
+    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
+    return folder / "runs/digits/report.html"
 
 
 def photograph(page: Path, picture: Path) -> None:
@@ -48,9 +41,7 @@ def photograph(page: Path, picture: Path) -> None:
 def main() -> None:
     """Take all pictures."""
     with tempfile.TemporaryDirectory() as folder:
-        page = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(folder) / "report.html"
-        if len(sys.argv) == 1:
-            write_example(page)
+        page = Path(sys.argv[1]) if len(sys.argv) > 1 else write_report(Path(folder))
         photograph(page, ROOT / "docs/images/report.png")
 
 

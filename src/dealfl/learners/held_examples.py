@@ -49,7 +49,7 @@ class HeldExamples:
         self.vectors = np.zeros((0, columns), dtype=np.int32)
         self.codes = np.zeros(0, dtype=np.int32)
         self.ids = np.zeros(0, dtype=np.int64)
-        self.counts = np.zeros(classes, dtype=np.int64)
+        self._classes = classes
         self._slot_of: dict[int, int] = {}
         self._free: list[int] = []
         self._used = 0  # slots that were ever used
@@ -94,7 +94,6 @@ class HeldExamples:
         slots = np.array(reused + list(range(first, self._used)), dtype=np.int64)
         self._reserve(self._used)
         self.vectors[slots], self.codes[slots], self.ids[slots] = vectors, codes, ids
-        self.counts += np.bincount(codes, minlength=len(self.counts))
         self._slot_of.update(zip(ids.tolist(), slots.tolist(), strict=True))
         self._forest.add(slots, keys)
 
@@ -119,8 +118,7 @@ class HeldExamples:
             from dealfl.learners.neighbor_loops import remove_examples
 
             keys, codes, waiting = remove_examples(
-                forest.keys, forest.slots, forest.places, self.vectors, self.codes, self.ids,
-                self.counts, slots,
+                forest.keys, forest.slots, forest.places, self.vectors, self.codes, self.ids, slots
             )  # fmt: skip
             if waiting:
                 forest.finish_removal(slots, keys)
@@ -128,7 +126,6 @@ class HeldExamples:
                 forest.count_gaps(len(slots))
             return keys, codes
         codes = self.codes[slots].astype(np.int64)
-        self.counts -= np.bincount(codes, minlength=len(self.counts))
         self.vectors[slots], self.codes[slots], self.ids[slots] = 0, 0, 0
         return forest.remove(slots), codes
 
@@ -191,7 +188,7 @@ class HeldExamples:
 
         Examples tied at the k-th distance share the places left.
         """
-        classes = len(self.counts)
+        classes = self._classes
         if is_compiled(vectors.size * enough):
             from dealfl.learners.neighbor_loops import vote_rows
 
@@ -223,7 +220,7 @@ class HeldExamples:
             yield slots, np.einsum("ij,ij->i", offsets, offsets)
 
     def _votes_of(self, slots: Int64s, squares: Int64s, k: int) -> Int64s:
-        classes, codes = len(self.counts), self.codes[slots]
+        classes, codes = self._classes, self.codes[slots]
         limit = np.partition(squares, k - 1)[k - 1] if len(squares) > k else squares.max()
         nearer = np.bincount(codes[squares < limit], minlength=classes)
         tied = np.bincount(codes[squares == limit], minlength=classes)

@@ -45,7 +45,7 @@ def _leave_gap(keys: Array, slots: Array, place: int) -> None:
 @compile_loop
 def remove_examples(
     keys: Array, slots: Array, places: Array, vectors: Array, codes: Array, ids: Array,
-    counts: Array, removed: Array,
+    removed: Array,
 ) -> tuple[Array, Array, int]:  # fmt: skip
     """Remove and overwrite examples; return their keys and codes, and how many are in the run."""
     tables = len(keys)
@@ -60,7 +60,6 @@ def remove_examples(
         else:
             waiting += 1
         classes[row] = codes[slot]
-        counts[codes[slot]] -= 1
         vectors[slot] = 0
         codes[slot], ids[slot] = 0, 0
     return gone, classes, waiting

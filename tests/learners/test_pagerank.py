@@ -12,7 +12,7 @@ from scipy import sparse
 from dealfl import cells as storage_module
 from dealfl.cells import Cells, SparseCells, in_memory
 from dealfl.compiled import CHOICE
-from dealfl.errors import BadInput, NotLearned
+from dealfl.errors import BadInput, Impossible, NotLearned
 from dealfl.learners import PersonalizedPageRank, pair_counts
 from dealfl.learners.pagerank import top_ratios, top_sums
 from dealfl.learners.pair_numbers import items_of, pair_number
@@ -94,6 +94,13 @@ def test_a_history_that_only_its_untouched_pairs_betray_is_refused() -> None:
         model.forget(np.array([[1, 0, 0]]))
     model.learn(np.array([[1, 0, 0]]))
     model.forget(np.array([[1, 0, 0]]))
+
+
+def test_an_item_in_fewer_than_no_histories_is_impossible() -> None:
+    model = PersonalizedPageRank(3)
+    alone = model.learn(np.array([[1, 0, 0]]))
+    with pytest.raises(Impossible, match="item 0 is in -1 histories"):
+        model.check_statistics(-alone)
 
 
 @pytest.mark.parametrize("mode", ["never", "always"])

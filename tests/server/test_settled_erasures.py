@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dealfl.messages import Announce, Erase, Erased, Message, Position, Published
+from dealfl.messages import Announce, Erase, Erased, ErasedReceipt, Message, Position, Published
 from dealfl.server import Ledger, Server
 from tests.federation.parts import announce, examples, joined, server, update
 
@@ -138,3 +138,10 @@ def test_a_version_that_the_transport_keeps_was_delivered() -> None:
     version = one.reader.last_version()
     assert version is not None
     assert version.delivered
+
+
+def test_an_answer_of_a_worker_that_is_not_known_gets_its_receipt() -> None:
+    one = joined("a")
+    answer = Erased(job="job", worker="b", request="ann", examples=0)
+    (receipt,) = one.handle([answer], 1.0).messages
+    assert (type(receipt), receipt.worker) == (ErasedReceipt, "b")

@@ -84,3 +84,15 @@ def test_the_command_writes_page_and_results(
     assert f"Page: {tmp_path / 'index.html'}" in capsys.readouterr().out
     assert main(["reproduce", "device", "--out", str(tmp_path)]) == 2
     assert "no figure called 'device'" in capsys.readouterr().err
+
+
+def test_processes_leave_the_same_rows(tmp_path: Path) -> None:
+    alone = reproduce(tmp_path / "one", ["devices", "swaps"], quick=True)
+    shared = reproduce(tmp_path / "two", ["devices", "swaps"], quick=True, processes=2)
+    assert [done.rows for done in shared.figures] == [done.rows for done in alone.figures]
+    assert all(done.rows for done in alone.figures)
+
+
+def test_no_process_at_all_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "devices", "--processes", "0", "--out", str(tmp_path)]) == 2
+    assert "processes must be at least 1, not 0" in capsys.readouterr().err

@@ -158,8 +158,8 @@ FLIPS: Sequence[tuple[str, str, Change, Change]] = (
     (
         "system",
         "75.6 to 82.4 %",
-        scaled("energy_j", 1e3, way="traditional"),
-        scaled("energy_j", 1e-3, way="traditional"),
+        scaled("energy_j", 1e3, system="original"),
+        scaled("energy_j", 1e-3, system="original"),
     ),
     ("privacy", "NewFL: all", scaled("held", 1.0), scaled("held", 0.5)),
     ("privacy", "Original: the share", scaled("touched", 1.0), scaled("touched", -1.0)),

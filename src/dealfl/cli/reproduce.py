@@ -10,6 +10,7 @@ examples:
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -42,6 +43,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="folder of page, results and rows (default: runs/reproduce)",
     )  # fmt: skip
     parser.add_argument("--restart", action="store_true", help="discard stored rows first")
+    parser.add_argument(
+        "--processes", type=int, default=os.cpu_count() or 1, metavar="N",
+        help="number of processes (default: one for each core); what measures time runs alone",
+    )  # fmt: skip
     add_json(parser)
     parser.set_defaults(run=_run)
 
@@ -67,6 +72,7 @@ def _run(arguments: argparse.Namespace) -> int:
             arguments.figures,
             quick=arguments.quick,
             restart=arguments.restart,
+            processes=arguments.processes,
             progress=show,
         )
     page, _ = write_results(found, Path(arguments.out))

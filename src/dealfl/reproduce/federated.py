@@ -14,8 +14,12 @@ from dealfl.reproduce.one_user import change_models
 from dealfl.reproduce.problems import count_examples
 from dealfl.server import Selection
 from dealfl.simulate import Outcome, Round, finish, start_run
+from dealfl.simulate import run_fleet as simulate
 
-__all__ = ["STAYS", "Reached", "play_fleet", "run_fleet", "run_panel", "summarize_outcome"]
+__all__ = [
+    "STAYS", "Reached", "compare_systems", "play_fleet", "run_fleet", "run_panel",
+    "summarize_outcome",
+]  # fmt: skip
 
 STAYS = 3  # rounds for which a quality must stay
 _STREAMED: dict[str, object] = {  # a few phones receive many examples, most receive few
@@ -51,6 +55,16 @@ def run_panel(setting: Setting) -> Sequence[Row]:
     return [summarize_outcome(outcome)]
 
 
+def compare_systems(setting: Setting) -> Sequence[Row]:
+    """Run a fleet as DEAL and as traditional federated learning; split what is saved by lever."""
+    keys = {"job.rounds": setting["rounds"],
+            "data.rows": min(setting["rows"], count_examples(setting["dataset"]))}  # fmt: skip
+    fleet = _fleet(setting["dataset"], setting["learner"], setting["seed"], keys).simulated
+    deal, other = (simulate(fleet.as_system(scheme)).energy for scheme in ("deal", "original"))
+    return [{"whole_j": deal.whole_j, "traditional_j": other.whole_j,
+             "levers_j": deal.split_saving(other)}]  # fmt: skip
+
+
 def _fleet(dataset: str, learner: str, seed: int, keys: Mapping[str, object]) -> Fleet:
     changes = {
         "job.dataset": dataset,
@@ -78,7 +92,6 @@ def summarize_outcome(outcome: Outcome) -> dict[str, Any]:
         "compute_j": energy.compute_j,
         "whole_j": energy.whole_j,
         "band_j": list(energy.band_j),
-        "saved_j": energy.as_dict()["saved_j"],
     }
 
 

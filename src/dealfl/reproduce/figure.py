@@ -50,7 +50,7 @@ class Figure:
     """One figure or table: how its rows are made, drawn and judged.
 
     `run` draws nothing, `plot` and `claims` run nothing. `cost_s` is a rough duration of a setting,
-    from which the remaining time is estimated.
+    from which the remaining time is estimated. A setting that `measures` time runs alone.
     """
 
     name: str
@@ -62,6 +62,7 @@ class Figure:
     plot: Callable[[Sequence[Row]], Sequence[Plot]]
     claims: Callable[[Sequence[Row]], Sequence[Claim]]
     cost_s: Callable[[Setting], float] = lambda _: 1.0
+    measures: Callable[[Setting], bool] = lambda _: False
 
 
 def key_of(setting: Setting) -> str:
@@ -106,13 +107,14 @@ def estimate(rows: Sequence[Row], key: str) -> Estimate:
 
 
 def mean_with_interval(values: Sequence[float]) -> str:
-    """Return a mean and half of its 95 % confidence interval as text.
+    """Return a mean and half of its 95 % confidence interval as text; one value has no interval.
 
-    >>> mean_with_interval([1.0, 2.0, 3.0])
-    '2 ± 2.48'
+    >>> mean_with_interval([1.0, 2.0, 3.0]), mean_with_interval([1.0])
+    ('2 ± 2.48', '1')
     """
     found = Estimate.of(values)
-    return f"{found.mean:.3g} ± {found.half_width or 0.0:.3g}"
+    spread = "" if found.half_width is None else f" ± {found.half_width:.3g}"
+    return f"{found.mean:.3g}{spread}"
 
 
 # -- verdicts -----------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """One user's change to a model that was trained on the whole dataset, under each scheme.
 
 The user has ten new objects. DEAL learns them and forgets θ of the user's old ones in the trained
-model; incremental only learns; NewFL trains a new model on the new objects; Original trains a new
-model on everything. Host time is measured; time and charge of the phone are modelled.
+model, in one pass; incremental only learns; NewFL trains a new model on the new objects; Original
+trains a new model on everything. Host time is measured; time and charge of the phone are modelled.
 """
 
 from __future__ import annotations
@@ -152,28 +152,22 @@ def _measure(problem: Problem, trained: Learner, user: User, change: Change) -> 
         _finish(model)
         return _cost(problem.learner, time.perf_counter() - start_s, model.last_work.operations,
                      0, delta.to_bytes())  # fmt: skip
-    _replace(trained, user.whole, user.before)
+    trained.forget(*user.whole)
+    if user.before is not None:
+        trained.learn(*user.before)
     _finish(trained)
     start_s = time.perf_counter()
-    delta, forgotten = trained.learn(*change.learn), 0
-    learned = trained.last_work.operations
-    if change.forget is not None:
-        delta = delta + trained.forget(*change.forget)
-        forgotten = trained.last_work.operations
+    delta = trained.update(change.learn, change.forget or ())
     _finish(trained)
     elapsed_s = time.perf_counter() - start_s
-    if user.before is None:
-        if change.forget is not None:
-            trained.learn(*change.forget)
-    else:
-        _replace(trained, change.learn, user.whole)
-    return _cost(problem.learner, elapsed_s, learned, forgotten, delta.to_bytes())
-
-
-def _replace(model: Learner, old: Batch, new: Batch | None) -> None:
-    model.forget(*old)
-    if new is not None:
-        model.learn(*new)
+    learned, forgotten = trained.last_work.operations, 0
+    if change.forget is not None:
+        trained.learn(*change.forget)
+        forgotten = trained.last_work.operations
+    if user.before is not None:
+        trained.forget(*user.before)
+        trained.update(user.whole, change.learn)
+    return _cost(problem.learner, elapsed_s, learned - forgotten, forgotten, delta.to_bytes())
 
 
 def _finish(model: Learner) -> None:
@@ -191,14 +185,12 @@ def points_of(device: Phone) -> dict[str, OperatingPoint]:
 def _cost(
     learner: str, elapsed_s: float, learned: int, forgotten: int, update: bytes
 ) -> dict[str, Any]:
-    device, law = phone(PHONE), cycles_of(learner)
-    model = EnergyModel(device)
-    cycles = model.cycles(law.learn.of(learned) + law.forget.of(forgotten), 1.0)
-    spent = {mhz: model.compute(cycles, point) for mhz, point in points_of(device).items()}
+    device = phone(PHONE)
     training = Training(
         learned_operations=learned, forgotten_operations=forgotten, sent_bytes=len(update)
     )
-    whole = PhoneSpending(device, law).of(training)
+    whole, model = PhoneSpending(device, cycles_of(learner)).of(training), EnergyModel(device)
+    spent = {mhz: model.compute(whole.cycles, point) for mhz, point in points_of(device).items()}
     return {
         "host_ms": elapsed_s * 1e3,
         "learned_operations": learned,

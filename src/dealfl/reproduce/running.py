@@ -1,13 +1,20 @@
-"""Running figures: settings whose rows are stored are not run again, missing data is skipped."""
+"""Running figures: settings whose rows are stored are not run again, missing data is skipped.
+
+Settings that measure time run alone; the others run in several processes.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dealfl.errors import DatasetMissing, unknown_name
+from dealfl.errors import BadInput, DatasetMissing, DealError, unknown_name
 from dealfl.reproduce.figure import Claim, Figure, Row, Setting
 from dealfl.reproduce.figures import FIGURES
 from dealfl.reproduce.store import Store
@@ -82,6 +89,7 @@ def reproduce(
     *,
     quick: bool = False,
     restart: bool = False,
+    processes: int = 1,
     progress: Callable[[Step], None] = lambda _: None,
 ) -> Reproduction:
     """Run the figures of the paper, except for what is stored in the folder.
@@ -96,6 +104,8 @@ def reproduce(
         Run fewer and smaller settings.
     restart : bool, default False
         Discard the stored rows of these figures first.
+    processes : int, default 1
+        Number of processes; settings that measure time run alone.
     progress : callable, optional
         Called before each setting.
 
@@ -108,34 +118,98 @@ def reproduce(
     ------
     UnknownName
         No figure has that name.
+    BadInput
+        If processes is below 1.
+    DealError
+        If a process was killed; what is stored is not run again.
     """
+    if processes < 1:
+        raise BadInput(f"processes must be at least 1, not {processes}")
     figures, store = find_figures(names), Store(folder)
     if restart:
         for figure in figures:
             store.discard(figure.name)
-    skipped = dict(_run_all(figures, store, quick, progress))
+    skipped = dict(_run_all(figures, store, quick, processes, progress))
     return Reproduction(quick, [_done(one, store, quick, skipped) for one in figures])
 
 
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A setting to run."""
+
+    figure: Figure
+    place: int
+    setting: Setting
+
+    @property
+    def cost_s(self) -> float:
+        return self.figure.cost_s(self.setting)
+
+
 def _run_all(
-    figures: Sequence[Figure], store: Store, quick: bool, progress: Callable[[Step], None]
+    figures: Sequence[Figure],
+    store: Store,
+    quick: bool,
+    processes: int,
+    progress: Callable[[Step], None],
 ) -> Iterator[tuple[tuple[str, int], str]]:
     """Run what is not stored; yield what was skipped, and why."""
-    pairs = [(figure, place, one) for figure in figures for place, one in _numbered(figure, quick)]
-    waiting = [(f, place, one) for f, place, one in pairs if store.rows(f.name, one) is None]
-    left_s = sum(figure.cost_s(setting) for figure, _, setting in waiting)
-    start_s, done_s = time.monotonic(), 0.0
-    for number, (figure, place, setting) in enumerate(waiting, len(pairs) - len(waiting) + 1):
+    tasks = [
+        _Task(figure, place, one) for figure in figures for place, one in _numbered(figure, quick)
+    ]
+    waiting = [one for one in tasks if store.rows(one.figure.name, one.setting) is None]
+    waiting.sort(key=lambda one: processes > 1 and not one.figure.measures(one.setting))
+    left_s, start_s, done_s = sum(one.cost_s for one in waiting), time.monotonic(), 0.0
+    results = _results(waiting, processes)
+    for number, task in enumerate(waiting, len(tasks) - len(waiting) + 1):
         slower = (time.monotonic() - start_s) / done_s if done_s else 1.0
-        progress(Step(figure.name, number, len(pairs), left_s * slower))
-        begun_s = time.perf_counter()
+        progress(Step(task.figure.name, number, len(tasks), left_s * slower))
+        done, rows, elapsed_s = next(results)
+        if isinstance(rows, str):
+            yield (done.figure.name, done.place), rows
+        else:
+            store.add(done.figure.name, done.setting, rows, elapsed_s)
+        left_s, done_s = left_s - done.cost_s, done_s + done.cost_s
+
+
+def _results(
+    tasks: Sequence[_Task], processes: int
+) -> Iterator[tuple[_Task, Sequence[Row] | str, float]]:
+    """Yield tasks with their rows, or why they were skipped, and their time, as they end."""
+    alone = [one for one in tasks if processes == 1 or one.figure.measures(one.setting)]
+    for task in alone:
+        yield task, *_perform(task.figure, task.setting)
+    if len(alone) == len(tasks):
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(
+        processes, context, signal.signal, (signal.SIGINT, signal.SIG_DFL)
+    ) as pool:
+        running = {
+            pool.submit(_perform_named, one.figure.name, one.setting): one
+            for one in tasks[len(alone) :]
+        }
         try:
-            rows = figure.run(setting)
-            store.add(figure.name, setting, rows, time.perf_counter() - begun_s)
-        except DatasetMissing as error:
-            yield (figure.name, place), str(error)
-        cost_s = figure.cost_s(setting)
-        left_s, done_s = left_s - cost_s, done_s + cost_s
+            for future in as_completed(running):
+                yield running[future], *future.result()
+        except BrokenProcessPool as error:
+            text = "a process was killed, perhaps for lack of memory; run the command again"
+            raise DealError(f"{text}: what is done is stored") from error
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _perform_named(name: str, setting: Setting) -> tuple[Sequence[Row] | str, float]:
+    return _perform(find_figures([name])[0], setting)
+
+
+def _perform(figure: Figure, setting: Setting) -> tuple[Sequence[Row] | str, float]:
+    begun_s = time.perf_counter()
+    try:
+        rows: Sequence[Row] | str = figure.run(setting)
+    except DatasetMissing as error:
+        rows = str(error)
+    return rows, time.perf_counter() - begun_s
 
 
 def _numbered(figure: Figure, quick: bool) -> list[tuple[int, Setting]]:

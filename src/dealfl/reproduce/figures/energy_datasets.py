@@ -68,8 +68,8 @@ def _claims(rows: Sequence[Row]) -> list[Claim]:
     real = [ratio for dataset, ratio in ratios.items() if not is_stand_in(dataset)]
     here = "; ".join(f"{dataset} {describe_ratio(ratio)}" for dataset, ratio in ratios.items())
     why = (
-        "Modelled, compute alone. DEAL makes two calls, one to learn and one to forget; on a small "
-        "dataset their overhead exceeds one retraining."
+        "Modelled, compute alone. Each call has an overhead; on a small dataset it exceeds the "
+        "other work."
     )
     return [
         Claim(

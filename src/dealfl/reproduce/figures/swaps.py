@@ -36,12 +36,18 @@ def _settings(quick: bool) -> list[Setting]:
          "shares": [10, 34] if quick else [5, 10, 20, 34, 50, 70, 90]}
         for model in _MODELS
     ]  # fmt: skip
-    return [*settings, {"panel": "top k", "k": 50, "forgotten": 94}]
+    return [
+        *settings,
+        {"panel": "top k", "k": 50, "forgotten": 94},
+        {"panel": "cap", "most": 100},
+    ]
 
 
 def _run(setting: Setting) -> list[Row]:
     if setting["panel"] == "top k":
         return [_cut_lists(setting["k"], setting["forgotten"])]
+    if setting["panel"] == "cap":
+        return [_cap_histories(setting["most"])]
     dataset, learner, widths = _MODELS[setting["model"]]
     rounds = list(_touched(load_problem(dataset, learner), widths, setting["rounds"]))
     pages = 1 + max(page for trace in rounds for page in trace)
@@ -96,16 +102,37 @@ def _count(rounds: list[list[int]], pages: int, share: int) -> dict[str, Any]:
 
 def _cut_lists(k: int, forgotten: int) -> dict[str, Any]:
     """Keep the counts of the k most similar items of each; forget people; compare the lists."""
-    table = load_problem("movielens", "personalized_pagerank").features.toarray().astype(float)
+    table = _interactions()
     kept = _best(_similarities(table), k)
     left = _similarities(table[forgotten:])
     mask = np.zeros(left.shape, bool)
     np.put_along_axis(mask, kept, values=True, axis=1)
-    exact, cut = _best(left, 10), _best(np.where(mask, left, 0.0), 10)
-    known = np.flatnonzero(left.max(axis=1) > 0)
-    wrong = [set(exact[item]) != set(cut[item]) for item in known.tolist()]
-    pairs = int((table.T @ table > 0).sum())
-    return {"wrong": sum(wrong) / len(wrong), "kept": int(mask.sum()) / pairs}
+    wrong = _wrong_lists(left, np.where(mask, left, 0.0))
+    return {"wrong": wrong, "kept": int(mask.sum()) / int((table.T @ table > 0).sum())}
+
+
+def _cap_histories(most: int) -> dict[str, Any]:
+    """Keep the first interactions of each person; compare the lists with those of all."""
+    table = _interactions()
+    capped = np.where(np.cumsum(table, axis=1) <= most, table, 0.0)
+    pairs, left = (int((one.T @ one > 0).sum()) for one in (table, capped))
+    return {
+        "wrong": _wrong_lists(_similarities(table), _similarities(capped)),
+        "kept": left / pairs,
+        "people": float((table.sum(axis=1) > most).mean()),
+    }
+
+
+def _interactions() -> NDArray[np.float64]:
+    table = load_problem("movielens", "personalized_pagerank").features
+    return np.asarray(table.toarray(), float)
+
+
+def _wrong_lists(exact: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    """Return the share of items with another set of ten most similar ones."""
+    known = np.flatnonzero(exact.max(axis=1) > 0).tolist()
+    right, found = _best(exact, 10), _best(other, 10)
+    return sum(set(right[item]) != set(found[item]) for item in known) / len(known)
 
 
 def _similarities(table: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -147,7 +174,8 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
 
 
 def _claims(rows: Sequence[Row]) -> list[Claim]:
-    swaps, cut = select(rows, panel="swaps"), select(rows, panel="top k")
+    swaps = select(rows, panel="swaps")
+    cut, capped = select(rows, panel="top k"), select(rows, panel="cap")
     claims = []
     if swaps:
         best = max(swaps, key=lambda row: int(row["saved"]))
@@ -177,6 +205,18 @@ def _claims(rows: Sequence[Row]) -> list[Claim]:
                 "others are forgotten, so the model is no longer that of the survivors.",
             )
         )
+    if capped:
+        claims.append(
+            Claim(
+                f"Capping interactions at {capped[0]['most']} a person saves memory",
+                "saves memory",
+                f"{1 - capped[0]['kept']:.0%} fewer pairs; {capped[0]['people']:.0%} of the people "
+                f"have more, and {capped[0]['wrong']:.0%} of the top-10 lists are others",
+                judge(capped[0]["kept"] < 1),
+                "Measured on movielens. Not adopted here: when a capped person withdraws an item, "
+                "one that was left out takes its place, so the whole history must be kept anyway.",
+            )
+        )
     return claims
 
 
@@ -192,5 +232,5 @@ FIGURE = Figure(
     run=_run,
     plot=_plot,
     claims=_claims,
-    cost_s=lambda one: 1.0 if one["panel"] == "top k" else one["rounds"] * len(one["shares"]) / 10,
+    cost_s=lambda one: 1.0 if one["panel"] != "swaps" else one["rounds"] * len(one["shares"]) / 10,
 )

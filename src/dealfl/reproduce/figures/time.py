@@ -271,4 +271,5 @@ FIGURE = Figure(
     plot=_plot,
     claims=_claims,
     cost_s=_cost_s,
+    measures=lambda setting: setting["panel"] == "one user",
 )

@@ -10,6 +10,7 @@ Receipt       server → worker   the update is durable and counts once
 Refusal       server → worker   the update never counts
 Sleep         server → worker   close the connection, and call when enough examples wait
 Published     server → all      a new version of the model
+Fetch         worker → server   the model is used: send what changed since the worker's version
 
 Erase         server → all      forget these owners, or the next part of the list of the erased
 Erased        worker → server   number of examples that were deleted
@@ -44,7 +45,7 @@ from dealfl.bounds import (
 
 __all__ = [
     "PROTOCOL", "Announce", "Asleep", "Assignment", "Declined", "Erase", "Erased", "ErasedReceipt",
-    "Message", "Position", "Published", "Receipt", "Refusal", "Sleep", "Step", "Update",
+    "Fetch", "Message", "Position", "Published", "Receipt", "Refusal", "Sleep", "Step", "Update",
     "Verdict", "Welcome", "Withdraw",
 ]  # fmt: skip
 
@@ -114,9 +115,7 @@ class Announce(Record, frozen=True, kw_only=True):
     epoch: Epoch = ""
     session: Session = 0
     incarnation: Annotated[Number, _field("Incarnation of the worker; 0 requests one.")]
-    journal_id: Annotated[
-        Name, _field("Random id of the worker's journal. Another id starts a new incarnation.")
-    ]
+    journal_id: Annotated[Name, _field("Random id of the journal; another: new incarnation.")]
     receipted: Annotated[Number, _field("All updates up to this sequence are settled.")] = 0
     sequence: Annotated[Number, _field("Last update that the worker has made.")] = 0
     terms: Annotated[
@@ -132,9 +131,7 @@ class Announce(Record, frozen=True, kw_only=True):
         Meta(max_length=64),
         _field("Places that the worker has reached in the list of erasures, latest first."),
     ] = ()
-    schema_digest: Annotated[
-        Name, _field("Hash of the schema. A worker with another schema is never selected.")
-    ]
+    schema_digest: Annotated[Name, _field("Hash of the schema; with another: never selected.")]
     waiting: Annotated[Examples, _field("Number of examples that are not learned yet.")]
     held: Annotated[Examples, _field("Number of examples that are learned.")]
     device: Annotated[Name, _field("Kind of device, such as the name of a phone.")] = ""
@@ -165,9 +162,7 @@ class Assignment(Record, frozen=True, kw_only=True):
     """The worker trains now. An update after the deadline counts, but earns no reward."""
 
     epoch: Epoch = ""
-    round: Annotated[
-        Number, _field("Number of the round. A worker ignores one it has seen in this epoch.")
-    ]
+    round: Annotated[Number, _field("Number of the round; one seen in this epoch is ignored.")]
     deadline_s: Annotated[Time, _field("End of the round, in seconds of the server's clock.")]
     forget_fraction: Annotated[
         Ratio | None, _field('θ as a decimal, such as "0.02"; None uses the worker\'s own.')
@@ -187,9 +182,7 @@ class Update(_OfUpdate, frozen=True, kw_only=True):
     """A worker sends the change of its statistics and the cost of the training."""
 
     epoch: Epoch = ""
-    round: Annotated[
-        Number | None, _field("Round of the assignment; None if the update answers no assignment.")
-    ]
+    round: Annotated[Number | None, _field("Round of the assignment; None if there was none.")]
     delta: Delta
     learned: Annotated[Examples, _field("Number of examples learned.")] = 0
     evicted: Annotated[Examples, _field("Number of examples forgotten by policy.")] = 0
@@ -225,11 +218,18 @@ class Published(_ToAll, frozen=True, kw_only=True):
     """A new version of the model, for all workers."""
 
     epoch: Epoch = ""
-    version: Annotated[
-        Count, _field("Number of the version: 1, 2, 3, … A worker keeps the highest of an epoch.")
-    ]
+    version: Annotated[Count, _field("Number of the version in its epoch: 1, 2, 3, …")]
     digest: Annotated[Name, _field("Digest of the statistics.")]
     statistics: Annotated[Bytes, _field("Statistics of the model, in canonical bytes.")]
+    base: Annotated[Number, _field("Version to which they are added; 0: the whole model.")] = 0
+    hash: Annotated[Hash, _field("SHA-256 of the whole model; another one is dropped.")] = b""
+
+
+class Fetch(Record, frozen=True, kw_only=True):
+    """A worker uses the model. The server answers once for each version with what changed."""
+
+    epoch: Epoch = ""
+    version: Annotated[Number, _field("Version that the worker holds.")]
 
 
 class Erase(_ToAll, frozen=True, kw_only=True):
@@ -280,7 +280,7 @@ class Verdict(_OfUpdate, frozen=True, kw_only=True):
 
 Message = (
     Announce | Asleep | Welcome | Assignment | Declined | Update | Receipt | Refusal | Sleep
-    | Published | Erase | Erased | ErasedReceipt | Withdraw | Verdict
+    | Published | Fetch | Erase | Erased | ErasedReceipt | Withdraw | Verdict
 )  # fmt: skip
 
 

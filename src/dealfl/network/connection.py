@@ -135,6 +135,11 @@ class Connection:
             self._wanted.clear()
             self._lost.set()
 
+    @property
+    def is_resting(self) -> bool:
+        """Whether the connection is closed on purpose."""
+        return not self._wanted.is_set()
+
     def resume(self) -> None:
         """Open the connection again after a rest."""
         self._wanted.set()

@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dealfl.errors import BadInput, DealError, NotLearned
+from dealfl.errors import BadInput, DealError
 from dealfl.jobs import Document, Plan, read_source
 from dealfl.network.worker_end import WorkerEnd
 from dealfl.worker import Worker
@@ -152,15 +152,13 @@ class PredictSocket:
     async def _refresh(self, name: str) -> None:
         """Fetch the published model if it was not looked for lately."""
         async with self._fetching:
-            try:
-                known = self._workers[name].model_version
-            except NotLearned:
-                known = 0
+            known, connection = self._workers[name].model_version, self._end.connection
             since_s = time.monotonic() - self._checked_s.get(name, -math.inf)
-            if since_s < (_CHECK_S if known else _FETCH_S) or not self._end.connection.is_up:
+            is_reachable = connection.is_up or connection.is_resting
+            if since_s < (_CHECK_S if known else _FETCH_S) or not is_reachable:
                 return
             with suppress(TimeoutError):
-                await self._end.update_model(name, known, _FETCH_S)
+                await self._end.update_model(name, _FETCH_S)
             self._checked_s[name] = time.monotonic()
 
 

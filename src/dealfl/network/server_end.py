@@ -118,7 +118,7 @@ class ServerEnd:
             self._enter_epoch()
         packets: dict[str, list[Message]] = {}
         for message in messages:
-            if isinstance(message, Published):
+            if isinstance(message, Published) and not message.worker:
                 self._model = split(encode([message]), self.state.inline_bytes)
                 self._version = message.version
                 for connection in self.connections:

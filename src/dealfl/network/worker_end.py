@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
 from dealfl.errors import BadBytes
-from dealfl.messages import Message, Published
+from dealfl.messages import Fetch, Message, Published
 from dealfl.network.clock import Clock, carry
 from dealfl.network.connection import Connection, Delivery, Will
 from dealfl.network.credentials import Credentials
@@ -64,7 +65,7 @@ class WorkerEnd:
         }
         self._assemblies: dict[str, Assembly] = {}
         self._fetched: tuple[type, asyncio.Future[Any]] | None = None
-        self._met = asyncio.Event()
+        self._met, self._in_use = asyncio.Event(), False
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Work until stopped.
@@ -86,40 +87,64 @@ class WorkerEnd:
         """
         self._clocks[worker].wake()
 
-    async def update_model(self, worker: str, known: int, timeout_s: float) -> None:
-        """Give a worker the version that the broker retains, if it is newer than a known one.
+    async def update_model(self, worker: str, timeout_s: float) -> None:
+        """Give a worker the last version, as a difference to its own if the server has that.
 
         Parameters
         ----------
         worker : str
             Name of the worker.
-        known : int
-            Version that the worker has.
         timeout_s : float
-            Time to wait for the broker, in seconds.
+            Time to wait for the broker, in seconds; half of it for the server.
         """
-        async with asyncio.timeout(timeout_s):
+        one = self._workers[worker]
+        self._in_use = True
+        if not self.connection.is_up:
+            self._met.clear()
             self.connection.resume()
-            await self._met.wait()
-            if await self._fetch("version", int) <= known:
-                return
-            message = await self._fetch("#", Published)
-            stored = asyncio.Event()
-            self._clocks[worker].put([message], stored.set)
-            await stored.wait()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._met.wait()
+                newest = await self._fetch("version", int)
+                if 0 < one.model_version < newest:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(timeout_s / 2):
+                            await self._store(worker, await self._ask(one))
+                if one.model_version < newest:
+                    await self._store(worker, await self._fetch("#", Published))
+        finally:
+            self._in_use = False
+            self.wake(worker)
+
+    async def _store(self, worker: str, message: Published) -> None:
+        stored = asyncio.Event()
+        self._clocks[worker].put([message], stored.set)
+        await stored.wait()
+
+    async def _ask(self, one: Worker) -> Published:
+        """Return the server's answer, which has what changed since the worker's version."""
+        fetch = Fetch(
+            job=one.job, worker=one.name, epoch=self._topics.epoch, version=one.model_version
+        )
+        found = self._await(Published)
+        self._send(one.name, [fetch])
+        return await found
 
     async def _fetch(self, part: str, kind: type[Fetched]) -> Fetched:
         """Return what the broker retains: the number of the version, or the version itself."""
-        fetched: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
-        self._fetched = (kind, fetched)
+        found = self._await(kind)
         self._assemblies.pop(self._topics.model, None)
         topics = [f"{self._topics.model}/{part}"]
         self.connection.subscribe(topics)
         try:
-            return await fetched
+            return await found
         finally:
-            self._fetched = None
             self.connection.unsubscribe(topics)
+
+    def _await(self, kind: type[Fetched]) -> asyncio.Future[Fetched]:
+        found: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
+        self._fetched = (kind, found)
+        return found
 
     def _deliver(self, found: object) -> None:
         """Take a part of the model; it may come when nobody waits for it."""
@@ -168,16 +193,17 @@ class WorkerEnd:
             self._deliver(_version(delivery.payload))
             return False
         messages = self._messages(delivery)
-        if topic.startswith(topics.model):
-            for message in messages:
-                self._deliver(message)
-        elif topic == topics.all:
+        if topic == topics.all:
             for clock in self._clocks.values():
                 clock.put(messages)
-        elif messages and (worker := topic.rpartition("/")[2]) in self._clocks:
-            self._clocks[worker].put(messages, partial(self.connection.acknowledge, delivery))
-            return True
-        return False
+            return False
+        for message in messages:
+            self._deliver(message)
+        worker = topic.rpartition("/")[2]
+        if not messages or topic != topics.down(self._gateway, worker):
+            return False
+        self._clocks[worker].put(messages, partial(self.connection.acknowledge, delivery))
+        return True
 
     def _messages(self, delivery: Delivery) -> Sequence[Message]:
         limit = self._state.max_bytes if self._state else 0
@@ -211,8 +237,8 @@ class WorkerEnd:
         ]
 
     def _send(self, worker: str, messages: Sequence[Message]) -> None:
-        """Send messages; the connection rests while all workers sleep."""
-        if all(one.is_asleep for one in self._workers.values()):
+        """Send messages; the connection rests while all workers sleep and none uses the model."""
+        if not self._in_use and all(one.is_asleep for one in self._workers.values()):
             self.connection.rest()
         else:
             self.connection.resume()

@@ -3,6 +3,7 @@
 from dealfl.server.aggregation import rebuild_total
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import LedgerReader
+from dealfl.server.publication import shorten
 from dealfl.server.rewards import RewardWeights, compute_reward, compute_reward_parts
 from dealfl.server.server import Server
 from dealfl.server.tables import OpenRound, Selection, Version, WorkerFigures, WorkerRow
@@ -22,4 +23,5 @@ __all__ = [
     "compute_reward",
     "compute_reward_parts",
     "rebuild_total",
+    "shorten",
 ]

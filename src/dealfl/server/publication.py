@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 from math import inf
 
+from msgspec.structs import replace
+
 from dealfl.erasure import Outstanding, ReleaseRule
-from dealfl.messages import Message, Published
+from dealfl.messages import Fetch, Message, Published
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger
 from dealfl.server.membership import Membership
 from dealfl.server.terms import Terms
+from dealfl.statistics import Statistics
 
-__all__ = ["Publication"]
+__all__ = ["Publication", "shorten"]
 
 _EVICTING = "evicting"
 _REPEAT_S, _MAX_REPEAT_S = 60.0, 3600.0
+_KEPT_BYTES = 1 << 25  # of versions that workers may hold
 
 
 class Publication:
@@ -25,6 +30,9 @@ class Publication:
     may have ended before it was sent. A version is repeated until it is delivered or superseded.
     The ledger holds no copy of it, which could contain erased people: after a start it is repeated
     if nothing was counted since.
+
+    A worker that holds a version can fetch what changed since. Versions since the last erasure are
+    kept for this in memory, the latest ones up to a number of bytes.
     """
 
     def __init__(
@@ -33,7 +41,8 @@ class Publication:
         self._job, self._ledger = job, ledger
         self._aggregation, self._members = aggregation, members
         self._repeat_at_s, self._repeat_s = float("-inf"), _REPEAT_S
-        self._sent = (0, b"")  # version and statistics
+        self._kept: dict[int, bytes] = {}  # statistics of versions, the latest last
+        self._fetched: dict[str, int] = {}  # the version that each worker was sent
         self.load()
 
     def load(self) -> None:
@@ -48,7 +57,10 @@ class Publication:
         if release_at_s > float("-inf"):  # by the deadline
             self._ledger.set_setting("released_s", repr(now_s).encode())
         total = self._aggregation.total
-        erased = max(self._members.settled, self._last.erased if self._last else 0)
+        shown = self._last.erased if self._last else 0
+        erased = max(self._members.settled, shown)
+        if erased > shown:
+            self._kept.clear()
         self._ledger.erasures.put_version(round_number, total.digest(), now_s, erased)
         self._last = self._ledger.reader.last_version()
         if terms.release_batch > 1:
@@ -69,16 +81,37 @@ class Publication:
         self._repeat_at_s, self._repeat_s = now_s + repeat_s, repeat_s
         last, total = self._last, self._aggregation.total
         assert last is not None
-        if self._sent[0] != last.number:
+        if last.number not in self._kept:
             if total.digest() != last.digest:
                 return []
-            self._sent = (last.number, total.publish().to_bytes())
+            self._kept[last.number] = total.publish().to_bytes()
+            while len(self._kept) > 1 and sum(map(len, self._kept.values())) > _KEPT_BYTES:
+                del self._kept[next(iter(self._kept))]
+        return [self._whole(last.number, last.digest)]
+
+    def _whole(self, version: int, digest: str) -> Published:
+        body = self._kept[version]
+        return Published(
+            job=self._job, worker="", epoch=self._members.epoch, version=version, digest=digest,
+            statistics=body, hash=hashlib.sha256(body).digest(),
+        )  # fmt: skip
+
+    def answer(self, message: Fetch) -> list[Message]:
+        """Send a worker the last version, once: the broker has it, too."""
+        last = self._last
+        if last is None or last.number not in self._kept or message.epoch != self._members.epoch:
+            return []
+        if max(message.version, self._fetched.get(message.worker, 0)) >= last.number:
+            return []
+        self._fetched[message.worker] = last.number
+        whole = self._whole(last.number, last.digest)
+        known = self._kept.get(message.version)
         return [
-            Published(
-                job=self._job, worker="", epoch=self._members.epoch, version=last.number,
-                digest=last.digest, statistics=self._sent[1],
+            replace(
+                whole if known is None else shorten(whole, message.version, known),
+                worker=message.worker,
             )
-        ]  # fmt: skip
+        ]
 
     def confirm(self, version: int) -> None:
         """Note that a version of this epoch was delivered."""
@@ -129,3 +162,25 @@ class Publication:
 
     def _evicting(self) -> list[str]:
         return [name for name in self._ledger.setting(_EVICTING).decode().split(",") if name]
+
+
+def shorten(whole: Published, base: int, before: bytes) -> Published:
+    """Return a version as its difference to an earlier one, if that is shorter.
+
+    Parameters
+    ----------
+    whole : Published
+        The version.
+    base, before : int, bytes
+        An earlier version, and its statistics.
+
+    Returns
+    -------
+    Published
+        The difference, or the whole.
+    """
+    after, known = (Statistics.from_bytes(one, trusted=True) for one in (whole.statistics, before))
+    change = (after - known).to_bytes()
+    if len(change) >= len(whole.statistics):
+        return whole
+    return replace(whole, base=base, statistics=change)

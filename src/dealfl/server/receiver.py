@@ -15,6 +15,7 @@ from dealfl.messages import (
     Erase,
     Erased,
     ErasedReceipt,
+    Fetch,
     Message,
     Receipt,
     Refusal,
@@ -51,6 +52,7 @@ class Receiver:
             Declined: self._receive_declined,
             Withdraw: self._receive_withdraw,
             Erased: self._receive_erased,
+            Fetch: self._receive_fetch,
         }
 
     def receive(self, message: Message, now_s: float) -> list[Message]:
@@ -174,6 +176,10 @@ class Receiver:
         known = message.worker in self._members.rows
         sleep = self._rounds.send_to_sleep(message.worker, now_s) if known else []
         return [receipt, *sleep]
+
+    def _receive_fetch(self, message: Fetch, now_s: float) -> list[Message]:  # noqa: ARG002
+        known = message.worker in self._members.rows
+        return self._rounds.publication.answer(message) if known else []
 
 
 def _key(message: Update | Withdraw) -> dict[str, Any]:

@@ -148,12 +148,13 @@ class FleetSimulation(Simulation):
 
     def use_model(self, event: Uses) -> None:
         """Let a worker fetch the last version, if it is new."""
-        name, message = event.name, self._published
+        name, whole, worker = event.name, self._published, self.workers[event.name]
         self.expect_use(name)
-        if message is None or name in self.asleep or self.fetches_eagerly or self.over:
+        if whole is None or name in self.asleep or self.fetches_eagerly or self.over:
             return
-        if self.traffic.fetch(name, message, self.now_s):
-            self.send(name, self.workers[name].handle([message], self.now_s))
+        message = self.traffic.fetch(name, worker.model_version, whole, self.now_s)
+        if message is not None:
+            self.send(name, worker.handle([message], self.now_s))
 
     def _return(self, name: str, reason: str) -> None:
         self._reasons[name].discard(reason)

@@ -23,8 +23,8 @@ from dealfl.messages import (
     Welcome,
 )
 from dealfl.power import Radio
+from dealfl.server import shorten
 from dealfl.settings import Amount, OneOf, Whole
-from dealfl.statistics import Statistics
 
 __all__ = ["RadioKeys", "Traffic", "TrafficState"]
 
@@ -155,19 +155,16 @@ class Traffic:
         self._held = {number: one for number, one in self._held.items() if number in wanted}
         return message.version
 
-    def fetch(self, name: str, message: Published, now_s: float) -> bool:
-        """Price a new version that a worker uses, as a difference if that is smaller."""
-        known = self._held.get(self._versions.get(name, 0))
-        if self._versions.get(name, 0) >= message.version:
-            return False
-        size = len(message.statistics)
-        if known is not None:
-            after, before = (Statistics.from_bytes(one) for one in (message.statistics, known))
-            size = min(size, len((after - before).to_bytes()))
-        self._note(name, message)
+    def fetch(self, name: str, held: int, whole: Published, now_s: float) -> Published | None:
+        """Price a new version that a worker uses, and return it, as a difference if shorter."""
+        if held >= whole.version:
+            return None
+        known = self._held.get(held)
+        message = whole if known is None else shorten(whole, held, known)
+        self._note(name, whole)
         if name in self._radios:
-            self._radios[name].transfer(now_s, "model", received=size + _ENVELOPE_BYTES)
-        return True
+            self._radios[name].transfer(now_s, "model", received=_size(message))
+        return message
 
     def state(self) -> TrafficState:
         """Return the state."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dealfl.errors import BadBytes, BadInput, NotLearned
 from dealfl.learners import Histories, HistoryLearner, Learner, RowLearner
+from dealfl.messages import Published
 from dealfl.statistics import Statistics
 from dealfl.worker.journal import Journal
 from dealfl.worker.tables import Record, State
@@ -93,11 +94,26 @@ class LocalModel:
         self._key = ("", 0)  # epoch and version
         self._model: Learner | None = None
 
+    def store(self, message: Published) -> None:
+        """Store a version; a difference only if it leads to the model that was published."""
+        held, known = self._journal.published() or (0, b"")
+        if message.version <= held:
+            return
+        body = message.statistics
+        if message.base:
+            body = _add(known, body) if message.base == held else b""
+        if (message.base or message.hash) and hashlib.sha256(body).digest() != message.hash:
+            problem = f"version {message.version} of the model does not have its hash"
+            self._journal.set_setting("refused", problem)
+            return
+        self._journal.put_published(message.version, body, message.digest)
+        fetched = int(self._journal.setting("fetched_bytes", "0")) + len(message.statistics)
+        self._journal.set_setting("fetched_bytes", str(fetched))
+
     @property
     def version(self) -> int:
-        """The version of the model; raises NotLearned before the first is fetched."""
-        self._read()
-        return self._key[1]
+        """The version of the model; 0 before the first is fetched."""
+        return (self._journal.published() or (0, b""))[0]
 
     def predict(self, features: object) -> NDArray[Any]:
         """Return the model's predictions for rows of features."""
@@ -134,3 +150,11 @@ class LocalModel:
                 raise BadBytes(f"version {version} of the model is damaged: {error}") from error
             self._model, self._key = model, key
         return self._model
+
+
+def _add(known: bytes, change: bytes) -> bytes:
+    """Return the bytes of a sum; empty if there is none."""
+    try:
+        return (Statistics.from_bytes(known) + Statistics.from_bytes(change)).to_bytes()
+    except BadInput:
+        return b""

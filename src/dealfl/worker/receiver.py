@@ -27,6 +27,7 @@ from dealfl.messages import (
 from dealfl.worker.holdings import Holdings
 from dealfl.worker.journal import Journal
 from dealfl.worker.membership import Membership
+from dealfl.worker.models import LocalModel
 from dealfl.worker.outbox import Outbox
 from dealfl.worker.schemes import exact_fraction
 from dealfl.worker.tables import State
@@ -47,12 +48,13 @@ class Receiver:
         holdings: Holdings,
         forget_fraction: Fraction,
         min_examples: int,
+        model: LocalModel,
         reason_to_decline: Callable[[float], str],
     ) -> None:
         self._job, self._name, self._journal, self._outbox = job, name, journal, outbox
         self._membership, self._trainer, self._holdings = membership, trainer, holdings
         self._forget_fraction, self._min_examples = forget_fraction, min_examples
-        self._reason_to_decline = reason_to_decline
+        self._model, self._reason_to_decline = model, reason_to_decline
         self._actions: dict[type, Callable[[Any, float], Declined | None]] = {
             Welcome: self._receive_welcome,
             Receipt: self._receive_receipt,
@@ -101,7 +103,7 @@ class Receiver:
 
     def _receive_published(self, message: Published, now_s: float) -> None:  # noqa: ARG002
         if self._membership.follows(message.epoch):
-            self._journal.put_published(message.version, message.statistics, message.digest)
+            self._model.store(message)
 
     def _receive_erased_receipt(self, message: ErasedReceipt, now_s: float) -> None:  # noqa: ARG002
         self._outbox.settle_answer(message.hash)

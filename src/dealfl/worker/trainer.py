@@ -68,7 +68,7 @@ class Trainer:
             forgotten=change.forgotten,
             examples=len(after),
             held=held + len(new) - len(evicted),
-            fetched_bytes=self._note_download(),
+            fetched_bytes=self._take_fetched(),
             sent_bytes=len(body),
             pages_in=pages_in,
             pages_out=pages_out,
@@ -105,14 +105,12 @@ class Trainer:
         )
         return due_s
 
-    def _note_download(self) -> int:
-        """Record the version of the published model; return its size if it is new, else 0."""
-        version, statistics = self._journal.published() or (0, b"")
-        held = f"{self._outbox.epoch}/{version}"
-        if not version or held == self._journal.setting("fetched", ""):
-            return 0
-        self._journal.set_setting("fetched", held)
-        return len(statistics)
+    def _take_fetched(self) -> int:
+        """Return the bytes of the published model that were fetched since the last training."""
+        fetched = int(self._journal.setting("fetched_bytes", "0"))
+        if fetched:
+            self._journal.set_setting("fetched_bytes", "0")
+        return fetched
 
     def _change_reviewed(
         self,

@@ -135,6 +135,7 @@ class Worker:
             self._holdings,
             exact_fraction(forget_fraction),
             min_examples,
+            self._local,
             lambda now_s: device_now(now_s).reason_to_decline(min_battery),
         )
 
@@ -224,7 +225,7 @@ class Worker:
 
     @property
     def model_version(self) -> int:
-        """The version of the model that `predict` uses; raises NotLearned before the first."""
+        """The version of the model that `predict` uses; 0 before the first is fetched."""
         return self._local.version
 
     def note_use(self, owner: str) -> None:

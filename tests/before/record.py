@@ -34,7 +34,7 @@ SHORT = {
     "data.rows": "600",
     **{f"devices.{group}.count": "2" for group in range(1, 6)},
 }
-DIGITS = {"job.rounds": "4", "data.rows": "500"}
+DIGITS = {"job.max_h": "3.0"}
 
 _ROUND = [
     "number",

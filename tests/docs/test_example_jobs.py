@@ -11,7 +11,7 @@ from dealfl.cli import main
 from dealfl.datasets import Places, find_dataset
 from dealfl.power import PHONES
 from dealfl.settings import Document
-from dealfl.simulate import read_fleet
+from dealfl.simulate import read_fleet, run_fleet
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 JOBS = sorted(EXAMPLES.glob("jobs/*.toml"))
@@ -91,3 +91,14 @@ def test_every_example_is_in_the_index(path: Path) -> None:
 @pytest.mark.parametrize("path", [*JOBS, *EXAMPLES.glob("fleets/*.toml")], ids=lambda p: p.stem)
 def test_every_example_is_understood(path: Path) -> None:
     assert read_fleet(Document.read(path)).workers >= 20
+
+
+def test_an_example_pages_its_model_and_is_exact() -> None:
+    document = Document.read(EXAMPLES / "fleets" / "movielens.toml")
+    _require_data(document)
+    short = {"job.rounds": 2, "job.evaluate_every": 2, "data.rows": 2000, "devices.1.count": 4}
+    for key, value in short.items():
+        document = document.replaced(key, value)
+    outcome = run_fleet(read_fleet(document))
+    assert outcome.exact
+    assert outcome.energy.pages_in > 100

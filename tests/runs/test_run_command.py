@@ -154,3 +154,13 @@ def test_a_folder_that_may_not_be_written_is_told(
     Path("runs").mkdir(mode=0o500)
     assert main(["run", str(job)]) == 2
     assert "give another with --out" in capsys.readouterr().err
+
+
+def test_a_run_that_learns_nothing_ends_and_forgets_nobody(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--no-compare", "--json", "--out", str(tmp_path / "run")]
+    assert main(["run", *options, "--set", "job.max_h=0.01"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["outcomes"]["deal"]["learned"] == 0
+    assert told["forgotten"] is None

@@ -183,7 +183,7 @@ def carry_out(run: RunFolder) -> dict[Path, Path | None]:
     return made
 
 
-def forget_person(run: RunFolder) -> Forgotten:
+def forget_person(run: RunFolder) -> Forgotten | None:
     """Erase the person of whom a finished run that is locked has learned the most examples.
 
     Parameters
@@ -193,13 +193,17 @@ def forget_person(run: RunFolder) -> Forgotten:
 
     Returns
     -------
-    Forgotten
-        Digests of the model that forgot the person, and of training without the person.
+    Forgotten or None
+        Digests of the model that forgot the person, and of training without the person; None if
+        nothing was learned.
     """
     people = sorted(list_owners(run), key=lambda one: -one.examples)
-    person = next(
-        (one.owner for one in people if any(at.learned for at in find_holdings(run, one.owner))), ""
+    learned = (
+        one.owner for one in people if any(at.learned for at in find_holdings(run, one.owner))
     )
+    person = next(learned, None)
+    if person is None:
+        return None
     never_saw = retrain(run, without=person)
     new = NewRequest.erasing([person], [], run.owners_key(), "dealfl run")
     request = new.put(run)

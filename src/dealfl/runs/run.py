@@ -168,8 +168,10 @@ class Run:
             raise
 
     def _forget_one(self, result: Result) -> Result:
-        self.model = None  # the ledger has a newer one
-        return replace(result, forgotten=forget_person(self._folder))
+        forgotten = forget_person(self._folder)
+        if forgotten is not None:
+            self.model = None  # the ledger has a newer one
+        return replace(result, forgotten=forgotten)
 
     def _run_schemes(self, watcher: Watcher) -> Result:
         done = self._folder.outcomes()

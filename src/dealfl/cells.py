@@ -296,5 +296,5 @@ class State:
 
     def digest(self) -> str:
         """Return the digest of the statistics; only changed blocks are hashed again."""
-        digests = [(n, self._hashes[n].digest(self._cells[n].entries)) for n in self._cells]
-        return whole_digest(self.schema.canonical(), digests)
+        digests = ((n, self._hashes[n].digest(self._cells[n].entries)) for n in self._cells)
+        return whole_digest(self.schema.canonical(), tuple(digests))

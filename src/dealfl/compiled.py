@@ -20,6 +20,7 @@ __all__ = ["CHOICE", "compile_loop", "is_compiled"]
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 _ENOUGH = 20_000_000  # elementary steps: about half a second of numpy
+_CALL = 400  # steps in the time that numpy needs for a few calls with small arrays
 
 
 @dataclass
@@ -47,7 +48,7 @@ def is_compiled(steps: int) -> bool:
         True if numba is installed and the process has had enough to do.
     """
     if CHOICE.mode == "auto":
-        CHOICE.steps += steps
+        CHOICE.steps += steps + _CALL
         if CHOICE.steps < _ENOUGH:
             return False
         CHOICE.mode = "always"

@@ -9,7 +9,8 @@ has no hash. Only blocks that changed are hashed again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,21 +162,19 @@ def array_digest(hashes: Mapping[int, bytes]) -> bytes:
     bytes
         SHA-256 of the block numbers and hashes, in ascending order.
     """
-    whole = hashlib.sha256()
-    for block in sorted(hashes):
-        whole.update(block.to_bytes(8, "little"))
-        whole.update(hashes[block])
-    return whole.digest()
+    parts = (block.to_bytes(8, "little") + hashes[block] for block in sorted(hashes))
+    return hashlib.sha256(b"".join(parts)).digest()
 
 
-def whole_digest(settings: bytes, arrays: Iterable[tuple[str, bytes]]) -> str:
+@lru_cache(maxsize=64)  # a server compares the same model again and again
+def whole_digest(settings: bytes, arrays: tuple[tuple[str, bytes], ...]) -> str:
     """Return the digest of statistics from their schema and the digests of their arrays.
 
     Parameters
     ----------
     settings : bytes
         Canonical bytes of the schema.
-    arrays : iterable of (str, bytes)
+    arrays : tuple of (str, bytes)
         Name and digest of each array, in any order.
 
     Returns

@@ -147,8 +147,8 @@ class Statistics:
 
     def digest(self) -> str:
         """Return a SHA-256 that is equal if and only if schema and values are equal."""
-        digests = [(name, array_digest(block_hashes(self.arrays[name]))) for name in self.arrays]
-        return whole_digest(self.schema.canonical(), digests)
+        digests = ((name, array_digest(block_hashes(self.arrays[name]))) for name in self.arrays)
+        return whole_digest(self.schema.canonical(), tuple(digests))
 
     def fingerprint(self, seed: int) -> int:
         """Return Σ value · key(array, index) modulo 2⁶¹ − 1, with secret keys.

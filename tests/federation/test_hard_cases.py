@@ -280,7 +280,7 @@ def test_a_removal_that_fails_leaves_the_model_as_the_ledger_has_it(
     def full_disk(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(ledger, "put_worker", full_disk)
+    monkeypatch.setattr(ledger, "put_workers", full_disk)
     with pytest.raises(OSError, match="no space left"):
         one.remove("a", 2.0)
     assert one.model.digest() == before

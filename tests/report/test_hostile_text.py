@@ -37,7 +37,7 @@ def evil_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_run(folder, HOUSES)
     with closing(Ledger(folder / "ledger.db")) as ledger, ledger.transaction():
         hostile = WorkerRow(f"{EVIL}w", 1, EVIL, device=EVIL, flag=f"{EVIL}\nFAKE LINE")
-        ledger.put_worker(hostile)
+        ledger.put_workers([hostile])
         ledger.execute("UPDATE selections SET declined = ?", (EVIL,))
         ledger.execute("UPDATE rounds SET reason = ?", (EVIL,))
     return folder

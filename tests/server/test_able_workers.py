@@ -13,7 +13,7 @@ from tests.federation.parts import announce, server
 
 def able(now_s: float = 0.0, **known: Any) -> bool:
     plain = WorkerRow("w", waiting=5, capacity_j=1000.0)
-    changed = {name: known.get(name, getattr(plain, name)) for name in plain.__slots__}
+    changed = {name: known.get(name, getattr(plain, name)) for name in plain.__struct_fields__}
     return bool(Roster({"w": WorkerRow(**changed)}).find_candidates(Terms(), now_s))
 
 
@@ -31,7 +31,7 @@ def test_only_who_is_awake_idle_fitting_and_has_something_waiting_can_be_woken()
 def test_a_worker_spends_its_budget_of_charge_and_gets_a_new_one_the_next_day() -> None:
     row = WorkerRow("w", waiting=5, capacity_j=1000.0)  # 2 % of it are 20 J a day
     row = note_spending(note_spending(row, 7.0, 10.0), 7.0, 20.0)
-    known = {name: getattr(row, name) for name in row.__slots__} | {"heard_s": 90_000.0}
+    known = {name: getattr(row, name) for name in row.__struct_fields__} | {"heard_s": 90_000.0}
     assert not able(100.0, **known), "a third training would need 21 J"
     assert able(100.0, **(known | {"charging": True}))
     assert able(100.0, **(known | {"capacity_j": 0.0})), "no battery, no budget"

@@ -17,7 +17,7 @@ def test_a_transaction_that_fails_leaves_nothing() -> None:
 
     def half() -> None:
         with ledger.transaction():
-            ledger.put_worker(WorkerRow("w"))
+            ledger.put_workers([WorkerRow("w")])
             ledger.updates.put_total(b"total")
             raise KeyboardInterrupt
 
@@ -110,7 +110,7 @@ def test_a_damaged_ledger_is_refused(tmp_path: Path, damage: str) -> None:
     ledger = Ledger(path)
     with ledger.transaction():
         for number in range(300):
-            ledger.put_worker(WorkerRow(f"w{number}"))
+            ledger.put_workers([WorkerRow(f"w{number}")])
     ledger.checkpoint()
     ledger.close()
     content = bytearray(path.read_bytes())

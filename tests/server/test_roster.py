@@ -1,10 +1,10 @@
 """The roster: an index finds the workers that a scan finds, with what is expected of them."""
 
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dealfl.learners import NaiveBayes
 from dealfl.messages import Update

@@ -1,9 +1,9 @@
 """What a worker is worth in advance: more for more examples, less for a dearer wake-up."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from dealfl.learners import NaiveBayes
 from dealfl.server import RewardWeights, Terms, WorkerRow, compute_reward_parts

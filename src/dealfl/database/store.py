@@ -107,6 +107,7 @@ class Database(Transactions):
         if self.path != ":memory:" and (self._lock is None or not self._lock.alive):
             release = lock_file(Path(f"{self.path}-lock"), f"{self.kind} {self.path}")
             self._lock = weakref.finalize(self, release)
+        self._forget_cached()  # another process may have written
         with self.transaction():
             term = self._term() + 1
             row = ("term", str(term).encode())

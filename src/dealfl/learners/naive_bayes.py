@@ -206,6 +206,12 @@ class NaiveBayes(Classifier):
         """Raise `Impossible` if no set of examples has these statistics."""
         self._sums.require_possible(*self._tables())
 
+    def check_statistics(self, statistics: Statistics) -> None:
+        """Raise `Impossible` if no set of examples has some statistics."""
+        counts = statistics["counts"].dense(len(self._labels)).low
+        sums = statistics["sums"].dense(len(counts) * self.n_features).low
+        self._sums.require_possible(counts, sums.reshape(len(counts), -1))
+
     def _tables(self) -> tuple[Int64s, Int64s]:
         counts = self._state.whole("counts").low
         return counts, self._state.whole("sums").low.reshape(len(counts), -1)

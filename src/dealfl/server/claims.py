@@ -6,9 +6,9 @@ shown; they are compared with what a phone of this kind needs at least.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import msgspec
+from msgspec.structs import replace
 
 from dealfl.messages import Update
 from dealfl.server.predictions import Prediction
@@ -85,6 +85,4 @@ def note_doubt(row: WorkerRow, doubtful: bool) -> WorkerRow:
 
 def without_claims(update: Update) -> Update:
     """Return an update whose figures are 0; only its delta counts."""
-    return msgspec.structs.replace(
-        update, learned=0, evicted=0, operations=0, elapsed_s=0.0, energy_j=0.0
-    )
+    return replace(update, learned=0, evicted=0, operations=0, elapsed_s=0.0, energy_j=0.0)

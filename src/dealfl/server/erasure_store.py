@@ -31,13 +31,20 @@ class ErasureStore:
 
     def __init__(self, ledger: Database) -> None:
         self._run = ledger.execute
+        self._end: Position | None = None
 
     # -- the list of requests -------------------------------------------------------------------
 
     def end(self) -> Position:
         """Return the end of the list."""
-        row = self._run("SELECT number, chain FROM erasures ORDER BY number DESC LIMIT 1")
-        return Position(*(row.fetchone() or ()))
+        if self._end is None:
+            row = self._run("SELECT number, chain FROM erasures ORDER BY number DESC LIMIT 1")
+            self._end = Position(*(row.fetchone() or ()))
+        return self._end
+
+    def forget_cached(self) -> None:
+        """Read the end of the list again when it is needed."""
+        self._end = None
 
     def put(
         self, name: str, owners: tuple[bytes, ...], requested_s: float, requested_by: str = ""
@@ -50,6 +57,7 @@ class ErasureStore:
             body = msgspec.msgpack.encode(owners)
             row = (after.number, name, body, own, after.chain, requested_s, requested_by)
             self._run("INSERT INTO erasures VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            self._end = after
             return Listed(name, owners, before, after)
         if known[1] != own:
             raise BadInput(
@@ -60,7 +68,11 @@ class ErasureStore:
     def find_common(self, positions: Iterable[Position]) -> Position:
         """Return the first of some positions that is in the list; its beginning if none is."""
         query = "SELECT 1 FROM erasures WHERE number = ? AND chain = ?"
-        found = (one for one in positions if self._run(query, one).fetchone() is not None)
+        found = (
+            one
+            for one in positions
+            if one == self.end() or self._run(query, one).fetchone() is not None
+        )
         return next(found, Position())
 
     def unanswered(self, worker: str, after: int, count: int) -> list[Listed]:

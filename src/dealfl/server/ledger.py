@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from pathlib import Path
 
@@ -23,9 +22,9 @@ from dealfl.server.tables import MIGRATIONS, OpenRound, WorkerRow, worker_row
 __all__ = ["Ledger"]
 
 _EPOCHS = 1000  # that are remembered, and as many terms
-_COLUMNS = ", ".join(field.name for field in fields(WorkerRow))
-_values_of = attrgetter(*(field.name for field in fields(WorkerRow)))
-_PLACEHOLDERS = ", ".join("?" for _ in fields(WorkerRow))
+_FIELDS = WorkerRow.__struct_fields__
+_COLUMNS, _PLACEHOLDERS = ", ".join(_FIELDS), ", ".join("?" for _ in _FIELDS)
+_values_of = attrgetter(*_FIELDS)
 
 
 class Ledger(Database):
@@ -52,13 +51,18 @@ class Ledger(Database):
     def __init__(
         self, path: str | Path = ":memory:", *, connect: Connect = sqlite3.connect
     ) -> None:
-        self.updates, self.rounds = UpdateStore(self), RoundStore(self)
+        self.updates, self.rounds = UpdateStore(self, self.setting), RoundStore(self)
         self.erasures = ErasureStore(self)
+        self._settings: dict[str, bytes] = {}  # those that were read or written
         super().__init__(path, connect=connect)
 
     def _fill(self) -> None:
         self.set_setting("fingerprint_key", secrets.token_bytes(16))
         self.begin_epoch()
+
+    def _forget_cached(self) -> None:
+        self._settings.clear()
+        self.erasures.forget_cached()
 
     @property
     def epoch(self) -> str:
@@ -102,18 +106,16 @@ class Ledger(Database):
         rows = self.execute(f"SELECT {_COLUMNS} FROM workers ORDER BY name")  # noqa: S608
         return {row[0]: worker_row(row) for row in rows}
 
-    def put_worker(self, row: WorkerRow) -> None:
-        """Insert or replace a worker.
+    def put_workers(self, rows: Iterable[WorkerRow]) -> None:
+        """Insert or replace workers.
 
         Parameters
         ----------
-        row : WorkerRow
-            The worker.
+        rows : iterable of WorkerRow
+            The workers.
         """
-        self.execute(
-            f"INSERT OR REPLACE INTO workers ({_COLUMNS}) VALUES ({_PLACEHOLDERS})",  # noqa: S608
-            _values_of(row),
-        )
+        query = f"INSERT OR REPLACE INTO workers ({_COLUMNS}) VALUES ({_PLACEHOLDERS})"  # noqa: S608
+        self._db.executemany(query, map(_values_of, rows))
 
     # -- updates and statistics -----------------------------------------------------------------
 
@@ -186,14 +188,16 @@ class Ledger(Database):
         name : str
             Name of the value.
         default : bytes
-            Result if no value is stored.
+            Result if no value is stored, or an empty one.
 
         Returns
         -------
         bytes
             The value.
         """
-        return self.reader.setting(name, default)
+        if name not in self._settings:
+            self._settings[name] = self.reader.setting(name)
+        return self._settings[name] or default
 
     def set_setting(self, name: str, value: bytes) -> None:
         """Store a value that survives restarts.
@@ -205,7 +209,9 @@ class Ledger(Database):
         value : bytes
             The value.
         """
-        self.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
+        if self.setting(name) != value:
+            self.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
+            self._settings[name] = value
 
     def list_parts(self, owner: str) -> dict[str, bytes]:
         """Return the stored state of a part of the server.

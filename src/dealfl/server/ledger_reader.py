@@ -6,7 +6,7 @@ import hashlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -30,8 +30,8 @@ from dealfl.server.tables import (
 __all__ = ["LedgerReader", "intact"]
 
 _TABLES = {"workers", "rounds", "selections", "updates", "versions", "erasures", "answers"}
-_WORKER = ", ".join(f"w.{field.name}" for field in fields(WorkerRow))
-_WIDTH = len(fields(WorkerRow))
+_WORKER = ", ".join(f"w.{name}" for name in WorkerRow.__struct_fields__)
+_WIDTH = len(WorkerRow.__struct_fields__)
 
 
 class LedgerReader:

@@ -8,7 +8,8 @@ worker begins a new incarnation and sends its full sum.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from dealfl.bounds import MAX_OWNERS
 from dealfl.messages import PROTOCOL, Announce, Erase, Message, Position, Welcome
@@ -26,17 +27,19 @@ _REQUESTS = 64  # erasures that are sent in one answer to an announcement
 
 
 class Membership:
-    """The workers by name, in memory and in the ledger; every change is written through."""
+    """The workers by name, in memory and in the ledger; `save` writes the rows that changed."""
 
     rows: Roster
 
     def __init__(self, job: str, ledger: Ledger, aggregation: Aggregation) -> None:
         self._job, self._ledger, self._aggregation = job, ledger, aggregation
         self._first_epoch = ledger.epoch
+        self._changed: set[str] = set()  # rows that the ledger lacks
         self.load()
 
     def load(self) -> None:
         """Reload terms and workers from the ledger."""
+        self._changed.clear()
         self._terms = self._ledger.terms()
         self.term = self._terms[-1]
         self.rows = Roster(self._ledger.workers())
@@ -44,7 +47,7 @@ class Membership:
         self.epoch = self._ledger.epoch
 
     def put(self, row: WorkerRow) -> WorkerRow:
-        """Store a worker's row."""
+        """Change a worker's row."""
         before = self.rows.get(row.name)
         if before is not None and _is_member(before):
             self._forgotten[before.forgotten] -= 1
@@ -53,13 +56,18 @@ class Membership:
         if _is_member(row):
             self._forgotten[row.forgotten] += 1
         self.rows[row.name] = row
-        self._ledger.put_worker(row)
+        self._changed.add(row.name)
         return row
+
+    def save(self) -> None:
+        """Store the rows that changed."""
+        self._ledger.put_workers(self.rows[name] for name in sorted(self._changed))
+        self._changed.clear()
 
     @property
     def settled(self) -> int:
         """Number of erasure requests, the first of the list, that all workers have fulfilled."""
-        return min(self._forgotten, default=self._ledger.erasures.end().number)
+        return min(self._forgotten or (self._ledger.erasures.end().number,))
 
     # -- announcements --------------------------------------------------------------------------
 

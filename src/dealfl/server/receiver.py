@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from dealfl.bounds import problem_of
 from dealfl.errors import BadBytes, Fenced, WriteFailed

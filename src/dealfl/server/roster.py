@@ -18,7 +18,8 @@ from __future__ import annotations
 import heapq
 import math
 from bisect import bisect_left
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from dealfl.messages import Announce
 from dealfl.server.predictions import Predictions

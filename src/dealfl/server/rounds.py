@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from dealfl.messages import Announce, Assignment, Declined, Message, Sleep, Update
 from dealfl.server.aggregation import Aggregation
@@ -67,7 +68,8 @@ class Rounds:
         self.predictions.restore(self._ledger.list_parts("predictions"))
 
     def save(self) -> None:
-        """Store what changed in the selector and the predictions."""
+        """Store what changed in the rows of workers, the selector and the predictions."""
+        self._members.save()
         self._ledger.put_parts("selector", self._selector.changes())
         self._ledger.put_parts("predictions", self.predictions.changes())
 
@@ -80,8 +82,7 @@ class Rounds:
     @property
     def over_promised(self) -> OverPromise | None:
         """Workers whose fairness guarantees cannot be met; None if all can be met."""
-        found = self._selector
-        return found.over_promised() if isinstance(found, Promising) else None
+        return self._selector.over_promised() if isinstance(self._selector, Promising) else None
 
     def wake_at_s(self, now_s: float) -> float | None:
         """Return the time of the next call if no message arrives."""
@@ -107,8 +108,8 @@ class Rounds:
             return
         if not self._ledger.rounds.put_reply(number, row.name, now_s):
             return
-        opened_s, announced = self._ledger.rounds.find_selection(number, row.name)
-        assumed_j = self._ledger.rounds.assumed_j(number, row.name, row.spent_since_s)
+        key = (number, row.name, row.spent_since_s)
+        opened_s, announced, assumed_j = self._ledger.rounds.find_selection(*key)
         least, share = self.predictions.predict_least(row), self.terms.evicted_share
         misfit = find_misfit(message, stored, least, share)
         if misfit:
@@ -162,7 +163,7 @@ class Rounds:
         if open_round is not None:
             if now_s < open_round.opened_s:  # the clock jumped back; the round must not last longer
                 later_s = now_s + self.terms.ttl_s
-                open_round = replace(open_round, opened_s=now_s, deadline_s=later_s)
+                open_round = dataclasses.replace(open_round, opened_s=now_s, deadline_s=later_s)
                 self._ledger.rounds.shift(open_round)
             reason = self._reason_to_close(open_round, now_s)
             if not reason:
@@ -278,9 +279,8 @@ class Rounds:
         before = self._aggregation.total.statistics if self.terms.tolerance else None
         sleeping = self._sleepers(row.number)
         for name, replied_s in self._ledger.rounds.selected(row.number).items():
-            if (
-                replied_s is None and name not in sleeping
-            ):  # the worker may have trained and spent energy without a reply
+            # without a reply, the worker may have trained and spent energy
+            if replied_s is None and name not in sleeping:
                 silent = self._members.rows[name]
                 energy_j = self.predictions.predict_energy_j(silent)
                 self._members.put(note_spending(silent, energy_j, now_s))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from dealfl.bounds import MAX_NAME, MAX_OWNERS, problem_of
 from dealfl.errors import BadInput
@@ -165,7 +166,6 @@ class Server:
             self._rounds.publication.note_settled()
             if not self._rounds.draining:
                 replies += self._rounds.publication.repeat(now_s)
-            self._rounds.save()
         return replies
 
     @contextmanager
@@ -174,6 +174,7 @@ class Server:
         try:
             with self._ledger.transaction(self._term):
                 yield
+                self._rounds.save()
         except BaseException:
             self.reload()
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -29,8 +29,8 @@ class Pending:
 class UpdateStore:
     """The updates of workers, the sum of each worker, and the total."""
 
-    def __init__(self, ledger: Database) -> None:
-        self._ledger, self._run = ledger, ledger.execute
+    def __init__(self, ledger: Database, setting: Callable[[str], bytes]) -> None:
+        self._ledger, self._run, self._setting = ledger, ledger.execute, setting
 
     def put(self, update: Update) -> None:
         """Store an update."""
@@ -44,8 +44,7 @@ class UpdateStore:
 
         The key is drawn for each ledger.
         """
-        query = "SELECT value FROM settings WHERE name = 'fingerprint_key'"
-        return hmac.digest(self._run(query).fetchone()[0], content, hashlib.sha256)
+        return hmac.digest(self._setting("fingerprint_key"), content, hashlib.sha256)
 
     def _hash(self, update: Update) -> bytes:
         """Return the hash of all fields of an update but the process that has sent it."""
@@ -197,14 +196,17 @@ class RoundStore:
             (closed_s, reason, digest, number),
         )
 
-    def find_selection(self, number: int, worker: str) -> tuple[float, int]:
-        """Return when a round was opened, and how many examples a worker had announced."""
+    def find_selection(self, number: int, worker: str, since_s: float) -> tuple[float, int, float]:
+        """Return when a round was opened, what a worker had announced, and its assumed energy.
+
+        It had announced a number of examples. Energy is 0 if the round was closed before `since_s`.
+        """
         query = (
-            "SELECT r.opened_s, s.waiting FROM rounds r JOIN selections s ON s.round = r.number "
-            "WHERE r.number = ? AND s.worker = ?"
+            "SELECT r.opened_s, s.waiting, iif(r.closed_s >= ?, s.assumed_j, 0.0) FROM rounds r "
+            "JOIN selections s ON s.round = r.number WHERE r.number = ? AND s.worker = ?"
         )
-        opened_s, waiting = self._run(query, (number, worker)).fetchone()
-        return float(opened_s), int(waiting)
+        opened_s, waiting, assumed_j = self._run(query, (since_s, number, worker)).fetchone()
+        return float(opened_s), int(waiting), float(assumed_j)
 
     def selected(self, number: int) -> dict[str, float | None]:
         """Return the time of the reply by selected worker; None without a reply."""
@@ -260,12 +262,3 @@ class RoundStore:
             "UPDATE selections SET assumed_j = ? WHERE round = ? AND worker = ?",
             (energy_j, number, worker),
         )
-
-    def assumed_j(self, number: int, worker: str, since_s: float) -> float:
-        """Return the energy assumed for a worker in a round; 0 if it was closed before `since_s`"""
-        row = self._run(
-            "SELECT s.assumed_j FROM selections s JOIN rounds r ON r.number = s.round "
-            "WHERE s.round = ? AND s.worker = ? AND r.closed_s >= ?",
-            (number, worker, since_s),
-        ).fetchone()
-        return 0.0 if row is None else float(row[0])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import msgspec
 
 __all__ = [
     "MIGRATIONS", "ClosedRound", "OpenRound", "Replies", "RoundFigures", "Selection",
@@ -66,8 +68,7 @@ _FOURTH = "".join(
 MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerRow:
+class WorkerRow(msgspec.Struct, frozen=True):
     """The state of a worker, as the server knows it.
 
     Parameters
@@ -293,8 +294,5 @@ class Version:
 
 def worker_row(row: tuple[object, ...]) -> WorkerRow:
     """Return the record of a database row."""
-    plain = WorkerRow(*row)  # type: ignore[arg-type]
-    flags = {
-        name: bool(getattr(plain, name)) for name in ("charging", "training", "fits", "sleeps")
-    }
-    return replace(plain, **flags)  # type: ignore[arg-type]
+    fields = dict(zip(WorkerRow.__struct_fields__, row, strict=True))
+    return msgspec.convert(fields, WorkerRow, strict=False)  # SQLite has no bool

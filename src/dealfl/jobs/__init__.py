@@ -3,12 +3,12 @@
 from dealfl.jobs.job import SOURCES, Data, Job, read_job, read_selection, read_source
 from dealfl.jobs.machine import MachineKeys, read_machine_keys
 from dealfl.jobs.plan import Plan, plan_without_data, read_plan
-from dealfl.jobs.records import GrowingSource, Head, records_of
+from dealfl.jobs.records import GrowingSource, Head, Records, records_of
 from dealfl.jobs.sources import Quarantine, Quarantined, Reading, Source
 from dealfl.settings import Document
 
 __all__ = [
     "SOURCES", "Data", "Document", "GrowingSource", "Head", "Job", "MachineKeys", "Plan",
-    "Quarantine", "Quarantined", "Reading", "Source", "plan_without_data", "read_job",
+    "Quarantine", "Quarantined", "Reading", "Records", "Source", "plan_without_data", "read_job",
     "read_machine_keys", "read_plan", "read_selection", "read_source", "records_of",
 ]  # fmt: skip

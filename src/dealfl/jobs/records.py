@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -20,10 +20,37 @@ from dealfl.jobs.sources import Reading, open_table
 from dealfl.learners import Histories, Rows
 from dealfl.settings import Document
 
-__all__ = ["GrowingSource", "Head", "Part", "records_of"]
+__all__ = ["GrowingSource", "Head", "Part", "Records", "records_of"]
 
-Records = list[tuple[str, bytes]]
 Indices = NDArray[np.int64]
+
+_BLOCK_VALUES = 1 << 16  # features that are encoded at once
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowRecords:
+    """Records of rows; each is encoded when it is taken, because numbers need less memory."""
+
+    reading: Reading
+    X: Any
+    places: Indices
+    owner: str
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __iter__(self) -> Iterator[tuple[str, bytes]]:
+        targets, name = self.reading.examples.targets, self.reading.owner
+        assert targets is not None
+        step = max(1, _BLOCK_VALUES // self.X.shape[1])
+        for first in range(0, len(self), step):
+            places = self.places[first : first + step]
+            bodies = Rows.encode_all(self.X[places], targets[places])
+            for place, body in zip(places.tolist(), bodies, strict=True):
+                yield self.owner or name(place), body
+
+
+Records = RowRecords | list[tuple[str, bytes]]
 
 
 def records_of(reading: Reading, X: Any, places: Indices, owner: str = "") -> Records:  # noqa: ANN401
@@ -42,7 +69,7 @@ def records_of(reading: Reading, X: Any, places: Indices, owner: str = "") -> Re
 
     Returns
     -------
-    list of (str, bytes)
+    sized iterable of (str, bytes)
         Owner and body of each record: a row is a record, each item of a history is one.
     """
     examples = reading.examples
@@ -50,18 +77,10 @@ def records_of(reading: Reading, X: Any, places: Indices, owner: str = "") -> Re
         return _interactions(reading, places)
     if examples.times is not None:
         places = places[np.argsort(examples.times[places], kind="stable")]
-    targets, everybody = examples.targets, owner if examples.owners is None else ""
-    return [
-        (everybody or reading.owner(place), Rows.encode(_dense(X[place]), targets[place]))
-        for place in places.tolist()
-    ]
+    return RowRecords(reading, X, places, owner if examples.owners is None else "")
 
 
-def _dense(row: Any) -> NDArray[Any]:  # noqa: ANN401 - a row of an array or of a csr
-    return np.asarray(row.toarray() if hasattr(row, "toarray") else row).ravel()
-
-
-def _interactions(reading: Reading, places: Indices) -> Records:
+def _interactions(reading: Reading, places: Indices) -> list[tuple[str, bytes]]:
     examples, named = reading.examples, reading.owner_names is not None
     rows = places.tolist()
     meetings = [(moment, row, item) for row in rows for moment, item in examples.meetings(row)]
@@ -95,7 +114,7 @@ class Part:
         whole. The values are not kept.
     """
 
-    records: Records
+    records: list[tuple[str, bytes]]
     bad: Counter[str]
 
 
@@ -248,4 +267,4 @@ class GrowingSource:
         if not count:
             return Part([], bad)
         X = self._plan.map(reading.examples.features)
-        return Part(records_of(reading, X, np.arange(count), owner), bad)
+        return Part(list(records_of(reading, X, np.arange(count), owner)), bad)

@@ -100,6 +100,26 @@ class Rows:
         return msgspec.msgpack.encode(([float(value) for value in features], plain))
 
     @staticmethod
+    def encode_all(X: Any, targets: NDArray[Any]) -> list[bytes]:  # noqa: ANN401
+        """Return the bodies of many records, as `encode` does.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array
+            Features, one row per record.
+        targets : ndarray
+            Target of each row.
+
+        Returns
+        -------
+        list of bytes
+            One body per row.
+        """
+        dense = X.toarray() if hasattr(X, "toarray") else X
+        rows = zip(dense.astype(np.float64, copy=False).tolist(), targets.tolist(), strict=True)
+        return list(map(msgspec.msgpack.Encoder().encode, rows))
+
+    @staticmethod
     def decode(body: bytes) -> tuple[list[float], Any]:
         """Return the content of a body.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from itertools import islice
 
 from dealfl.errors import BadInput
@@ -61,10 +62,10 @@ class FleetRun:
         self.parts = build(fleet, split, ledger, owners_key or secrets.token_bytes(32))
         self.rounds: list[Round] = []
         self.wake_ups_of_everyone = 0
-        self.fingerprint = split.fingerprint(fleet.fingerprint, base)
+        self._fingerprint = cache(partial(split.fingerprint, fleet.fingerprint, base))
         self._progress, self._opened_at_s = progress, 0.0
         streams = dict(zip(self.parts.workers, split.streams, strict=True))
-        self._streams = {name: iter(stream) for name, stream in streams.items()}
+        self._streams = dict(zip(streams, map(iter, split.streams), strict=True))
         self.left = {name: len(stream) for name, stream in streams.items()}
         self._taken = dict.fromkeys(self.parts.workers, 0)
         radios = {name: one.radio for name, one in self.parts.devices.items() if one.radio}
@@ -152,15 +153,14 @@ class FleetRun:
             return
         known = [one.quality for one in self.rounds if one.quality is not None]
         rows, replies = self.parts.server.workers.values(), self.ledger.reader.replies()
-        progress = Progress(
+        self._progress(Progress(
             rounds=len(self.rounds), of_rounds=self.fleet.job.most_rounds,
             virtual_s=self.simulation.now_s, quality=known[-1] if known else None,
             workers=self.fleet.workers, asleep=len(self.simulation.asleep),
             selected=sum(row.training for row in rows), learned=replies.learned,
             evicted=replies.evicted, **self._energy_j(),
             last=self.rounds[-1] if self.rounds else None,
-        )  # fmt: skip
-        self._progress(progress)
+        ))  # fmt: skip
 
     def _energy_j(self) -> dict[str, float]:
         spent = [device.spent for device in self.parts.devices.values()]
@@ -227,8 +227,8 @@ class FleetRun:
         return "max_h reached" if now_s >= job.max_h * 3600.0 else ""
 
     def _nothing_left(self) -> bool:
-        left = any(self.left.values()) or self.ledger.open_round() is not None
-        return not left and not self.waiting()
+        left = any(self.left.values()) or self.ledger.open_round() is not None or self.waiting()
+        return not left
 
     def waiting(self) -> int:
         """Return the number of examples that wait to be learned."""
@@ -252,7 +252,7 @@ class FleetRun:
     def state(self) -> RunState:
         """Return the state between two events."""
         return RunState(
-            fleet=self.fingerprint,
+            fleet=self._fingerprint(),
             owners_key=self.parts.owners_key,
             simulation=self.simulation.fleet_state(),
             contents={name: one.content for name, one in self._databases().items()},
@@ -277,13 +277,13 @@ class FleetRun:
         BadInput
             If the job, the data or the base changed since.
         """
-        if state.fleet != self.fingerprint:
+        if state.fleet != self._fingerprint():
             raise BadInput(
                 "the job, its data or its base model changed since the run was interrupted; "
                 "undo the change, or start again with --restart"
             )
-        for name, database in self._databases().items():
-            database.replace_content(state.contents[name]())
+        for name, one in self._databases().items():
+            one.replace_content(state.contents[name]())
         for name in self.parts.journals:
             self.parts.devices[name].restore(state.devices[name])
             _skip(self._streams[name], self.left[name] - state.left[name])

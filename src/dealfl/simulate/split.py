@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import chain
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from dealfl.datasets import Examples, Task, split_by_label, split_by_owner, split_uniformly
 from dealfl.errors import BadInput, NotLearned
-from dealfl.jobs import Plan, Quarantine, Reading, records_of
+from dealfl.jobs import Plan, Quarantine, Reading, Records, records_of
 from dealfl.learners import Learner
 from dealfl.settings import Positive, Whole
 from dealfl.simulate.evaluation import METRICS, TRIVIAL, Trivial, make_questions
@@ -23,7 +24,7 @@ from dealfl.statistics import Statistics
 __all__ = ["PARTITIONS", "Partition", "Split", "split_examples"]
 
 Indices = NDArray[np.int64]
-Stream = list[tuple[str, bytes]]  # owner and body of each record, in the order of arrival
+_BLOCK_ROWS = 1 << 15
 NumberOfRows = Annotated[Whole, Meta(description="examples drawn from the dataset; 0: all")]
 TestShare = Annotated[
     float,
@@ -91,7 +92,7 @@ class Split:
     ----------
     make : callable
         Function without arguments that returns an empty learner.
-    streams : list of list of (str, bytes)
+    streams : list of Records
         Owner and body of each record by worker, in the order of arrival.
     metric : str
         Name of the quality, such as "accuracy".
@@ -104,20 +105,20 @@ class Split:
     trivial : Trivial
         What a prediction without a model reaches.
     train : callable
-        Function without arguments that returns all examples of all workers, as arguments of
-        `learn`.
+        Function without arguments that yields all examples of all workers in blocks, as arguments
+        of `learn`.
     notes : tuple of str
         What was left out, and why.
     """
 
     make: Callable[[], Learner]
-    streams: list[Stream]
+    streams: list[Records]
     metric: str
     test: tuple[Any, ...]
     tested: int
     quarantine: Quarantine
     trivial: Trivial
-    train: Callable[[], tuple[Any, ...]]
+    train: Callable[[], Iterator[tuple[Any, ...]]]
     notes: tuple[str, ...] = ()
 
     def fingerprint(self, job: str, base: Statistics | None) -> str:
@@ -137,8 +138,9 @@ class Split:
         """
         hashed = hashlib.sha256(job.encode())
         hashed.update(b"" if base is None else base.digest().encode())
-        for stream in self.streams:
-            hashed.update(b"".join(one for owner, body in stream for one in (owner.encode(), body)))
+        for owner, body in chain.from_iterable(self.streams):
+            hashed.update(owner.encode())
+            hashed.update(body)
         return hashed.hexdigest()
 
     def central_quality(self) -> float | None:
@@ -152,7 +154,8 @@ class Split:
             The quality; None without a test set.
         """
         model: Any = self.make()
-        model.learn(*self.train())
+        for examples in self.train():
+            model.learn(*examples)
         return float(model.score(*self.test)) if self.tested else None
 
     def quality(self, model: Learner) -> float | None:
@@ -222,9 +225,15 @@ def split_examples(plan: Plan, data: Partition, workers: int, seed: int) -> Spli
     return Split(
         plan.make, streams, METRICS[task], held_out, tested, reading.quarantine,
         TRIVIAL[task](known, *held_out[-1:]),
-        lambda: (X[rest],) if examples.targets is None else (X[rest], examples.targets[rest]),
+        partial(_blocks, X, examples.targets, rest),
         notes,
     )  # fmt: skip
+
+
+def _blocks(X: Any, targets: Any, places: Indices) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401
+    for first in range(0, len(places), _BLOCK_ROWS):
+        part = places[first : first + _BLOCK_ROWS]
+        yield (X[part],) if targets is None else (X[part], targets[part])
 
 
 @lru_cache(maxsize=2)  # a sweep uses the same data many times

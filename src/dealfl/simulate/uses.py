@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
+from dealfl.jobs import Records
 from dealfl.simulate.fleet import Fleet
 from dealfl.simulate.fleet_simulation import FleetSimulation
 from dealfl.simulate.simulation import Uses
@@ -57,9 +58,7 @@ def _invert(share: float, count: int, exponent: float) -> float:
     return float((share * (end**power - 1.0) + 1.0) ** (1.0 / power))
 
 
-def follow_uses(
-    simulation: FleetSimulation, fleet: Fleet, streams: Mapping[str, Sequence[tuple[str, bytes]]]
-) -> None:
+def follow_uses(simulation: FleetSimulation, fleet: Fleet, streams: Mapping[str, Records]) -> None:
     """Let owners ask at the uses of a simulation; their examples on the phone count as used.
 
     A phone needs no connection to answer. The energy of an answer is not modelled.
@@ -69,7 +68,7 @@ def follow_uses(
             (owner for owner, _ in stream), fleet.radio.uses_zipf, f"{fleet.job.seed}/{name}"
         )
         for name, stream in streams.items()
-        if stream and fleet.radio.uses_per_day
+        if len(stream) and fleet.radio.uses_per_day
     }
 
     def use(event: Uses) -> None:

@@ -74,18 +74,20 @@ class Holdings:
 
     def take(self, rows: Sequence[tuple[bytes, bytes]]) -> Accepted:
         """Store records (keyed hash of the owner, body); drop those of erased owners."""
-        known = [StoredRecord(*row) for row in rows if not self._is_suppressed(row[0])]
+        anyone = self._journal.execute("SELECT 1 FROM suppressed LIMIT 1").fetchone() is not None
+        known = [StoredRecord(*row) for row in rows if not (anyone and self._is_suppressed(row[0]))]
         packed, reasons = self._pack(known)
         admitted = [
             (place, (record.owner, body))
             for place, (record, body) in enumerate(zip(known, packed, strict=True))
-            if not self._is_suppressed(example_hash(self._key, record.owner, body))
+            if not (anyone and self._is_suppressed(example_hash(self._key, record.owner, body)))
         ]
         ids = self._journal.add([row for _, row in admitted], State.WAITING)
         numbers = {place: number for number, (place, _) in zip(ids, admitted, strict=True)}
         for place, reason in reasons.items():
             self._journal.quarantine(numbers.pop(place), reason)
-        held_back = [number for number in numbers.values() if self._recovery.holds_back(number)]
+        watched = numbers.values() if self._recovery.active else ()
+        held_back = [number for number in watched if self._recovery.holds_back(number)]
         self._journal.move(held_back, State.VALIDATION)
         waiting, suppressed = len(numbers) - len(held_back), len(rows) - len(admitted)
         return Accepted(waiting, len(held_back), suppressed, len(reasons))

@@ -84,11 +84,12 @@ class Journal(Database):
         list of int
             Ids of the records, in the same order.
         """
-        clock, ids = self._tick(), []
+        clock = self._tick()
         query = "INSERT INTO records (owner, body, arrived, used, state) VALUES (?, ?, ?, ?, ?)"
-        for owner, body in rows:
-            cursor = self._db.execute(query, (owner, body, clock, clock, int(state)))
-            ids.append(int(cursor.lastrowid or 0))
+        values = [(owner, body, clock, clock, int(state)) for owner, body in rows]
+        self._db.executemany(query, values)
+        (last,) = self._db.execute("SELECT last_insert_rowid()").fetchone()
+        ids = list(range(last - len(rows) + 1, last + 1))  # AUTOINCREMENT leaves no gap
         if state in self._counts:
             self._counts[state] += len(ids)
         return ids

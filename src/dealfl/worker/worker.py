@@ -162,9 +162,8 @@ class Worker:
         with self._journal.transaction(self._term):
             if position is not None:
                 self._journal.set_setting(*position)
-            return self._holdings.take(
-                [(owner_hash(self._key, owner), body) for owner, body in rows]
-            )
+            hashes = {owner: owner_hash(self._key, owner) for owner in {owner for owner, _ in rows}}
+            return self._holdings.take([(hashes[owner], body) for owner, body in rows])
 
     # -- messages -------------------------------------------------------------------------------
 

@@ -273,3 +273,21 @@ def test_work_counts_items_and_pairs() -> None:
     model.learn(HISTORIES)
     lengths = TABLE.sum(axis=1)
     assert model.last_work.operations == int(np.sum(lengths + lengths * (lengths - 1) // 2))
+
+
+@pytest.mark.parametrize("layout", ["packed", "full"])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_refused_update_takes_back_what_it_learned(
+    layout: str, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dealfl.learners.pair_table.is_compiled", lambda _: compiled)
+    model = PersonalizedPageRank(n_items=9, layout=layout)
+    model.learn([[0, 1, 2], [2, 3]])
+    before = model.digest()
+    with pytest.raises(NotLearned):
+        model.update(([[0, 1, 5], [4, 5]],), ([[0, 3]],))
+    assert model.digest() == before
+    model.update(([[4, 5]],), ([[2, 3]],))
+    never = PersonalizedPageRank(n_items=9, layout=layout)
+    never.learn([[0, 1, 2], [4, 5]])
+    assert model.digest() == never.digest()

@@ -18,7 +18,7 @@ from dealfl.schema import Schema
 from dealfl.statistics import Statistics
 from dealfl.work import Work
 
-__all__ = ["Replaced", "count_pairs", "history_cost", "replaced"]
+__all__ = ["Replaced", "Signed", "count_pairs", "replaced", "signed_cost"]
 
 Int64s = NDArray[np.int64]
 Replaced = tuple[set[int], set[int], set[int]]  # items of an owner that stay, are new, are gone
@@ -26,19 +26,32 @@ Replaced = tuple[set[int], set[int], set[int]]  # items of an owner that stay, a
 _MANY = 1 << 20  # pairs; more are counted by a product of matrices, which needs less memory
 
 
+Signed = Sequence[tuple[Batch, int]]  # histories to learn (+1) and to forget (-1)
+
+
 def history_cost(items: int, pairs: int, cells: int) -> Work:
     """Return the cost of counting items and pairs, and of changing cells."""
     return Work(items + pairs, 4 * items + 2 * 4 * cells)
 
 
-def count_pairs(batch: Batch, sign: int) -> dict[str, Entries]:
-    """Return the statistics of histories."""
-    items, histories = np.unique(batch.items, return_counts=True)
-    numbers, counts = batch.pairs()
-    return {
-        "items": Entries(items, Integers(sign * histories)),
-        "pairs": Entries(numbers, Integers(sign * counts)),
-    }
+def signed_cost(batches: Signed, cells: int) -> Work:
+    """Return the cost of learning and forgetting histories in one pass."""
+    items = sum(len(batch.items) for batch, _ in batches)
+    return history_cost(items, sum(batch.pair_count for batch, _ in batches), cells)
+
+
+def count_pairs(schema: Schema, batches: Signed) -> dict[str, Entries]:
+    """Return the statistics of histories to learn and to forget."""
+    total = Statistics.zero(schema)
+    for place, (batch, sign) in enumerate(batches):
+        items, histories = np.unique(batch.items, return_counts=True)
+        numbers, counts = batch.pairs()
+        counted = {
+            "items": Entries(items, Integers(sign * histories)),
+            "pairs": Entries(numbers, Integers(sign * counts)),
+        }
+        total = total + Statistics(schema, counted) if place else Statistics(schema, counted)
+    return {name: total[name] for name in total}
 
 
 def replaced(schema: Schema, owners: Sequence[Replaced]) -> Change:
@@ -98,7 +111,5 @@ def _add(schema: Schema, histories: Sequence[list[int]]) -> Change:
     """Return the change by histories of which no part was learned before."""
     items = np.array([item for history in histories for item in history], dtype=np.int64)
     batch = Batch(np.cumsum([0, *map(len, histories)]), items)
-    delta = Statistics(schema, count_pairs(batch, +1))
-    return Change(
-        delta, history_cost(len(items), batch.pair_count, delta.count_nonzero()), Work(0, 0)
-    )
+    delta = Statistics(schema, count_pairs(schema, [(batch, +1)]))
+    return Change(delta, signed_cost([(batch, +1)], delta.count_nonzero()), Work(0, 0))

@@ -18,16 +18,15 @@ from dealfl.cells import DENSE_LIMIT, Cells, DenseCells, Proposal, Storage, in_m
 from dealfl.entries import Entries
 from dealfl.errors import BadInput, Impossible, NotLearned, unknown_name
 from dealfl.integers import Integers
-from dealfl.learners.history_changes import Replaced, count_pairs, history_cost, replaced
+from dealfl.learners.history_changes import Replaced, Signed, count_pairs, replaced, signed_cost
 from dealfl.learners.history_learner import HistoryLearner, as_batch, as_histories
 from dealfl.learners.inputs import require_integer
-from dealfl.learners.pair_numbers import Batch, items_of, pair_number
+from dealfl.learners.pair_numbers import items_of, pair_number
 from dealfl.learners.pair_table import LAYOUTS, PairTable
 from dealfl.learners.records import Change
 from dealfl.schema import ArraySpec, Schema
 from dealfl.settings import OneOf
 from dealfl.statistics import Deferred, Statistics
-from dealfl.work import Work
 
 __all__ = ["MAX_ITEMS", "PairCounts", "PairLayout"]
 
@@ -111,46 +110,50 @@ class PairCounts(HistoryLearner):
 
     def learn(self, histories: object) -> Statistics:
         """Add histories."""
-        return self._change(histories, +1)
+        return self._change([(histories, +1)])
 
     def forget(self, histories: object) -> Statistics:
         """Remove histories; the result is the same as if they had never been learned."""
-        return self._change(histories, -1)
-
-    def _change(self, histories: object, sign: int) -> Statistics:
-        batch = as_batch(histories, self._items)
-        delta = Statistics(self.schema, Deferred(self.schema, lambda: count_pairs(batch, sign)))
-        if not self._change_table(batch, sign):
-            batch = as_batch(as_histories(histories, self._items), self._items)
-            if not self._change_table(batch, sign):
-                self._apply(delta, forgetting=sign < 0)
-                self._follow_delta(delta)
-        self._work = lambda: history_cost(len(batch.items), batch.pair_count, delta.count_nonzero())
-        return delta
-
-    def _change_table(self, batch: Batch, sign: int) -> bool:
-        """Change counts in memory; return False if they are elsewhere or a history is no set."""
-        histories = len(batch.starts) - 1
-        if self._table is None or self._item_counts is None or self._room < histories:
-            return False
-        stale = self._state.stale("items"), self._state.stale("pairs")
-        if not self._table.change(self._item_counts, stale, batch, sign):
-            return False
-        self._room -= max(sign, 0) * histories
-        return True
+        return self._change([(histories, -1)])
 
     def update(self, learn: tuple[Any, ...] = (), forget: tuple[Any, ...] = ()) -> Statistics:
         """Add and remove histories in one pass; on any error nothing changes."""
-        delta, work = Statistics.zero(self.schema), Work(0, 0)
-        for sign, part in ((+1, learn), (-1, forget)):
-            if part:
-                batch = as_batch(as_histories(part[0], self._items), self._items)
-                delta = delta + Statistics(self.schema, count_pairs(batch, sign))
-                work = work + history_cost(len(batch.items), batch.pair_count, 0)
-        self._apply(delta, forgetting=bool(forget))
-        self._follow_delta(delta)
-        self._work = work + history_cost(0, 0, delta.count_nonzero())
+        return self._change([(part[0], sign) for part, sign in ((learn, +1), (forget, -1)) if part])
+
+    def _change(self, parts: Sequence[tuple[object, int]]) -> Statistics:
+        size = self._items
+        batches = [(as_batch(histories, size), sign) for histories, sign in parts]
+        changed = self._change_table(batches)
+        if not changed:
+            batches = [(as_batch(as_histories(one, size), size), sign) for one, sign in parts]
+            changed = self._change_table(batches)
+        delta = Statistics(
+            self.schema, Deferred(self.schema, lambda: count_pairs(self.schema, batches))
+        )
+        if not changed:
+            self._apply(delta, forgetting=any(sign < 0 for _, sign in batches))
+            self._follow_delta(delta)
+        self._work = lambda: signed_cost(batches, delta.count_nonzero())
         return delta
+
+    def _change_table(self, batches: Signed) -> bool:
+        """Change counts in memory; return False if they are elsewhere or a history is no set."""
+        learned = sum(len(batch.starts) - 1 for batch, sign in batches if sign > 0)
+        if self._table is None or self._item_counts is None or self._room < learned:
+            return False
+        table, counts = self._table, self._item_counts
+        stale = self._state.stale("items"), self._state.stale("pairs")
+        for place, (batch, sign) in enumerate(batches):
+            changed = False
+            try:
+                changed = table.change(counts, stale, batch, sign)
+            finally:
+                for done, done_sign in () if changed else batches[:place]:
+                    table.change(counts, stale, done, -done_sign)
+            if not changed:
+                return False
+        self._room -= learned
+        return True
 
     def _replaced(self, owners: Sequence[Replaced]) -> Change:
         return replaced(self.schema, owners)

@@ -144,7 +144,7 @@ FIGURE = Figure(
     title="Leak and data recovery",
     paper="Figure 1: similar users reveal a deleted history. Data Recovery: deleted items of "
     "PageRank are recovered exactly from a stale model; for Tikhonov it is difficult.",
-    method="The attacks of `dealfl audit` on movielens, and on ridge regression with generated "
+    method="The attacks of dealfl audit on movielens, and on ridge regression with generated "
     "rows. After exact forgetting the model equals one retrained without the person, and the same "
     "attack compares the two.",
     settings=_settings,

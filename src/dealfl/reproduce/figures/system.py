@@ -149,7 +149,7 @@ FIGURE = Figure(
     name="system",
     title="The whole system at equal quality",
     paper="Not in the paper, which measures the training alone.",
-    method="The default job of `dealfl run`, and the same fleet with other data: 30 phones, twelve "
+    method="The default job of dealfl run, and the same fleet with other data: 30 phones, twelve "
     "hours, the same arrivals, absences and rounds for each system. DEAL: fair selection of phones "
     "with full wake-ups, sleep, exact forgetting, clock, lazy model. Traditional: everyone who is "
     "awake. Seeds that were not used for choosing settings.",

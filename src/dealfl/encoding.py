@@ -100,6 +100,8 @@ def _body_of(spec: ArraySpec, entries: Entries, shape: Shape) -> bytes | memoryv
     if layout == _SPARSE:
         gap_bytes = _gaps_of(entries).astype("<u8").view(np.uint8).reshape(-1, 8)[:, :gap_width]
         return gap_bytes.tobytes() + words.tobytes()
+    if count == spec.size:
+        return words.tobytes()
     whole = np.zeros((spec.size, width), dtype=np.uint8)
     whole[entries.indices] = words
     return whole.data

@@ -196,7 +196,7 @@ def test_the_next_transaction_repeats_a_checkpoint_that_a_reader_prevented(tmp_p
             reader.execute("BEGIN")
             reader.execute("SELECT count(*) FROM records").fetchone()
             with journal.transaction():
-                journal.delete(ids)
+                journal.delete(ids, State.WAITING)
             assert not journal.checkpoint()
         assert find_needles(tmp_path, needles)
         with journal.transaction():

@@ -2,7 +2,7 @@
 
 import resource
 import sqlite3
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -72,8 +72,8 @@ def test_learning_counts_as_use() -> None:
     journal = Journal()
     old = journal.add([(b"o", b"1")], State.WAITING)
     new = journal.add([(b"o", b"2")], State.WAITING)
-    journal.move(new, State.LEARNED)
-    journal.move(old, State.LEARNED)
+    journal.move(new, State.WAITING, State.LEARNED)
+    journal.move(old, State.WAITING, State.LEARNED)
     assert [r.id for r in journal.records(State.LEARNED)] == [*new, *old]
 
 
@@ -93,7 +93,7 @@ def test_after_compacting_the_bytes_of_a_deleted_record_are_nowhere(tmp_path: Pa
     journal = filled(tmp_path / "j.db", rows=200)
     assert SECRET + b"7" in bytes_in(tmp_path)
     with journal.transaction():
-        journal.delete([record.id for record in journal.records(State.WAITING)])
+        journal.delete([r.id for r in journal.records(State.WAITING)], State.WAITING)
     journal.compact()
     names = {path.name for path in tmp_path.iterdir()}
     assert {"j.db", "j.db-wal", "j.db-shm"} <= names, "the log was looked into, too"
@@ -106,7 +106,7 @@ def test_the_bytes_of_a_deleted_record_are_overwritten_where_others_stay(tmp_pat
     journal.checkpoint()
     assert bytes_in(tmp_path).count(SECRET) == 20
     with journal.transaction():
-        journal.delete([record.id for record in journal.records(State.WAITING)[5:9]])
+        journal.delete([r.id for r in journal.records(State.WAITING)[5:9]], State.WAITING)
     journal.checkpoint()
     assert bytes_in(tmp_path).count(SECRET) == 16
     journal.close()
@@ -206,10 +206,30 @@ def test_counts_follow_every_change_and_a_failed_one() -> None:
         assert journal.count(State.WAITING) == 6
         raise ZeroDivisionError
     assert journal.count(State.WAITING) == 5
-    journal.move(ids[:2], State.LEARNED)
+    journal.move(ids[:2], State.WAITING, State.LEARNED)
     assert (journal.count(State.WAITING), journal.count(State.LEARNED)) == (3, 2)
     before = journal.content()
-    journal.delete(ids)
+    journal.delete(ids, State.WAITING)  # only those that wait
+    assert (journal.count(State.WAITING), journal.count(State.LEARNED)) == (0, 2)
+    journal.delete(ids, State.LEARNED)
     assert (journal.count(State.WAITING), journal.count(State.LEARNED)) == (0, 0)
     journal.replace_content(before)
     assert (journal.count(State.WAITING), journal.count(State.LEARNED)) == (3, 2)
+
+
+def test_settings_follow_failed_transactions_and_other_processes(tmp_path: Path) -> None:
+    with (
+        closing(Journal(tmp_path / "a.db")) as journal,
+        closing(Journal(tmp_path / "a.db")) as other,
+    ):
+        with journal.transaction():
+            journal.set_setting("carry", "1/2")
+            assert journal.setting("carry", "") == "1/2"
+        with suppress(ZeroDivisionError), journal.transaction():
+            journal.set_setting("carry", "1/3")
+            raise ZeroDivisionError
+        assert journal.setting("carry", "") == other.setting("carry", "") == "1/2"
+        with other.transaction():
+            other.set_setting("carry", "1/5")
+        with journal.transaction():
+            assert journal.setting("carry", "") == "1/5"

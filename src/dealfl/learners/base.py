@@ -143,13 +143,17 @@ class Learner(Accumulator):
         """
 
     @abstractmethod
-    def difference(self, learn: Sequence[Record], forget: Sequence[Record]) -> Change:
+    def difference(
+        self, learn: Sequence[Record], forget: Sequence[Record], kept: Sequence[Record] = ()
+    ) -> Change:
         """Compute what learning and forgetting records would add; the learner does not change.
 
         Parameters
         ----------
         learn, forget : sequence of Record
-            Records, of whole owners where that matters.
+            Records to add and to remove.
+        kept : sequence of Record
+            Records of the same owners that stay, if `whole_owners`.
 
         Returns
         -------
@@ -158,12 +162,14 @@ class Learner(Accumulator):
         """
 
     @abstractmethod
-    def update_records(self, learn: Sequence[Record], forget: Sequence[Record]) -> Change:
+    def update_records(
+        self, learn: Sequence[Record], forget: Sequence[Record], kept: Sequence[Record] = ()
+    ) -> Change:
         """Add and remove records in one pass; on any error nothing changes.
 
         Parameters
         ----------
-        learn, forget
+        learn, forget, kept
             See `difference`.
 
         Returns

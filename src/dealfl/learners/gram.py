@@ -29,6 +29,7 @@ Int64s = NDArray[np.int64]
 MAX_BITS = 30
 _ONE_PRODUCT_BITS = 22
 _LIMB_BITS = 15
+_ONE_CALL_ROWS = 64  # the calls of three products cost more than the fourth product of limbs
 _FEW_ROWS = 4  # the sum of four products of 30-bit integers fits 63 bits
 _CLEAR = 1.0 - 1e-9  # float squares are accurate to 1e-15, so pairs below this ratio are possible
 _BLOCK_VALUES = 1 << 20  # values of a block of rows: 8 MB of floats
@@ -78,8 +79,9 @@ def exact_gram(rows: Int64s, bits: int, *, wide: bool) -> Integers:
         return _gram_of([rows.astype(np.float64)], wide=wide)
     if len(rows) <= _FEW_ROWS:
         return _widened(row_products(rows), wide)
-    high = (rows + (1 << (_LIMB_BITS - 1))) >> _LIMB_BITS
-    low = rows - (high << _LIMB_BITS)
+    if len(rows) <= _ONE_CALL_ROWS:
+        return _limb_products(rows, None)
+    high, low = _split(rows)
     return _gram_of([part.astype(np.float64) for part in (high, low, high + low)], wide=wide)
 
 
@@ -110,8 +112,9 @@ def _signed_block(rows: Int64s, signs: Int64s | None, bits: int, *, wide: bool) 
         return exact_gram(rows, bits, wide=wide)
     if bits <= _ONE_PRODUCT_BITS:
         return _widened(_signed_product(rows, signs), wide)
-    high = (rows + (1 << (_LIMB_BITS - 1))) >> _LIMB_BITS
-    low = rows - (high << _LIMB_BITS)
+    if len(rows) <= _ONE_CALL_ROWS:
+        return _limb_products(rows, signs)
+    high, low = _split(rows)
     upper, lower, both = (_signed_product(part, signs) for part in (high, low, high + low))
     return _joined(upper, both - upper - lower, lower)
 
@@ -119,6 +122,30 @@ def _signed_block(rows: Int64s, signs: Int64s | None, bits: int, *, wide: bool) 
 def _signed_product(rows: Int64s, signs: Int64s) -> Int64s:
     whole = (rows.T * signs).astype(np.float64) @ rows.astype(np.float64)
     return whole.ravel()[_flat_triangle(rows.shape[1])].astype(np.int64)
+
+
+def _split(rows: Int64s) -> tuple[Int64s, Int64s]:
+    high = (rows + (1 << (_LIMB_BITS - 1))) >> _LIMB_BITS
+    return high, rows - (high << _LIMB_BITS)
+
+
+def _limb_products(rows: Int64s, signs: Int64s | None) -> Integers:
+    """Return the sum of the products of rows by one product of both limbs side by side."""
+    limbs = np.concatenate(_split(rows), axis=1).astype(np.float64)
+    whole = (limbs.T if signs is None else limbs.T * signs) @ limbs
+    upper, first, second, lower = whole.take(_limb_places(rows.shape[1]))
+    below = ((first + second) * (1 << _LIMB_BITS) + lower).astype(np.int64)  # < 2^53 of few rows
+    above = upper.astype(np.int64)
+    low = below + ((above & 3) << 30)
+    return Integers(low & 0xFFFF_FFFF, (low >> 32) + (above >> 2))
+
+
+@lru_cache(maxsize=64)
+def _limb_places(size: int) -> Int64s:
+    """Return the positions of high·high, high·low, low·high and low·low of a packed triangle."""
+    rows, columns = triangle(size)
+    starts = [(0, 0), (0, size), (size, 0), (size, size)]
+    return np.stack([2 * size * (rows + down) + columns + right for down, right in starts])
 
 
 def rounded_gram(

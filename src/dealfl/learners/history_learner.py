@@ -154,19 +154,26 @@ class HistoryLearner(Learner):
     def _replaced(self, owners: Sequence[Replaced]) -> Change:
         """Return the change of the statistics if histories of owners are replaced."""
 
-    def difference(self, learn: Sequence[Record], forget: Sequence[Record]) -> Change:
+    def difference(
+        self, learn: Sequence[Record], forget: Sequence[Record], kept: Sequence[Record] = ()
+    ) -> Change:
         """Compute what replacing histories would add; the learner does not change.
 
         An item that is learned and forgotten again costs nothing.
         """
-        after, before = Histories.by_owner(learn), Histories.by_owner(forget)
+        parts = [Histories.by_owner(records) for records in (kept, learn, forget)]
         nothing: set[int] = set()
-        pairs = [(before.get(o, nothing), after.get(o, nothing)) for o in before | after]
-        return self._replaced([(new & old, new - old, old - new) for old, new in pairs])
+        owners = []
+        for owner in parts[2] | parts[1]:
+            stay, new, old = (part.get(owner, nothing) for part in parts)
+            owners.append((stay | (new & old), new - old - stay, old - new - stay))
+        return self._replaced(owners)
 
-    def update_records(self, learn: Sequence[Record], forget: Sequence[Record]) -> Change:
+    def update_records(
+        self, learn: Sequence[Record], forget: Sequence[Record], kept: Sequence[Record] = ()
+    ) -> Change:
         """Replace histories in one pass; on any error nothing changes."""
-        change = self.difference(learn, forget)
+        change = self.difference(learn, forget, kept)
         self._state.commit(self._state.propose(change.delta))  # records are known to be learned
         self._follow_delta(change.delta)
         self._work = change.work

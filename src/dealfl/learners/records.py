@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -250,8 +252,8 @@ class Histories:
             Items by the hash of the owner.
         """
         histories: dict[bytes, set[int]] = {}
-        for record in records:
-            histories.setdefault(record.owner, set()).add(_decode_item(record.body))
+        for owner, group in groupby(records, attrgetter("owner")):
+            histories.setdefault(owner, set()).update(map(_decode_item, map(_BODY, group)))
         return histories
 
     @staticmethod
@@ -277,4 +279,5 @@ class Histories:
         return sparse.csr_array((ones, items, starts), shape=(len(rows), n_items))
 
 
+_BODY = attrgetter("body")
 _decode_item = msgspec.msgpack.Decoder(int).decode

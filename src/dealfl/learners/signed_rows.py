@@ -84,14 +84,20 @@ class SignedRows(Learner):
         bodies = iter([row.tobytes() for row in self._as_points(*Rows.table(new))] if new else [])
         return [r.body if Rows.is_packed(r.body) else next(bodies) for r in records]
 
-    def difference(self, learn: Sequence[Record], forget: Sequence[Record]) -> Change:
+    def difference(
+        self, learn: Sequence[Record], forget: Sequence[Record], kept: Sequence[Record] = ()
+    ) -> Change:
         """Compute what learning and forgetting records would add; the learner does not change."""
+        del kept
         points, signs = self._points_of([*learn, *forget]), _signs(len(learn), len(forget))
         delta = self._signed(points, signs)
         return Change(delta, self._cost(len(learn)), self._cost(len(forget)))
 
-    def update_records(self, learn: Sequence[Record], forget: Sequence[Record]) -> Change:
+    def update_records(
+        self, learn: Sequence[Record], forget: Sequence[Record], kept: Sequence[Record] = ()
+    ) -> Change:
         """Add and remove records in one pass; on any error nothing changes."""
+        del kept
         records = [*learn, *forget]
         points, signs = self._points_of(records), _signs(len(learn), len(forget))
         ids = [getattr(record, "id", -1) for record in records]

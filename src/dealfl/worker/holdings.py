@@ -88,7 +88,7 @@ class Holdings:
             self._journal.quarantine(numbers.pop(place), reason)
         watched = numbers.values() if self._recovery.active else ()
         held_back = [number for number in watched if self._recovery.holds_back(number)]
-        self._journal.move(held_back, State.VALIDATION)
+        self._journal.move(held_back, State.WAITING, State.VALIDATION)
         waiting, suppressed = len(numbers) - len(held_back), len(rows) - len(admitted)
         return Accepted(waiting, len(held_back), suppressed, len(reasons))
 
@@ -176,17 +176,16 @@ class Holdings:
             return 0
         self._meter.start()
         learned = by_state[State.LEARNED]
-        before = self._trainer.histories_of(learned) if self._whole_owners else learned
-        ids = {record.id for record in gone}
-        after = [record for record in before if record.id not in ids]  # of histories
-        with signalled(self._clock, learns=bool(after), forgets=bool(before)):
-            change = self._learner.difference(after, before)
+        kept = self._trainer.rest_of_histories(learned, learned)
+        with signalled(self._clock, learns=False, forgets=bool(learned)):
+            change = self._learner.difference((), learned, kept)
         if self._resident is not None:
-            self._resident.update(after, before)
+            self._resident.update((), learned, kept)
             self._resident.settle()
             self._resident.flush()
         self._meter.cost(Done(forgotten=change.forgotten, wakes=False))
-        self._journal.delete(ids)
+        for state, records in by_state.items():
+            self._journal.delete([record.id for record in records], state)
         for record in gone:  # a readmitted owner brings new examples only
             self._journal.execute(_SUPPRESS, (example_hash(self._key, record.owner, record.body),))
         self._trainer.note_forgetness(0, len(learned))

@@ -10,19 +10,20 @@ from __future__ import annotations
 import secrets
 import sqlite3
 from collections.abc import Iterable, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 
 import msgspec
 
-from dealfl.database import Connect, Database
+from dealfl.database import Connect
 from dealfl.messages import Update
+from dealfl.worker.stored_settings import StoredSettings
 from dealfl.worker.tables import MIGRATIONS, Outgoing, Record, State
 
 __all__ = ["Journal"]
 
 
-class Journal(Database):
+class Journal(StoredSettings):
     """The store of a worker.
 
     Call the methods that write inside `with journal.transaction()`.
@@ -90,8 +91,7 @@ class Journal(Database):
         self._db.executemany(query, values)
         (last,) = self._db.execute("SELECT last_insert_rowid()").fetchone()
         ids = list(range(last - len(rows) + 1, last + 1))  # AUTOINCREMENT leaves no gap
-        if state in self._counts:
-            self._counts[state] += len(ids)
+        self._count(state, len(ids))
         return ids
 
     def records(self, state: State, limit: int = -1) -> list[Record]:
@@ -114,7 +114,7 @@ class Journal(Database):
             "ORDER BY used, arrived, id LIMIT ?",
             (int(state), limit),
         )
-        return [Record(*row) for row in rows]
+        return list(map(Record._make, rows))
 
     def records_of(self, owners: Iterable[bytes]) -> dict[State, list[Record]]:
         """Return the records of some owners, by state.
@@ -133,8 +133,26 @@ class Journal(Database):
         query = "SELECT state, id, owner, body FROM records WHERE owner = ? ORDER BY id"
         for owner in sorted(set(owners)):
             for state, *record in self._db.execute(query, (owner,)):
-                found[State(state)].append(Record(*record))
+                found[state].append(Record(*record))
         return found
+
+    def learned_of(self, owners: Iterable[bytes]) -> list[Record]:
+        """Return the learned records of some owners.
+
+        Parameters
+        ----------
+        owners : iterable of bytes
+            Keyed hashes of the owners.
+
+        Returns
+        -------
+        list of Record
+            The records, by owner, then by id.
+        """
+        query = "SELECT id, owner, body FROM records WHERE owner = ? AND state = ? ORDER BY id"
+        learned = int(State.LEARNED)
+        rows = (self._db.execute(query, (owner, learned)) for owner in sorted(set(owners)))
+        return list(map(Record._make, chain.from_iterable(rows)))
 
     def owners(self) -> dict[bytes, int]:
         """Return the number of records of each owner, by keyed hash."""
@@ -160,21 +178,29 @@ class Journal(Database):
         return self._counts[state]
 
     def _forget_cached(self) -> None:
+        super()._forget_cached()
         self._counts.clear()
 
-    def move(self, ids: Iterable[int], state: State) -> None:
-        """Move records to a state; they count as used now.
+    def move(self, ids: Iterable[int], before: State, after: State) -> None:
+        """Move records from a state to another; they count as used now.
 
         Parameters
         ----------
-        ids, state
-            Ids of the records, and their new state.
+        ids, before, after
+            Ids of the records, their state, and their new state.
         """
+        if not (rows := list(ids)):
+            return
+        query = "UPDATE records SET state = ?, used = ? WHERE id = ? AND state = ?"
         clock = self._tick()
-        rows = [(int(state), clock, identity) for identity in ids]
-        self._db.executemany("UPDATE records SET state = ?, used = ? WHERE id = ?", rows)
-        if rows:
-            self._forget_cached()
+        values = [(int(after), clock, identity, int(before)) for identity in rows]
+        moved = self._db.executemany(query, values).rowcount
+        self._count(before, -moved)
+        self._count(after, moved)
+
+    def _count(self, state: State, more: int) -> None:
+        if state in self._counts:
+            self._counts[state] += more
 
     def touch(self, ids: Iterable[int]) -> None:
         """Mark records as used now, e.g. by a local prediction.
@@ -187,18 +213,17 @@ class Journal(Database):
         rows = zip(repeat(self._tick()), ids)
         self._db.executemany("UPDATE records SET used = ? WHERE id = ?", rows)
 
-    def delete(self, ids: Iterable[int]) -> None:
+    def delete(self, ids: Iterable[int], state: State) -> None:
         """Delete records, and overwrite their bytes.
 
         Parameters
         ----------
-        ids : iterable of int
-            Ids of the records.
+        ids, state
+            Ids of the records, and their state.
         """
-        rows = [(i,) for i in ids]
-        self._db.executemany("DELETE FROM records WHERE id = ?", rows)
-        if rows:
-            self._forget_cached()
+        if rows := [(identity, int(state)) for identity in ids]:
+            query = "DELETE FROM records WHERE id = ? AND state = ?"
+            self._count(state, -self._db.executemany(query, rows).rowcount)
             self.note_deletion()
 
     def quarantine(self, identity: int, reason: str) -> None:
@@ -209,7 +234,7 @@ class Journal(Database):
         identity, reason
             Id of the record, and why it cannot be learned.
         """
-        self.delete([identity])
+        self.delete([identity], State.WAITING)
         self._db.execute("INSERT OR REPLACE INTO quarantine VALUES (?, ?)", (identity, reason))
 
     def _tick(self) -> int:
@@ -232,7 +257,7 @@ class Journal(Database):
 
     def next_send_s(self) -> float | None:
         """Return the time when the next update or answer is due, in seconds; None if none is."""
-        both = "SELECT send_at_s FROM outbox UNION SELECT send_at_s FROM answers"
+        both = "SELECT send_at_s FROM outbox UNION ALL SELECT send_at_s FROM answers"
         query = f"SELECT min(send_at_s) FROM ({both})"  # noqa: S608
         moment = self._db.execute(query).fetchone()[0]
         return None if moment is None else float(moment)
@@ -255,46 +280,3 @@ class Journal(Database):
         """Return version and statistics of the newest published model; None before the first."""
         row = self._db.execute("SELECT version, statistics FROM published").fetchone()
         return None if row is None else (int(row[0]), bytes(row[1]))
-
-    def setting(self, name: str, default: str) -> str:
-        """Return a stored setting.
-
-        Parameters
-        ----------
-        name, default
-            Name of the setting, and the value if it is not stored.
-
-        Returns
-        -------
-        str
-            The value.
-        """
-        row = self._db.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
-        return default if row is None else str(row[0])
-
-    def settings(self, beginning: str) -> dict[str, str]:
-        """Return the stored settings whose names have a beginning.
-
-        Parameters
-        ----------
-        beginning : str
-            The beginning.
-
-        Returns
-        -------
-        dict of str to str
-            Values by name.
-        """
-        query = "SELECT name, value FROM settings WHERE substr(name, 1, ?) = ?"
-        rows = self._db.execute(query, (len(beginning), beginning))
-        return {str(name): str(value) for name, value in rows}
-
-    def set_setting(self, name: str, value: str) -> None:
-        """Store a setting; it survives restarts.
-
-        Parameters
-        ----------
-        name, value : str
-            Name and value of the setting.
-        """
-        self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))

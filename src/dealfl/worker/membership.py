@@ -65,8 +65,8 @@ class Membership:
     def has_reached(self, position: Position) -> bool:
         """Return whether the worker has forgotten everyone up to a place in the list."""
         query = "SELECT 1 FROM reached WHERE number = ? AND chain = ?"
-        known = self._journal.execute(query, position).fetchone() is not None
-        return known or position == Position()
+        start = position == Position()
+        return start or self._journal.execute(query, position).fetchone() is not None
 
     def reach(self, before: Position, after: Position) -> None:
         """Note that the worker has forgotten everyone between two places in the list."""

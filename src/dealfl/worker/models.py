@@ -59,7 +59,7 @@ class Recovery:
         hidden = self._journal.records(State.VALIDATION)
         known: Sequence[Record] = ()
         if model.whole_owners:
-            known = self._journal.records_of(record.owner for record in hidden)[State.LEARNED]
+            known = self._journal.learned_of(record.owner for record in hidden)
         return model.score_records(hidden, known)
 
     def is_worse(self, with_them: float | None, without_them: float | None) -> bool:
@@ -129,7 +129,7 @@ class LocalModel:
             raise BadInput("this job predicts targets: use predict(features) instead of recommend")
         model = self._read()
         assert isinstance(model, HistoryLearner)
-        records = self._journal.records_of([owner])[State.LEARNED]
+        records = self._journal.learned_of([owner])
         self._journal.touch(record.id for record in records)
         history = sorted({Histories.decode(record.body) for record in records})
         return model.recommend(history, k)

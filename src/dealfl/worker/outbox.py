@@ -21,6 +21,7 @@ __all__ = ["Outbox"]
 
 _ERASED = "last_with_erased"
 _TERMS = 8  # that are announced
+_decode = msgspec.msgpack.Decoder(Update).decode
 
 
 class Outbox:
@@ -152,15 +153,16 @@ class Outbox:
             "OR (sent = 1 AND send_at_s > ?) ORDER BY sequence",
             (now_s, now_s + self._retry_after_s),
         ).fetchall()
-        # the rest of withdrawn updates is held back in the first that was not sent
-        successor = self._run("SELECT min(sequence) FROM outbox WHERE sent = 0").fetchone()[0]
+        successor = None
+        if any(withdrawing for _, _, withdrawing in rows):
+            # the rest of withdrawn updates is held back in the first that was not sent
+            successor = self._run("SELECT min(sequence) FROM outbox WHERE sent = 0").fetchone()[0]
         for sequence, _, _ in rows:
             self._run(
                 "UPDATE outbox SET sent = 1, send_at_s = ? WHERE sequence = ?",
                 (now_s + self._retry_after_s, sequence),
             )
-        decode = msgspec.msgpack.Decoder(Update).decode
-        return [self._message(decode(body), wd, successor or 0) for _, body, wd in rows]
+        return [self._message(_decode(body), wd, successor or 0) for _, body, wd in rows]
 
     def _message(self, update: Update, withdrawing: bool, successor: int) -> Update | Withdraw:
         if not withdrawing:

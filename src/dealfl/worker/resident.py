@@ -115,7 +115,7 @@ class ResidentModel:
         self._journal, self._make, self._memory = journal, make, memory
         self._live: Learner | None = None
         self._at = ""  # the journal's count of changes that the model has seen
-        self._unsettled: list[tuple[Sequence[Record], Sequence[Record]]] = []
+        self._unsettled: list[tuple[Sequence[Record], ...]] = []
         self._storage: PagedStorage | None = None
         self._pages = (0, 0)
         self.rebuilt = 0  # times
@@ -128,22 +128,24 @@ class ResidentModel:
             self._unsettled.clear()
         if self._live is None or now != self._at:
             self._live, self._at = self._build(self._journal.records(State.LEARNED)), now
-            for learn, forget in self._unsettled:
-                self._live.update_records(learn, forget)
+            for change in self._unsettled:
+                self._live.update_records(*change)
         return self._live
 
-    def update(self, learn: Sequence[Record], forget: Sequence[Record]) -> Change:
+    def update(
+        self, learn: Sequence[Record], forget: Sequence[Record], kept: Sequence[Record] = ()
+    ) -> Change:
         """Learn and forget records in place, before the journal does."""
         live = self.learner
         if self._storage is not None:
             self._storage.new_round()
         try:
-            change = live.update_records(learn, forget)
+            change = live.update_records(learn, forget, kept)
         except (BadBytes, NotLearned, OSError) as error:
             _log.warning("the model of %s is built again: %s", self._journal.path, error)
             self._live = None
-            change = self.learner.update_records(learn, forget)
-        self._unsettled.append((learn, forget))
+            change = self.learner.update_records(learn, forget, kept)
+        self._unsettled.append((learn, forget, kept))
         self._note()
         return change
 

@@ -28,14 +28,20 @@ __all__ = [
 
 
 class Training(Protocol):
-    """Interface: turn the difference between two sets of records into a delta."""
+    """Interface: turn what is learned and forgotten into a delta."""
 
     @property
     def needs_everything(self) -> bool:
         """Whether `change` needs all records held, or only those that change."""
 
-    def change(self, learner: Learner, before: Sequence[Record], after: Sequence[Record]) -> Change:
-        """Return statistics(after) − statistics(before), and the work; the learner is empty."""
+    def change(
+        self,
+        learner: Learner,
+        learn: Sequence[Record],
+        forget: Sequence[Record],
+        kept: Sequence[Record],
+    ) -> Change:
+        """Return statistics(learn) − statistics(forget), and the work; the learner is empty."""
 
 
 class OnlyTheChange:
@@ -43,9 +49,15 @@ class OnlyTheChange:
 
     needs_everything = False
 
-    def change(self, learner: Learner, before: Sequence[Record], after: Sequence[Record]) -> Change:
-        """Return the difference; `before` and `after` hold only records that change."""
-        return learner.difference(after, before)
+    def change(
+        self,
+        learner: Learner,
+        learn: Sequence[Record],
+        forget: Sequence[Record],
+        kept: Sequence[Record],
+    ) -> Change:
+        """Return the difference; `kept` are records of the same histories."""
+        return learner.difference(learn, forget, kept)
 
 
 class Scratch:
@@ -53,9 +65,16 @@ class Scratch:
 
     needs_everything = True
 
-    def change(self, learner: Learner, before: Sequence[Record], after: Sequence[Record]) -> Change:
+    def change(
+        self,
+        learner: Learner,
+        learn: Sequence[Record],
+        forget: Sequence[Record],
+        kept: Sequence[Record],
+    ) -> Change:
         """Return the difference; the work is that of training on all records."""
-        everything, sent = learner.difference(after, ()), learner.difference(before, ())
+        everything = learner.difference([*kept, *learn], ())
+        sent = learner.difference([*kept, *forget], ())
         return Change(everything.delta - sent.delta, everything.learned, Work(0, 0))
 
 

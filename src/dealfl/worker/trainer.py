@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from operator import itemgetter
 
 from dealfl.learners import Change, Learner
 from dealfl.power import Signalled
@@ -50,23 +51,25 @@ class Trainer:
         eviction = self._scheme.retention.evict(held, fraction, carry)
         self._journal.set_setting("carry", str(eviction.carry))
         evicted = self._journal.records(State.LEARNED, eviction.count) if eviction.count else []
-        self._journal.delete(record.id for record in self._journal.records(State.GRACE))
-        before = self._affected(new, evicted)
+        if self._journal.count(State.GRACE):
+            self._journal.delete(
+                [one.id for one in self._journal.records(State.GRACE)], State.GRACE
+            )
         evicted_ids = {record.id for record in evicted}
-        after = [record for record in before if record.id not in evicted_ids] + new
-        change, mistake = self._change_reviewed(new, evicted, before, after, wanted)
+        kept = self._affected(new, evicted)
+        change, mistake = self._change_reviewed(new, evicted, kept, wanted)
         body = change.delta.to_bytes()
-        self._journal.move([record.id for record in new], State.LEARNED)
+        self._journal.move([record.id for record in new], State.WAITING, State.LEARNED)
         if self._recovery.active:
-            self._journal.move(evicted_ids, State.GRACE)
+            self._journal.move(evicted_ids, State.LEARNED, State.GRACE)
         else:
-            self._journal.delete(evicted_ids)
+            self._journal.delete(evicted_ids, State.LEARNED)
         self.note_forgetness(len(new), len(evicted))
         pages_in, pages_out = self._settle()
         done = Done(
             learned=change.learned,
             forgotten=change.forgotten,
-            examples=len(after),
+            examples=len(kept) + len(new),
             held=held + len(new) - len(evicted),
             fetched_bytes=self._take_fetched(),
             sent_bytes=len(body),
@@ -75,8 +78,8 @@ class Trainer:
         )
         learned, lost = len(new), len(evicted)
         if self._whole_owners:  # a history is a set: a repeated item is no new one
-            items_before, items = _items_of(before), _items_of(after)
-            learned, lost = len(items - items_before), len(items_before - items)
+            items, gained, gone = (_items_of(records) for records in (kept, new, evicted))
+            learned, lost = len(gained - gone - items), len(gone - gained - items)
         due_s = self._post(body, done, now_s, round_number, learned, lost)
         if mistake:
             self._learn_back(evicted, due_s)
@@ -116,36 +119,33 @@ class Trainer:
         self,
         new: list[Record],
         evicted: list[Record],
-        before: list[Record],
-        after: list[Record],
+        kept: list[Record],
         fraction: Fraction,
     ) -> tuple[Change, bool]:
         """Return the change, and whether the eviction made the live model worse; θ follows."""
         resident, scratch = self._resident, self._scheme.training.needs_everything
         if resident is None or scratch or not (self._recovery.active and evicted):
-            return self._change(before, after), False
-        grown = [*before, *new]
-        learning, forgetting = ((grown, before), (after, grown)) if self._whole_owners else (
-            (new, ()), ((), evicted)
-        )  # fmt: skip
+            return self._change(new, evicted, kept), False
         with signalled(self._clock, learns=bool(new), forgets=True):
-            gained = resident.update(*learning)
+            gained = resident.update(new, (), [*kept, *evicted])
             with_them = self._recovery.score(resident.learner)
-            lost = resident.update(*forgetting)
+            lost = resident.update((), evicted, [*kept, *new])
         mistake = self._recovery.is_worse(with_them, self._recovery.score(resident.learner))
         (self._recovery.lower if mistake else self._recovery.restore)(fraction)
         return Change(gained.delta + lost.delta, gained.learned, lost.forgotten), mistake
 
-    def _change(self, before: Sequence[Record], after: Sequence[Record]) -> Change:
-        """Return the difference between two sets of records; clock and live model follow."""
+    def _change(
+        self, new: Sequence[Record], evicted: Sequence[Record], kept: Sequence[Record]
+    ) -> Change:
+        """Return what learning and forgetting changes; clock and live model follow."""
         training, resident = self._scheme.training, self._resident
-        forgets = bool(before) and not training.needs_everything
-        with signalled(self._clock, learns=bool(after), forgets=forgets):
+        forgets = bool(evicted) and not training.needs_everything
+        with signalled(self._clock, learns=bool(new), forgets=forgets):
             if resident is not None and not training.needs_everything:
-                return resident.update(after, before)
-            change = training.change(self._learner, before, after)
+                return resident.update(new, evicted, kept)
+            change = training.change(self._learner, new, evicted, kept)
             if resident is not None:
-                resident.retrain(after)
+                resident.retrain([*kept, *new])
             return change
 
     def _settle(self) -> tuple[int, int]:
@@ -157,19 +157,18 @@ class Trainer:
 
     def _learn_back(self, evicted: list[Record], due_s: float) -> None:
         """Learn evicted records again, as an ordinary update."""
-        before = self.histories_of(evicted) if self._whole_owners else []
+        kept = self._affected(evicted, ())
         self._meter.start()
-        after = [*before, *evicted]
-        change = self._change(before, after)
+        change = self._change(evicted, (), kept)
         body = change.delta.to_bytes()
-        self._journal.move([record.id for record in evicted], State.LEARNED)
+        self._journal.move([record.id for record in evicted], State.GRACE, State.LEARNED)
         self.note_forgetness(len(evicted), 0, recovered=len(evicted))
         pages_in, pages_out = self._settle()
         done = Done(
             learned=change.learned,
             forgotten=change.forgotten,
-            examples=len(after),
-            held=len(after),
+            examples=len(kept) + len(evicted),
+            held=len(kept) + len(evicted),
             sent_bytes=len(body),
             wakes=False,
             pages_in=pages_in,
@@ -195,22 +194,30 @@ class Trainer:
         )
         self._post(body, done, now_s, None, len(held), 0)
 
-    def _affected(self, new: list[Record], evicted: list[Record]) -> list[Record]:
-        """Return the learned records whose contribution to the statistics changes."""
-        if self._scheme.training.needs_everything:
-            return self._journal.records(State.LEARNED)
-        return self.histories_of([*new, *evicted]) if self._whole_owners else evicted
+    def _affected(self, new: Sequence[Record], evicted: Sequence[Record]) -> list[Record]:
+        """Return the records beside the evicted ones that a training reads."""
+        if not self._scheme.training.needs_everything:
+            return self.rest_of_histories([*new, *evicted], evicted)
+        ids = {record.id for record in evicted}
+        return [record for record in self._journal.records(State.LEARNED) if record.id not in ids]
 
-    def histories_of(self, records: Sequence[Record]) -> list[Record]:
-        """Return all learned records of the owners of some records."""
-        return self._journal.records_of(record.owner for record in records)[State.LEARNED]
+    def rest_of_histories(
+        self, records: Sequence[Record], without: Sequence[Record]
+    ) -> list[Record]:
+        """Return the other learned records of the owners of some records, if histories matter."""
+        if not self._whole_owners:
+            return []
+        ids = {record.id for record in without}
+        of_owners = self._journal.learned_of(record.owner for record in records)
+        return [record for record in of_owners if record.id not in ids]
 
     def note_forgetness(self, learned: int, forgotten: int, recovered: int = 0) -> None:
         """Add to the numbers of records that were learned, forgotten, and learned again."""
         counts = {"learned": learned, "forgotten": forgotten, "recovered": recovered}
         for name, count in counts.items():
-            total = int(self._journal.setting(f"total_{name}", "0")) + count
-            self._journal.set_setting(f"total_{name}", str(total))
+            if count:
+                total = int(self._journal.setting(f"total_{name}", "0")) + count
+                self._journal.set_setting(f"total_{name}", str(total))
 
     @property
     def level_of_forgetness(self) -> float:
@@ -220,4 +227,4 @@ class Trainer:
 
 
 def _items_of(records: Sequence[Record]) -> set[tuple[bytes, bytes]]:
-    return {(record.owner, record.body) for record in records}
+    return set(map(itemgetter(1, 2), records))  # owner and body

@@ -28,7 +28,6 @@ from dealfl.worker.outbox import Outbox
 from dealfl.worker.receiver import Receiver
 from dealfl.worker.resident import ResidentModel, WorkerKeys
 from dealfl.worker.schemes import exact_fraction, find_scheme
-from dealfl.worker.tables import State
 from dealfl.worker.trainer import Trainer
 
 __all__ = ["Worker"]
@@ -236,7 +235,7 @@ class Worker:
             The owner, for whom a prediction was made.
         """
         with self._journal.transaction(self._term):
-            records = self._journal.records_of([owner_hash(self._key, owner)])[State.LEARNED]
+            records = self._journal.learned_of([owner_hash(self._key, owner)])
             self._journal.touch(record.id for record in records)
 
     def predict(self, features: object, owner: str = "") -> NDArray[Any]:

@@ -16,6 +16,7 @@ STORES = {
     "worker/journal.py",
     "worker/membership.py",
     "worker/outbox.py",
+    "worker/stored_settings.py",
     "worker/tables.py",
     "worker/holdings.py",
 }

@@ -5,6 +5,8 @@ from itertools import pairwise
 from typing import Any
 
 from dealfl.messages import Announce, Assignment, Erased, Message, Sleep
+from dealfl.runs import default_job
+from dealfl.settings import Document
 from dealfl.simulate import FleetRun, finish, read_fleet, run_fleet, start_run
 from tests.simulate.fleets import document
 from tests.simulate.test_phone_fleets import phones
@@ -68,6 +70,28 @@ def test_nobody_sleeps_longer_than_agreed() -> None:
         assert max(gaps_s) <= MAX_WAIT_S + 1
         assert len(said_s) >= 5
     assert any(type(one) is Assignment for _, _, one in heard), "overdue examples are learned"
+
+
+def test_no_example_waits_longer_than_agreed() -> None:
+    run = sleepers({"job.min_waiting": 1000}, arrival=COMING | {"examples_per_hour": 3})
+    run.simulation.run(10 * HOUR_S)
+    delays = run.simulation.traffic.state().delays
+    run.close()
+    assert set(delays) == set(run.parts.workers)
+    waited_s = [delay_s for listed in delays.values() for delay_s, _ in listed]
+    assert MAX_WAIT_S - 600 < max(waited_s) < MAX_WAIT_S + 600, "until the next selection"
+
+
+def test_the_default_fleet_sleeps_and_leaves_the_bandit_a_choice() -> None:
+    outcome = run_fleet(read_fleet(Document.parse(default_job(), "digits.toml")))
+    bursts = outcome.energy.bursts
+    own = sum(bursts.get(cause, 0) for cause in ("announcement", "receipt", "keep-alive"))
+    assert own <= 0.3 * bursts["training"]
+    assert outcome.candidates_per_place > 3
+    assert sum(one.able > 2 for one in outcome.rounds) > 0.75 * len(outcome.rounds)
+    assert outcome.median_delay_s is not None
+    assert outcome.median_delay_s < 3 * HOUR_S
+    assert outcome.exact
 
 
 def test_a_sleeping_worker_hears_nothing_until_it_calls() -> None:

@@ -161,6 +161,7 @@ def _figures(result: Result) -> list[str]:
         _figure("energy of whole devices", whole, against, tag="modelled"),
         _figure(
             "battery per phone and day", "–" if daily is None else f"{daily:.3%}",
+            f"{main.candidates_per_place:.1f} candidates for a place; "
             f"least selected in {main.least_share:.1%} of the rounds", tag="modelled",
         ),
         _figure(

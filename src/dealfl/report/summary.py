@@ -65,7 +65,7 @@ def _forgetness(main: Outcome) -> str:
 
 def _table(result: Result) -> str:
     columns = [[*_ROWS], *(_column(one) for one in result.outcomes)]
-    columns[0][3] = result.main.metric
+    columns[0][4] = result.main.metric
     titles = ["", *(one.scheme for one in result.outcomes)]
     widths = [
         max(len(text) for text in [title, *column])
@@ -83,6 +83,7 @@ def _table(result: Result) -> str:
 
 _ROWS = (
     "selector",
+    "candidates for a place",
     "whole devices, modelled",
     "battery per phone and day",
     "quality",
@@ -105,6 +106,7 @@ def _column(outcome: Outcome) -> list[str]:
     bursts = sum(energy.bursts.values())
     return [
         outcome.selector,
+        f"{outcome.candidates_per_place:.1f}",
         format_energy(energy.whole_j),
         "–" if daily is None else f"{daily:.3%}",
         format_quality(outcome.quality),

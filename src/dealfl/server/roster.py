@@ -33,6 +33,7 @@ __all__ = [
     "compute_weight",
     "correct_spending",
     "find_call_size",
+    "find_rest_s",
     "note_announcement",
     "note_decline",
     "note_reply",
@@ -50,6 +51,9 @@ _SPARE = 1000
 def note_announcement(row: WorkerRow, message: Announce, fits: bool, now_s: float) -> WorkerRow:
     """Return a worker's row after an announcement."""
     same_process = message.session == row.session  # one that has ended trains no more
+    since_s = row.waiting_since_s if row.waiting or row.call_by_s else now_s
+    if message.sleeps and message.per_hour and not row.call_by_s:  # its examples came meanwhile
+        since_s = min(since_s, now_s - 3600.0 * message.waiting / message.per_hour)
     return replace(
         row,
         session=message.session,
@@ -68,7 +72,7 @@ def note_announcement(row: WorkerRow, message: Announce, fits: bool, now_s: floa
         per_hour=message.per_hour or row.per_hour,
         call_by_s=0.0,
         # after the clock jumped back, examples must not wait longer
-        waiting_since_s=min(row.waiting_since_s, now_s) if row.waiting else now_s,
+        waiting_since_s=min(since_s, now_s),
     )
 
 
@@ -99,10 +103,11 @@ def note_decline(row: WorkerRow) -> WorkerRow:
 def note_sleep(row: WorkerRow, waiting: int, within_s: float, now_s: float) -> WorkerRow:
     """Return a worker's row after it was sent to sleep."""
     call_by_s = now_s + within_s
-    busy_until_s = call_by_s if row.training else row.busy_until_s  # its assignment waits longer
     return replace(
-        row, waiting=0, call_waiting=waiting, call_by_s=call_by_s, busy_until_s=busy_until_s
-    )
+        row, waiting=0, call_waiting=waiting, call_by_s=call_by_s,
+        waiting_since_s=row.waiting_since_s if row.waiting else now_s,
+        busy_until_s=call_by_s if row.training else row.busy_until_s,  # its assignment waits longer
+    )  # fmt: skip
 
 
 def find_call_size(
@@ -119,6 +124,13 @@ def find_call_size(
     least = max(terms.min_waiting, terms.min_examples_per_update)
     sizes = range(least, max(int(MAX_WEIGHT), least))
     return least + bisect_left(sizes, True, key=is_worth)
+
+
+def find_rest_s(row: WorkerRow, terms: Terms, now_s: float) -> float:
+    """Return how long a worker can sleep: none of its examples waits longer than `max_wait_s`."""
+    if row.waiting < max(terms.min_examples_per_update, 1):
+        return terms.max_wait_s
+    return 0.0 if _overdue(row, terms, now_s) else row.waiting_since_s + terms.max_wait_s - now_s
 
 
 def forecast(row: WorkerRow, terms: Terms, now_s: float) -> WorkerRow:
@@ -245,7 +257,7 @@ def _able(row: WorkerRow, terms: Terms, now_s: float) -> bool:
 def _overdue(row: WorkerRow, terms: Terms, now_s: float) -> bool:
     if row.call_by_s:  # it will call in any case
         return row.waiting >= row.call_waiting
-    return now_s - row.waiting_since_s >= terms.max_wait_s
+    return now_s - row.waiting_since_s >= terms.max_wait_s - _EARLY_S
 
 
 def _awake(row: WorkerRow, terms: Terms, now_s: float) -> bool:

@@ -26,6 +26,7 @@ from dealfl.server.rewards import compute_reward
 from dealfl.server.roster import (
     correct_spending,
     find_call_size,
+    find_rest_s,
     note_decline,
     note_reply,
     note_sleep,
@@ -37,6 +38,7 @@ from dealfl.server.terms import Terms
 
 __all__ = ["Rounds"]
 
+_PAST_ROUNDS = 6  # whose unused places a worker that calls can still take
 _REVIEW_EVERY = 100
 
 
@@ -147,10 +149,10 @@ class Rounds:
             return []
         least = self._selector.find_least_weight(worker)
         waiting = find_call_size(row, self.terms, self.predictions, least)
-        if row.waiting >= waiting:
+        within_s = find_rest_s(row, self.terms, now_s)
+        if row.waiting >= waiting or not within_s:
             self._called = True
             return []
-        within_s = self.terms.max_wait_s
         self._members.put(note_sleep(row, waiting, within_s, now_s))
         return [Sleep(job=self._job, worker=worker, waiting=waiting, within_s=within_s)]
 
@@ -207,8 +209,9 @@ class Rounds:
     def _open(self, now_s: float) -> list[Message]:
         due, count = self._is_opening_due(now_s), self.terms.selected
         if self._called and not due:  # places that the last rounds have left
-            since_s = now_s - self.terms.round_every_s
-            count -= self._ledger.rounds.count_selected_since(since_s)
+            window_s = _PAST_ROUNDS * self.terms.round_every_s
+            used = self._ledger.rounds.count_selected_since(now_s - window_s)
+            count = min(count, _PAST_ROUNDS * count - used)
             due = count > 0
         self._called = False
         if not due:
@@ -228,8 +231,7 @@ class Rounds:
         self._ledger.rounds.open(number, now_s, deadline_s, waiting, len(eligible))
         for name in chosen:
             self.predictions.expect(rows[name])
-            busy_until_s = rows[name].call_by_s + self.terms.ttl_s
-            busy_until_s = max(deadline_s, busy_until_s if rows[name].call_by_s else 0.0)
+            busy_until_s = max(deadline_s, rows[name].call_by_s + self.terms.ttl_s)
             self._members.put(replace(rows[name], training=True, busy_until_s=busy_until_s))
         called = [name for name in chosen if not rows[name].call_by_s]
         return self._assign(called, number, deadline_s)
@@ -279,15 +281,13 @@ class Rounds:
         before = self._aggregation.total.statistics if self.terms.tolerance else None
         sleeping = self._sleepers(row.number)
         for name, replied_s in self._ledger.rounds.selected(row.number).items():
-            # without a reply, the worker may have trained and spent energy
             if replied_s is None and name not in sleeping:
-                silent = self._members.rows[name]
+                silent = self._members.rows[name]  # it may have trained and spent energy
                 energy_j = self.predictions.predict_energy_j(silent)
                 self._members.put(note_spending(silent, energy_j, now_s))
                 self._ledger.rounds.put_assumed(row.number, name, energy_j)
         replies = self._members.aggregate(self.terms)
-        digest = self._aggregation.total.digest()
-        self._ledger.rounds.close(row.number, now_s, reason, digest)
+        self._ledger.rounds.close(row.number, now_s, reason, self._aggregation.total.digest())
         if reason == "majority":  # other rounds say nothing about convergence
             self._note_change(1.0 if before is None else self._aggregation.total.change(before))
         return replies + self.publication.publish(row.number, self.terms, now_s)

@@ -121,6 +121,12 @@ class Progress:
     last: Round | None
 
 
+_DERIVED = (
+    "exact", "level_of_forgetness", "quality_error", "battery_per_day", "candidates_per_place",
+    "jain", "least_share", "by_majority", "by_ttl", "operations", "energy_j",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """The results of a simulation. Energy is modelled from the work; time is virtual.
@@ -129,8 +135,8 @@ class Outcome:
     ----------
     job, scheme, learner : str
         Names of the job, the scheme and the learner.
-    seed, workers : int
-        Seed of the simulation, and number of workers.
+    seed, workers, places : int
+        Seed of the simulation, number of workers, and how many of them a round can select.
     rounds : tuple of Round
         Closed rounds.
     participants : tuple of Participant
@@ -141,10 +147,8 @@ class Outcome:
         Name of the quality, such as "accuracy".
     quality : float or None
         Quality of the final model on the test share; None if it cannot be computed.
-    tested : int
-        Number of examples in the test set.
-    trivial : Trivial
-        What a prediction without a model reaches on it.
+    tested, trivial : int, Trivial
+        Size of the test set, and what a prediction without a model reaches on it.
     selector : str
         Name of the policy that selected the workers.
     learned, evicted : int
@@ -208,6 +212,13 @@ class Outcome:
     single_updates: int = 0
     recovered: int = 0
     forget_fraction_now: float | None = None
+    places: int = 1
+
+    @property
+    def candidates_per_place(self) -> float:
+        """Number of workers that could have been selected for each place of a round."""
+        places = sum(max(one.selected, self.places) for one in self.rounds)
+        return sum(one.able for one in self.rounds) / max(places, 1)
 
     @property
     def level_of_forgetness(self) -> float:
@@ -284,17 +295,5 @@ class Outcome:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        extra = {
-            "exact": self.exact,
-            "level_of_forgetness": self.level_of_forgetness,
-            "quality_error": self.quality_error,
-            "battery_per_day": self.battery_per_day,
-            "jain": self.jain,
-            "least_share": self.least_share,
-            "by_majority": self.by_majority,
-            "by_ttl": self.by_ttl,
-            "operations": self.operations,
-            "energy_j": self.energy_j,
-            "energy": self.energy.as_dict(),
-        }
-        return dataclasses.asdict(self) | extra
+        derived = {name: getattr(self, name) for name in _DERIVED}
+        return dataclasses.asdict(self) | derived | {"energy": self.energy.as_dict()}

@@ -119,6 +119,7 @@ def finish(run: FleetRun) -> Outcome:
         learner=run.fleet.learner,
         seed=run.fleet.job.seed,
         workers=run.fleet.workers,
+        places=run.fleet.job.terms.selected,
         rounds=tuple(run.rounds),
         participants=_participants(run),
         ended=ended,

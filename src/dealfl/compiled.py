@@ -1,6 +1,6 @@
 """Loops compiled by numba, where it is installed; otherwise numpy does the same work.
 
-Importing numba and reading its cache takes about half a second. So a process uses numpy until it
+Importing numba and reading its cache takes about a second. So a process uses numpy until it
 has enough to do. The environment variable `DEALFL_NUMBA` decides otherwise: `always` compiles from
 the start, `never` not at all. Statistics are the same bit for bit; floats computed from them, such
 as the weights of a ridge model that follows single rows, agree up to rounding.
@@ -19,7 +19,7 @@ __all__ = ["CHOICE", "compile_loop", "is_compiled"]
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
-_ENOUGH = 20_000_000  # elementary steps: about half a second of numpy
+_ENOUGH = 60_000_000  # elementary steps: about a second of numpy
 _CALL = 400  # steps in the time that numpy needs for a few calls with small arrays
 
 

@@ -228,6 +228,7 @@ class Database(Transactions):
             make_private(part)
             self._db.execute("VACUUM INTO ?", (str(part),))
             with closing(sqlite3.connect(part)) as copy, copy:
+                copy.execute("PRAGMA synchronous = OFF")  # the whole file is synchronized below
                 copy.execute("DELETE FROM settings WHERE name = 'compact'")
             synchronize(part)
             part.replace(path)

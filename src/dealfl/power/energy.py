@@ -1,6 +1,7 @@
 """Energy that work draws from a phone's battery: e = Σ P_cpu(f)·U·t + Σ e_j, split by cause."""
 
 import math
+import operator
 from dataclasses import dataclass, field, fields
 
 from dealfl.errors import OutOfBounds
@@ -59,17 +60,19 @@ class Energy:
     @property
     def total_j(self) -> float:
         """The sum over all causes."""
-        return math.fsum(self.by_cause_j.values())
+        return math.fsum(_joules(self))
 
     def __add__(self, other: "Energy") -> "Energy":
-        return Energy(**{name: getattr(self, name) + getattr(other, name) for name in _SUMMED})
+        return Energy(*map(operator.add, _summed(self), _summed(other)))
 
     def __sub__(self, other: "Energy") -> "Energy":
-        return Energy(**{name: getattr(self, name) - getattr(other, name) for name in _SUMMED})
+        return Energy(*map(operator.sub, _summed(self), _summed(other)))
 
 
 _SUMMED = tuple(one.name for one in fields(Energy) if one.init)
 _CAUSES = tuple(name.removesuffix("_j") for name in _SUMMED if name.endswith("_j"))
+_summed = operator.attrgetter(*_SUMMED)
+_joules = operator.attrgetter(*(f"{name}_j" for name in _CAUSES))
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,9 +228,11 @@ class Run:
                 _log_rounds(run, logged)
                 logged = len(run.rounds)
                 self._apply_requests(run, applied)
-                saving_s = max(saving_s, run.size_bytes / _SAVED_BYTES_PER_S)
                 start_s = self._clock()
-                if start_s > saved_s + max(_SAVE_EVERY_S, saving_s / _SAVING_SHARE):
+                if start_s <= saved_s + _SAVE_EVERY_S:
+                    return
+                saving_s = max(saving_s, run.size_bytes / _SAVED_BYTES_PER_S)
+                if start_s > saved_s + saving_s / _SAVING_SHARE:
                     self._save_progress(run)
                     saved_s = self._clock()
                     saving_s = saved_s - start_s

@@ -121,6 +121,8 @@ class SimulatedDevice:
         self._level_j = device.battery * device.capacity_j
         self._power_w = charging_w if device.charging else -idle_w
         self._at_s = self._known_j = 0.0
+        self._basis: object = None  # of `_spent`
+        self._spent = meter.spent
 
     @property
     def spent(self) -> Spent:
@@ -128,8 +130,12 @@ class SimulatedDevice:
         spent = self._meter.spent
         if self.radio is None:
             return spent
-        traffic = self.radio.energy
-        return replace(spent, radio=traffic, fastest=spent.fastest + (traffic - spent.radio))
+        basis = (spent, self.radio.traffic.active_s, self.radio.traffic.tail_s)
+        if basis != self._basis:
+            traffic = self.radio.energy
+            fastest = spent.fastest + (traffic - spent.radio)
+            self._basis, self._spent = basis, replace(spent, radio=traffic, fastest=fastest)
+        return self._spent
 
     def start(self) -> None:
         """Start the meter."""

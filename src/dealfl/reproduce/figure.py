@@ -19,7 +19,7 @@ from dealfl.simulate import Estimate
 __all__ = [
     "Claim", "Figure", "Row", "Setting", "Verdict", "at_least", "describe_ratio",
     "estimate", "judge", "key_of", "mean_with_interval", "median", "quantile", "select",
-    "values_of",
+    "show_number", "values_of",
 ]  # fmt: skip
 
 Row = Mapping[str, Any]
@@ -106,6 +106,15 @@ def estimate(rows: Sequence[Row], key: str) -> Estimate:
     return Estimate.of([row[key] for row in rows])
 
 
+def show_number(value: float) -> str:
+    """Return a number with three digits, or as a whole number if it is large.
+
+    >>> show_number(1234.5), show_number(0.03124)
+    ('1,234', '0.0312')
+    """
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
 def mean_with_interval(values: Sequence[float]) -> str:
     """Return a mean and half of its 95 % confidence interval as text; one value has no interval.
 
@@ -113,8 +122,8 @@ def mean_with_interval(values: Sequence[float]) -> str:
     ('2 ± 2.48', '1')
     """
     found = Estimate.of(values)
-    spread = "" if found.half_width is None else f" ± {found.half_width:.3g}"
-    return f"{found.mean:.3g}{spread}"
+    spread = "" if found.half_width is None else f" ± {show_number(found.half_width)}"
+    return f"{show_number(found.mean)}{spread}"
 
 
 # -- verdicts -----------------------------------------------------------------------------------
@@ -138,4 +147,4 @@ def describe_ratio(ratio: float) -> str:
     >>> describe_ratio(1234.5), describe_ratio(0.0312)
     ('1,234 times', '0.0312 times')
     """
-    return f"{ratio:,.0f} times" if ratio >= 100 else f"{ratio:.3g} times"
+    return f"{show_number(ratio)} times"

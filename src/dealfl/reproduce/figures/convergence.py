@@ -30,6 +30,7 @@ from dealfl.reproduce.figure import (
     median,
     quantile,
     select,
+    show_number,
     values_of,
 )
 from dealfl.reproduce.problems import Problem, load_problem
@@ -182,11 +183,13 @@ def _median_claim(dataset: str, deal: Sequence[float], original: Sequence[float]
     here, paper = (median(deal), median(original)), _MEDIANS_MS[dataset]
     bands = [(one / SPEED_BAND, one * SPEED_BAND) for one in here]
     within = [low <= wanted <= high for (low, high), wanted in zip(bands, paper, strict=True)]
-    listed = " and ".join(f"{one:.3g} ms ({one / 3:.3g} to {one * 3:.3g})" for one in here)
+    listed = " and ".join(
+        f"{show_number(one)} ms ({show_number(one / 3)} to {show_number(one * 3)})" for one in here
+    )
     return Claim(
         f"PageRank on {dataset}: median convergence time of DEAL and Original",
         f"{paper[0]:,g} ms and {paper[1]:,g} ms, ratio {paper[1] / paper[0]:,.0f}",
-        f"{listed}, ratio {here[1] / here[0]:.3g}",
+        f"{listed}, ratio {show_number(here[1] / here[0])}",
         judge(all(within)),
         "Modelled with a factor of 3 as band. A device holds the histories of 8 people; the paper "
         "does not say what a device holds or which change counts as converged.",

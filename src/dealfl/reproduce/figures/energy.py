@@ -17,6 +17,7 @@ from dealfl.reproduce.figure import (
     mean_with_interval,
     median,
     select,
+    show_number,
     values_of,
 )  # fmt: skip
 from dealfl.reproduce.one_user import CHANGES, LABELS, change_models, label_of
@@ -202,9 +203,10 @@ def _saved_claim(
     return Claim(
         f"{LABELS[learner]} on {dataset}: saved against {scheme_label(scheme)}",
         f"{paper:,g} µAh",
-        f"{saved:,.3g} µAh ({low:,.3g} to {high:,.3g})",
+        f"{show_number(saved)} µAh ({show_number(low)} to {show_number(high)})",
         judge(low <= paper <= high, comparable=not is_stand_in(dataset)),
-        f"Modelled at 2,112 MHz with a factor of 3 as band: {other:,.3g} µAh against {deal:,.3g}. "
+        f"Modelled at 2,112 MHz with a factor of 3 as band: {show_number(other)} µAh against "
+        f"{show_number(deal)}. "
         + ("Stand-in data." if is_stand_in(dataset) else "The paper's own work is not known."),
     )
 

@@ -34,9 +34,9 @@ _TASKS: dict[str, dict[str, object]] = {  # keys in which a job differs from the
 _SYSTEMS = ("deal", "original", "newfl", "incremental")
 _LABELS = {
     "deal": "DEAL",
-    "original": "traditional (Original, everyone)",
-    "newfl": "traditional (NewFL, everyone)",
-    "incremental": "uniform, incremental",
+    "original": "Original with everyone",
+    "newfl": "NewFL with everyone",
+    "incremental": "incremental with a uniform choice",
 }
 
 

@@ -27,6 +27,7 @@ from dealfl.reproduce.figure import (
     median,
     quantile,
     select,
+    show_number,
     values_of,
 )
 from dealfl.reproduce.one_user import CHANGES, LABELS, label_of, largest
@@ -182,7 +183,7 @@ def _claims(rows: Sequence[Row]) -> list[Claim]:
 def _listed(ratios: dict[str, list[float]]) -> str:
     return "; ".join(
         f"{name} {describe_ratio(median(found))} "
-        f"({quantile(found, 0.025):.3g} to {quantile(found, 0.975):.3g})"
+        f"({show_number(quantile(found, 0.025))} to {show_number(quantile(found, 0.975))})"
         for name, found in ratios.items()
     )
 
@@ -247,7 +248,7 @@ def _dvfs_claim(rows: Sequence[Row]) -> Claim:
         "kNN on phishing: DEAL with DVFS is four orders of magnitude faster than Original",
         "≥ 10,000 times",
         f"{describe_ratio(ratio)} (modelled, Original at the slowest clock, DEAL at the fastest; "
-        f"{ratio / 3:.3g} to {ratio * 3:.3g} with the band)",
+        f"{show_number(ratio / 3)} to {show_number(ratio * 3)} with the band)",
         judge(at_least(ratio * 3, 4)),
         "The clocks of the Honor differ by a factor of 4.4, so DVFS cannot add an order of "
         "magnitude. This is the reading that favours the claim most.",

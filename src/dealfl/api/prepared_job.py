@@ -158,20 +158,9 @@ class PreparedJob:
         if self.data is None and file is not None:
             here = str((self._document.folder / file).resolve())
             text = toml_document(self._document.replaced("source.file", here).tables)
-        self.save_data(out.parent)
-        return replace_file(out, text, 0o666)
-
-    def save_data(self, folder: Path) -> None:
-        """Write data in memory to the file that the job names; only its owner may read it.
-
-        Parameters
-        ----------
-        folder
-            Folder of the job file.
-        """
         if self.data is not None:
-            file = self._document.tables["source"]["file"]
-            replace_file(folder / file, self.data.text(), mode=0o600)
+            replace_file(out.parent / str(file), self.data.text(), mode=0o600)
+        return replace_file(out, text, 0o666)
 
 
 def change(document: Document, settings: Settings) -> Document:

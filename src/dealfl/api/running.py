@@ -56,8 +56,9 @@ def run(
         result.
     out
         Folder for ledger, result and report, as `dealfl run` leaves them; by default nothing is
-        written. Data in memory are copied into it, readable by their owner only. A run with a
-        folder can be stopped (Ctrl-C, or interrupt the kernel) and resumed.
+        written. Data in memory are copied into it, readable by their owner only; the first erasure
+        deletes the copy. A run with a folder can be stopped (Ctrl-C, or interrupt the kernel) and
+        resumed.
     verbose
         Whether to show progress: in a terminal on the error output, in a notebook in the cell.
     compare
@@ -67,7 +68,8 @@ def run(
     start_from
         A saved model or a run folder whose statistics the server starts with.
     keep_data
-        Whether `out` keeps the journals of the workers, from which persons can be erased later.
+        Whether `out` keeps the data: journals of the workers, from which persons can be erased
+        later, and a copy of data in memory.
     forget_one
         Whether one person is erased at the end, and the model compared with one without them.
 
@@ -149,8 +151,8 @@ def _prepare(folder: RunFolder, fleet: Fleet, *, resume: bool, restart: bool) ->
             f"{folder.path} holds {stopped if folder.resumable else 'a finished run; '}"
             "--restart (restart=True) discards it, --out FOLDER (out=) writes elsewhere"
         )
-    folder.prepare(fleet.job_text())
-    fleet.save_data(folder.path)
+    held = {} if fleet.data is None else {fleet.document.tables["source"]["file"]: fleet.data}
+    folder.prepare(fleet.job_text(), {file: data.text() for file, data in held.items()})
 
 
 @contextmanager

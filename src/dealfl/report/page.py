@@ -193,7 +193,7 @@ def _forgotten(one: Forgotten | None) -> str:
         ["certificate", one.certificate],
     ]
     caption = (
-        f"Person {one.person} is forgotten on request: "
+        "One person is forgotten on request: "
         f"{format_count(one.examples, 'example')} deleted from all workers"
     )
     return f"<h2>One person was forgotten</h2>\n{table(caption, ['', 'digest'], rows)}"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import ZipFile, is_zipfile
 
 from dealfl.erasure import (
     EXAMPLE,
@@ -70,6 +71,8 @@ def erase_owners(
     wait_s: float = 60.0, progress: Callable[[str], None] = lambda _: None,
 ) -> Erased:  # fmt: skip
     """Erase persons or examples from a run, and write a certificate.
+
+    Copies in the folder are deleted: of data in memory, and exported models.
 
     Parameters
     ----------
@@ -174,6 +177,8 @@ def carry_out(run: RunFolder) -> dict[Path, Path | None]:
         with open_finished(run, run.owners_key()) as parts:
             for one in requests.values():
                 parts.erase(one.name, one.entries, one.requested_by)
+        if not all(one.is_readmission for one in requests.values()):
+            _discard_copies(run)
     for file, one in requests.items():
         log("readmitted" if one.is_readmission else "erased", persons=len(one.entries))
         made[file] = None if one.is_readmission else certify(run, one.name, "", one.commitments)
@@ -181,6 +186,17 @@ def carry_out(run: RunFolder) -> dict[Path, Path | None]:
     with suppress(OSError):
         (run.path / REQUESTS).rmdir()  # if it is empty
     return made
+
+
+def _discard_copies(run: RunFolder) -> None:
+    """Delete what contains the persons: the copy of data in memory, and exported models."""
+    run.discard_copy()
+    for file in run.path.glob("*.deal"):
+        if file.read_bytes().startswith(b"DEALFILE"):
+            file.unlink()
+    for file in run.path.glob("*.npz"):
+        if is_zipfile(file) and {"learner.npy", "digest.npy"} <= set(ZipFile(file).namelist()):
+            file.unlink()
 
 
 def forget_person(run: RunFolder) -> Forgotten | None:

@@ -12,13 +12,7 @@ from typing import Any
 
 import msgspec
 
-from dealfl.atomic_files import (
-    is_disk_failure,
-    lock_file,
-    make_folder,
-    refused_write,
-    replace_file,
-)  # fmt: skip
+from dealfl.atomic_files import is_disk_failure, lock_file, make_folder, refused_write, replace_file
 from dealfl.errors import BadBytes, BadInput, DealError
 from dealfl.jobs import Document
 from dealfl.runs.result import RunProgress
@@ -29,7 +23,7 @@ from dealfl.simulate import Outcome, RunState
 __all__ = ["JOB", "OWNERS_KEY", "REQUESTS", "RESULT", "WORKERS", "RunFolder"]
 
 LEDGER, JOB, RESULT, RUNS = "ledger.db", "job.toml", "result.json", "runs"
-OWNERS_KEY, WORKERS, REQUESTS = "owners.key", "workers", "requests"
+OWNERS_KEY, WORKERS, REQUESTS, _COPY = "owners.key", "workers", "requests", "copied_data"
 _OUTCOMES, _STATE, _PROGRESS, _LOCK = "outcomes", "state", "progress.json", "running"
 _LEDGER_LOGS = (f"{LEDGER}-wal", f"{LEDGER}-shm")  # left by a reader of the ledger
 _WRITTEN = (LEDGER, *_LEDGER_LOGS, RESULT, "report.html", "log.jsonl", OWNERS_KEY)
@@ -55,9 +49,9 @@ class RunFolder:
 
         Parameters
         ----------
-        path : str or Path, default ""
+        path : str or Path
             Run folder or ledger file; "" means the latest run in runs/.
-        starting : bool, default False
+        starting : bool
             Whether to accept a run that has no ledger yet.
 
         Returns
@@ -113,8 +107,7 @@ class RunFolder:
 
     def tables(self) -> Mapping[str, Any]:
         """Return the sections of the job file; empty if there is none."""
-        document = self.document()
-        return {} if document is None else document.tables
+        return {} if (document := self.document()) is None else document.tables
 
     @property
     def resumable(self) -> bool:
@@ -124,20 +117,24 @@ class RunFolder:
     @property
     def finished(self) -> bool:
         """Whether the folder has a result, or a ledger of another program, and no stopped run."""
-        held = (self.path / RESULT, self.path / LEDGER)
-        return not self.resumable and any(file.exists() for file in held)
+        return not self.resumable and any((self.path / one).exists() for one in (RESULT, LEDGER))
 
-    def prepare(self, job_text: str) -> None:
+    def prepare(self, job_text: str, data: Mapping[str, str] | None = None) -> None:
         """Create the folder, delete the files of an earlier run, and write the job.
 
         Parameters
         ----------
         job_text : str
             TOML text of the job.
+        data : mapping of str to str, optional
+            Data in memory, by name of the file: a copy from which the run can be resumed.
         """
         with self._writing():
             self.discard()
             replace_file(self.path / JOB, job_text.encode())
+            for name, text in (data or {}).items():
+                replace_file(self.path / _COPY, name)  # for `discard_copy`
+                replace_file(self.path / name, text)
 
     def discard(self) -> None:
         """Delete what a run wrote, with the examples in its saved state; the job remains."""
@@ -145,7 +142,14 @@ class RunFolder:
             (self.path / name).unlink(missing_ok=True)
         for name in (WORKERS, REQUESTS):
             shutil.rmtree(self.path / name, ignore_errors=True)
+        self.discard_copy()
         self.discard_state()
+
+    def discard_copy(self) -> None:
+        """Delete the copy of data in memory."""
+        if (copy := self.path / _COPY).exists():
+            (self.path / copy.read_text("utf-8")).unlink(missing_ok=True)
+            copy.unlink()
 
     def owners_key(self) -> bytes:
         """Return the run's key for the hashes of owners; the first call draws it."""
@@ -193,24 +197,19 @@ class RunFolder:
         document : Document
             The job file.
         """
-        known = self.document()
-        if known is not None and known.tables != document.tables:
-            raise BadInput(f"{self.path} belongs to another job; use another folder with --out")
-        if known is None:
+        if (known := self.document()) is None:
             self.prepare(toml_document(document.tables))
+        elif known.tables != document.tables:
+            raise BadInput(f"{self.path} belongs to another job; use another folder with --out")
 
     def discard_state(self) -> None:
         """Delete the saved state and incomplete files."""
-        for name in (_OUTCOMES, _PROGRESS):
-            (self.path / name).unlink(missing_ok=True)
-        for file in [*self._states(), *self.path.glob("*.part")]:
-            file.unlink()
+        named = (self.path / name for name in (_OUTCOMES, _PROGRESS))
+        for file in [*named, *self._states(), *self.path.glob("*.part")]:
+            file.unlink(missing_ok=True)
 
     def _states(self) -> list[Path]:
         return [file for file in self.path.glob(f"{_STATE}-*") if file.suffix != ".part"]
-
-    def _state_path(self, scheme: str) -> Path:
-        return self.path / f"{_STATE}-{scheme}"
 
     def outcomes(self) -> dict[str, Outcome]:
         """Return the outcomes of finished schemes, by scheme."""
@@ -232,7 +231,7 @@ class RunFolder:
         """
         replace_file(self.path / _OUTCOMES, msgspec.msgpack.encode(outcomes))
         for scheme in outcomes:
-            self._state_path(scheme).unlink(missing_ok=True)
+            (self.path / f"{_STATE}-{scheme}").unlink(missing_ok=True)
 
     def state(self, scheme: str) -> RunState | None:
         """Return the saved state of a scheme.
@@ -247,7 +246,8 @@ class RunFolder:
         RunState or None
             The state, if there is one.
         """
-        return RunState.read(path) if (path := self._state_path(scheme)).exists() else None
+        file = self.path / f"{_STATE}-{scheme}"
+        return RunState.read(file) if file.exists() else None
 
     def save_state(self, scheme: str, state: RunState) -> None:
         """Write the state of a scheme, atomically.
@@ -259,14 +259,14 @@ class RunFolder:
         state : RunState
             State of its run.
         """
-        state.write(self._state_path(scheme))
+        state.write(self.path / f"{_STATE}-{scheme}")
 
     def save_ledger(self, ledger: Ledger) -> None:
         """Replace the ledger by a copy, and delete the write-ahead log of the old one.
 
         Parameters
         ----------
-        ledger
+        ledger : Ledger
             The new one.
         """
         for name in _LEDGER_LOGS:

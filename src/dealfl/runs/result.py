@@ -174,7 +174,7 @@ class Forgotten:
     Parameters
     ----------
     person : str
-        Name of the person.
+        Name of the person; it is printed, and written nowhere.
     examples : int
         Number of deleted examples.
     digest : str
@@ -262,7 +262,7 @@ class Result:
             "central_quality": self.central,
             "outcomes": {one.scheme: one.as_dict() for one in self.outcomes},
             "comparisons": {one.scheme: one.as_dict() for one in self.comparisons()},
-            "forgotten": self.forgotten and dataclasses.asdict(self.forgotten),
+            "forgotten": self.forgotten and dataclasses.asdict(replace(self.forgotten, person="")),
         }
 
 

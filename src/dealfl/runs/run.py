@@ -210,6 +210,8 @@ class Run:
         assert not isinstance(self._folder, NoFolder), "without a folder nothing can be written"
         if self._keep_data and carry_out(self._folder):
             self.model = None  # the ledger has a newer one
+        if not self._keep_data:
+            self._folder.discard_copy()
         shown = replace_file(self._folder.path / RESULT, json.dumps(result.as_dict(), indent=2))
         if write_page is not None:
             shown = self._folder.path / "report.html"

@@ -56,9 +56,8 @@ def run(
         result.
     out
         Folder for ledger, result and report, as `dealfl run` leaves them; by default nothing is
-        written. Data in memory are copied into it, readable by their owner only; the first erasure
-        deletes the copy. A run with a folder can be stopped (Ctrl-C, or interrupt the kernel) and
-        resumed.
+        written. Data in memory are copied into it; the first erasure deletes the copy. A run with
+        a folder can be stopped (Ctrl-C, or interrupt the kernel) and resumed.
     verbose
         Whether to show progress: in a terminal on the error output, in a notebook in the cell.
     compare
@@ -68,8 +67,7 @@ def run(
     start_from
         A saved model or a run folder whose statistics the server starts with.
     keep_data
-        Whether `out` keeps the data: journals of the workers, from which persons can be erased
-        later, and a copy of data in memory.
+        Whether `out` keeps the journals, from which persons can be erased later, and data copied.
     forget_one
         Whether one person is erased at the end, and the model compared with one without them.
 

@@ -75,7 +75,7 @@ check: $(READY)  ## style, spelling, types, imports, sizes, unreachable names, d
 bench: $(READY)  ## every benchmark, written to docs/benchmarks.md
 	$(BIN)/python benchmarks/run_all.py
 
-soak: $(READY) mosquitto  ## the long tests: 10,000 interleavings a learner, a million packets, 200 storms
+soak: $(READY) mosquitto  ## the long tests: 10,000 interleavings a learner, a million packets, 440 storms
 	$(BIN)/python -m pytest -n 2 -m soak tests
 	$(BIN)/python -m tests.transport.test_fuzz
 	$(BIN)/python -m tests.network.test_storms

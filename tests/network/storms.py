@@ -42,7 +42,7 @@ workers_per_round = 3
 ttl_s = 0.5
 retry_after_s = 0.3
 publish_every_s = 0.2
-
+{sleep}
 [source]
 file = "data.csv"
 owner = "who"
@@ -52,6 +52,7 @@ target_bound = 1e6
 [source.columns]
 x = {{ low = 0.0, high = 1e6 }}
 """
+SLEEP = "sleep = true\nmin_waiting = 3\nmax_wait_s = 1.5\n"
 WORKERS = ("w1", "w2", "w3")
 SERVER, BROKER, ALL = "server", "broker", "all"
 PEOPLE, ERASED = ("ann", "bob", "carol", "dave"), "ann"
@@ -92,9 +93,10 @@ class Storm:
         forks: Forks,
         program: str = "hurry",
         network: Loopback | None = None,
+        sleeps: bool = False,
     ) -> None:
         self.seed, self._folder, self._forks, self._program = seed, folder, forks, program
-        self._network = network or Loopback()
+        self._network, self._sleeps = network or Loopback(), sleeps
         self._draw = random.Random(seed)
         self.scheme, tls = ("incremental", "deal")[seed % 2], seed % 4 == 3
         self._devices: dict[str, tuple[str, ...]] = {name: (name,) for name in WORKERS}
@@ -107,7 +109,7 @@ class Storm:
         self._counted, self._next = 0, list[str]()
         folder.mkdir()
         self._job = folder / "job.toml"
-        self._job.write_text(JOB.format(scheme=self.scheme))
+        self._job.write_text(JOB.format(scheme=self.scheme, sleep=SLEEP * sleeps))
         (folder / "data").mkdir()
         address = self._network.address
         self._broker = self._network.on(
@@ -292,4 +294,5 @@ class Storm:
 
     def __str__(self) -> str:
         kills = ", ".join(f"{count} of {name}" for name, count in self.kills.items())
-        return f"storm {self.seed} ({self.scheme}, {len(self.rows)} rows; kills: {kills})"
+        asleep = ", workers sleep" * self._sleeps
+        return f"storm {self.seed} ({self.scheme}{asleep}, {len(self.rows)} rows; kills: {kills})"

@@ -1,7 +1,8 @@
 """Kill −9 of broker, server and workers at random: nothing is lost, nothing counts twice.
 
 Run as a program, it is a part of `make soak`: 200 storms on one machine, and 20 between hosts whose
-network loses and delays packets and is cut. It continues where it was stopped.
+network loses and delays packets and is cut; the same again with workers that sleep. It continues
+where it was stopped. Words on the command line select storms by their names.
 """
 
 from __future__ import annotations
@@ -29,19 +30,31 @@ SEEDS = {"hurry": range(5), NAIVE[0]: (1,), NAIVE[1]: (2,)}
 FOUND_OUT = "receipt that was not true|differs from the rows"
 
 
-def blow(forks: Forks, folder: Path, seed: int, program: str, strikes: int) -> Storm:
-    storm = Storm(seed, folder, forks, program)
+def blow(
+    forks: Forks,
+    folder: Path,
+    seed: int,
+    strikes: int,
+    program: str = "hurry",
+    sleeps: bool = False,
+) -> Storm:
+    storm = Storm(seed, folder, forks, program, sleeps=sleeps)
     storm.run(strikes)
     return storm
 
 
 def blow_between_hosts(
-    forks: Forks, folder: Path, seed: int, strikes: int, cuts_s: Sequence[float]
+    forks: Forks,
+    folder: Path,
+    seed: int,
+    strikes: int,
+    cuts_s: Sequence[float],
+    sleeps: bool = False,
 ) -> Storm:
     """Blow where packets are lost and delayed and the network of a host can be cut."""
     hosts = Hosts(str(seed), loss=0.1, cuts_s=cuts_s)
     try:
-        storm = Storm(seed, folder, forks, network=hosts)
+        storm = Storm(seed, folder, forks, network=hosts, sleeps=sleeps)
         storm.run(strikes)
     finally:
         hosts.close()
@@ -54,13 +67,15 @@ def test_storms_end_exact_and_find_out_a_careless_program(tmp_path: Path) -> Non
     forks = Forks()
     chosen = [(program, seed) for program in ("hurry", *NAIVE) for seed in SEEDS[program]]
     try:
-        with ThreadPoolExecutor(7) as many:
+        with ThreadPoolExecutor(8) as many:
             storms = {
-                key: many.submit(blow, forks, tmp_path / f"{place}", key[1], key[0], 6)
+                key: many.submit(blow, forks, tmp_path / f"{place}", key[1], 6, key[0])
                 for place, key in enumerate(chosen)
             }
+            asleep = many.submit(blow, forks, tmp_path / "asleep", 0, 6, sleeps=True)
     finally:
         forks.close()
+    asleep.result()
     for seed in SEEDS["hurry"]:
         storms["hurry", seed].result()
     for program in NAIVE:
@@ -83,15 +98,15 @@ def _soak() -> int:
     """Print a line for each storm; return the number of those that failed."""
     folder, forks = Path(tempfile.mkdtemp(prefix="storms-")), Forks()
     first = 1000 * SEED + 100
-    storms: dict[str, partial[Storm]] = {
-        f"{seed}": partial(blow, forks, seed=seed, program="hurry", strikes=12)
-        for seed in range(first, first + 200)
-    } | {
-        f"{seed}-between-hosts": partial(
-            blow_between_hosts, forks, seed=seed, strikes=12, cuts_s=(0.1, 1.0, 12.0)
-        )
-        for seed in range(first, first + 20)
+    cut = partial(blow_between_hosts, cuts_s=(0.1, 1.0, 12.0))
+    storms = {
+        f"{seed}{kind}{asleep}": partial(call, forks, seed=seed, strikes=12, sleeps=bool(asleep))
+        for asleep in ("", "-asleep")
+        for kind, call, count in (("", blow, 200), ("-between-hosts", cut, 20))
+        for seed in range(first, first + count)
     }
+    wanted = sys.argv[1:]
+    storms = {name: one for name, one in storms.items() if not wanted or name in wanted}
     done = set(DONE.read_text().split()) if DONE.exists() else set()
     DONE.parent.mkdir(exist_ok=True)
     print(f"{len(storms)} storms, seeds from {first}; {len(done)} done before", flush=True)
@@ -119,7 +134,7 @@ def _soak() -> int:
             forks.close()
             return 1
     forks.close()
-    if not failed:
+    if not failed and not wanted:
         DONE.unlink()
         folder.rmdir()
     print(

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import random
 import signal
-import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from dealfl.jobs import Document, plan_without_data
-from dealfl.network import write_credentials
-from dealfl.runs import RunFolder, read_status
 from tests.network.brokers import RunningBroker
-from tests.network.feeding import HEADER, NUMBERS, row
+from tests.network.federations import Federation
+from tests.network.feeding import HEADER, row
 from tests.network.forks import Forks, is_alive, wait_for
-
-JOB = NUMBERS.replace(
-    "[source]",
-    "rounds = 100000\nworkers_per_round = 5\nttl_s = 2.0\nretry_after_s = 0.5\n\n[source]",
-)
 
 
 @pytest.fixture(scope="module")
@@ -32,65 +22,6 @@ def forks() -> Iterator[Forks]:
     processes = Forks()
     yield processes
     processes.close()
-
-
-class Federation:
-    """A server and workers as processes, in one folder."""
-
-    def __init__(self, folder: Path, forks: Forks, broker: RunningBroker, text: str = JOB) -> None:
-        self.folder, self.forks, self.broker = folder, forks, broker
-        self.job = folder / "job.toml"
-        self.job.write_text(text)
-        server = folder / "server.toml"
-        write_credentials(server, broker.server)
-        forks.start(
-            folder / "server.log", ["serve", self.job, "--broker", server, "--out", folder / "run"]
-        )
-
-    def enrol(self, name: str, workers: tuple[str, ...] = ()) -> None:
-        credentials = self.broker.enrol(name, workers=workers)
-        write_credentials(self.folder / f"{name}.toml", credentials)
-
-    def work(self, name: str, *options: object) -> int:
-        """Start a worker that is enrolled."""
-        return self.forks.start(
-            self.folder / f"{name}.log",
-            ["work", self.job, "--broker", self.folder / f"{name}.toml",
-             "--out", self.folder / name, *options],
-        )  # fmt: skip
-
-    def ask(self, path: Path, *requests: object) -> list[Any]:
-        """Send requests over one connection to a socket; return the answers."""
-        wait_for(path.is_socket, "the socket")
-        with socket.socket(socket.AF_UNIX) as client:
-            client.connect(str(path))
-            stream = client.makefile("rwb")
-            for request in requests:
-                line = request if isinstance(request, bytes) else json.dumps(request).encode()
-                stream.write(line + b"\n")
-            stream.flush()
-            client.shutdown(socket.SHUT_WR)
-            return [json.loads(line) for line in stream]
-
-    def wait_until_learned(self, rows: int) -> None:
-        """Wait until the server has counted so many rows, and compare with central training."""
-        wait_for(lambda: self._learned() >= rows, f"{rows} rows")
-        assert self._learned() == rows
-
-    def _learned(self) -> int:
-        try:
-            return int(self.status["examples_learned"])
-        except Exception:
-            return 0
-
-    @property
-    def status(self) -> dict[str, Any]:
-        return read_status(RunFolder(self.folder / "run")).as_dict()
-
-    def central_digest(self, numbers: range) -> str:
-        model: Any = plan_without_data(Document.read(self.job)).make()
-        model.learn([[float(n)] for n in numbers], [n + 0.5 for n in numbers])
-        return str(model.digest())
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import argparse
 import inspect
 import json
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -14,11 +15,12 @@ if TYPE_CHECKING:
     from dealfl.runs import RunningServer
 
 __all__ = [
-    "add_json", "add_run", "examples_in", "format_table", "open_server", "print_problems",
-    "print_result", "say",
+    "add_json", "add_run", "examples_in", "format_moment", "format_table", "open_server",
+    "print_problems", "print_result", "say",
 ]  # fmt: skip
 
 _SHOWN = 20
+_WALL_CLOCK_FROM_S = 1e9
 
 
 def examples_in(doc: str | None) -> str:
@@ -54,6 +56,13 @@ def say(text: object, *, file: TextIO | None = None, end: str = "\n", flush: boo
     """Print lines; a terminal obeys none of their control characters."""
     lines = str(text).split("\n")
     print("\n".join(map(for_terminal, lines)), file=file, end=end, flush=flush)
+
+
+def format_moment(time_s: float) -> str:
+    """Return a time of the server's clock: date and time, or hours if the clock is virtual."""
+    if time_s < _WALL_CLOCK_FROM_S:
+        return f"{time_s / 3600.0:.1f} h"
+    return time.strftime("%d %b %H:%M:%S", time.localtime(time_s))
 
 
 def format_table(table: Sequence[Sequence[str]], indent: str = "") -> str:

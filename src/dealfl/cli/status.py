@@ -21,6 +21,7 @@ from dealfl.cli.printing import (
     add_json,
     add_run,
     examples_in,
+    format_moment,
     format_table,
     open_server,
     print_result,
@@ -111,6 +112,8 @@ def _rows(status: "RunStatus") -> list[tuple[str, str]]:
     from dealfl.report import format_energy, format_number
 
     states = ", ".join(f"{count} {state}" for state, count in status.workers.items() if count)
+    call_s = status.next_call_s
+    sleeping = "" if call_s is None else f" (the next until {format_moment(call_s)})"
     flagged = f"; {status.flagged} flagged" if status.flagged else ""
     pace = f"{format_number(status.updates_per_s)} updates/s, "
     pace += f"{format_number(status.examples_per_s)} examples/s"
@@ -118,7 +121,7 @@ def _rows(status: "RunStatus") -> list[tuple[str, str]]:
     return [
         ("rounds", _rounds(status)),
         ("open round", _open_round(status)),
-        ("workers", (states or "none yet") + flagged),
+        ("workers", (states or "none yet") + sleeping + flagged),
         ("updates", f"{status.updates_counted:,} counted, {status.updates_waiting:,} waiting"),
         ("examples", f"{status.examples_learned:,} learned, {status.examples_evicted:,} evicted"),
         ("model", _model(status)),

@@ -21,6 +21,7 @@ from dealfl.cli.printing import (
     add_json,
     add_run,
     examples_in,
+    format_moment,
     format_table,
     open_server,
     print_result,
@@ -83,7 +84,7 @@ def _row(worker: "WorkerStatus", now_s: float) -> tuple[str, ...]:
     heard_s = worker.last_heard_s
     return (
         worker.name,
-        worker.state,
+        _state(worker, now_s),
         worker.device or "-",
         f"{worker.battery:.0%}" + (" charging" if worker.charging else ""),
         str(worker.incarnation),
@@ -95,6 +96,14 @@ def _row(worker: "WorkerStatus", now_s: float) -> tuple[str, ...]:
         format_energy(worker.energy_j),
         worker.flag if worker.fits else f"{worker.flag} does not fit the job".strip(),
     )
+
+
+def _state(worker: "WorkerStatus", now_s: float) -> str:
+    """Return the state; a worker that was sent to sleep is not lost before it must call."""
+    if worker.state != "asleep" or worker.call_by_s is None:
+        return worker.state
+    overdue = ", overdue" if now_s > worker.call_by_s else ""
+    return f"asleep until {format_moment(worker.call_by_s)}{overdue}"
 
 
 def _show(arguments: argparse.Namespace) -> int:

@@ -70,6 +70,8 @@ class RunStatus(RunStart):
         Whether the model has converged.
     workers, flagged : dict of str to int, int
         Number of workers by state, and number of flagged workers.
+    next_call_s : float or None
+        Time at which the next of the sleeping workers calls at the latest.
     updates_counted, updates_waiting : int
         Updates in the model, and updates recorded and not counted yet.
     examples_learned, examples_evicted : int
@@ -106,6 +108,7 @@ class RunStatus(RunStart):
     converged: bool
     workers: dict[str, int]
     flagged: int
+    next_call_s: float | None
     updates_counted: int
     updates_waiting: int
     examples_learned: int
@@ -187,6 +190,7 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
         converged=ledger.setting("converged") == b"yes",
         workers={name: sum(one.state == name for one in workers) for name in _STATES},
         flagged=sum(bool(one.flag) for one in workers), updates_counted=counted,
+        next_call_s=min((one.call_by_s for one in workers if one.call_by_s), default=None),
         updates_waiting=sum(one.updates_waiting for one in workers),
         examples_learned=replies.learned, examples_evicted=replies.evicted,
         version=version.number, version_round=version.round, published_digest=version.digest,

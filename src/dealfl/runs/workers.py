@@ -59,6 +59,8 @@ class WorkerStatus:
         Examples not learned yet, and examples held.
     last_heard_s : float or None
         Time of the last message, in seconds; None if the worker was removed.
+    call_by_s : float or None
+        Time until which the server has sent the worker to sleep, in seconds; None if it has not.
     flag : str
         Reason of a flag, or "".
     selected, replied : int
@@ -80,6 +82,7 @@ class WorkerStatus:
     examples_waiting: int
     examples_held: int
     last_heard_s: float | None
+    call_by_s: float | None
     flag: str
     fits: bool
     selected: int
@@ -142,9 +145,9 @@ def describe_workers(
     def state(row: WorkerRow) -> str:
         if row.heard_s is None:
             return "removed"
-        if row.training and now_s <= row.busy_until_s:
+        if row.training and now_s <= row.busy_until_s and not row.call_by_s:
             return "training"
-        silent = row.asleep or now_s - row.heard_s > timeout_s
+        silent = row.asleep or row.call_by_s or now_s - row.heard_s > timeout_s
         return "asleep" if silent else "awake"
 
     return [_describe(figures, state(figures.row)) for figures in ledger.workers()]
@@ -156,7 +159,8 @@ def _describe(figures: WorkerFigures, state: str) -> WorkerStatus:
         name=row.name, state=state, device=row.device, battery=row.battery, charging=row.charging,
         incarnation=row.incarnation, updates_counted=row.counted,
         updates_waiting=figures.updates_waiting, examples_waiting=row.waiting,
-        examples_held=row.held, last_heard_s=row.heard_s, flag=row.flag, fits=row.fits,
+        examples_held=row.held, last_heard_s=row.heard_s,
+        call_by_s=row.call_by_s or None, flag=row.flag, fits=row.fits,
         selected=selected, replied=figures.replied + figures.declined,
         mean_reward=figures.reward / selected if selected else None, energy_j=figures.energy_j,
     )  # fmt: skip

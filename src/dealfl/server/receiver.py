@@ -108,7 +108,8 @@ class Receiver:
         replies = self._members.announce(message, now_s, self._rounds.terms.presence_timeout_s)
         if message.epoch == self._members.epoch:
             self._rounds.publication.confirm(message.version)
-            if row is not None and (row.asleep or row.call_by_s):
+            away = row is not None and (row.asleep or row.call_by_s)
+            if away or (row is not None and self._rounds.is_booked(row, now_s)):
                 replies += self._rounds.repeat_assignment(message, now_s)
             lacks = any(isinstance(reply, Erase) for reply in replies)
             if message.worker in self._members.rows and message.incarnation and not lacks:

@@ -91,10 +91,8 @@ class Rounds:
         open_round = self._ledger.open_round()
         if open_round is not None or self.draining:
             return None if open_round is None else open_round.deadline_s
-        times = [
-            self.publication.due_at_s(self.terms, now_s),
-            None if self.finished else self._next_opening_s(),
-        ]
+        opening_s = None if self.finished else self._next_opening_s()
+        times = (self.publication.due_at_s(self.terms, now_s), opening_s)
         return min((time_s for time_s in times if time_s is not None), default=None)
 
     def forget(self, worker: str) -> None:
@@ -141,11 +139,14 @@ class Rounds:
         if self._ledger.rounds.put_reply(message.round, row.name, now_s, reason):
             self._members.put(note_decline(row))
 
+    def is_booked(self, row: WorkerRow, now_s: float) -> bool:
+        """Return whether an assignment waits for a worker's call."""
+        return row.training and row.busy_until_s > now_s + self.terms.ttl_s
+
     def send_to_sleep(self, worker: str, now_s: float) -> list[Message]:
         """Tell a worker that can sleep when to call, unless it trains or could be selected now."""
         row = self._members.rows[worker]
-        booked = row.training and row.busy_until_s > now_s + self.terms.ttl_s
-        if not row.sleeps or (row.training and not booked):
+        if not row.sleeps or (row.training and not self.is_booked(row, now_s)):
             return []
         least = self._selector.find_least_weight(worker)
         waiting = find_call_size(row, self.terms, self.predictions, least)
@@ -252,7 +253,11 @@ class Rounds:
         if self.draining or self.finished:  # a booking ends with the job
             return []
         number = self._ledger.rounds.find_unanswered(message.worker, message.round)
-        if number is None or row.busy_until_s <= now_s or (row.sleeps and not row.waiting):
+        if number is None or row.busy_until_s <= now_s:
+            return []
+        if row.sleeps and not row.waiting:  # the assignment waits for its next call
+            later_s = now_s + self.terms.max_wait_s + self.terms.ttl_s
+            self._members.put(replace(row, busy_until_s=later_s))
             return []
         deadline_s = min(row.busy_until_s, now_s + self.terms.ttl_s)
         self._members.put(replace(row, busy_until_s=deadline_s))
@@ -270,10 +275,8 @@ class Rounds:
 
     def _review(self, number: int) -> None:
         """Store from time to time whether fairness guarantees can be met."""
-        if isinstance(self._selector, Promising) and (
-            number % _REVIEW_EVERY == 0 or number.bit_count() == 1
-        ):
-            found = self._selector.over_promised()
+        if number % _REVIEW_EVERY == 0 or number.bit_count() == 1:
+            found = self.over_promised
             content = b"" if found is None else msgspec.json.encode(found)
             self._ledger.set_setting("over_promised", content)
 

@@ -1,0 +1,45 @@
+"""Workers that sleep: a call with nothing to train ends in sleep, and the assignment waits on."""
+
+from dealfl.messages import Assignment, Message, Sleep
+from dealfl.server import Server
+from tests.federation.parts import announce, server, update
+
+
+def parts(messages: tuple[Message, ...]) -> tuple[list[int], int]:
+    """Return the rounds that a worker is assigned, and how often it is sent to sleep."""
+    rounds = [one.round for one in messages if isinstance(one, Assignment)]
+    return rounds, sum(isinstance(one, Sleep) for one in messages)
+
+
+def booked() -> Server:
+    """Return a server that has sent its worker to sleep, and then selected it."""
+    one = server(min_waiting=3, max_wait_s=100.0, ttl_s=60.0)
+    one.handle([announce(incarnation=0, waiting=3, sleeps=True)], 0.0)
+    known = announce(waiting=3, sleeps=True, epoch=one.epoch)
+    assert parts(one.handle([known], 1.0).messages) == ([], 0), "its assignment is under way"
+    assert parts(one.handle([update(1, 3, round=1)], 2.0).messages) == ([], 1)
+    assert [one.reason for one in one.reader.closed_rounds()] == ["majority", "booked"]
+    return one
+
+
+def test_an_assignment_waits_until_a_sleeping_worker_calls() -> None:
+    one = booked()
+    call = announce(waiting=3, sleeps=True, epoch=one.epoch, round=1)
+    assert parts(one.handle([call], 50.0).messages) == ([2], 0)
+
+
+def test_a_worker_that_calls_with_nothing_to_train_sleeps_again() -> None:
+    one = booked()
+    empty = announce(waiting=0, sleeps=True, epoch=one.epoch, round=1)
+    assert parts(one.handle([empty], 102.5).messages) == ([], 1), "its time is over"
+    call = announce(waiting=3, sleeps=True, epoch=one.epoch, round=1)
+    assert parts(one.handle([call], 150.0).messages) == ([2], 0)
+
+
+def test_examples_that_come_before_it_sleeps_are_trained_at_once() -> None:
+    one = booked()
+    one.erase("r", [b"hash"], 3.0)
+    lacking = announce(waiting=0, sleeps=True, epoch=one.epoch, round=1)
+    assert parts(one.handle([lacking], 102.5).messages) == ([], 0), "it hears of the erasure first"
+    call = announce(waiting=3, sleeps=True, epoch=one.epoch, round=1)
+    assert parts(one.handle([call], 103.0).messages)[0] == [2]

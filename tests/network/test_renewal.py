@@ -2,6 +2,7 @@
 
 import datetime
 import logging
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -85,3 +86,14 @@ def test_a_broker_with_passwords_has_nothing_to_renew(tmp_path: Path) -> None:
     settings = BrokerSettings(job="job", host="127.0.0.1", port=1883, tls=False)
     with pytest.raises(BadInput, match="its users have passwords"):
         create_broker(tmp_path / "broker", settings).renew()
+
+
+def test_a_handshake_that_fails_leaves_no_open_socket(broker: Broker) -> None:
+    context = broker.enrol(["w1"])[0].tls_context()
+    assert context is not None
+    end, other = socket.socketpair()
+    device = context.wrap_socket(end, server_hostname="a", do_handshake_on_connect=False)
+    other.close()
+    with pytest.raises(OSError):
+        device.do_handshake()
+    assert device.fileno() == -1

@@ -45,6 +45,7 @@ class Credentials(Struct, frozen=True, kw_only=True):
         if not self.authority:
             return None
         context = ssl.create_default_context(cadata=self.authority)
+        context.sslsocket_class = _ClosedSocket
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         if self.certificate:
             action = "renew FOLDER" if self.user == "server" else f"enrol FOLDER {self.user}"
@@ -54,6 +55,17 @@ class Credentials(Struct, frozen=True, kw_only=True):
                 pair.flush()
                 context.load_cert_chain(pair.name)
         return context
+
+
+class _ClosedSocket(ssl.SSLSocket):
+    """A socket that is closed if its handshake fails; paho would leave it open."""
+
+    def do_handshake(self, block: bool = False) -> None:
+        try:
+            super().do_handshake(block)
+        except OSError:
+            self.close()
+            raise
 
 
 def read_credentials(path: Path) -> Credentials:

@@ -277,8 +277,7 @@ class Rounds:
         """Store from time to time whether fairness guarantees can be met."""
         if number % _REVIEW_EVERY == 0 or number.bit_count() == 1:
             found = self.over_promised
-            content = b"" if found is None else msgspec.json.encode(found)
-            self._ledger.set_setting("over_promised", content)
+            self._ledger.set_setting("over_promised", msgspec.json.encode(found) if found else b"")
 
     def _close(self, row: OpenRound, reason: str, now_s: float) -> list[Message]:
         before = self._aggregation.total.statistics if self.terms.tolerance else None

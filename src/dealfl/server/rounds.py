@@ -255,13 +255,11 @@ class Rounds:
         number = self._ledger.rounds.find_unanswered(message.worker, message.round)
         if number is None or row.busy_until_s <= now_s:
             return []
-        if row.sleeps and not row.waiting:  # the assignment waits for its next call
-            later_s = now_s + self.terms.max_wait_s + self.terms.ttl_s
-            self._members.put(replace(row, busy_until_s=later_s))
-            return []
-        deadline_s = min(row.busy_until_s, now_s + self.terms.ttl_s)
-        self._members.put(replace(row, busy_until_s=deadline_s))
-        return self._assign([message.worker], number, deadline_s)
+        waits = row.sleeps and not row.waiting  # for its next call
+        until_s = now_s + self.terms.ttl_s
+        until_s = until_s + self.terms.max_wait_s if waits else min(row.busy_until_s, until_s)
+        self._members.put(replace(row, busy_until_s=until_s))
+        return [] if waits else self._assign([message.worker], number, until_s)
 
     def _next_opening_s(self) -> float | None:
         """Return the earliest time of the next round, which a restart does not change."""

@@ -1,7 +1,9 @@
 """A resident worker: its live model equals central training on what it holds, whatever happens."""
 
+import os
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from dealfl.worker import Journal, Memory, State, Worker, WorkerKeys
 from tests.federation.parts import KEY, Connect, assignment, welcome, worker
 
 RESIDENT = WorkerKeys(model="resident")
-ITEMS = 120
+ITEMS = 80
 FULL = """CREATE TEMP TRIGGER full BEFORE INSERT ON outbox
 BEGIN SELECT RAISE(ABORT, 'full'); END"""
 
@@ -108,21 +110,51 @@ def test_a_transaction_that_fails_leaves_the_model_of_before(name: str, tmp_path
     journal.close()
 
 
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "none": lambda content: content,
+    "cut short": lambda content: content[: len(content) // 2],
+    "empty": lambda content: content[:0],
+    "another version": lambda content: content[:8] + b"\x63" + content[9:],
+}
+
+
 @every_learner
 @pytest.mark.parametrize("memory", [None, Memory(frames=2, policy="lru")])
 def test_a_restarted_worker_builds_its_model_from_the_journal(
     name: str, memory: Memory | None, tmp_path: Path
 ) -> None:
     draw, keys = np.random.default_rng(3), WorkerKeys(model="resident", memory=memory)
-    for number in range(1, 4):
+    for number, damage in enumerate(DAMAGES.values(), 1):
         journal = Journal(tmp_path / "j.db")
         one = started(name, journal, keys=keys)
+        central = MAKERS[name]()
+        central.merge(statistics_of(MAKERS[name], journal.records(State.LEARNED))[0])
+        assert one.own_model.digest() == central.digest()
         one.ingest(records(name, draw, 20))
         one.handle([assignment(number)], float(number))
         require_equal(one, journal, name)
-        for path in (tmp_path / "j.db-pages").glob("*.pages"):  # cut short, as by a full disk
-            path.write_bytes(path.read_bytes()[:100])
+        pages = list((tmp_path / "j.db-pages").glob("*.pages"))
+        assert bool(pages) == (memory is not None)
+        for path in pages:
+            path.write_bytes(damage(path.read_bytes()))
         journal.close()
+
+
+def test_a_page_file_cut_short_under_a_live_model_is_named_and_the_training_is_done(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    name, draw = "personalized_pagerank", np.random.default_rng(6)
+    with closing(Journal(tmp_path / "j.db")) as journal:
+        keys = WorkerKeys(model="resident", memory=Memory(frames=2))
+        one = started(name, journal, keys=keys)
+        for number in range(1, 4):
+            one.ingest(records(name, draw, 30))
+            one.handle([assignment(number)], float(number))
+            require_equal(one, journal, name)
+            for path in (tmp_path / "j.db-pages").glob("*.pages"):
+                os.truncate(path, 4096)
+    assert "bytes instead of" in caplog.text
+    assert caplog.text.count("built again") == 2
 
 
 def test_a_damaged_page_is_named_and_the_model_is_built_again(

@@ -138,6 +138,10 @@ class PageFile:
         if checksum != _CHECKSUM.pack(zlib.crc32(header)):
             raise BadBytes(f"{self.path} has a damaged header; {_REMEDY}")
         _require_same(self.path, header, expected)
+        self.require_size()
+
+    def require_size(self) -> None:
+        """Raise `BadBytes` if the file was cut short; reading its map would end the process."""
         size = os.fstat(self.number).st_size
         if size != self.size_bytes:
             raise BadBytes(f"{self.path} has {size} bytes instead of {self.size_bytes}; {_REMEDY}")

@@ -81,6 +81,7 @@ class PagedArray:
     def at(self, indices: Int64s) -> Int64s:
         """Return values."""
         self._require_places(indices)
+        self._file.require_size()
         if len(self._stuck) > self._frames.count:
             raise self._unwritten()
         values = np.empty(len(indices), dtype=np.int64)
@@ -91,6 +92,7 @@ class PagedArray:
     def put(self, indices: Int64s, values: Int64s) -> None:
         """Replace values."""
         self._require_places(indices)
+        self._file.require_size()
         narrow = values.astype(self._kind)
         if not np.array_equal(narrow, values):
             raise OutOfBounds(f"a value does not fit {self._kind.name} in {self._file.path}")
@@ -99,6 +101,7 @@ class PagedArray:
 
     def flush(self) -> None:
         """Write all changes to the file; the journal is empty afterwards."""
+        self._file.require_size()
         try:
             self._write_past(list(self._waiting))
             while self._dirty:

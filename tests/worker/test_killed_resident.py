@@ -128,7 +128,9 @@ def _frames(name: str, folder: Path) -> Memory:
 def test_killed_at_every_failpoint_the_model_is_that_of_what_the_worker_holds(
     name: str, is_paged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(PagedStorage.__init__.__kwdefaults__, "sync", lambda file: None)
+    defaults = PagedStorage.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "sync", lambda file: None)
     memory = _frames(name, tmp_path / "pages") if is_paged else None
     keys = WorkerKeys(model="resident", memory=memory, validation_share=0.1)
     before = tmp_path / "before"

@@ -10,7 +10,7 @@ from dealfl.erasure import owner_hash
 from dealfl.errors import BadBytes, BadInput, NotLearned
 from dealfl.learners import Neighbors
 from dealfl.messages import Erase, Published
-from dealfl.worker import Journal, State
+from dealfl.worker import Journal, State, WorkerKeys
 from tests.federation.parts import KEY, assignment, bayes, item, pagerank, row, welcomed, worker
 
 
@@ -77,6 +77,49 @@ def test_neighbours_vote_for_the_server_holds_no_examples() -> None:
     one = welcomed(make)
     one.handle([published(model)], 1.0)
     assert one.predict([[1.0, 0.9]]).tolist() == model.predict_votes([[1.0, 0.9]]).tolist() == ["a"]
+
+
+def near_and_far() -> Neighbors:
+    return Neighbors(2, ["a", "b"], k=2, tables=4, feature_bound=1.0)
+
+
+def survivors_after(ask: Any) -> list[list[float]]:
+    """Return what stays of four examples of Ann's, two near (1, 1) and two near (−1, −1)."""
+    journal = Journal()
+    one = welcomed(near_and_far, journal, keys=WorkerKeys(model="resident"))
+    one.ingest([("ann", row(0.9, 1.0, target="a")), ("ann", row(1.0, 0.9, target="a"))])
+    one.handle([assignment(1, forget_fraction="0")], 1.0)
+    one.ingest([("ann", row(-0.9, -1.0, target="b")), ("ann", row(-1.0, -0.9, target="b"))])
+    one.handle([assignment(2, forget_fraction="0")], 2.0)
+    model = near_and_far()
+    model.learn([[1.0, 1.0]] * 5, ["a"] * 5)
+    one.handle([published(model)], 3.0)
+    ask(one)
+    one.ingest([("bob", row(0.0, 0.0, target="a"))])
+    one.handle([assignment(3, forget_fraction="0.5")], 4.0)
+    held, _ = near_and_far().rows_of(journal.records(State.LEARNED))
+    return [[round(float(value), 1) for value in one] for one in held]
+
+
+def test_a_prediction_of_neighbours_uses_those_found_and_no_others() -> None:
+    near, far, new = [[0.9, 1.0], [1.0, 0.9]], [[-0.9, -1.0], [-1.0, -0.9]], [[0.0, 0.0]]
+    assert survivors_after(lambda one: None) == far + new, "the oldest go"
+    at = [[1.0, 1.0]]
+    assert survivors_after(lambda one: one.predict(at, "ann", own=True)) == near + new
+    assert survivors_after(lambda one: one.predict(at, "ann")) == near + new
+    assert survivors_after(lambda one: one.note_use("ann")) == far + new, "Ann's newest asks"
+
+
+def test_the_live_model_predicts_and_its_voters_are_known() -> None:
+    one = welcomed(near_and_far, keys=WorkerKeys(model="resident"))
+    one.ingest([("ann", row(0.5, 0.5, target=name)) for name in "aab"])
+    one.handle([assignment(1)], 1.0)
+    assert one.predict([[0.5, 0.4]], own=True).tolist() == ["a"]
+    own = one.own_model
+    assert isinstance(own, Neighbors)
+    assert own.find_used([[0.5, 0.4]]) == [1, 2, 3], "examples at the same distance vote together"
+    with pytest.raises(NotLearned, match="resident"):
+        welcomed().predict(np.eye(3), own=True)
 
 
 def history_holder(journal: Journal) -> Any:

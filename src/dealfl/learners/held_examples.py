@@ -7,6 +7,7 @@ order in which they were added.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Annotated, Any
 
 import numpy as np
@@ -200,6 +201,12 @@ class HeldExamples:
             total += len(slots)
         return votes, total
 
+    def voters(self, vectors: NDArray[np.int32], enough: int, k: int) -> list[int]:
+        """Return the ids of the examples whose votes `votes` counts."""
+        near = self._near(vectors, enough)
+        found = [self.ids[slots[far <= _limit(far, k)]].tolist() for slots, far in near]
+        return sorted(set(chain.from_iterable(found)))
+
     def _search(self, vectors: NDArray[np.int32], enough: int, *more: Any) -> tuple[Any, ...]:  # noqa: ANN401
         """Return the arguments of a compiled search."""
         if self._stamp + len(vectors) > np.iinfo(np.int32).max or not self._seen.flags.writeable:
@@ -221,7 +228,7 @@ class HeldExamples:
 
     def _votes_of(self, slots: Int64s, squares: Int64s, k: int) -> Int64s:
         classes, codes = self._classes, self.codes[slots]
-        limit = np.partition(squares, k - 1)[k - 1] if len(squares) > k else squares.max()
+        limit = _limit(squares, k)
         nearer = np.bincount(codes[squares < limit], minlength=classes)
         tied = np.bincount(codes[squares == limit], minlength=classes)
         places_left = min(k, len(squares)) - nearer.sum()
@@ -251,6 +258,11 @@ class HeldExamples:
             np.frombuffer(codes, dtype="<i4").astype(np.int64),
             self._signatures.of(rows),
         )
+
+
+def _limit(squares: Int64s, k: int) -> int:
+    """Return the k-th smallest squared distance, or the largest of fewer."""
+    return int(np.partition(squares, k - 1)[k - 1] if len(squares) > k else squares.max())
 
 
 def _as_ids(ids: object, rows: int | None) -> Int64s:

@@ -253,6 +253,10 @@ class Neighbors(PrefixVotes):
         self._note_search(len(vectors), candidates)
         return [(ids, np.sqrt(squares.astype(np.float64)) / unit) for ids, squares in found]
 
+    def find_used(self, X: object) -> list[int] | None:
+        """Return the ids of the held examples that vote in `predict`."""
+        return self._held.voters(self._queries(X), max(self._enough, self._k), self._k)
+
     def predict(self, X: object) -> NDArray[Any]:
         """Return the most common class of the k nearest held examples; `NotLearned` without any.
 

@@ -190,6 +190,21 @@ class RowLearner(SignedRows):
         except NotLearned:
             return None
 
+    def find_used(self, X: object) -> list[int] | None:  # noqa: ARG002
+        """Return the ids of the held examples that a prediction reads.
+
+        Parameters
+        ----------
+        X : array_like
+            Rows of features.
+
+        Returns
+        -------
+        list of int or None
+            Ids of records; None if the model does not tell examples apart.
+        """
+        return None
+
     def rows_of(self, records: Sequence[Record]) -> tuple[NDArray[np.float64], NDArray[Any]]:
         """Return the examples of records, as far as the grid of the learner resolves them.
 

@@ -21,6 +21,7 @@ from dealfl.learners import Histories, HistoryLearner, Learner, RowLearner
 from dealfl.messages import Published
 from dealfl.statistics import Statistics
 from dealfl.worker.journal import Journal
+from dealfl.worker.resident import ResidentModel
 from dealfl.worker.tables import Record, State
 
 __all__ = ["LocalModel", "Recovery"]
@@ -86,10 +87,12 @@ class Recovery:
 
 
 class LocalModel:
-    """The published model in the journal; a newer version replaces it."""
+    """The published model in the journal; a newer version replaces it. A prediction is a use."""
 
-    def __init__(self, journal: Journal, make: Callable[[], Learner]) -> None:
-        self._journal, self._make = journal, make
+    def __init__(
+        self, journal: Journal, make: Callable[[], Learner], resident: ResidentModel | None
+    ) -> None:
+        self._journal, self._make, self._resident = journal, make, resident
         self._whole_owners = make().whole_owners
         self._key = ("", 0)  # epoch and version
         self._model: Learner | None = None
@@ -115,13 +118,30 @@ class LocalModel:
         """The version of the model; 0 before the first is fetched."""
         return (self._journal.published() or (0, b""))[0]
 
-    def predict(self, features: object) -> NDArray[Any]:
-        """Return the model's predictions for rows of features."""
+    def predict(self, features: object, live: Learner | None = None) -> NDArray[Any]:
+        """Return predictions for rows of features, of the published model or a live one."""
         if self._whole_owners:
             raise BadInput("this job ranks items: use recommend(owner, k) instead of predict")
-        model = self._read()
+        model = live or self._read()
         assert isinstance(model, RowLearner)
-        return model.predict_federated(features)
+        return model.predict(features) if live else model.predict_federated(features)
+
+    def note_use(self, owner: bytes, features: object = None) -> None:
+        """Count what a prediction for an owner reads as used now.
+
+        These are the owner's examples, or the neighbours that a live model finds; without features,
+        those of the owner's newest example.
+        """
+        records = self._journal.learned_of([owner])
+        found = self._find_used(records[-1:], features) if self._resident and records else None
+        self._journal.touch((record.id for record in records) if found is None else found)
+
+    def _find_used(self, newest: Sequence[Record], features: object) -> list[int] | None:
+        assert self._resident is not None
+        live = self._resident.learner
+        if not isinstance(live, RowLearner):
+            return None
+        return live.find_used(live.rows_of(newest)[0] if features is None else features)
 
     def recommend(self, owner: bytes, k: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return k items for an owner; its records count as used now."""

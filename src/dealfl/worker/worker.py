@@ -123,7 +123,7 @@ class Worker:
         )
         with journal.transaction(self._term):
             self._holdings.open()
-        self._local = LocalModel(journal, make)
+        self._local = LocalModel(journal, make, resident)
         self._receiver = Receiver(
             job,
             name,
@@ -227,26 +227,27 @@ class Worker:
         return self._local.version
 
     def note_use(self, owner: str) -> None:
-        """Count the learned examples of an owner as used now; θ evicts them later.
+        """Count what a prediction for an owner reads as used now; θ evicts it later.
 
         Parameters
         ----------
         owner : str
-            The owner, for whom a prediction was made.
+            The owner. Its examples count as used, or the neighbours that a live model finds.
         """
         with self._journal.transaction(self._term):
-            records = self._journal.learned_of([owner_hash(self._key, owner)])
-            self._journal.touch(record.id for record in records)
+            self._local.note_use(owner_hash(self._key, owner))
 
-    def predict(self, features: object, owner: str = "") -> NDArray[Any]:
-        """Return the predictions of the last published model.
+    def predict(self, features: object, owner: str = "", *, own: bool = False) -> NDArray[Any]:
+        """Return the predictions of the last published model, or of the worker's own.
 
         Parameters
         ----------
         features : array-like
             Rows of features, in the format of the job's learner.
         owner : str
-            Owner who asks; its examples count as used.
+            Owner who asks; its examples count as used, or the neighbours that a live model finds.
+        own : bool
+            Whether the live model of what this worker holds predicts.
 
         Returns
         -------
@@ -260,9 +261,10 @@ class Worker:
         NotLearned
             If no model is published yet.
         """
-        predicted = self._local.predict(features)
+        predicted = self._local.predict(features, self.own_model if own else None)
         if owner:
-            self.note_use(owner)
+            with self._journal.transaction(self._term):
+                self._local.note_use(owner_hash(self._key, owner), features)
         return predicted
 
     def recommend(self, owner: str, k: int = 10) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -42,8 +42,10 @@ def ingest(made: Worker, examples: list[tuple[list[float], str]], owner: str = "
     made.ingest([(owner, Rows.encode(features, label)) for features, label in examples])
 
 
-def train(made: Worker, number: int) -> list[Update]:
-    assignment = Assignment(job="job", worker="w", round=number, deadline_s=1e9)
+def train(made: Worker, number: int, fraction: str | None = None) -> list[Update]:
+    assignment = Assignment(
+        job="job", worker="w", round=number, deadline_s=1e9, forget_fraction=fraction
+    )
     return sent(made, float(number), assignment)
 
 
@@ -93,6 +95,19 @@ def test_theta_returns_when_all_is_well() -> None:
         ingest(made, examples)
         train(made, number)
     assert Fraction(journal.setting("theta", "")) == 1
+
+
+def test_a_low_theta_that_was_assigned_once_does_not_lower_later_ones() -> None:
+    journal = Journal()
+    made = worker(journal)
+    ingest(made, GOOD)
+    train(made, 1)
+    for number, fraction in enumerate(("0.1", "0.5"), start=2):
+        ingest(made, GOOD)
+        before = journal.count(State.LEARNED)
+        (update,) = train(made, number, fraction)
+        assert update.evicted == int(Fraction(fraction) * before)
+        assert Fraction(journal.setting("theta", "")) == Fraction(fraction)
 
 
 def test_a_good_eviction_stays_and_waits_in_the_grace_area() -> None:

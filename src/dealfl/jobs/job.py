@@ -112,8 +112,13 @@ class Job(Struct, frozen=True, kw_only=True):
     def server_terms(self) -> Terms:
         """The terms, with the share of its examples that a worker of this scheme evicts."""
         many, retention = 10**9, SCHEMES[self.scheme].retention
-        evicted = retention.evict(many, fractions.Fraction(self.forget_fraction), _NO_CARRY).count
-        return replace(self.terms, evicted_share=evicted / many)
+        own, *limits = (
+            retention.evict(many, fractions.Fraction(fraction), _NO_CARRY).count
+            for fraction in (self.forget_fraction, "0", "1")
+        )
+        depends = limits[0] != limits[1]  # a scheme that keeps all needs no θ
+        forget_by = self.terms.forget_by if depends else "job"
+        return replace(self.terms, evicted_share=own / many, forget_by=forget_by)
 
 
 def read_job(document: Document) -> Job:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import fmean
 
 from dealfl.escaping import for_terminal
 from dealfl.report.wording import (
@@ -55,11 +56,14 @@ def summarize(result: Result) -> str:
 
 def _forgetness(main: Outcome) -> str:
     """Return how much was forgotten by policy, and how much of it was learned again."""
-    if not main.evicted or main.forget_fraction_now is None:
+    fractions = [one.forget_fraction for one in main.participants]
+    if not main.evicted or not fractions:
         return ""
+    low, mean, high = min(fractions), fmean(fractions), max(fractions)
+    between = "" if low == high else f" ({low:.3g} to {high:.3g})"
     return (
         f"Level of forgetness: {main.level_of_forgetness:.3f} forgotten per learned example; "
-        f"{main.recovered:,} recovered, θ now {main.forget_fraction_now:.4g} on average."
+        f"{main.recovered:,} recovered, θ now {mean:.3g} on average{between}."
     )
 
 

@@ -76,10 +76,13 @@ def note_announcement(row: WorkerRow, message: Announce, fits: bool, now_s: floa
     )
 
 
-def note_reply(row: WorkerRow, learned: int, now_s: float) -> WorkerRow:
+def note_reply(row: WorkerRow, learned: int, evicted: int, now_s: float) -> WorkerRow:
     """Return a worker's row after a training; the remaining examples arrived since."""
     left = max(row.waiting - learned, 0)
-    return replace(row, training=False, waiting=left, waiting_since_s=now_s)
+    return replace(
+        row, training=False, waiting=left, waiting_since_s=now_s,
+        learned=row.learned + learned, evicted=row.evicted + evicted,
+    )  # fmt: skip
 
 
 def note_spending(row: WorkerRow, energy_j: float, now_s: float) -> WorkerRow:

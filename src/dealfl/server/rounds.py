@@ -108,10 +108,9 @@ class Rounds:
             return
         if not self._ledger.rounds.put_reply(number, row.name, now_s):
             return
-        key = (number, row.name, row.spent_since_s)
-        opened_s, announced, assumed_j = self._ledger.rounds.find_selection(*key)
-        least, share = self.predictions.predict_least(row), self.terms.evicted_share
-        misfit = find_misfit(message, stored, least, share)
+        opened_s, announced, assumed_j, assigned = self._ledger.rounds.find_selection(number, row)
+        share = float(assigned or self.terms.evicted_share)
+        misfit = find_misfit(message, stored, self.predictions.predict_least(row), share)
         if misfit:
             row, message, earned = replace(row, flag=misfit), without_claims(message), 0.0
             spent_j = self.predictions.predict_energy_j(row)
@@ -127,7 +126,7 @@ class Rounds:
             spent_j = message.energy_j
         row = correct_spending(row, assumed_j, spent_j, now_s)
         row = note_doubt(row, bool(misfit) or is_exaggerated(announced, message, stored))
-        self._members.put(note_reply(row, learned, now_s))
+        self._members.put(note_reply(row, learned, message.evicted, now_s))
         self._ledger.rounds.put_figures(message, earned)
         self._selector.record_reward(number, row.name, earned)
 
@@ -183,8 +182,7 @@ class Rounds:
 
     def _count_late_updates(self, now_s: float) -> list[Message]:
         """Count updates between rounds; they are published with the next round or when due."""
-        pending = self._aggregation.has_pending
-        replies = self._members.aggregate(self.terms) if pending else []
+        replies = self._members.aggregate(self.terms) if self._aggregation.has_pending else []
         due_s = self.publication.due_at_s(self.terms, now_s)
         if due_s is not None and now_s >= due_s and not self.draining:
             replies += self.publication.publish(self._ledger.last_round(), self.terms, now_s)
@@ -238,11 +236,13 @@ class Rounds:
         return self._assign(called, number, deadline_s)
 
     def _assign(self, workers: Iterable[str], number: int, deadline_s: float) -> list[Message]:
-        erased = self._ledger.erasures.end()
+        erased, rounds, rows = self._ledger.erasures.end(), self._ledger.rounds, self._members.rows
         return [
             Assignment(
                 job=self._job, worker=name, epoch=self._members.epoch, round=number,
-                deadline_s=deadline_s, erased=erased,
+                deadline_s=deadline_s, erased=erased, forget_fraction=rounds.put_fraction(
+                    number, name, self.terms.assign_fraction(rows[name])
+                ),
             )
             for name in workers
         ]  # fmt: skip

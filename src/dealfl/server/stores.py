@@ -196,17 +196,31 @@ class RoundStore:
             (closed_s, reason, digest, number),
         )
 
-    def find_selection(self, number: int, worker: str, since_s: float) -> tuple[float, int, float]:
-        """Return when a round was opened, what a worker had announced, and its assumed energy.
+    def find_selection(self, number: int, row: WorkerRow) -> tuple[float, int, float, str]:
+        """Return when a round was opened, and a worker's announced examples, energy and θ.
 
-        It had announced a number of examples. Energy is 0 if the round was closed before `since_s`.
+        Energy is assumed, and 0 if the round was closed before the worker's budget began.
         """
         query = (
-            "SELECT r.opened_s, s.waiting, iif(r.closed_s >= ?, s.assumed_j, 0.0) FROM rounds r "
-            "JOIN selections s ON s.round = r.number WHERE r.number = ? AND s.worker = ?"
+            "SELECT r.opened_s, s.waiting, iif(r.closed_s >= ?, s.assumed_j, 0.0), "
+            "s.forget_fraction FROM rounds r JOIN selections s ON s.round = r.number "
+            "WHERE r.number = ? AND s.worker = ?"
         )
-        opened_s, waiting, assumed_j = self._run(query, (since_s, number, worker)).fetchone()
-        return float(opened_s), int(waiting), float(assumed_j)
+        key = (row.spent_since_s, number, row.name)
+        opened_s, waiting, assumed_j, fraction = self._run(query, key).fetchone()
+        return float(opened_s), int(waiting), float(assumed_j), str(fraction)
+
+    def put_fraction(self, number: int, worker: str, fraction: str | None) -> str | None:
+        """Store the θ of a worker in a round, and return it; the first one stays."""
+        if fraction is None:
+            return None
+        key = "WHERE round = ? AND worker = ?"
+        self._run(
+            f"UPDATE selections SET forget_fraction = ? {key} AND forget_fraction = ''",  # noqa: S608
+            (fraction, number, worker),
+        )
+        query = f"SELECT forget_fraction FROM selections {key}"  # noqa: S608
+        return str(self._run(query, (number, worker)).fetchone()[0])
 
     def selected(self, number: int) -> dict[str, float | None]:
         """Return the time of the reply by selected worker; None without a reply."""

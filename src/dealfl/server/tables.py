@@ -57,15 +57,19 @@ CREATE TABLE parts (owner TEXT NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL
   PRIMARY KEY (owner, name));
 """
 
-_SECOND = "ALTER TABLE workers ADD COLUMN asleep INTEGER NOT NULL DEFAULT 0;"
 
-_THIRD = "ALTER TABLE erasures ADD COLUMN requested_by TEXT NOT NULL DEFAULT '';"
-_FOURTH = "".join(
-    f"ALTER TABLE workers ADD COLUMN {column} NOT NULL DEFAULT 0;"
-    for column in ("sleeps INTEGER", "per_hour REAL", "call_waiting INTEGER", "call_by_s REAL")
+def _add(*columns: str) -> str:
+    return "".join(f"ALTER TABLE workers ADD COLUMN {one} NOT NULL DEFAULT 0;" for one in columns)
+
+
+MIGRATIONS: tuple[str, ...] = (
+    _FIRST,
+    _add("asleep INTEGER"),
+    "ALTER TABLE erasures ADD COLUMN requested_by TEXT NOT NULL DEFAULT '';",
+    _add("sleeps INTEGER", "per_hour REAL", "call_waiting INTEGER", "call_by_s REAL"),
+    _add("learned INTEGER", "evicted INTEGER")
+    + "ALTER TABLE selections ADD COLUMN forget_fraction TEXT NOT NULL DEFAULT '';",
 )
-
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH)
 
 
 class WorkerRow(msgspec.Struct, frozen=True):
@@ -73,26 +77,22 @@ class WorkerRow(msgspec.Struct, frozen=True):
 
     Parameters
     ----------
-    name, journal_id : str
-        Name of the worker, and random id of its journal.
+    name, journal_id, device : str
+        Name of the worker, random id of its journal, and kind of its device.
     incarnation : int
         Current incarnation; 0 before the first.
     counted : int
         Sequence of its last update in the model.
     waiting, held : int
         Number of examples that are not learned yet, and that are learned.
-    device : str
-        Kind of device.
     battery, capacity_j : float
         Charge of the battery, as a share of its capacity, and the capacity in joules; 0 if unknown.
     charging : bool
         Whether the device is charging.
     heard_s : float or None
         Time of the last announcement, in seconds of the server's clock; None after a removal.
-    training : bool
-        Whether the worker trains now.
-    busy_until_s : float
-        Deadline of its last assignment.
+    training, busy_until_s : bool, float
+        Whether the worker trains now, and the deadline of its last assignment.
     fits : bool
         Whether its schema and protocol are those of the job.
     spent_j, spent_since_s : float
@@ -121,6 +121,8 @@ class WorkerRow(msgspec.Struct, frozen=True):
         Whether it follows a `Sleep`, and the number of examples that reach it in an hour.
     call_waiting, call_by_s : int, float
         It sleeps until this number of examples wait or this time has come; 0 if it is connected.
+    learned, evicted : int
+        Number of examples in all its replies.
     """
 
     name: str
@@ -154,6 +156,8 @@ class WorkerRow(msgspec.Struct, frozen=True):
     per_hour: float = 0.0
     call_waiting: int = 0
     call_by_s: float = 0.0
+    learned: int = 0
+    evicted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +172,8 @@ class WorkerFigures:
         Number of updates that are stored and not counted.
     selected, replied, declined : int
         Number of rounds in which it was selected, sent an update, and declined.
-    reward : float
-        Sum of its rewards.
-    energy_j : float
-        Reported energy of all its trainings, in joules.
+    reward, energy_j : float
+        Sum of its rewards, and reported energy of all its trainings in joules.
     """
 
     row: WorkerRow
@@ -197,10 +199,8 @@ class Selection:
         Reason for declining; empty otherwise.
     learned, evicted, operations : int
         Number of examples learned and evicted, and of multiply-adds.
-    elapsed_s, energy_j : float
-        Duration of the training in seconds, and its energy in joules.
-    reward : float
-        Reward in [0, 1].
+    elapsed_s, energy_j, reward : float
+        Duration of the training in seconds, its energy in joules, and its reward in [0, 1].
     """
 
     worker: str

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from dealfl.errors import BadInput
 from dealfl.server.rewards import RewardWeights
-from dealfl.settings import Amount, Count, Formerly, Positive, Share, settle
+from dealfl.server.tables import WorkerRow
+from dealfl.settings import Amount, Count, Formerly, Fraction, OneOf, Positive, Share, settle
 
 __all__ = ["Terms"]
+
+_SHARES: dict[str, Callable[[WorkerRow, Terms], float]] = {
+    "battery": lambda row, _: 1.0 if row.charging else row.battery,
+    "memory": lambda row, terms: min(row.held / terms.max_examples, 1.0),
+    "forgetness": lambda row, _: max(1.0 - row.evicted / max(row.learned, 1), 0.0),
+}
 
 
 class Terms(Struct, frozen=True, kw_only=True):
@@ -46,6 +55,11 @@ class Terms(Struct, frozen=True, kw_only=True):
     max_examples, max_cells : int
         Number of examples (of items in histories) and of non-zero integers that one worker may have
         in the model. A worker with more is refused, so that no worker can fill the total.
+    forget_by : str
+        What determines the θ that the server assigns to a worker: "job" for the same θ, or the
+        worker's "battery", "memory" or "forgetness".
+    min_forget_fraction, max_forget_fraction : str
+        Limits of an assigned θ, as decimals from 0 to 1.
     evicted_share : float
         Share of a worker's examples that its retention policy evicts in a training, at most.
     min_examples_per_update : int
@@ -119,6 +133,20 @@ class Terms(Struct, frozen=True, kw_only=True):
         Count,
         Meta(description="non-zero integers in a worker's statistics; more are refused"),
     ] = 2**24
+    forget_by: Annotated[
+        str,
+        OneOf(("job", *_SHARES)),
+        Meta(
+            description="θ of a worker: that of the job, or between the limits below: more with "
+            "a fuller battery, with more of `max_examples` held, or with less forgotten so far"
+        ),
+    ] = "job"
+    min_forget_fraction: Annotated[
+        Fraction, Meta(description="lowest θ that the server assigns by `forget_by`")
+    ] = "0"
+    max_forget_fraction: Annotated[
+        Fraction, Meta(description="highest θ that the server assigns by `forget_by`")
+    ] = "0.1"
     evicted_share: float = 1.0
     min_examples_per_update: Annotated[
         Count,
@@ -139,8 +167,37 @@ class Terms(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Refuse values out of range."""
         settle(self)
+        low, high = self.min_forget_fraction, self.max_forget_fraction
+        if float(low) > float(high):
+            raise BadInput(
+                f"min_forget_fraction is {low}; it must be ≤ max_forget_fraction, which is {high}"
+            )
 
     @property
     def selected(self) -> int:
         """Number of workers to select for a round."""
         return round(self.workers_per_round * self.over_select)
+
+    def assign_fraction(self, row: WorkerRow) -> str | None:
+        """Return the θ of a worker's next training, with six decimals.
+
+        Parameters
+        ----------
+        row : WorkerRow
+            State of the worker, as it announced it.
+
+        Returns
+        -------
+        str or None
+            A decimal; None if all workers use the θ of the job.
+
+        Examples
+        --------
+        >>> terms = Terms(forget_by="battery", min_forget_fraction="0.02")
+        >>> terms.assign_fraction(WorkerRow("w", battery=0.5))
+        '0.060000'
+        """
+        if self.forget_by == "job":
+            return None
+        low, high = float(self.min_forget_fraction), float(self.max_forget_fraction)
+        return f"{low + (high - low) * _SHARES[self.forget_by](row, self):.6f}"

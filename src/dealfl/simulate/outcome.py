@@ -69,6 +69,8 @@ class Participant:
         Energy by cause, in joules.
     battery : float
         Charge of the battery at the end, as a share of its capacity.
+    forget_fraction : float
+        Its θ at the end, assigned by the job or the server; bad evictions lower it.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Participant:
     radio_j: float
     by_cause_j: dict[str, float]
     battery: float
+    forget_fraction: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,8 +180,6 @@ class Outcome:
         Number of updates of rounds that hold one example: such an update is the example.
     recovered : int
         Number of evicted examples that were learned again, because the model was worse without.
-    forget_fraction_now : float or None
-        Mean of the workers' θ at the end; bad evictions lower it.
     """
 
     job: str
@@ -211,7 +212,6 @@ class Outcome:
     notes: tuple[str, ...] = ()
     single_updates: int = 0
     recovered: int = 0
-    forget_fraction_now: float | None = None
     places: int = 1
 
     @property

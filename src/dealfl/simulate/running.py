@@ -144,18 +144,10 @@ def finish(run: FleetRun) -> Outcome:
         central_digest=_train_centrally(run),
         notes=run.split.notes,
         recovered=sum(int(journal.setting("total_recovered", "0")) for journal in journals),
-        forget_fraction_now=_mean_fraction(run),
         single_updates=sum(
             one.learned + one.evicted == 1 for one in run.ledger.reader.selections()
         ),
     )
-
-
-def _mean_fraction(run: FleetRun) -> float:
-    """Return the mean of the workers' θ, which bad evictions lower."""
-    own = run.fleet.job.forget_fraction
-    found = [Fraction(one.setting("theta", own)) for one in run.parts.journals.values()]
-    return float(sum(found, Fraction(0)) / len(found))
 
 
 def _first_quarantined(run: FleetRun) -> str:
@@ -188,6 +180,7 @@ def _settled(run: FleetRun) -> bool:
 
 def _participants(run: FleetRun) -> tuple[Participant, ...]:
     figures = {one.row.name: one for one in run.ledger.reader.workers()}
+    own = run.fleet.job.forget_fraction
 
     def participant(name: str, device: SimulatedDevice) -> Participant:
         spent, chosen, journal = device.spent, figures.get(name), run.parts.journals[name]
@@ -198,6 +191,7 @@ def _participants(run: FleetRun) -> tuple[Participant, ...]:
             compute_j=spent.compute.total_j, operating_j=spent.operating.total_j,
             radio_j=spent.radio.total_j, by_cause_j=spent.whole.by_cause_j,
             battery=device(run.simulation.now_s).battery,
+            forget_fraction=float(Fraction(journal.setting("theta", own))),
         )  # fmt: skip
 
     return tuple(participant(name, device) for name, device in run.parts.devices.items())

@@ -71,19 +71,24 @@ class Recovery:
 
     def lower(self, fraction: Fraction) -> Fraction:
         """Halve θ after a bad eviction, and return it."""
-        current = self.current(fraction)
-        self._journal.set_setting("theta", str(current / 2))
-        return current / 2
+        return self._set_part(self._part / 2, fraction)
 
     def current(self, fraction: Fraction) -> Fraction:
-        """Return the current θ: the job's, or less after a bad eviction."""
-        if not self.active:
-            return fraction
-        return min(Fraction(self._journal.setting("theta", str(fraction))), fraction)
+        """Return the current θ: the assigned one, or a part of it after a bad eviction."""
+        return fraction * self._part
 
     def restore(self, fraction: Fraction) -> None:
-        """Double θ, up to the job's, after a training without a bad eviction."""
-        self._journal.set_setting("theta", str(min(self.current(fraction) * 2, fraction)))
+        """Double θ, up to the assigned one, after a training without a bad eviction."""
+        self._set_part(min(self._part * 2, Fraction(1)), fraction)
+
+    @property
+    def _part(self) -> Fraction:
+        return Fraction(self._journal.setting("theta_part", "1") if self.active else 1)
+
+    def _set_part(self, part: Fraction, fraction: Fraction) -> Fraction:
+        self._journal.set_setting("theta_part", str(part))
+        self._journal.set_setting("theta", str(part * fraction))
+        return part * fraction
 
 
 class LocalModel:

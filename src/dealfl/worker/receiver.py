@@ -152,6 +152,7 @@ class Receiver:
                 fraction = exact_fraction(message.forget_fraction)
             except BadInput as error:
                 return self._decline(message.round, str(error))
+            self._journal.set_setting("theta", str(fraction))
         self._trainer.train(new, fraction, message.round, now_s)
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,7 +75,8 @@ def test_a_worker_sleeps_calls_and_hears_of_an_erasure_in_time(
 ) -> None:
     """One test, because each step takes a sleep."""
     fed.append(0, 1, 2)
-    fed.work("w1", "--data", fed.folder / "data.csv")
+    predict = fed.folder / "predict.sock"
+    pid = fed.work("w1", "--data", fed.folder / "data.csv", "--predict-socket", predict)
     fed.wait_until_learned(3)
     slept = fed.wait_until_asleep()
     assert fed.worker.call_by_s is not None
@@ -91,6 +93,11 @@ def test_a_worker_sleeps_calls_and_hears_of_an_erasure_in_time(
     fed.append(6)  # not enough: it calls when its time is over
     fed.wait_until_learned(7)
     assert fed.status["statistics_digest"] == fed.central_digest(range(7))
+    fed.wait_until_asleep()
+
+    (answer,) = fed.ask(predict, {"features": [[3.0]]})  # it fetches the model for that
+    assert answer["version"] >= 1
+    assert answer["predictions"] == [pytest.approx(3.5, abs=0.5)]
     slept = fed.wait_until_asleep()
 
     fed.erase("w1")
@@ -98,3 +105,6 @@ def test_a_worker_sleeps_calls_and_hears_of_an_erasure_in_time(
     wait_for(lambda: fed.status["erasures_pending"] == 0, "the erasure")
     assert fed.status["statistics_digest"] == fed.central_digest(range(0))
     assert fed.wait_until_asleep() > slept
+    fed.forks.end(pid, signal.SIGTERM)
+    line = (fed.folder / "w1.log").read_text().splitlines()[-1]
+    assert re.search(r"w1: asleep, .* bursts, \d+ of them without a training \(\d\.\d\d ", line)

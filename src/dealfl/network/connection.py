@@ -26,7 +26,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from dealfl.network.credentials import Credentials
 from dealfl.network.mqtt_socket import PATIENCE_S, MqttSocket, Traffic
 
-__all__ = ["Connection", "Delivery", "Will"]
+__all__ = ["Connection", "Delivery", "Will", "describe"]
 
 _LOG = logging.getLogger("dealfl.network")
 _IN_FLIGHT = 500
@@ -273,6 +273,19 @@ class Connection:
         self.traffic.count(self._loop.time(), None, message.payload)
         numbers = (message.mid, self._generation, message.qos, message.retain)
         self._received(Delivery(message.topic, message.payload, *numbers))
+
+
+def describe(connection: Connection) -> str:
+    """Return the state of a worker's connection, and what it carried, as text for people."""
+    traffic, up = connection.traffic, "connected" if connection.is_up else "not connected"
+    trainings = traffic.bursts - traffic.own_bursts
+    share = f" ({traffic.own_bursts / trainings:.2f} for each training)" if trainings else ""
+    return (
+        f"{'asleep' if connection.is_resting else up}, "
+        f"{traffic.sent_bytes / 1e3:,.1f} kB sent in {traffic.sent_packets} packets, "
+        f"{traffic.received_bytes / 1e3:,.1f} kB received, {traffic.bursts} bursts, "
+        f"{traffic.own_bursts} of them without a training{share}"
+    )
 
 
 def _properties(packet: int, **values: int) -> Properties:

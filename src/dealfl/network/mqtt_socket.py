@@ -7,6 +7,7 @@ import socket
 import ssl
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import paho.mqtt.client as paho
@@ -22,23 +23,39 @@ _AT_ONCE = 200  # packets that are read before anything else happens
 
 @dataclass(slots=True)
 class Traffic:
-    """What a connection carried; a burst is what follows a second of silence."""
+    """What a connection carried; a burst is what follows a second of silence.
+
+    >>> one = Traffic()
+    >>> for now_s in (0.0, 5.0, 5.5):
+    ...     one.count(now_s, b"packet", None)
+    >>> one.count_training()
+    >>> one.count_training()
+    >>> (one.bursts, one.own_bursts)
+    (2, 1)
+    """
 
     sent_bytes: int = 0
     sent_packets: int = 0
     received_bytes: int = 0
     received_packets: int = 0
     bursts: int = 0
-    _last_s: float = -1.0
+    own_bursts: int = 0  # without a training
+    _last_s: float = -inf
+    _trains: bool = False
 
     def count(self, now_s: float, sent: bytes | None, received: bytes | None) -> None:
         """Count a packet that is sent or received."""
-        self.bursts += now_s > self._last_s + 1.0
+        if now_s > self._last_s + 1.0:
+            self.bursts, self.own_bursts, self._trains = self.bursts + 1, self.own_bursts + 1, False
         self._last_s = now_s
         self.sent_bytes += len(sent or b"")
         self.sent_packets += sent is not None
         self.received_bytes += len(received or b"")
         self.received_packets += received is not None
+
+    def count_training(self) -> None:
+        """Note that the last burst delivers a training."""
+        self.own_bursts, self._trains = self.own_bursts - (not self._trains), True
 
 
 class MqttSocket:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from dealfl.errors import BadBytes
-from dealfl.messages import Fetch, Message, Published
+from dealfl.messages import Fetch, Message, Published, Update
 from dealfl.network.clock import Clock, carry
 from dealfl.network.connection import Connection, Delivery, Will
 from dealfl.network.credentials import Credentials
@@ -246,6 +246,9 @@ class WorkerEnd:
             return
         for piece in split(encode(messages), self._state.inline_bytes):
             self.connection.publish(self._topics.up(self._gateway, worker), piece)
+        trained = any(isinstance(one, Update) and one.learned for one in messages)
+        if trained and self.connection.is_up:
+            self.connection.traffic.count_training()
 
     def _spread_s(self) -> float:
         return 0.0 if self._state is None else self._state.spread_s

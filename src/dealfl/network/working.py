@@ -22,6 +22,7 @@ from dealfl.jobs import (
 )
 from dealfl.learners import cycles_of
 from dealfl.memory import keep_freed_memory
+from dealfl.network.connection import describe
 from dealfl.network.credentials import Credentials
 from dealfl.network.feed import Feed
 from dealfl.network.machine import MachineDevice, open_clock
@@ -114,15 +115,12 @@ async def work(
         end = WorkerEnd(job.name, brokers, workers)
 
         def line() -> str:
-            connection, traffic = end.connection, end.connection.traffic
             bad, left = (
                 sum(f.bad for f in feeds.values()),
                 sum(f.left_bytes for f in feeds.values()),
             )
             return (
-                f"{credentials.user}: {'connected' if connection.is_up else 'not connected'}, "
-                f"{traffic.sent_bytes / 1e3:,.1f} kB sent in {traffic.sent_packets} packets, "
-                f"{traffic.received_bytes / 1e3:,.1f} kB received, {traffic.bursts} bursts"
+                f"{credentials.user}: {describe(end.connection)}"
                 + f", {bad:,} rows cannot be used" * (bad > 0)
                 + f", {left:,} bytes of data not read yet" * (left > 0)
             )

@@ -137,7 +137,8 @@ class Receiver:
             if message.evicted and not message.rebuilt:
                 self._rounds.publication.note_eviction(row.name, self._rounds.terms)
             row = self._members.rows[row.name]
-            self._members.put(replace(row, examples=examples))
+            busy = row.training and now_s < row.busy_until_s  # later, this was all it had to send
+            self._members.put(replace(row, examples=examples, training=busy))
         sleep = self._rounds.send_to_sleep(row.name, now_s)
         return [Receipt(**_key(message), term=self._members.term), *sleep]
 

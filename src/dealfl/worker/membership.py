@@ -93,9 +93,10 @@ class Membership:
 
         The server subtracts what an update learned from the number that was announced, also if that
         was announced after the update was made. Repeated announcements correct it in any case.
+        A worker that sleeps announces itself unless the server sends it to sleep at once.
         """
-        if self._announce_every_s == math.inf and not self._sleeps:
-            self.greets |= self._journal.count(State.WAITING) > 0
+        if self._announce_every_s == math.inf:
+            self.greets |= self._sleeps or self._journal.count(State.WAITING) > 0
 
     # -- sleeping -------------------------------------------------------------------------------
 
@@ -105,6 +106,7 @@ class Membership:
         if self._sleeps:
             call = f"{message.waiting} {now_s} {now_s + message.within_s}"
             self._journal.set_setting("call", call)
+            self.greets = False
 
     @property
     def is_asleep(self) -> bool:

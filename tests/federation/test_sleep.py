@@ -1,8 +1,20 @@
 """Workers that sleep: a call with nothing to train ends in sleep, and the assignment waits on."""
 
-from dealfl.messages import Assignment, Message, Sleep
+import pytest
+from msgspec.structs import replace
+
+from dealfl.messages import Assignment, Erase, Message, Receipt, Sleep
 from dealfl.server import Server
-from tests.federation.parts import announce, server, update
+from tests.federation.parts import (
+    announce,
+    assignment,
+    kinds,
+    row,
+    server,
+    update,
+    updates,
+    welcomed,
+)
 
 
 def parts(messages: tuple[Message, ...]) -> tuple[list[int], int]:
@@ -43,3 +55,30 @@ def test_examples_that_come_before_it_sleeps_are_trained_at_once() -> None:
     assert parts(one.handle([lacking], 102.5).messages) == ([], 0), "it hears of the erasure first"
     call = announce(waiting=3, sleeps=True, epoch=one.epoch, round=1)
     assert parts(one.handle([call], 103.0).messages)[0] == [2]
+
+
+def test_a_worker_sleeps_after_an_update_that_answers_no_assignment() -> None:
+    one = booked()
+    (order,) = one.erase("r", [b"hash"], 3.0).messages
+    assert isinstance(order, Erase)
+    call = announce(waiting=0, sleeps=True, epoch=one.epoch, round=1)
+    assert parts(one.handle([call], 170.0).messages) == ([], 0), "it hears of the erasure first"
+    done = replace(call, erased=(order.after,), training=True)
+    assert parts(one.handle([done], 170.1).messages) == ([], 0), "its update is on the way"
+    assert parts(one.handle([update(2, -1)], 170.2).messages) == ([], 1)
+
+
+@pytest.mark.parametrize("sent_to_sleep", [True, False])
+def test_a_worker_announces_itself_after_a_receipt_unless_it_is_sent_to_sleep(
+    sent_to_sleep: bool,
+) -> None:
+    one = welcomed(sleeps=(1, 100.0))
+    one.ingest([("ann", row(0.0, 0.5, 1.0))])
+    one.handle([], 1.0)
+    (sent,) = updates(one.handle([assignment(1)], 2.0).messages)
+    key = {name: getattr(sent, name) for name in ("session", "incarnation", "sequence")}
+    answer: list[Message] = [Receipt(job="job", worker="w", **key)]
+    if sent_to_sleep:
+        answer.append(Sleep(job="job", worker="w", waiting=5, within_s=100.0))
+    assert kinds(one.handle(answer, 3.0).messages) == ["Announce"] * (not sent_to_sleep)
+    assert one.is_asleep == sent_to_sleep

@@ -10,9 +10,9 @@ from typing import Any
 
 from dealfl.api.proposing import Proposal
 from dealfl.escaping import for_html
-from dealfl.simulate import Fleet
+from dealfl.simulate import Fleet, Setting
 
-__all__ = ["Records", "as_table", "describe", "describe_html", "html_table"]
+__all__ = ["Records", "as_table", "describe", "describe_html", "html_table", "record_of"]
 
 _MOST = 8
 _FIXED = ("classes", "feature_bound", "offset", "target_bound", "intercept", "n_items")
@@ -42,6 +42,24 @@ def as_table(records: Sequence[Mapping[str, Any]]) -> Any:  # noqa: ANN401 - pan
     if find_spec("pandas") is None:
         return Records(dict(one) for one in records)
     return import_module("pandas").DataFrame(list(records))
+
+
+def record_of(setting: Setting) -> dict[str, Any]:
+    """Return a combination of values with the means of its measures."""
+    first = setting.outcomes[0]
+    plain = int | float | str | bool
+    record: dict[str, Any] = {
+        **{k: v if isinstance(v, plain) else str(v) for k, v in setting.values.items()},
+        "seeds": len(setting.outcomes),
+        "exact": all(one.exact for one in setting.outcomes),
+        "metric": first.metric,
+    }
+    for name, estimate in setting.estimates().items():
+        key = "quality" if name == first.metric else name.replace(" ", "_").replace("-", "_")
+        record[key] = estimate.mean
+        if estimate.half_width is not None:
+            record[f"{key}_ci"] = estimate.half_width
+    return record
 
 
 def html_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dealfl.api.data import name_features
-from dealfl.api.describing import as_table
+from dealfl.api.describing import as_table, record_of
 from dealfl.api.fleet import Fleet
 from dealfl.api.prepared_job import plain_value
 from dealfl.api.result import Result
@@ -42,6 +42,7 @@ def run(
     start_from: str | Path | None = None,
     keep_data: bool = True,
     forget_one: bool = False,
+    processes: int = 1,
 ) -> Result:
     """Run a fleet to its end under a virtual clock: a real server, real workers, modelled phones.
 
@@ -70,6 +71,8 @@ def run(
         Whether `out` keeps the journals, from which persons can be erased later, and data copied.
     forget_one
         Whether one person is erased at the end, and the model compared with one without them.
+    processes
+        Number of schemes that run at the same time, on Linux only; the result is the same.
 
     Returns
     -------
@@ -94,15 +97,17 @@ def run(
     """
     fleet = fleet if rounds is None else fleet.with_rounds(rounds)
     fleet = fleet if seed is None else fleet.with_settings({"job.seed": seed})
+    folder = NoFolder(fleet.job_text()) if out is None else RunFolder(Path(out))
     base = None if start_from is None else Path(start_from)
+    running = Run(
+        fleet.simulated, folder, compare=compare, start_from=base, keep_data=keep_data,
+        processes=processes,
+    )  # fmt: skip
     if out is None:
         if resume or restart:
             raise BadInput("a run without a folder leaves nothing to resume; give out=")
-        running = Run(fleet.simulated, NoFolder(fleet.job_text()), compare=compare, start_from=base)
         with choose_view(sys.stderr, fleet.name, verbose) as view:
             return Result(fleet, running.run(view), _named(fleet, running.model))
-    folder = RunFolder(Path(out))
-    running = Run(fleet.simulated, folder, compare=compare, start_from=base, keep_data=keep_data)
     try:
         with folder.locked():
             _prepare(folder, fleet, resume=resume, restart=restart)
@@ -181,6 +186,7 @@ def compare(
     seeds: int = 1,
     rounds: int | None = None,
     verbose: bool = True,
+    processes: int = 1,
 ) -> Any:  # noqa: ANN401 - pandas is optional
     """Run a fleet under several schemes, side by side.
 
@@ -196,6 +202,8 @@ def compare(
         Number of rounds; by default the fleet's.
     verbose
         Whether to show progress.
+    processes
+        Number of processes, on Linux only; the result is the same.
 
     Returns
     -------
@@ -207,7 +215,7 @@ def compare(
     BadInput
         If a value is wrong.
     """
-    return sweep(fleet, {"job.scheme": list(schemes)}, seeds, rounds, verbose)
+    return sweep(fleet, {"job.scheme": list(schemes)}, seeds, rounds, verbose, processes)
 
 
 def sweep(
@@ -216,6 +224,7 @@ def sweep(
     seeds: int = 1,
     rounds: int | None = None,
     verbose: bool = True,
+    processes: int = 1,
 ) -> Any:  # noqa: ANN401 - pandas is optional
     """Run a fleet with every combination of values.
 
@@ -231,6 +240,8 @@ def sweep(
         Number of rounds; by default the fleet's.
     verbose
         Whether to show progress.
+    processes
+        Number of processes, on Linux only; the result is the same.
 
     Returns
     -------
@@ -254,11 +265,16 @@ def sweep(
     2
     """
     chosen = fleet if rounds is None else fleet.with_rounds(rounds)
-    return as_table([_record(one) for one in sweep_settings(chosen, vary or {}, seeds, verbose)])
+    settings = sweep_settings(chosen, vary or {}, seeds, verbose, processes)
+    return as_table([record_of(one) for one in settings])
 
 
 def sweep_settings(
-    fleet: Fleet, vary: Mapping[str, Sequence[object]], seeds: int = 1, verbose: bool = True
+    fleet: Fleet,
+    vary: Mapping[str, Sequence[object]],
+    seeds: int = 1,
+    verbose: bool = True,
+    processes: int = 1,
 ) -> list[Setting]:
     """Return the outcomes of every combination of values, for each seed.
 
@@ -270,8 +286,8 @@ def sweep_settings(
         Values by key of the job.
     seeds
         Number of seeds.
-    verbose
-        Whether to show progress.
+    verbose, processes
+        As for `sweep`.
 
     Returns
     -------
@@ -280,21 +296,4 @@ def sweep_settings(
     """
     plain = {key: [plain_value(one) for one in values] for key, values in vary.items()}
     with choose_line(sys.stderr, verbose) as line:
-        return simulate_all(fleet.document, seeds, plain, line.show_sweep, fleet.data)
-
-
-def _record(setting: Setting) -> dict[str, Any]:
-    first = setting.outcomes[0]
-    plain = int | float | str | bool
-    record: dict[str, Any] = {
-        **{k: v if isinstance(v, plain) else str(v) for k, v in setting.values.items()},
-        "seeds": len(setting.outcomes),
-        "exact": all(one.exact for one in setting.outcomes),
-        "metric": first.metric,
-    }
-    for name, estimate in setting.estimates().items():
-        key = "quality" if name == first.metric else name.replace(" ", "_").replace("-", "_")
-        record[key] = estimate.mean
-        if estimate.half_width is not None:
-            record[f"{key}_ci"] = estimate.half_width
-    return record
+        return simulate_all(fleet.document, seeds, plain, line.show_sweep, fleet.data, processes)

@@ -12,6 +12,7 @@ examples:
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -68,6 +69,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--from", type=Path, dest="start_from", metavar="MODEL",
                         help="start with an exported model or the model of a run")  # fmt: skip
     parser.add_argument("--no-compare", action="store_true", help="skip the other schemes")
+    parser.add_argument(
+        "--processes", type=int, default=os.cpu_count() or 1, metavar="N",
+        help="number of schemes that run at the same time (default: one for each core)",
+    )  # fmt: skip
     parser.add_argument("--discard-data", action="store_true",
                         help="keep no examples; nobody can be erased later")  # fmt: skip
     parser.add_argument("--alone", action=_Renamed, const="--no-compare")
@@ -95,6 +100,7 @@ def _run(arguments: argparse.Namespace) -> int:
             restart=arguments.restart, start_from=arguments.start_from,
             keep_data=not arguments.discard_data,
             forget_one=arguments.job is None and not arguments.discard_data,
+            processes=arguments.processes,
         )  # fmt: skip
     except Interrupted:
         say(f"dealfl: stopped; continue with: {_command(arguments)} --resume", file=sys.stderr)

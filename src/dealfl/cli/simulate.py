@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,6 +67,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--vary", action="append", default=[], metavar="KEY=A,B,…",
         help="simulate each of several values of a key; can be repeated",
     )  # fmt: skip
+    parser.add_argument(
+        "--processes", type=int, default=os.cpu_count() or 1, metavar="N",
+        help="number of simulations at the same time (default: one for each core)",
+    )  # fmt: skip
     add_json(parser)
     parser.add_argument(
         "setting", nargs="?", metavar="SETTING",
@@ -101,7 +106,8 @@ def _run_fleet(arguments: argparse.Namespace) -> int:
     vary = {key: [_value(value) for value in values.split(",")] for key, values in pairs}
     first = {key: values[0] for key, values in vary.items()}  # a required key can be among them
     fleet = Fleet.from_job(arguments.fleet, {**read_values(arguments.values), **first})
-    settings = sweep_settings(fleet, vary, 1 if arguments.seeds is None else arguments.seeds)
+    seeds = 1 if arguments.seeds is None else arguments.seeds
+    settings = sweep_settings(fleet, vary, seeds, processes=arguments.processes)
     if arguments.json:
         say(json.dumps({"settings": [_plain_setting(setting) for setting in settings]}, indent=2))
     else:

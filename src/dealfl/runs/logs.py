@@ -14,7 +14,7 @@ import json
 import logging
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from io import TextIOWrapper
@@ -24,8 +24,9 @@ from typing import Any
 
 from dealfl.atomic_files import is_disk_failure, make_private
 from dealfl.errors import BadInput
+from dealfl.simulate import Round
 
-__all__ = ["LOG", "JsonLines", "configure_logs", "log", "log_to"]
+__all__ = ["LOG", "JsonLines", "configure_logs", "log", "log_rounds", "log_to"]
 
 LOG = logging.getLogger("dealfl")
 LEVELS = ("debug", "info", "warning", "error")
@@ -243,3 +244,13 @@ class _LogFile(RotatingFileHandler):
         """Close the file even if its last records cannot be written."""
         with suppress(OSError):
             super().close()
+
+
+def log_rounds(job: str, rounds: Iterable[Round]) -> None:
+    """Log closed rounds of a job."""
+    for one in rounds:
+        log(
+            "round closed", job=job, round=one.number, reason=one.reason,
+            selected=one.selected, replied=one.replied, learned=one.learned,
+            evicted=one.evicted, compute_j=one.compute_j, radio_j=one.radio_j,
+        )  # fmt: skip

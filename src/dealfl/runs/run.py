@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from dealfl.learners import Learner
 from dealfl.runs.erasing import carry_out, forget_person
 from dealfl.runs.finished_run import keep_journals
 from dealfl.runs.folder import RESULT, RunFolder
-from dealfl.runs.logs import log
+from dealfl.runs.logs import log, log_rounds
 from dealfl.runs.models import read_statistics
 from dealfl.runs.requests import find_queued
 from dealfl.runs.result import NotedProgress, Result, RunProgress, Watcher
@@ -26,6 +27,8 @@ from dealfl.simulate import (
     Fleet,
     FleetRun,
     Outcome,
+    Processes,
+    Progress,
     RunState,
     finish,
     split_examples,
@@ -97,7 +100,7 @@ class NoFolder(RunFolder):
 
 
 class Run:
-    """Runs the schemes of a job one after the other, and saves its state regularly.
+    """Runs the schemes of a job, and saves its state regularly.
 
     A run that is stopped and resumed has the same result as a run without a stop.
 
@@ -113,6 +116,8 @@ class Run:
         Saved model or run folder whose model the server starts with.
     keep_data : bool, default True
         Whether to keep the journals of the workers, from which persons can be erased later.
+    processes : int, default 1
+        Number of schemes that run at the same time, each in a process.
     clock : callable, default time.monotonic
         Returns the time in seconds; it decides when the state is saved.
     """
@@ -125,6 +130,7 @@ class Run:
         compare: bool = True,
         start_from: Path | None = None,
         keep_data: bool = True,
+        processes: int = 1,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fleet, self._folder = fleet, folder
@@ -132,7 +138,7 @@ class Run:
         self._keep_data &= not isinstance(folder, NoFolder)
         own, others = fleet.job.scheme, _COMPARED if compare else ()
         self.schemes = [own, *(scheme for scheme in others if scheme != own)]
-        self._stopped = False
+        self._stopped, self._processes = False, processes
         self.model: Learner | None = None
 
     def stop(self) -> None:
@@ -175,22 +181,30 @@ class Run:
 
     def _run_schemes(self, watcher: Watcher) -> Result:
         done = self._folder.outcomes()
-        for place, scheme in enumerate(self.schemes, 1):
-            watcher.start_scheme(scheme, place, len(self.schemes))
-            if scheme not in done:
-                done[scheme] = self._run_scheme(scheme, watcher)
-                self._folder.save_outcomes(done)
-            watcher.finish_scheme(done[scheme])
-            self._raise_if_stopped()
+
+        def keep(found: dict[str, Outcome]) -> None:
+            done.update(found)
+            self._folder.save_outcomes(done)
+
+        own = self._fleet  # all processes share the examples
+        split = split_examples(own.plan, own.data, own.workers, own.job.seed)
+        left = [scheme for scheme in self.schemes if scheme not in done][1:]
+        others = {scheme: partial(self._run_scheme, scheme) for scheme in left}
+        with Processes(others, self._processes, keep) as processes:
+            for place, scheme in enumerate(self.schemes, 1):
+                watcher.start_scheme(scheme, place, len(self.schemes))
+                if scheme in processes:
+                    processes.finish(scheme, watcher.show_progress, lambda: self._stopped)
+                    self._raise_if_stopped()
+                if scheme not in done:
+                    poll = partial(processes.poll, busy=1)
+                    keep({scheme: self._run_scheme(scheme, watcher.show_progress, poll)})
+                watcher.finish_scheme(done[scheme])
+                self._raise_if_stopped()
         outcomes = tuple(done[scheme] for scheme in self.schemes)
         text, base = self._folder.job_text(), str(self._start_from or "")
-        name, central = self._fleet.job.name, self._central_quality()
+        name, central = own.job.name, split.central_quality()
         return Result(name, outcomes, settings=text, started_from=base, central=central)
-
-    def _central_quality(self) -> float | None:
-        fleet = self._fleet
-        split = split_examples(fleet.plan, fleet.data, fleet.workers, fleet.job.seed)
-        return split.central_quality()
 
     def save(self, result: Result, write_page: Callable[[Result, Path], None] | None) -> Path:
         """Write the result and the report, and delete the saved state.
@@ -219,19 +233,21 @@ class Run:
         self._folder.discard_state()
         return shown
 
-    def _run_scheme(self, scheme: str, watcher: Watcher) -> Outcome:
-        with closing(self._start(scheme, watcher)) as run:
+    def _run_scheme(
+        self, scheme: str, show: Callable[[Progress], None], poll: Callable[[], None] = lambda: None
+    ) -> Outcome:
+        with closing(self._start(scheme, show)) as run:
             logged, saved_s, saving_s = len(run.rounds), self._clock(), 0.0
-            applied: set[Path] = set()  # earlier schemes may have applied requests before
+            applied = set[Path]()  # earlier schemes may have applied requests before
             self._apply_requests(run, applied)
 
             def after_step() -> None:
                 nonlocal logged, saved_s, saving_s
-                _log_rounds(run, logged)
+                log_rounds(run.fleet.job.name, run.rounds[logged:])
                 logged = len(run.rounds)
                 self._apply_requests(run, applied)
-                start_s = self._clock()
-                if start_s <= saved_s + _SAVE_EVERY_S:
+                poll()
+                if (start_s := self._clock()) <= saved_s + _SAVE_EVERY_S:
                     return
                 saving_s = max(saving_s, run.size_bytes / _SAVED_BYTES_PER_S)
                 if start_s > saved_s + saving_s / _SAVING_SHARE:
@@ -242,7 +258,7 @@ class Run:
             run.pump(lambda: self._stopped, after_step)
             if self._stopped:
                 self._save_progress(run)
-            self._raise_if_stopped()
+                self._raise_if_stopped()
             outcome = finish(run)  # short, so a stop does not interrupt it
             if scheme == self.schemes[0]:
                 self.model = run.parts.server.model
@@ -260,13 +276,13 @@ class Run:
             run.erase(one.name, one.entries, one.requested_by)
             applied.add(file)
 
-    def _start(self, scheme: str, watcher: Watcher) -> FleetRun:
+    def _start(self, scheme: str, show: Callable[[Progress], None]) -> FleetRun:
         fleet, base = self._fleet.as_system(scheme), None
         if self._start_from is not None:
             base = read_statistics(self._start_from, fleet.plan.make())
         state = self._folder.state(scheme)
         key = self._folder.owners_key()
-        return start_run(fleet, state, progress=watcher.show_progress, base=base, owners_key=key)
+        return start_run(fleet, state, progress=show, base=base, owners_key=key)
 
     def _save_progress(self, run: FleetRun) -> None:
         self._folder.save_state(run.fleet.job.scheme, run.state())
@@ -280,12 +296,3 @@ class Run:
         if self._stopped:
             log("stopped", job=self._fleet.job.name)
             raise Interrupted("stopped")
-
-
-def _log_rounds(run: FleetRun, logged: int) -> None:
-    for one in run.rounds[logged:]:
-        log(
-            "round closed", job=run.fleet.job.name, round=one.number, reason=one.reason,
-            selected=one.selected, replied=one.replied, learned=one.learned,
-            evicted=one.evicted, compute_j=one.compute_j, radio_j=one.radio_j,
-        )  # fmt: skip

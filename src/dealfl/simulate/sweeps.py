@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from scipy.special import stdtrit
 
@@ -13,7 +14,9 @@ from dealfl.errors import BadInput
 from dealfl.jobs import Data, Document
 from dealfl.simulate.fleet import Fleet, read_fleet
 from dealfl.simulate.outcome import Outcome, Progress
+from dealfl.simulate.processes import Processes
 from dealfl.simulate.running import run_fleet
+from dealfl.simulate.split import split_examples
 
 __all__ = ["Estimate", "Setting", "SweepProgress", "sweep"]
 
@@ -132,6 +135,7 @@ def sweep(
     vary: Mapping[str, Sequence[object]] | None = None,
     progress: Report | None = None,
     data: Data | None = None,
+    processes: int = 1,
 ) -> list[Setting]:
     """Simulate every combination of values, with several seeds each.
 
@@ -149,6 +153,8 @@ def sweep(
         Function that takes a `SweepProgress`.
     data : Data or None
         Examples in memory that replace [source].
+    processes : int
+        Number of processes; 1 simulates everything in this one.
 
     Returns
     -------
@@ -164,12 +170,37 @@ def sweep(
         raise BadInput(f"seeds is {seeds}; it must be a whole number ≥ 1")
     combined = _combinations(vary or {})
     fleets = [_fleets(document, values, seeds, data) for values in combined]
-    total = len(combined) * seeds
-    counted = itertools.count(1)
+    outcomes = _run_all([fleet for group in fleets for fleet in group], processes, progress)
     return [
-        Setting(values, tuple(_run(fleet, next(counted), total, progress) for fleet in group))
+        Setting(values, tuple(itertools.islice(outcomes, len(group))))
         for values, group in zip(combined, fleets, strict=True)
     ]
+
+
+def _run_all(fleets: Sequence[Fleet], processes: int, progress: Report | None) -> Iterator[Outcome]:
+    """Yield the outcomes of all fleets, in their order."""
+
+    def show(number: int, inside: Progress) -> None:
+        if progress is not None:
+            progress(SweepProgress(number, len(fleets), inside))
+
+    step = 8 * max(processes, 1)  # a few more than run at a time
+    for first in range(0, len(fleets), step):
+        one = fleets[first]
+        split_examples(one.plan, one.data, one.workers, one.job.seed)  # read before processes fork
+        found: dict[str, Outcome] = {}
+        tasks = {f"{number}": partial(_run, fleet) for number, fleet in enumerate(fleets, 1)}
+        tasks = dict(itertools.islice(tasks.items(), first, first + step))
+        with Processes(tasks, processes, found.update) as forked:
+            for name, task in tasks.items():
+                report = partial(show, int(name))
+                if name in forked:
+                    forked.finish(name, report, lambda: False)
+                yield found.pop(name) if name in found else task(report)
+
+
+def _run(fleet: Fleet, show: Callable[[Progress], None]) -> Outcome:
+    return run_fleet(fleet, progress=show)
 
 
 def _combinations(vary: Mapping[str, Sequence[object]]) -> list[dict[str, object]]:
@@ -188,9 +219,3 @@ def _fleets(
         document = document.replaced(key, value)
     first = read_fleet(document, data).job.seed
     return [read_fleet(document.replaced("job.seed", first + seed), data) for seed in range(seeds)]
-
-
-def _run(fleet: Fleet, number: int, total: int, progress: Report | None) -> Outcome:
-    if progress is None:
-        return run_fleet(fleet)
-    return run_fleet(fleet, progress=lambda inside: progress(SweepProgress(number, total, inside)))

@@ -1,5 +1,7 @@
 """Workers that sleep: a call with nothing to train ends in sleep, and the assignment waits on."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -66,6 +68,17 @@ def test_a_worker_sleeps_after_an_update_that_answers_no_assignment() -> None:
     done = replace(call, erased=(order.after,), training=True)
     assert parts(one.handle([done], 170.1).messages) == ([], 0), "its update is on the way"
     assert parts(one.handle([update(2, -1)], 170.2).messages) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("news", "is_heard"), [({}, False), ({"sequence": 2}, True), ({"session": 7}, True)]
+)
+def test_a_call_with_an_update_that_was_not_sent_yet_is_heard(news: Any, is_heard: bool) -> None:
+    one = booked()
+    one.erase("r", [b"hash"], 3.0)
+    call = announce(waiting=0, sleeps=True, epoch=one.epoch, training=True, sequence=1)
+    answers = kinds(one.handle([replace(call, **news)], 50.0).messages)
+    assert answers == ["Erase"] * is_heard, "else it is older than the update that has arrived"
 
 
 @pytest.mark.parametrize("sent_to_sleep", [True, False])

@@ -103,8 +103,8 @@ class Receiver:
 
     def _receive_announce(self, message: Announce, now_s: float) -> list[Message]:
         row = self._members.rows.get(message.worker)
-        if row is not None and row.call_by_s and message.training:
-            return []  # older than the update after which the worker was sent to sleep
+        if row is not None and row.call_by_s and message.training and self._is_old(message, row):
+            return []
         replies = self._members.announce(message, now_s, self._rounds.terms.presence_timeout_s)
         if message.epoch == self._members.epoch:
             self._rounds.publication.confirm(message.version)
@@ -115,6 +115,11 @@ class Receiver:
             if message.worker in self._members.rows and message.incarnation and not lacks:
                 replies += self._rounds.send_to_sleep(message.worker, now_s)
         return replies
+
+    def _is_old(self, message: Announce, row: WorkerRow) -> bool:
+        """Return whether an announcement is older than the last update, which has arrived."""
+        last = self._ledger.updates.last_sequence(row.name, row.incarnation)
+        return message.session == row.session and message.sequence <= last
 
     def _receive_asleep(self, message: Asleep, now_s: float) -> list[Message]:  # noqa: ARG002
         self._members.sleep(message.worker)

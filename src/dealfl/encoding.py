@@ -13,6 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -29,6 +30,7 @@ __all__ = ["MAX_BYTES", "decode", "encode"]
 MAX_BYTES = 1 << 28  # memory of decoded arrays; callers can set another limit
 MAX_HEADER_BYTES = 1 << 22
 _SMALL_HEADER_BYTES = 1 << 16  # a header of this size is always read
+_REMEMBERED_BYTES = 1 << 12  # a header up to this size is kept in memory
 MAX_ARRAYS = 64
 MAX_SIZE = 1 << 62  # indices and their gaps stay well inside 64 bits
 
@@ -192,12 +194,18 @@ def _decode_schema(reader: _Reader, max_bytes: int) -> Schema:
     most = min(MAX_HEADER_BYTES, max(max_bytes, _SMALL_HEADER_BYTES))
     if length > most:
         raise BadBytes(f"the header of the statistics has {length} bytes; the limit is {most}")
+    parse = _parse_schema if length <= _REMEMBERED_BYTES else _parse_schema.__wrapped__
+    return parse(bytes(reader.take(length, "the header")))
+
+
+@lru_cache(maxsize=64)  # a server receives the same header again and again
+def _parse_schema(header: bytes) -> Schema:
     try:
-        schema = msgspec.json.decode(reader.take(length, "the header"), type=Schema)
+        schema = msgspec.json.decode(header, type=Schema)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadBytes(f"the header of the statistics cannot be read: {error}") from None
     _require_sane(schema)
-    if schema.canonical() != reader.data[_PREFIX.size : _PREFIX.size + length]:
+    if schema.canonical() != header:
         raise BadBytes("statistics are not in canonical form")
     return schema
 

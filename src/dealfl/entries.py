@@ -130,11 +130,51 @@ class Entries:
         OutOfBounds
             A sum does not fit its width.
         """
-        wide = parts[0].values.wide
-        indices = np.concatenate([part.indices for part in parts])
-        low = np.concatenate([part.values.low for part in parts])
+        together = cls.chained(parts, parts[0].values.wide)
+        return cls.summed(together.indices, together.values)
+
+    @classmethod
+    def chained(cls, parts: Sequence[Entries], wide: bool) -> Entries:
+        """Return the entries of consecutive ranges of an array as one.
+
+        Parameters
+        ----------
+        parts : sequence of Entries
+            Entries, in the order of their ranges.
+        wide : bool
+            Whether the values are wide.
+
+        Returns
+        -------
+        Entries
+            All of them.
+        """
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            return cls.of({}, wide)
         high = [part.values.high for part in parts if part.values.high is not None]
-        return cls.summed(indices, Integers(low, np.concatenate(high) if wide else None))
+        low = np.concatenate([part.values.low for part in parts])
+        values = Integers(low, np.concatenate(high) if wide else None)
+        return cls(np.concatenate([part.indices for part in parts]), values)
+
+    def between(self, start: int, stop: int) -> Entries:
+        """Return the entries of a range of indices.
+
+        Parameters
+        ----------
+        start, stop : int
+            First index of the range, and the index after the last one.
+
+        Returns
+        -------
+        Entries
+            Those with start ≤ index < stop; not a copy.
+        """
+        if not len(self) or (start <= self.indices[0] and self.indices[-1] < stop):
+            return self
+        part = slice(*np.searchsorted(self.indices, [start, stop]))
+        return Entries(self.indices[part], self.values[part])
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -198,6 +198,7 @@ def test_a_flipped_bit_in_an_update_on_record_is_found_out() -> None:
             damaged = bytearray(body)
             damaged[place] ^= 1 << bit
             connect.db.execute("UPDATE updates SET delta = ?", (bytes(damaged),))
+            one.reload()  # what was received is also in memory
             try:
                 one.handle([], 500.0)
             except BadInput:

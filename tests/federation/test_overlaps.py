@@ -105,7 +105,7 @@ def stale(path: Path) -> Ledger:
     ledger = Ledger(path, connect=connect)
     one = joined("v", "w", ledger=ledger)
     one.handle([update(1, 3, name="v", round=1), update(1, 2, name="w", round=1)], 1.0)
-    ledger.updates.put_total(examples(3).to_bytes())
+    ledger.sums.replace_total(examples(3))
     return ledger
 
 
@@ -122,7 +122,7 @@ def test_a_rebuilt_total_is_the_sum_also_where_a_fingerprint_was_wrong() -> None
     ledger = Ledger()
     one = joined("v", "w", ledger=ledger)
     one.handle([update(1, 3, name="v", round=1), update(1, 2, name="w", round=1)], 1.0)
-    ledger.updates.put_sum("v", examples(4).to_bytes(), 12345)
+    ledger.sums.replace("v", examples(4), 12345)
     with pytest.raises(BadBytes, match="not the sum"):
         server(ledger)
     assert rebuild_total(ledger, bayes).statistics == examples(6)

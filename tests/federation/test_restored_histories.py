@@ -70,8 +70,7 @@ class Pair:
         return [message for message in self.sent if isinstance(message, kind)]
 
     def counted(self) -> Statistics | None:
-        saved = self.ledger.find_sum("w")
-        return None if saved is None else Statistics.from_bytes(saved)
+        return self.ledger.find_sum("w")
 
     def check(self) -> None:
         """See whether the server has counted exactly what the worker holds."""

@@ -12,6 +12,7 @@ STORES = {
     "server/ledger_reader.py",
     "server/erasure_store.py",
     "server/stores.py",
+    "server/sums.py",
     "server/tables.py",
     "worker/journal.py",
     "worker/membership.py",

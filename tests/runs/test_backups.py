@@ -90,7 +90,7 @@ def test_the_log_of_the_old_file_is_not_read_into_the_new_one(run: Path, tmp_pat
     # a process was killed: what it wrote last is in the log only
     killed = Ledger(run / "ledger.db")
     with killed.transaction():
-        killed.updates.put_total(Statistics.zero(open_model(run).learner.schema).to_bytes())
+        killed.sums.replace_total(Statistics.zero(open_model(run).learner.schema))
     for suffix in ("", "-wal", "-shm"):
         shutil.copy(f"{run / 'ledger.db'}{suffix}", tmp_path / f"dead.db{suffix}")
     killed.close()

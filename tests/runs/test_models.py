@@ -16,7 +16,6 @@ from dealfl.learners import LEARNERS, NaiveBayes, SavedLearner, Tikhonov, from_s
 from dealfl.runs import export_model, open_model
 from dealfl.runs.models import model_arrays, read_statistics
 from dealfl.server import Ledger
-from dealfl.statistics import Statistics
 from tests.learners.subjects import SUBJECTS
 from tests.runs.made_runs import digits, make_run
 
@@ -28,7 +27,7 @@ def total_digest(folder: Path) -> str:
     total = ledger.total()
     ledger.close()
     assert total is not None
-    return Statistics.from_bytes(total).digest()
+    return total.digest()
 
 
 @pytest.fixture(scope="session")
@@ -222,7 +221,7 @@ def test_a_run_without_a_model_is_told(tmp_path: Path) -> None:
 def test_a_damaged_total_is_told(digits_run: Path, tmp_path: Path) -> None:
     shutil.copytree(digits_run, tmp_path / "run")
     with closing(sqlite3.connect(tmp_path / "run" / "ledger.db", isolation_level=None)) as db:
-        db.execute("UPDATE total SET sha256 = zeroblob(32)")
+        db.execute("UPDATE pages SET sha256 = zeroblob(32) WHERE owner = '*'")
     with pytest.raises(BadBytes, match="the total is damaged; restore a backup"):
         open_model(tmp_path / "run")
 

@@ -32,9 +32,9 @@ def federation(ledger: Ledger) -> Server:
 def state(one: Server, ledger: Ledger) -> dict[str, Any]:
     """Return all that server and ledger hold, but for mallory's row."""
     rows = {name: row for name, row in one.workers.items() if name != "mallory"}
-    tables = ("sums", "updates", "selections", "rounds", "answers", "versions", "total", "parts")
+    tables = ("sums", "updates", "selections", "rounds", "answers", "versions", "pages", "parts")
     stored = {table: ledger.execute(f"SELECT * FROM {table}").fetchall() for table in tables}
-    stored["sums"] = [row[:2] for row in stored["sums"]]  # fingerprints and hashes are keyed
+    stored["sums"] = [row[::2] for row in stored["sums"]]  # fingerprints are keyed
     stored["updates"] = [row[:3] for row in stored["updates"]]
     return {"rows": rows, "model": one.model.digest(), **stored}
 

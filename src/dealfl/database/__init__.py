@@ -8,6 +8,8 @@ Opening a file with an older schema version migrates it; a newer version is refu
 """
 
 from dealfl.database.files import find_write_failure, open_read_only, require_unused
-from dealfl.database.store import Connect, Database
+from dealfl.database.store import Connect, Database, Migration
 
-__all__ = ["Connect", "Database", "find_write_failure", "open_read_only", "require_unused"]
+__all__ = [
+    "Connect", "Database", "Migration", "find_write_failure", "open_read_only", "require_unused",
+]  # fmt: skip

@@ -14,16 +14,18 @@ from dealfl.database.files import find_write_failure, open_read_only
 from dealfl.database.transactions import Transactions
 from dealfl.errors import BadBytes, BadInput, DealError
 
-__all__ = ["Connect", "Database"]
+__all__ = ["Connect", "Database", "Migration"]
 
 Connect = Callable[..., sqlite3.Connection]
+Migration = str | Callable[["Database"], None]
 
 
 class Database(Transactions):
     """A SQLite file with migrations; base class of `Ledger` and `Journal`.
 
     A subclass sets `kind` and `remedy`, which appear in error messages, `migrations`, whose element
-    n upgrades version n to n + 1, and `own_table`, a table that no other kind of file has.
+    n upgrades version n to n + 1 by SQL or by a function of the database, and `own_table`, a table
+    that no other kind of file has.
 
     Parameters
     ----------
@@ -40,7 +42,7 @@ class Database(Transactions):
 
     kind: ClassVar[str]
     remedy: ClassVar[str]
-    migrations: ClassVar[Sequence[str]]
+    migrations: ClassVar[Sequence[Migration]]
     own_table: ClassVar[str]
 
     def __init__(
@@ -77,9 +79,11 @@ class Database(Transactions):
             return
         with self.transaction():
             version = self.version  # another process may have migrated the file
-            for script in self.migrations[version:]:
-                for statement in script.split(";"):
+            for step in self.migrations[version:]:
+                for statement in step.split(";") if isinstance(step, str) else ():
                     self._db.execute(statement)
+                if callable(step):
+                    step(self)
             if version == 0:
                 self._fill()
             self._db.execute(f"PRAGMA user_version = {len(self.migrations)}")

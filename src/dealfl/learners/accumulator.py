@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from dealfl.cells import Proposal, State, Storage, in_memory
+from dealfl.entries import Entries
 from dealfl.errors import BadBytes, BadInput, Impossible, Incompatible, NotLearned
 from dealfl.fixedpoint import bounds_from
 from dealfl.learners.saved import SavedLearner
@@ -139,6 +140,37 @@ class Accumulator(ABC):
             self.check()
         finally:
             self.merge(-statistics)
+
+    def check_added(self, delta: Statistics, touched: Statistics, whole: Statistics) -> None:
+        """Raise `Impossible` if no set of examples has a sum of statistics; the learner is empty.
+
+        Parameters
+        ----------
+        delta : Statistics
+            What was added to statistics that some examples have.
+        touched, whole : Statistics
+            The sum: at least the cells that changed, and all. An array is read when it is used, so
+            a learner whose rules need few of them overrides this.
+        """
+        del delta, touched
+        self.check_statistics(whole)
+
+    def entries(self, name: str, start: int, stop: int) -> Entries:
+        """Return a range of an array of the statistics.
+
+        Parameters
+        ----------
+        name : str
+            Name of the array.
+        start, stop : int
+            First index of the range, and the index after the last one.
+
+        Returns
+        -------
+        Entries
+            The non-zero values.
+        """
+        return self._state.cells(name).entries(start, stop)
 
     def merge(self, delta: Statistics) -> None:
         """Add the statistics that another worker learned or forgot.

@@ -46,13 +46,9 @@ class PairCounts(HistoryLearner):
     """The number of histories with each item and with each pair of items."""
 
     def __init__(
-        self,
-        n_items: int,
-        item_order: ArrayLike | None = None,
-        layout: PairLayout = "packed",
-        *,
-        storage: Storage | None = None,
-    ) -> None:
+        self, n_items: int, item_order: ArrayLike | None = None, layout: PairLayout = "packed",
+        *, storage: Storage | None = None,
+    ) -> None:  # fmt: skip
         self._items = require_integer(n_items, "n_items", 1, MAX_ITEMS)
         self._item_order = _as_order(item_order, self._items)
         self._layout = layout
@@ -211,15 +207,18 @@ class PairCounts(HistoryLearner):
         if np.any(items < 0):
             worst = int(np.argmin(items))
             raise Impossible(f"item {worst} is in {items[worst]} histories")
-        first, second = items_of(pairs.indices)
-        counts = pairs.values.low
+        (first, second), counts = items_of(pairs.indices), pairs.values.low
         wrong = np.flatnonzero((counts < 0) | (counts > np.minimum(items[first], items[second])))
-        if len(wrong):
-            place = wrong[0]
+        for place in wrong[:1]:
             raise Impossible(
                 f"items {first[place]} and {second[place]} are both in {counts[place]} "
                 f"histories, but each in {items[first[place]]} and {items[second[place]]}"
             )
+
+    def check_added(self, delta: Statistics, touched: Statistics, whole: Statistics) -> None:
+        """Raise `Impossible` if no set of histories has a sum of statistics."""
+        pairs = (whole if np.any(delta["items"].values.negative) else touched)["pairs"]
+        self.check_statistics(Statistics(self.schema, {"items": whole["items"], "pairs": pairs}))
 
     def _row(self, item: int) -> tuple[Int64s, Int64s]:
         """Return the items that occur with `item`, and the number of common histories of each."""

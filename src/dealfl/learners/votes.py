@@ -145,6 +145,12 @@ class PrefixVotes(Classifier):
         signs = np.ones(len(self._held), dtype=np.int64)
         return Statistics(self.schema, self._arrays(*self._held.everything(), signs))
 
+    def entries(self, name: str, start: int, stop: int) -> Entries:
+        """Return a range of an array of the statistics."""
+        if self._held:
+            return self.statistics[name].between(start, stop)
+        return super().entries(name, start, stop)
+
     def digest(self) -> str:
         """Return the digest of the statistics: equal if and only if schema and values are."""
         return self.statistics.digest() if self._held else super().digest()
@@ -174,10 +180,14 @@ class PrefixVotes(Classifier):
 
     def check_statistics(self, statistics: Statistics) -> None:
         """Raise `Impossible` if no set of examples has some statistics."""
-        counts = statistics["counts"].dense(len(self._labels)).low
-        votes = statistics["votes"]
-        if np.any(counts < 0) or np.any(votes.values.negative):
+        self.check_added(statistics, statistics, statistics)
+
+    def check_added(self, delta: Statistics, touched: Statistics, whole: Statistics) -> None:
+        """Raise `Impossible` if no set of examples has a sum; tables that agreed must still."""
+        del whole
+        if any(np.any(touched[name].values.negative) for name in touched):
             raise Impossible("a count is negative")
+        counts, votes = delta["counts"].dense(len(self._labels)).low, delta["votes"]
         classes = len(self._labels)
         tables = votes.indices // classes >> self._signatures.vote_bits
         sums = np.zeros((self._signatures.tables, classes), dtype=np.int64)

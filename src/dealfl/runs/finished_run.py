@@ -21,7 +21,6 @@ from dealfl.runs.folder import JOB, WORKERS, RunFolder
 from dealfl.server import Ledger, Server
 from dealfl.server.selection import Uniform
 from dealfl.simulate import Simulation
-from dealfl.statistics import Statistics
 from dealfl.worker import Journal, MeasuredMeter, State, Worker
 
 __all__ = [
@@ -276,7 +275,7 @@ def retrain(run: RunFolder, without: str = "") -> str:
     model = make()
     with closing(Ledger(run.ledger)) as ledger:
         if (base := ledger.find_sum("")) is not None:
-            model.merge(Statistics.from_bytes(base))
+            model.merge(base)
     for path in files.values():
         with closing(Journal(path)) as journal:
             learned = journal.records(State.LEARNED)

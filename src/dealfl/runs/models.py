@@ -147,10 +147,10 @@ def _open_run(run: RunFolder, given: Document | None, text: str) -> Model:
 def _read_total(run: RunFolder) -> tuple[Statistics, About]:
     """Return the total statistics of a ledger after its last closed round."""
     with LedgerReader.open(run.ledger) as ledger:
-        total, closed, version = ledger.total(), ledger.closed_rounds(), ledger.last_version()
-    if total is None:
+        statistics, closed = ledger.total(), ledger.closed_rounds()
+        version = ledger.last_version()
+    if statistics is None:
         raise BadInput(f"{run.ledger} has no model yet; wait until the first round is closed")
-    statistics = Statistics.from_bytes(total, max_bytes=SavedLearner.MAX_BYTES)
     number = closed[-1].number if closed else None
     if version is None:
         return statistics, About(number)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from dealfl.jobs import Job
-from dealfl.learners import SavedLearner, Statistics
 from dealfl.runs.folder import RESULT, RunFolder
 from dealfl.runs.result import RunProgress
 from dealfl.runs.workers import describe_workers, find_now_s
@@ -195,7 +193,7 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
         examples_learned=replies.learned, examples_evicted=replies.evicted,
         version=version.number, version_round=version.round, published_digest=version.digest,
         round_digest=closed[-1].digest if closed else "",
-        statistics_digest=_statistics_digest(ledger.total()), erasures=erasures,
+        statistics_digest=ledger.setting("digest").decode(), erasures=erasures,
         erasures_pending=erasures - shown, energy_j=replies.energy_j,
         energy_source=source or ("modelled" if tables.get("devices") else "not stated"),
         replies=replies.count, mean_reward=replies.mean_reward,
@@ -204,10 +202,3 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
         examples_per_s=(replies.learned + replies.evicted) / spent_s if spent_s else None,
         round_durations_s=durations_s,
     )  # fmt: skip
-
-
-@lru_cache(maxsize=2)  # hash a large model once, not at every look
-def _statistics_digest(total: bytes | None) -> str:
-    if total is None:
-        return ""
-    return Statistics.from_bytes(total, max_bytes=SavedLearner.MAX_BYTES).digest()

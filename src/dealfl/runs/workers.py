@@ -255,9 +255,9 @@ def remove_worker(run: RunFolder, worker: str) -> Removal:
         )  # fmt: skip
 
 
-def _maker(run: RunFolder, total: bytes) -> Callable[[], Learner]:
+def _maker(run: RunFolder, total: Statistics) -> Callable[[], Learner]:
     """Return the function that makes an empty learner of the run."""
-    empty = make_learner(Statistics.from_bytes(total).schema, run.document())
+    empty = make_learner(total.schema, run.document())
     kind: Any = type(empty)
     return partial(kind, **empty.settings)
 

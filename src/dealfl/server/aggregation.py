@@ -13,13 +13,13 @@ from dealfl.messages import PROTOCOL, Update, Withdraw
 from dealfl.server.claims import Stored
 from dealfl.server.ledger import Ledger
 from dealfl.server.stores import Pending
+from dealfl.server.sums import BASE, Folded
 from dealfl.server.tables import WorkerRow
 from dealfl.server.terms import Terms
 from dealfl.statistics import Statistics
 
 __all__ = ["BEHIND_GAP", "WITHDRAWN", "Aggregated", "Aggregation", "Problem", "rebuild_total"]
 
-_BASE = ""  # stands for no worker
 _PRIME = (1 << 61) - 1  # of fingerprints
 _NO_STATISTICS = "bytes that are not statistics of this job"
 _FULL = "held back: the total is full; the largest sum is that of "
@@ -68,11 +68,11 @@ class Aggregation:
         saved = self._ledger.total()
         self.total = self._make()
         if saved is not None:
-            self.total.merge(Statistics.from_bytes(saved))
+            self.total.merge(saved)
 
     def verify(self) -> None:
         """Raise an error if the total is not the sum of all workers."""
-        parts = self._ledger.updates.fingerprints().values()
+        parts = self._ledger.sums.fingerprints().values()
         if self._fingerprint(self.total.statistics) != sum(parts) % _PRIME:
             raise BadBytes(
                 f"ledger {self._ledger.path}: the total is not the sum of its workers; "
@@ -81,28 +81,30 @@ class Aggregation:
 
     def rebuild(self) -> None:
         """Compute the total again from the sums of all workers."""
-        for worker in self._ledger.updates.fingerprints():
-            whole = self._sum_of(worker)
-            self._put_sum(worker, whole, self._fingerprint(whole))
+        sums = self._ledger.sums
+        for worker in sums.fingerprints():
+            whole = sums.read(worker, self._schema)
+            sums.replace(worker, whole, self._fingerprint(whole))
             self.total.merge(whole)
+        sums.replace_total(self.total.statistics)
         self._put_total()
 
     def put_base(self, base: Statistics) -> None:
         """Store statistics that belong to no worker, in place of earlier ones."""
-        self.total.merge(base - self._sum_of(_BASE))
-        self._put_sum(_BASE, base, self._fingerprint(base))
+        self._add(base - self._ledger.sums.read(BASE, self._schema))
+        self._ledger.sums.replace(BASE, base, self._fingerprint(base))
         self._put_total()
         self._ready |= self._held
 
-    def _sum_of(self, worker: str) -> Statistics:
-        saved, zero = self._ledger.find_sum(worker), Statistics.zero(self._schema)
-        return zero if saved is None else Statistics.from_bytes(saved, trusted=True)
-
-    def _put_sum(self, worker: str, whole: Statistics, fingerprint: int) -> None:
-        self._ledger.updates.put_sum(worker, whole.to_bytes(), fingerprint)
+    def _add(self, delta: Statistics) -> None:
+        """Add to the total in memory; `_put_total` writes what changed."""
+        self.total.merge(delta)
+        self._ledger.sums.mark(delta)
 
     def _put_total(self) -> None:
-        self._ledger.updates.put_total(self.total.statistics.to_bytes())
+        self._ledger.sums.put_total(self._schema, self.total.entries)
+        self._ledger.set_setting("schema", self._schema.canonical())
+        self._ledger.set_setting("digest", self.total.digest().encode())
 
     def _fingerprint(self, statistics: Statistics) -> int:
         key = self._ledger.setting("fingerprint_key")
@@ -160,10 +162,12 @@ class Aggregation:
 
     def drop(self, worker: str) -> None:
         """Subtract a worker's sum from the total and delete its updates."""
-        if self._ledger.find_sum(worker) is not None:
-            self.total.merge(-self._sum_of(worker))
+        whole = self._ledger.sums.read(worker, self._schema)
+        if not whole.is_zero:
+            self._add(-whole)
             self._put_total()
             self._ready |= self._held
+        self._ledger.sums.drop(worker)
         self._ledger.updates.drop(worker)
 
     @property
@@ -186,49 +190,51 @@ class Aggregation:
     def _count(self, row: WorkerRow, ready: list[Pending], terms: Terms, done: Aggregated) -> None:
         try:
             delta = self._delta_of(row, ready)
-            whole = delta + self._sum_of(row.name)
-            self._require_allowed(whole, terms)
-            self._scratch.check_statistics(whole)
+            folded = self._ledger.sums.fold(row.name, delta)
+            self._require_allowed(folded, terms)
+            self._scratch.check_added(delta, folded.touched, folded.whole)
         except (ValueError, ArithmeticError) as error:
             reason = "diverged: " + describe_without_values(error, _IMPOSSIBLE)
             done.diverged[row.name] = reason
             return
         try:
-            self.total.merge(delta)
+            self._add(delta)
         except BadInput:  # others may have filled the total
             new = not row.flag.startswith(_FULL)
             done.held_back[row.name] = _FULL + self._find_largest() if new else row.flag
             return
-        known = self._ledger.updates.find_fingerprint(row.name)
-        self._put_sum(row.name, whole, (known + self._fingerprint(delta)) % _PRIME)
+        fingerprint = (folded.fingerprint + self._fingerprint(delta)) % _PRIME
+        self._ledger.sums.put(folded, fingerprint)
         self._ledger.updates.delete_deltas(row.name, row.incarnation, ready[-1].sequence)
         done.counted[row.name] = ready[-1].sequence
 
     def _delta_of(self, row: WorkerRow, ready: list[Pending]) -> Statistics:
         delta = None
         for update in ready:
-            if update.delta is not None:
-                known = self._decoded.get((row.name, update.sequence))
-                part = Statistics.from_bytes(update.delta) if known is None else known
+            if not update.withdrawn:
+                part = self._decoded.get((row.name, update.sequence))
+                if part is None:
+                    content = self._ledger.updates.read_delta(row, update.sequence)
+                    part = Statistics.from_bytes(content)
                 delta = part if delta is None else delta + part
         return Statistics.zero(self._schema) if delta is None else delta
 
     def _find_largest(self) -> str:
         """Return the worker whose sum has the largest integer."""
         largest = {}
-        for worker in self._ledger.updates.fingerprints():
-            arrays = self._sum_of(worker).arrays.values()
+        for worker in self._ledger.sums.fingerprints():
+            arrays = self._ledger.sums.read(worker, self._schema).arrays.values()
             values = [abs(value) for entries in arrays for value in entries.values.tolist()]
             largest[worker] = max(values, default=0)
         return max(largest, key=largest.__getitem__, default="nobody") or "the base of the job"
 
-    def _require_allowed(self, whole: Statistics, terms: Terms) -> None:
+    def _require_allowed(self, folded: Folded, terms: Terms) -> None:
         """Refuse a sum that is possible but absurd: it could fill the total."""
-        cells = sum(len(whole[name]) for name in whole)
-        examples = self.total.count_records(whole) or 0
+        examples = self.total.count_records(folded.whole) or 0
         for name, most, found in (
-            ("max_examples", terms.max_examples, examples), ("max_cells", terms.max_cells, cells),
-        ):  # fmt: skip
+            ("max_examples", terms.max_examples, examples),
+            ("max_cells", terms.max_cells, folded.cells),
+        ):
             if found > most:
                 reason = f"a worker has {found:,} of {name} = {most:,}"
                 raise Impossible(reason, reason)

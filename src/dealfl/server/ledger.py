@@ -15,9 +15,11 @@ from pathlib import Path
 
 from dealfl.database import Connect, Database
 from dealfl.server.erasure_store import ErasureStore
-from dealfl.server.ledger_reader import LedgerReader, intact
+from dealfl.server.ledger_reader import LedgerReader
 from dealfl.server.stores import RoundStore, UpdateStore
+from dealfl.server.sums import SumStore, read_schema
 from dealfl.server.tables import MIGRATIONS, OpenRound, WorkerRow, worker_row
+from dealfl.statistics import Statistics
 
 __all__ = ["Ledger"]
 
@@ -39,7 +41,7 @@ class Ledger(Database):
 
     Attributes
     ----------
-    updates, rounds, erasures
+    updates, sums, rounds, erasures
         The stores of the server, for its own use.
     """
 
@@ -52,7 +54,7 @@ class Ledger(Database):
         self, path: str | Path = ":memory:", *, connect: Connect = sqlite3.connect
     ) -> None:
         self.updates, self.rounds = UpdateStore(self, self.setting), RoundStore(self)
-        self.erasures = ErasureStore(self)
+        self.erasures, self.sums = ErasureStore(self), SumStore(self)
         self._settings: dict[str, bytes] = {}  # those that were read or written
         super().__init__(path, connect=connect)
 
@@ -63,6 +65,7 @@ class Ledger(Database):
     def _forget_cached(self) -> None:
         self._settings.clear()
         self.erasures.forget_cached()
+        self.sums.forget_cached()
 
     @property
     def epoch(self) -> str:
@@ -144,7 +147,7 @@ class Ledger(Database):
         ).fetchone()
         return None if row is None else (bytes(row[0] or b""), bool(row[1]))
 
-    def find_sum(self, worker: str) -> bytes | None:
+    def find_sum(self, worker: str) -> Statistics | None:
         """Return the sum of a worker's counted updates.
 
         Parameters
@@ -154,20 +157,19 @@ class Ledger(Database):
 
         Returns
         -------
-        bytes or None
-            Statistics; None if nothing is counted.
+        Statistics or None
+            The sum; None if nothing is counted.
 
         Raises
         ------
         BadBytes
-            If the bytes do not have their stored hash.
+            If a page does not have its stored hash.
         """
-        query = "SELECT statistics, sha256 FROM sums WHERE worker = ?"
-        row = self.execute(query, (worker,)).fetchone()
-        return None if row is None else intact(row, f"ledger {self.path}: the sum of {worker}")
+        known, header = worker in self.sums.fingerprints(), self.setting("schema")
+        return self.sums.read(worker, read_schema(header)) if known else None
 
-    def total(self) -> bytes | None:
-        """Return the sum of all workers as statistics; None before the first."""
+    def total(self) -> Statistics | None:
+        """Return the sum of all workers; None before the first."""
         return self.reader.total()
 
     # -- rounds and settings --------------------------------------------------------------------

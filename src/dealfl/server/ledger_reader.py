@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -14,6 +13,7 @@ import msgspec
 from dealfl.database import find_write_failure, open_read_only
 from dealfl.erasure import Request
 from dealfl.errors import BadBytes, BadInput
+from dealfl.server.sums import TOTAL, read_schema, read_sum
 from dealfl.server.tables import (
     MIGRATIONS,
     ClosedRound,
@@ -26,8 +26,9 @@ from dealfl.server.tables import (
     WorkerRow,
     worker_row,
 )
+from dealfl.statistics import Statistics
 
-__all__ = ["LedgerReader", "intact"]
+__all__ = ["LedgerReader"]
 
 _TABLES = {"workers", "rounds", "selections", "updates", "versions", "erasures", "answers"}
 _WORKER = ", ".join(f"w.{name}" for name in WorkerRow.__struct_fields__)
@@ -98,10 +99,11 @@ class LedgerReader:
 
     # -- the model ------------------------------------------------------------------------------
 
-    def total(self) -> bytes | None:
-        """Return the sum of all workers as statistics; None before the first."""
-        row = self._db.execute("SELECT statistics, sha256 FROM total").fetchone()
-        return None if row is None else intact(row, f"ledger {self.path}: the total")
+    def total(self) -> Statistics | None:
+        """Return the sum of all workers; None before the first."""
+        if not (header := self.setting("schema")):
+            return None
+        return read_sum(self._db.execute, self.path, TOTAL, read_schema(header))
 
     @property
     def has_base(self) -> bool:
@@ -290,11 +292,3 @@ class LedgerReader:
             (number,),
         ).fetchone()
         return RoundFigures(*row)
-
-
-def intact(row: tuple[bytes, bytes], what: str) -> bytes:
-    """Return stored bytes after a check of their SHA-256."""
-    content, sha256 = row
-    if hashlib.sha256(content).digest() != sha256:
-        raise BadBytes(f"{what} is damaged; restore a backup")
-    return bytes(content)

@@ -1,4 +1,4 @@
-"""What the server writes into its ledger: updates and sums, and rounds."""
+"""What the server writes into its ledger: updates, and rounds."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Pending:
     """An update that is stored and not counted yet; a withdrawn one has no delta."""
 
     sequence: int
-    delta: bytes | None
+    withdrawn: bool
     successor: int = 0  # contains the rest of a withdrawn one
 
 
 class UpdateStore:
-    """The updates of workers, the sum of each worker, and the total."""
+    """The updates of workers."""
 
     def __init__(self, ledger: Database, setting: Callable[[str], bytes]) -> None:
         self._ledger, self._run, self._setting = ledger, ledger.execute, setting
@@ -82,20 +82,27 @@ class UpdateStore:
     def pending(self, row: WorkerRow) -> Iterator[Pending]:
         """Yield the updates of a worker that are not counted yet, up to the first gap."""
         query = (
-            "SELECT sequence, delta, withdrawn, delta_sha256, successor FROM updates "
+            "SELECT sequence, withdrawn, successor FROM updates "
             "WHERE worker = ? AND incarnation = ? AND sequence > ? ORDER BY sequence"
         )
         found = self._run(query, (row.name, row.incarnation, row.counted))
-        for expected, (sequence, delta, withdrawn, sha256, successor) in enumerate(
-            found, row.counted + 1
-        ):
+        for expected, (sequence, withdrawn, successor) in enumerate(found, row.counted + 1):
             if sequence != expected:
                 return
-            if not withdrawn and self.keyed(hashlib.sha256(delta).digest()) != sha256:
-                raise BadBytes(
-                    f"ledger {self._ledger.path}: update {sequence} of {row.name} is damaged"
-                )
-            yield Pending(sequence, None if withdrawn else delta, successor)
+            yield Pending(sequence, bool(withdrawn), successor)
+
+    def read_delta(self, row: WorkerRow, sequence: int) -> bytes:
+        """Return the delta of a stored update."""
+        query = (
+            "SELECT delta, delta_sha256 FROM updates "
+            "WHERE worker = ? AND incarnation = ? AND sequence = ?"
+        )
+        delta, sha256 = self._run(query, (row.name, row.incarnation, sequence)).fetchone()
+        if self.keyed(hashlib.sha256(delta).digest()) != sha256:
+            raise BadBytes(
+                f"ledger {self._ledger.path}: update {sequence} of {row.name} is damaged"
+            )
+        return bytes(delta)
 
     def recorded_through(self, worker: str, incarnation: int, counted: int) -> int:
         """Return the sequence up to which no update is missing; all up to `counted` are there."""
@@ -126,39 +133,9 @@ class UpdateStore:
         )
 
     def drop(self, worker: str) -> None:
-        """Delete all updates of a worker, and its sum."""
+        """Delete all updates of a worker."""
         self._ledger.note_deletion()
         self._run("DELETE FROM updates WHERE worker = ?", (worker,))
-        self._run("DELETE FROM sums WHERE worker = ?", (worker,))
-
-    def put_sum(self, worker: str, statistics: bytes, fingerprint: int) -> None:
-        """Replace the sum of a worker's counted updates; that of "" is the base of the job."""
-        row = (worker, statistics, hashlib.sha256(statistics).digest(), fingerprint)
-        self._run(  # an update overwrites bytes of the same length in place
-            "INSERT INTO sums VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
-            "statistics = excluded.statistics, sha256 = excluded.sha256, "
-            "fingerprint = excluded.fingerprint",
-            row,
-        )
-
-    def find_fingerprint(self, worker: str) -> int:
-        """Return the fingerprint of a worker's sum; 0 if nothing is counted."""
-        query = "SELECT fingerprint FROM sums WHERE worker = ?"
-        found = self._run(query, (worker,)).fetchone()
-        return 0 if found is None else int(found[0])
-
-    def fingerprints(self) -> dict[str, int]:
-        """Return the fingerprint of each sum by worker."""
-        return dict(self._run("SELECT worker, fingerprint FROM sums ORDER BY worker").fetchall())
-
-    def put_total(self, statistics: bytes) -> None:
-        """Replace the sum of all workers."""
-        row = (statistics, hashlib.sha256(statistics).digest())
-        self._run(
-            "INSERT INTO total VALUES (1, ?, ?) ON CONFLICT DO UPDATE SET "
-            "statistics = excluded.statistics, sha256 = excluded.sha256",
-            row,
-        )
 
 
 class RoundStore:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from dealfl.database import Migration
+from dealfl.server.sums import split_sums
+
 __all__ = [
     "MIGRATIONS", "ClosedRound", "OpenRound", "Replies", "RoundFigures", "Selection",
     "Version", "WorkerFigures", "WorkerRow", "worker_row",
@@ -62,13 +65,14 @@ def _add(*columns: str) -> str:
     return "".join(f"ALTER TABLE workers ADD COLUMN {one} NOT NULL DEFAULT 0;" for one in columns)
 
 
-MIGRATIONS: tuple[str, ...] = (
+MIGRATIONS: tuple[Migration, ...] = (
     _FIRST,
     _add("asleep INTEGER"),
     "ALTER TABLE erasures ADD COLUMN requested_by TEXT NOT NULL DEFAULT '';",
     _add("sleeps INTEGER", "per_hour REAL", "call_waiting INTEGER", "call_by_s REAL"),
     _add("learned INTEGER", "evicted INTEGER")
     + "ALTER TABLE selections ADD COLUMN forget_fraction TEXT NOT NULL DEFAULT '';",
+    split_sums,
 )
 
 
@@ -103,16 +107,14 @@ class WorkerRow(msgspec.Struct, frozen=True):
         Last problem with the worker, as text for people; empty for none.
     waiting_since_s : float
         Time since which examples wait.
-    examples : int
-        Net number of examples in its stored updates, as their deltas show it.
+    examples, session : int
+        Net number of examples in its stored updates, as their deltas show it; number of its last
+        process.
     doubts : int
         Number of recent trainings whose claims do not fit; each halves the worker's weight.
-    session : int
-        Number of its last process.
-    answered : int
-        It need no longer answer erasure requests up to this number.
-    forgotten : int
-        Its counted updates contain nothing of erasure requests up to this number.
+    answered, forgotten : int
+        It need no longer answer erasure requests up to the first number. Its counted updates
+        contain nothing of those up to the second.
     forgetting, forgetting_at : int
         They contain nothing up to this number when the update with this sequence is counted.
     asleep : bool

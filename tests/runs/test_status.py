@@ -13,6 +13,7 @@ import pytest
 from dealfl.cli import main
 from dealfl.errors import BadBytes, BadInput
 from dealfl.messages import Asleep, Erase
+from dealfl.report import format_energy
 from dealfl.runs import RunFolder, read_status, read_worker_rounds, read_workers
 from dealfl.server import Ledger
 from tests.federation.parts import announce, joined, update
@@ -130,7 +131,7 @@ def test_status_without_a_name_takes_the_latest_run(
     assert main(["status"]) == 0
     told = capsys.readouterr().out
     assert "8 of 8 closed (" in told
-    assert "J, modelled" in told
+    assert "J for trainings, modelled" in told
 
 
 def test_status_prints_one_json_object(digits_run: Path, capsys: Captured) -> None:
@@ -203,3 +204,16 @@ def test_a_ledger_of_another_version_is_not_touched(
     db = sqlite3.connect(path)
     assert db.execute("PRAGMA user_version").fetchone() == (version,)
     db.close()
+
+
+def test_a_finished_run_says_why_it_ended_and_the_energy_of_the_summary(
+    job: Path, capsys: Captured
+) -> None:
+    assert main(["run", str(job), "--no-compare", "--json"]) == 0
+    (outcome,) = json.loads(capsys.readouterr().out)["outcomes"].values()
+    assert main(["status"]) == 0
+    told = capsys.readouterr().out
+    assert f"finished: {outcome['ended']}" in told
+    assert "6 took part" in told
+    assert " of 12 closed" not in told
+    assert f"; {format_energy(outcome['energy_j'])} for whole devices" in told

@@ -97,7 +97,9 @@ def _run_row(status: "RunStatus | RunStart") -> str:
 
     now = status.progress
     if now is None:
-        return "finished" if status.state == "finished" else "starting: no round is saved yet"
+        ended = getattr(status, "ended", "")
+        finished = f"finished: {ended}" if ended else "finished"
+        return finished if status.state == "finished" else "starting: no round is saved yet"
     which = f"{now.scheme} ({now.place} of {now.of})"
     where = f"round {now.rounds} of {now.of_rounds}" if now.of_rounds else "reading the data"
     if now.stopped:
@@ -111,8 +113,14 @@ def _run_row(status: "RunStatus | RunStart") -> str:
 def _rows(status: "RunStatus") -> list[tuple[str, str]]:
     from dealfl.report import format_energy, format_number
 
-    states = ", ".join(f"{count} {state}" for state, count in status.workers.items() if count)
-    call_s = status.next_call_s
+    counts, call_s = status.workers, status.next_call_s
+    if status.state == "finished":
+        counts = {"took part": sum(counts.values()), "removed": counts["removed"]}
+        call_s = None
+    states = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    energy = f"{format_energy(status.energy_j)} for trainings, {status.energy_source}"
+    if status.whole_energy_j is not None:
+        energy += f"; {format_energy(status.whole_energy_j)} for whole devices"
     sleeping = "" if call_s is None else f" (the next until {format_moment(call_s)})"
     flagged = f"; {status.flagged} flagged" if status.flagged else ""
     pace = f"{format_number(status.updates_per_s)} updates/s, "
@@ -126,7 +134,7 @@ def _rows(status: "RunStatus") -> list[tuple[str, str]]:
         ("examples", f"{status.examples_learned:,} learned, {status.examples_evicted:,} evicted"),
         ("model", _model(status)),
         ("erasures", f"{status.erasures} requested, {status.erasures_pending} pending"),
-        ("energy", f"{format_energy(status.energy_j)}, {status.energy_source}"),
+        ("energy", energy),
         ("reward", f"{format_number(status.mean_reward)} on average"),
         ("pace", pace),
         *([("fairness not met", unmet)] if unmet else []),
@@ -134,7 +142,8 @@ def _rows(status: "RunStatus") -> list[tuple[str, str]]:
 
 
 def _rounds(status: "RunStatus") -> str:
-    planned = "" if status.rounds_planned is None else f" of {status.rounds_planned}"
+    known = status.rounds_planned is not None and status.state != "finished"
+    planned = f" of {status.rounds_planned:,}" if known else ""
     reasons = ", ".join(f"{count} {reason}" for reason, count in status.rounds_by_reason.items())
     reasons = f" ({reasons})" if reasons else ""
     last = f"; the last by {status.last_reason}" if status.last_reason else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,13 +85,18 @@ class RunStatus(RunStart):
     erasures, erasures_pending : int
         Requested erasures, and those not in a published version yet.
     energy_j, energy_source : float, str
-        Energy reported by workers, in joules; "measured", "modelled" or "not stated".
+        Energy that workers reported for trainings, in joules; "measured", "modelled" or
+        "not stated".
     replies, mean_reward : int, float or None
         Number of replies, and mean reward per reply.
     unmet_guarantees : str
         Fairness guarantees that cannot be met, or "".
     updates_per_s, examples_per_s : float or None
         Rates over the duration of all rounds.
+    ended : str
+        Why the job's own scheme ended; "" while it runs.
+    whole_energy_j : float or None
+        Energy of whole devices in it, with all messages, in joules; None while it runs.
     round_durations_s : tuple of float
         Duration of each closed round.
     """
@@ -125,7 +131,22 @@ class RunStatus(RunStart):
     unmet_guarantees: str
     updates_per_s: float | None
     examples_per_s: float | None
+    ended: str = ""
+    whole_energy_j: float | None = None
     round_durations_s: tuple[float, ...] = field(repr=False, default=())
+
+
+class _Ending(msgspec.Struct):
+    """What result.json says of a scheme."""
+
+    ended: str
+    energy_j: float
+
+
+class _Endings(msgspec.Struct):
+    """What result.json says of all schemes; that of the job is the first."""
+
+    outcomes: dict[str, _Ending]
 
 
 def read_start(run: RunFolder) -> RunStart:
@@ -178,6 +199,7 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
     if progress is not None:
         state = "stopped" if progress.stopped else "running"
     source = ledger.setting("energy_source").decode()
+    ending = _read_ending(run) if state == "finished" else None
     return RunStatus(
         ledger=str(run.ledger), job=str(job.get("name", "")), state=state, progress=progress,
         now_s=now_s, rounds_closed=len(closed),
@@ -200,5 +222,13 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
         unmet_guarantees=str(msgspec.json.decode(unmet, type=OverPromise)) if unmet else "",
         updates_per_s=counted / spent_s if spent_s else None,
         examples_per_s=(replies.learned + replies.evicted) / spent_s if spent_s else None,
-        round_durations_s=durations_s,
+        round_durations_s=durations_s, ended="" if ending is None else ending.ended,
+        whole_energy_j=None if ending is None else ending.energy_j,
     )  # fmt: skip
+
+
+def _read_ending(run: RunFolder) -> _Ending | None:
+    with suppress(OSError, msgspec.MsgspecError):  # it may be damaged, or of an older version
+        found = msgspec.json.decode((run.path / RESULT).read_bytes(), type=_Endings)
+        return next(iter(found.outcomes.values()), None)
+    return None

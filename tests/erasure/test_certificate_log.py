@@ -66,19 +66,34 @@ def test_a_crash_before_the_new_head_leaves_the_old_one_valid(log: CertificateLo
     assert log.verify(ENTRIES[-1], keys)[0] == len(ENTRIES) - 1
     with pytest.raises(BadBytes, match="not in the log"):
         log.verify(b"lost in a crash", keys)
-    assert log.append(b"the next", key) == len(ENTRIES) + 1
-    assert log.verify(b"the next", keys)[0] == len(ENTRIES) + 1
+    assert log.append(b"the next", key) == len(ENTRIES), "what no head covers is overwritten"
+    assert log.verify(b"the next", keys)[0] == len(ENTRIES)
 
 
 def test_a_log_that_lost_entries_is_not_continued(log: CertificateLog) -> None:
     whole = (log.folder / "log").read_bytes()
-    for left in (b"", whole[:-1]):
+    for left in (b"", whole[:-1], whole[:-1] + b"x"):
         (log.folder / "log").write_bytes(left)
-        with pytest.raises(BadBytes, match="shorter than its head says"):
+        (log.folder / "peaks").unlink(missing_ok=True)
+        with pytest.raises(BadBytes, match="log is not what its head says"):
             log.append(b"more", open_signing_key(log.folder))
-    (log.folder / "peaks").write_bytes(b"nonsense")
-    with pytest.raises(BadBytes, match="peaks is damaged"):
-        log.append(b"more", open_signing_key(log.folder))
+    (log.folder / "log").write_bytes(whole)
+    for head in (b"nonsense", b"\xff", None):
+        (log.folder / "head").unlink()
+        if head is not None:
+            (log.folder / "head").write_bytes(head)
+        with pytest.raises(BadBytes, match="head is damaged"):
+            log.append(b"more", open_signing_key(log.folder))
+        (log.folder / "head").touch()
+
+
+@pytest.mark.parametrize("peaks", [b"nonsense", b'[1,[""]]', None])
+def test_lost_peaks_are_computed_from_the_log(log: CertificateLog, peaks: bytes | None) -> None:
+    (log.folder / "peaks").unlink()
+    if peaks is not None:
+        (log.folder / "peaks").write_bytes(peaks)
+    assert log.append(b"more", open_signing_key(log.folder)) == len(ENTRIES)
+    assert log.verify(b"more", load_keys(log.folder))[0] == len(ENTRIES)
 
 
 def test_a_head_of_somebody_else_is_refused(log: CertificateLog, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from dealfl.erasure.certificates import (
     read_certificate,
     sign_certificate,
 )
-from dealfl.erasure.log import CertificateLog, Head, check_proof, read_head
+from dealfl.erasure.head import Head, read_head
+from dealfl.erasure.log import CertificateLog, check_proof
 from dealfl.erasure.release import Outstanding, ReleaseRule
 from dealfl.erasure.requests import (
     EXAMPLE,

@@ -213,8 +213,17 @@ def read_certificate(certificate: bytes, keys: Mapping[str, PublicKey]) -> Erasu
     payload = _strict_base64(envelope.payload, "payload")
     signed = _strict_base64(signature.sig, "signature")
     if not keys[signature.keyid].verifies(signed, _encoded_for_signing(payload)):
-        raise BadBytes("the signature does not fit the payload: one of them was changed")
+        raise BadBytes(f"the signature does not fit the payload: {_name_change(payload)}")
     return _read_statement(payload)
+
+
+def _name_change(payload: bytes) -> str:
+    """Return which part of a certificate was changed, as far as it can be told."""
+    try:
+        _read_statement(payload)
+    except BadBytes as error:
+        return f"the payload was changed; {error}"
+    return "one of them was changed"
 
 
 def _read_statement(payload: bytes) -> Erasure:

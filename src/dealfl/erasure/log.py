@@ -1,22 +1,23 @@
 """The log of certificates: a file that only grows, with a signed head.
 
 `log` contains the hash of every certificate, 32 bytes each. `head` is a signed note with the number
-of entries and the root of their Merkle tree. `peaks` makes an entry cost the same in any log.
+of entries and the root of their Merkle tree. `peaks` makes an entry cost the same in any log; it
+is not waited for, since it follows from the others.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from functools import reduce
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import msgspec
 
 from dealfl.atomic_files import make_folder, replace_file
+from dealfl.erasure.head import Head, parse_note, read_head
 from dealfl.erasure.merkle_tree import (
     Peaks,
     consistency_proof,
@@ -29,89 +30,10 @@ from dealfl.erasure.merkle_tree import (
 from dealfl.erasure.signing import PublicKey, SigningKey
 from dealfl.errors import BadBytes, BadInput
 
-__all__ = ["CertificateLog", "Head", "check_proof", "read_head"]
+__all__ = ["CertificateLog", "check_proof"]
 
 _HASH_BYTES = 32
 _PEAKS = msgspec.json.Decoder(tuple[int, tuple[bytes, ...]])
-_ED25519 = b"\x01"  # the kind of signature, in the hash of a note's key
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The signed state of a log.
-
-    Parameters
-    ----------
-    origin : str
-        Name of the log.
-    size : int
-        Number of entries.
-    root : bytes
-        Root of the Merkle tree.
-    """
-
-    origin: str
-    size: int
-    root: bytes
-
-    def sign(self, key: SigningKey) -> str:
-        """Return the head as a signed note.
-
-        Parameters
-        ----------
-        key : SigningKey
-            Key of the log.
-
-        Returns
-        -------
-        str
-            The text of the note, an empty line, and the signature.
-        """
-        text = f"{self.origin}\n{self.size}\n{base64.b64encode(self.root).decode()}\n"
-        signed = _note_key(self.origin, key.public) + key.sign(text.encode())
-        return f"{text}\n— {self.origin} {base64.b64encode(signed).decode()}\n"
-
-
-def _note_key(name: str, key: PublicKey) -> bytes:
-    """Return the four bytes that stand for a key in a signed note."""
-    return hashlib.sha256(name.encode() + b"\n" + _ED25519 + key.raw).digest()[:4]
-
-
-def read_head(note: str, keys: Mapping[str, PublicKey]) -> Head:
-    """Return a head, if a trusted key has signed it.
-
-    Parameters
-    ----------
-    note : str
-        Content of the file `head`.
-    keys : mapping of str to PublicKey
-        Trusted keys by id.
-
-    Returns
-    -------
-    Head
-        The head.
-
-    Raises
-    ------
-    BadBytes
-        If the note was changed, or no trusted key has signed it.
-    """
-    try:
-        text, signature = note.split("\n\n")
-        origin, size, root = text.split("\n")
-        dash, name, signed = signature.removesuffix("\n").split(" ")
-        head = Head(origin, int(size), base64.b64decode(root, validate=True))
-        content = base64.b64decode(signed, validate=True)
-    except ValueError as error:
-        raise BadBytes("the head of the log is not a signed note") from error
-    for key in keys.values():
-        body = f"{text}\n".encode()
-        if content[:4] == _note_key(origin, key) and key.verifies(content[4:], body):
-            if note == f"{text}\n\n— {origin} {base64.b64encode(content).decode()}\n":
-                return head
-            raise BadBytes(f"the signature line of the log's head was changed: {dash} {name}")
-    raise BadBytes("no trusted key has signed the head of the log, or the head was changed")
 
 
 class _Proof(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -198,31 +120,40 @@ class CertificateLog:
         int
             Number of the entry, from 0.
         """
-        make_folder(self.folder)
-        leaf, peaks = leaf_hash(certificate), self._read_peaks()
+        if not self.folder.is_dir():
+            make_folder(self.folder)
+        leaf = leaf_hash(certificate)
         with os.fdopen(os.open(self._log, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
-            if file.seek(0, os.SEEK_END) < peaks.size * _HASH_BYTES:
-                raise BadBytes(f"{self._log} is shorter than its head says; restore a backup of it")
+            peaks = self._read_peaks(file)
             file.truncate(peaks.size * _HASH_BYTES)
             file.seek(0, os.SEEK_END)
             file.write(leaf)
             file.flush()
             os.fsync(file.fileno())
         after = peaks.append(leaf)
-        replace_file(self._peaks, msgspec.json.encode((after.size, after.hashes)))
         replace_file(self._head, Head(self.origin, after.size, after.root).sign(key))
+        self._peaks.write_bytes(msgspec.json.encode((after.size, after.hashes)))
         return peaks.size
 
-    def _read_peaks(self) -> Peaks:
-        if not self._peaks.exists():
-            return Peaks()
+    def _read_peaks(self, log: BinaryIO) -> Peaks:
+        """Return the peaks of the head; those that a crash lost are computed from the log."""
+        length = log.seek(0, os.SEEK_END)
+        if not self._head.exists() and length <= _HASH_BYTES:
+            return Peaks()  # at most the first entry of a crash
         try:
-            peaks = Peaks(
-                *msgspec.json.decode(self._peaks.read_bytes(), type=tuple[int, tuple[bytes, ...]])
-            )
-        except msgspec.MsgspecError as error:
-            raise BadBytes(f"{self._peaks} is damaged; restore a backup of the log") from error
-        return peaks
+            head = parse_note(self._head.read_text("utf-8"))[1]
+        except (OSError, ValueError) as error:
+            raise BadBytes(f"{self._head} is damaged; restore a backup of the log") from error
+        with suppress(OSError, msgspec.MsgspecError):
+            peaks = Peaks(*_PEAKS.decode(self._peaks.read_bytes()))
+            whole = length >= head.size * _HASH_BYTES
+            if whole and (peaks.size, peaks.root) == (head.size, head.root):
+                return peaks
+        log.seek(0)
+        leaves = [log.read(_HASH_BYTES) for _ in range(head.size)]
+        if root_of(leaves) != head.root:
+            raise BadBytes(f"{self._log} is not what its head says; restore a backup of it")
+        return reduce(Peaks.append, leaves, Peaks())
 
     def verify(self, certificate: bytes, keys: Mapping[str, PublicKey]) -> tuple[int, Head]:
         """Return the number of a certificate's entry, and the head that covers it.

@@ -27,6 +27,7 @@ class Transactions:
     kind: ClassVar[str]
     path: str
     _db: sqlite3.Connection
+    _cleans = True
     _logged = True  # whether the log may hold deleted bytes, such as after a crash
 
     def execute(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
@@ -84,7 +85,7 @@ class Transactions:
             if failure := find_write_failure(self.path, error):
                 raise failure from error
             raise
-        if self._logged:
+        if self._logged and self._cleans:
             self.checkpoint()
 
     def _forget_cached(self) -> None:
@@ -118,7 +119,7 @@ class Transactions:
             Current time in seconds. Without a request, a file is compacted once in 24 hours.
         """
         requested = self._requested_compaction
-        if requested is None or self.path == ":memory:":
+        if requested is None or self.path == ":memory:" or not self._cleans:
             return
         if now_s < self._compact_at_s(requested, now_s):
             return
@@ -147,6 +148,27 @@ class Transactions:
         names = ("page_count", "page_size")
         pages, bytes_ = (self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
         return int(pages * bytes_)
+
+    @contextmanager
+    def cleaned_at_the_end(self) -> Iterator[None]:
+        """Wait for the disk, and remove deleted bytes, only once: after the `with` block.
+
+        A power failure within the block may return the file to an earlier state, but to no half
+        transaction.
+
+        Yields
+        ------
+        None
+            Control to the block.
+        """
+        self._cleans = False
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        try:
+            yield
+        finally:
+            self._cleans = True
+            self._db.execute("PRAGMA synchronous = FULL")
+            self.compact()
 
     def checkpoint(self) -> bool:
         """Empty the write-ahead log, so that deleted bytes are not in it.

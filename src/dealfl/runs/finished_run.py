@@ -105,8 +105,6 @@ class FinishedRun:
             clock.deliver_model()
             if self.is_shown and not any(journal.outbox() for journal in self.journals.values()):
                 break
-        for store in (self.ledger, *self.journals.values()):
-            store.compact()
 
     @property
     def is_shown(self) -> bool:
@@ -117,7 +115,7 @@ class FinishedRun:
 
 @contextmanager
 def open_finished(run: RunFolder, key: bytes) -> Iterator[FinishedRun]:
-    """Yield server and workers, started from the files of a run."""
+    """Yield server and workers, started from the files of a run; compact these at the end."""
     document, files = run.document(), require_journals(run)
     assert document is not None, "a run with journals has a job"
     job, make = read_job(document), plan_without_data(document).make
@@ -126,6 +124,8 @@ def open_finished(run: RunFolder, key: bytes) -> Iterator[FinishedRun]:
         journals = {
             name: stack.enter_context(closing(Journal(path))) for name, path in files.items()
         }
+        for store in (ledger, *journals.values()):
+            stack.enter_context(store.cleaned_at_the_end())
         rounds = max(len(ledger.reader.closed_rounds()), 1)
         terms = replace(job.server_terms, rounds=rounds)
         server = Server(job.name, make, ledger, terms, Uniform())

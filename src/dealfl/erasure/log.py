@@ -16,7 +16,7 @@ from typing import Annotated, BinaryIO
 
 import msgspec
 
-from dealfl.atomic_files import make_folder, replace_file
+from dealfl.atomic_files import make_folder, make_private, replace_file
 from dealfl.erasure.head import Head, parse_note, read_head
 from dealfl.erasure.merkle_tree import (
     Peaks,
@@ -132,6 +132,7 @@ class CertificateLog:
             os.fsync(file.fileno())
         after = peaks.append(leaf)
         replace_file(self._head, Head(self.origin, after.size, after.root).sign(key))
+        make_private(self._peaks)
         self._peaks.write_bytes(msgspec.json.encode((after.size, after.hashes)))
         return peaks.size
 

@@ -9,13 +9,7 @@ import pytest
 from scipy import sparse
 
 import dealfl
-from dealfl.audit import (
-    Counts,
-    audit_run,
-    find_touched_items,
-    recommender_attacks,
-    regression_attacks,
-)
+from dealfl.audit import Counts, audit_run, find_touched_items, try_attacks
 from dealfl.cli import main
 from dealfl.runs import RunFolder
 from tests.runs.erased_people import LEARNERS, make_fleet
@@ -39,7 +33,7 @@ def test_the_papers_attack_flags_too_much_and_the_refined_one_does_not() -> None
 
 
 def test_a_single_erasure_is_exposed_and_a_batch_less() -> None:
-    points = regression_attacks(trials=20, sizes=(1, 32))
+    points = try_attacks("regression", trials=20, sizes=(1, 32))
     best = {(one.attack, one.size): one.quality for one in points}
     assert best["one update, ridge", 1] > 0.999
     assert best["two ridge models", 1] > 0.95
@@ -49,7 +43,7 @@ def test_a_single_erasure_is_exposed_and_a_batch_less() -> None:
 
 
 def test_attacks_on_movielens() -> None:
-    points = recommender_attacks(trials=12, sizes=(1, 128))
+    points = try_attacks("recommender", trials=12, sizes=(1, 128))
     found = {(one.attack, one.size, one.measure): one.quality for one in points}
     assert found["stale model, as in the paper", 1, "mean recall"] == 1.0
     assert found["stale model, as in the paper", 1, "mean precision"] < 0.1
@@ -58,14 +52,16 @@ def test_attacks_on_movielens() -> None:
     exposed = "two versions of similarities", "share of histories exposed"
     assert found[exposed[0], 1, exposed[1]] == 1.0
     assert found[exposed[0], 128, exposed[1]] < 0.9
+    update = "one update, similarities", "overlap with the nearest history"
+    assert found[update[0], 1, update[1]] == 1.0, "an update of one person is the person"
+    assert found[update[0], 128, update[1]] > 0.9, "somebody has an item of their own"
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_a_run_is_inspected_and_not_changed(
     learner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dealfl.audit.auditing.recommender_attacks", lambda *_, **__: [])
-    monkeypatch.setattr("dealfl.audit.auditing.regression_attacks", lambda *_, **__: [])
+    monkeypatch.setattr("dealfl.audit.auditing.try_attacks", lambda *_, **__: [])
     dealfl.run(make_fleet(tmp_path, learner), rounds=3, out=tmp_path / "run", verbose=False)
     run = RunFolder.at(tmp_path / "run")
     before = {path: path.read_bytes() for path in run.path.glob("workers/*.db")}
@@ -80,8 +76,7 @@ def test_a_run_is_inspected_and_not_changed(
 def test_a_ghost_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("dealfl.audit.auditing.recommender_attacks", lambda *_, **__: [])
-    monkeypatch.setattr("dealfl.audit.auditing.regression_attacks", lambda *_, **__: [])
+    monkeypatch.setattr("dealfl.audit.auditing.try_attacks", lambda *_, **__: [])
     dealfl.run(make_fleet(tmp_path, "naive_bayes"), rounds=3, out=tmp_path / "run", verbose=False)
     assert main(["audit", str(tmp_path / "run"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["holds"]

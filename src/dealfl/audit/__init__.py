@@ -2,11 +2,11 @@
 
 from dealfl.audit.attacks import Counts, find_touched_items
 from dealfl.audit.auditing import Audit, audit_run
-from dealfl.audit.curves import MIN_TRIALS, SIZES, Point, recommender_attacks, regression_attacks
+from dealfl.audit.curves import MIN_TRIALS, SIZES, SUBJECTS, Point, try_attacks
 from dealfl.audit.inspection import Finding
 from dealfl.audit.page import write_audit
 
 __all__ = [
-    "MIN_TRIALS", "SIZES", "Audit", "Counts", "Finding", "Point", "audit_run",
-    "find_touched_items", "recommender_attacks", "regression_attacks", "write_audit",
+    "MIN_TRIALS", "SIZES", "SUBJECTS", "Audit", "Counts", "Finding", "Point", "audit_run",
+    "find_touched_items", "try_attacks", "write_audit",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Counts", "find_deleted_direction", "find_main_direction", "find_touched_items",
-    "guess_from_similar", "list_exposed_histories",
+    "guess_from_similar", "guess_rarest_history", "list_exposed_histories",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -156,6 +156,27 @@ def list_exposed_histories(
         row = pairs[[int(item)], :].indices
         found.add(frozenset({int(item), *map(int, row)}))
     return list(found)
+
+
+def guess_rarest_history(items: NDArray[np.int64], pairs: csr_array[Any, Any]) -> frozenset[int]:
+    """Guess a history from the counts of an update: all that occurs with an item of the fewest.
+
+    Parameters
+    ----------
+    items : ndarray
+        Histories per item.
+    pairs : csr_array
+        Histories per pair of items.
+
+    Returns
+    -------
+    frozenset of int
+        Items of the guess.
+    """
+    rare = np.flatnonzero(items == items[items > 0].min())
+    lengths = np.diff(pairs.indptr)[rare]
+    item = int(rare[np.argmax(lengths)])
+    return frozenset({item, *map(int, pairs[[item], :].indices)})
 
 
 def find_deleted_direction(before: Floats, after: Floats, covariance: Floats) -> Floats:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dealfl.audit.curves import MIN_TRIALS, Point, recommender_attacks, regression_attacks
+from dealfl.audit.curves import MIN_TRIALS, SUBJECTS, Point, try_attacks
 from dealfl.audit.inspection import Finding, inspect_run
 from dealfl.errors import DealError
 from dealfl.runs import RunFolder
@@ -71,11 +71,11 @@ def audit_run(
     """
     findings, notes = inspect_run(run, seed, report), []
     points = []
-    try:
-        points += recommender_attacks(trials, seed=seed, report=report)
-    except DealError as error:
-        notes.append(f"attacks on recommendations are left out: {error}")
-    points += regression_attacks(trials, seed=seed, report=report)
+    for subject in SUBJECTS:
+        try:
+            points += try_attacks(subject, trials, seed=seed, report=report)
+        except DealError as error:
+            notes.append(f"attacks on a {subject} model are left out: {error}")
     notes.append(
         "An attack on a stale model needs the stale model. The state of a system that forgets "
         "exactly equals training without the person: there is nothing to compare."

@@ -15,11 +15,12 @@ from dealfl.audit.attacks import (
     find_main_direction,
     find_touched_items,
     guess_from_similar,
+    guess_rarest_history,
     list_exposed_histories,
 )
 from dealfl.datasets import load, yearpredictionmsd_like
 
-__all__ = ["MIN_TRIALS", "SIZES", "Point", "recommender_attacks", "regression_attacks"]
+__all__ = ["MIN_TRIALS", "SIZES", "SUBJECTS", "Point", "try_attacks"]
 
 MIN_TRIALS = 100
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -62,21 +63,21 @@ def _median(values: Iterable[float]) -> float:
     return float(np.median(list(values)))
 
 
-# -- recommendations ------------------------------------------------------------------------------
-
-
-def recommender_attacks(
-    trials: int = MIN_TRIALS, sizes: Sequence[int] = SIZES, seed: int = 0,
+def try_attacks(
+    subject: str, trials: int = MIN_TRIALS, sizes: Sequence[int] = SIZES, seed: int = 0,
     report: Report = lambda _: None,
 ) -> list[Point]:  # fmt: skip
-    """Return the attacks on similarities of films, on movielens.
+    """Return how well all attacks on a kind of model work.
 
     Parameters
     ----------
+    subject : str
+        "recommender": similarities of films, on movielens; "regression": ridge, on 20,000 rows
+        of 90 features.
     trials : int
-        Number of persons, or of draws of a batch, per point.
+        Number of persons, or of draws, per point.
     sizes : sequence of int
-        Numbers of persons who are erased between two versions.
+        Numbers of persons who are erased between two versions, or whom one update contains.
     seed : int
         Seed of the draws.
     report : callable
@@ -92,6 +93,15 @@ def recommender_attacks(
     DealError
         If movielens is not on this machine.
     """
+    return SUBJECTS[subject](trials, sizes, seed, report)
+
+
+# -- recommendations ------------------------------------------------------------------------------
+
+
+def _attack_recommendations(
+    trials: int, sizes: Sequence[int], seed: int, report: Report
+) -> list[Point]:
     histories = load("movielens").histories
     draw = np.random.default_rng(seed)
     # only users of the second half, which nothing was fitted to
@@ -100,9 +110,9 @@ def recommender_attacks(
     points = _stale_model(histories, judged)
     report("similar users")
     points.append(_similar_users(histories, judged))
-    report("two versions of similarities")
+    report("versions and updates of similarities")
     for size in sizes:
-        points += _two_versions(histories, size, trials, draw)
+        points += _mixed_histories(histories, size, trials, draw)
     return points
 
 
@@ -144,52 +154,52 @@ def _similar_users(histories: Any, users: NDArray[np.int64]) -> Point:  # noqa: 
     return Point(name, 1, _median(hits), _median(floors), len(hits), "share of items guessed")
 
 
-def _two_versions(
+def _mixed_histories(
     histories: Any, size: int, trials: int, draw: np.random.Generator  # noqa: ANN401
 ) -> list[Point]:  # fmt: skip
-    """Return how many erased histories the difference of two versions exposes completely."""
-    shares, target = [], []
+    """Return how many of some histories their common counts expose completely.
+
+    The difference of two versions has the counts of the histories that were erased; an update has
+    the counts of the histories that a worker learned: the same sum, seen by somebody else.
+    """
+    shares, target, best, floor = [], [], [], []
+    strangers = np.random.default_rng(size)
     for _ in range(trials):
         users = draw.choice(histories.shape[0], size, replace=False)
         batch = histories[users].astype(np.int64)
-        items = np.asarray(batch.sum(axis=0)).ravel()
-        exposed = set(list_exposed_histories(items, (batch.T @ batch).tocsr()))
-        true = [frozenset(map(int, batch[[place], :].indices)) for place in range(size)]
-        shares.append(sum(one in exposed for one in true) / size)
-        target.append(float(true[0] in exposed))
+        items, pairs = np.asarray(batch.sum(axis=0)).ravel(), (batch.T @ batch).tocsr()
+        exposed = set(list_exposed_histories(items, pairs))
+        others = strangers.choice(np.setdiff1d(np.arange(histories.shape[0]), users), size)
+        own, other = (_sets(histories[one]) for one in (users, others))
+        shares.append(sum(one in exposed for one in own) / size)
+        target.append(float(own[0] in exposed))
+        guess = guess_rarest_history(items, pairs)
+        best.append(max(_overlap(guess, one) for one in own))
+        floor.append(max(_overlap(guess, one) for one in other))
     return [
         Point("two versions of similarities", size, _median(shares), 0.0, trials,
               "share of histories exposed"),
         Point("one erasure among others, similarities", size, float(np.mean(target)), 0.0, trials,
               "probability of exposure"),
+        Point("one update, similarities", size, _median(best), _median(floor), trials,
+              "overlap with the nearest history"),
     ]  # fmt: skip
+
+
+def _sets(histories: Any) -> list[frozenset[int]]:  # noqa: ANN401
+    return [
+        frozenset(histories[[place], :].indices.tolist()) for place in range(histories.shape[0])
+    ]
+
+
+def _overlap(one: frozenset[int], other: frozenset[int]) -> float:
+    return len(one & other) / len(one | other)
 
 
 # -- regression -----------------------------------------------------------------------------------
 
 
-def regression_attacks(
-    trials: int = MIN_TRIALS, sizes: Sequence[int] = SIZES, seed: int = 0,
-    report: Report = lambda _: None,
-) -> list[Point]:  # fmt: skip
-    """Return the attacks on ridge regression, on 20,000 rows of 90 features.
-
-    Parameters
-    ----------
-    trials : int
-        Number of draws per point.
-    sizes : sequence of int
-        Numbers of rows that are erased between two versions, or that one update contains.
-    seed : int
-        Seed of rows and draws.
-    report : callable
-        Receives the name of each attack when it starts.
-
-    Returns
-    -------
-    list of Point
-        The points.
-    """
+def _attack_regression(trials: int, sizes: Sequence[int], seed: int, report: Report) -> list[Point]:
     rows, targets = _standard_rows(seed)
     draw = np.random.default_rng(seed)
     held, public = rows[:_ROWS], rows[_ROWS:]
@@ -268,3 +278,6 @@ def _one_update(
 def _likeness(rows: Floats, direction: Floats) -> Floats:
     cosines: Floats = np.abs(rows @ direction) / np.linalg.norm(rows, axis=1)
     return cosines
+
+
+SUBJECTS = {"recommender": _attack_recommendations, "regression": _attack_regression}

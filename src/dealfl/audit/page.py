@@ -20,7 +20,8 @@ _PLOTS = (
      ("one erasure among others, similarities", "one erasure among others, ridge"),
      "release_batch"),
     ("One update: how much it exposes of one of its examples",
-     ("one update, ridge",), "examples in the update"),
+     ("one update, ridge", "one update, similarities"),
+     "examples or histories in the update"),
 )  # fmt: skip
 
 

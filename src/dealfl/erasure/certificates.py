@@ -218,7 +218,7 @@ def read_certificate(certificate: bytes, keys: Mapping[str, PublicKey]) -> Erasu
 
 
 def _name_change(payload: bytes) -> str:
-    """Return which part of a certificate was changed, as far as it can be told."""
+    """Return which part of a certificate was changed, as far as possible."""
     try:
         _read_statement(payload)
     except BadBytes as error:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from dealfl.audit import Counts, find_touched_items, recommender_attacks, regression_attacks
+from dealfl.audit import Counts, find_touched_items, try_attacks
 from dealfl.pages import Plot
 from dealfl.reproduce.drawing import axis, bars
 from dealfl.reproduce.figure import Claim, Figure, Row, Setting, Verdict, judge, select
@@ -33,8 +33,7 @@ def _run(setting: Setting) -> list[Row]:
     if setting["attack"] == "forgotten":
         return [_attack_forgotten(setting["trials"], setting["seed"])]
     load_examples("movielens")  # says that data is missing before the attacks download it
-    attacks = recommender_attacks if setting["attack"] == "recommender" else regression_attacks
-    points = attacks(setting["trials"], setting["sizes"], setting["seed"])
+    points = try_attacks(setting["attack"], setting["trials"], setting["sizes"], setting["seed"])
     return [
         {**asdict(point), "name": point.attack, "attack": setting["attack"]} for point in points
     ]

@@ -253,7 +253,7 @@ def test_numba_is_imported_only_for_much_work(mode: str) -> None:
         "model = PersonalizedPageRank(50)\n"
         "model.learn(np.ones((1, 50)))\n"
         "print('numba' in sys.modules)\n"
-        "model.learn(np.ones((20000, 50)))\n"
+        "model.learn(np.ones((60000, 50)))\n"
         "print('numba' in sys.modules)\n"
     )
     done = subprocess.run(

@@ -43,9 +43,9 @@ def _shift(values: Int64s, added: Int64s) -> bool:
     return True
 
 
-def _find_doubtful(moments: Integers, columns: int, limit: float, doubtful: Int64s) -> int:
+def _find_doubtful(moments: Integers, limit: float, doubtful: NDArray[np.int32]) -> int:
     """List the columns whose moments are not clearly possible; return their number."""
-    places = np.arange(columns, dtype=np.int64)
+    places = np.arange(len(doubtful), dtype=np.int64)
     starts = places * (places + 1) // 2
     first, last = moments[starts], moments[starts + places]
     sums, squares = first.to_float(), last.to_float()
@@ -60,8 +60,8 @@ def _find_doubtful(moments: Integers, columns: int, limit: float, doubtful: Int6
 
 
 def change_row(
-    values: Floats, targets: Int64s, grid: Floats, limit: float, low: Int64s, high: Int64s,
-    sign: int, row: NDArray[np.int32], doubtful: Int64s,
+    values: Floats, targets: Floats, scales: Floats, limit: float, low: Int64s, high: Int64s,
+    stale: NDArray[np.bool_], sign: int, rows: NDArray[np.int32],
     *following: object,  # noqa: ARG001
 ) -> int:  # fmt: skip
     """Round one row and add or subtract its products; no factor follows.
@@ -69,12 +69,13 @@ def change_row(
     Return the number of columns that must be checked exactly, or `SAME` if nothing was changed
     because a value is out of bounds or a sum overflows. Columns are checked only for forgetting.
     """
-    if not np.all(np.abs(values) <= grid[0]):
+    line = np.concatenate((values[0], targets))
+    if not np.all(np.abs(line) <= scales[0, 1:]):
         return SAME
-    row[0] = 1
-    row[1 : 1 + len(values)] = np.rint(values * grid[1])
-    row[1 + len(values) :] = targets
-    if not shift_row(low, high, row, sign):
+    rows[0, 0] = 1
+    rows[0, 1:] = np.rint(line * scales[1, 1:])
+    if not shift_row(low, high, rows[0], sign):
         return SAME
+    stale.fill(True)
     moments = Integers(low, high if len(high) else None)
-    return _find_doubtful(moments, len(row), limit, doubtful) if sign < 0 else 0
+    return _find_doubtful(moments, limit, rows[1]) if sign < 0 else 0

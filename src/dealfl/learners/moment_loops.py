@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dealfl.compiled import compile_loop
+from dealfl.learners.factors import MIN_SLACK
 
 __all__ = ["change_row", "round_rows", "shift_row", "solve_table", "update_table"]
 
@@ -67,9 +68,9 @@ def _value(low: Array, high: Array, place: int) -> float:
 
 
 @compile_loop
-def _find_doubtful(low: Array, high: Array, columns: int, limit: float, doubtful: Array) -> int:
+def _find_doubtful(low: Array, high: Array, limit: float, doubtful: Array) -> int:
     """List the columns whose moments are not clearly possible; return their number."""
-    count, found, start = _value(low, high, 0), 0, 1
+    count, found, start, columns = _value(low, high, 0), 0, 1, len(doubtful)
     if count < 1.0:
         doubtful[0] = 0
         return 1
@@ -85,41 +86,44 @@ def _find_doubtful(low: Array, high: Array, columns: int, limit: float, doubtful
 
 
 @compile_loop
-def _round_row(values: Array, targets: Array, bound: Array, scale: Array, row: Array) -> bool:
-    """Write [1, rounded values, targets]; return False if a value is out of bounds."""
-    bad, row[0] = 0, 1
+def _round(values: Array, bound: Array, scale: Array, row: Array) -> int:
+    """Write rounded values; return a number other than 0 if one is out of bounds."""
+    bad = 0
     for column in range(len(values)):
         value = values[column]
         bad |= 0 if (value >= -bound[column]) & (value <= bound[column]) else 1
-        row[1 + column] = np.int32(np.rint(value * scale[column]))
-    row[1 + len(values) :] = targets
-    return bad == 0
+        row[column] = np.int32(np.rint(value * scale[column]))
+    return bad
 
 
 @compile_loop
 def change_row(
-    values: Array, targets: Array, grid: Array, limit: float, low: Array, high: Array, sign: int,
-    row: Array, doubtful: Array, table: Array, units: Array, goal: Array, weights: Array,
+    values: Array, targets: Array, scales: Array, limit: float, low: Array, high: Array,
+    stale: Array, sign: int, rows: Array, table: Array, weights: Array,
 ) -> int:  # fmt: skip
     """Round one row, add or subtract its products, and follow with the table of a factor.
 
-    Return the number of columns that must be checked exactly before the table can follow, -1 if a
-    value is out of bounds or a sum overflows, so that nothing changed, and otherwise what became of
-    the table: -3 if it followed, or -2 if it would lose accuracy. Columns are checked only
-    for forgetting.
+    The rounded row is written to `rows[0]`. Return the number of columns that must be checked
+    exactly before the table can follow, written to `rows[1]`; -1 if a value is out of bounds or a
+    sum overflows, so that nothing changed; and otherwise what became of the table: -3 if it
+    followed, or -2 if it would lose accuracy. Columns are checked only for forgetting.
     """
-    if not _round_row(values, targets, grid[0], grid[1], row):
+    row, stop = rows[0], 1 + values.shape[1]
+    row[0] = 1
+    bad = _round(values[0], scales[0, 1:stop], scales[1, 1:stop], row[1:stop])
+    if bad | _round(targets, scales[0, stop:], scales[1, stop:], row[stop:]):
         return _SAME
     if not shift_row(low, high, row, sign):
         shift_row(low, high, row, -sign)
         return _SAME
+    stale[:] = True
     if sign < 0:
-        found = _find_doubtful(low, high, len(row), limit, doubtful)
+        found = _find_doubtful(low, high, limit, rows[1])
         if found:
             return found
     if not len(table):
         return 0
-    return _FOLLOWED if _follow(row, sign, table, units, goal, weights) else _LOST
+    return _FOLLOWED if _follow(row, sign, table, scales[2:], weights) else _LOST
 
 
 @compile_loop
@@ -244,16 +248,15 @@ def solve_table(table: Array, units: Array, weights: Array) -> None:
 
 
 @compile_loop
-def _follow(row: Array, sign: int, table: Array, units: Array, goal: Array, weights: Array) -> bool:
+def _follow(row: Array, sign: int, table: Array, scales: Array, weights: Array) -> bool:
     """Update a table by a row of integers, and compute the weights if there is room for them."""
-    size, columns = len(table), units.shape[1]
-    skipped, scaled = columns - size, np.empty(table.shape[1])
-    for place in range(size):
-        scaled[place] = row[skipped + place] * units[0, skipped + place]
-    for place in range(size, len(scaled)):
-        scaled[place] = row[skipped + place] * goal[0] + goal[1]
-    if not update_table(table, scaled, sign, goal[2]):
+    size, scaled = len(table), np.empty(table.shape[1])
+    skipped = len(row) - len(scaled)
+    for place in range(len(scaled)):
+        scaled[place] = row[skipped + place] * scales[0, skipped + place]
+    scaled[size:] += scales[1, skipped + size :]
+    if not update_table(table, scaled, sign, MIN_SLACK):
         return False
     if len(weights):
-        solve_table(table, units, weights)
+        solve_table(table, scales, weights)
     return True

@@ -37,11 +37,12 @@ from dealfl.settings import Amount, OneOf
 from dealfl.statistics import Deferred, Statistics
 from dealfl.work import Work
 
-__all__ = ["Intercept", "NormalEquations", "Penalty", "Solver"]
+__all__ = ["FLOATS", "Intercept", "NormalEquations", "Penalty", "Solver"]
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 Points = NDArray[np.int32]
+FLOATS = np.dtype(np.float64)
 
 Penalty = Annotated[
     Amount, Meta(description="penalty of large weights, in the units of the original features")
@@ -79,6 +80,7 @@ class NormalEquations(RowLearner):
         grid: FixedPoint,
         targets: int,
         weights: RidgeWeights,
+        target_grid: tuple[float, float],
         *,
         clip: bool,
         storage: Storage | None,
@@ -91,10 +93,14 @@ class NormalEquations(RowLearner):
         super().__init__(Schema(self.name, shape, (moments,)), storage)
         self._grid, self._targets, self._columns, self._wide = grid, targets, columns, moments.wide
         self._clip, self._weights, self._size = clip, weights, moments.size
-        self._bounds = np.stack([grid.bound, grid.scale])
+        self._one_row, self._cost_of_one = (1, len(grid.bound)), self._cost(1)
+        # of each column: bound, scale, size of a grid step in the factor, unit of a weight or goal
+        self._scales = np.zeros((4, columns))
+        self._scales[:2, 1 : columns - targets] = grid.bound, grid.scale
+        self._scales[:2, columns - targets :] = np.array(target_grid)[:, None]
+        self._scales[2:, : columns - targets] = weights.units
+        self._scales[2:, columns - targets :] = weights.goal[:, None]
         self._limit = 4.0**bits  # of a square
-        self._doubtful = np.zeros(columns, dtype=np.int64)
-        self._cost_of_one = self._cost(1)
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
@@ -114,6 +120,10 @@ class NormalEquations(RowLearner):
             "intercept": self._weights.intercept,
             "clip": self._clip,
         }
+
+    @abstractmethod
+    def _target_values(self, y: object, rows: int) -> Floats:
+        """Return the targets of all rows, one after the other."""
 
     @abstractmethod
     def _target_columns(self, y: object, rows: int) -> Int64s:
@@ -148,50 +158,53 @@ class NormalEquations(RowLearner):
         return {"weights": self.weights, "bias": np.asarray(self.bias)}
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
-        matrix = self._as_rows(X)
+        if type(X) is np.ndarray and X.shape == self._one_row and X.dtype is FLOATS:
+            matrix: Matrix = X
+        else:
+            matrix = self._as_rows(X)
         rows = matrix.shape[0]
-        targets = self._target_columns(y, rows)
-        delta = self._change_one(matrix, targets, sign) if rows == 1 else None
+        delta = self._change_one(matrix, y, sign) if rows == 1 else None
         if delta is None:
-            moments, last = self._moments(matrix, targets)
+            moments, last = self._moments(matrix, self._target_columns(y, rows))
             entries = Entries.of_dense(moments if sign > 0 else -moments)
             delta = self._apply(Statistics(self.schema, {"moments": entries}), forgetting=sign < 0)
             self._weights.follow(last[:_FEW], sign, rows)
-        self._remember_names(X)
+        if matrix is not X:
+            self._remember_names(X)
         self._work = self._cost_of_one if rows == 1 else self._cost(rows)
         return delta
 
-    def _change_one(self, X: Matrix, targets: Int64s, sign: int) -> Statistics | None:
+    def _change_one(self, X: Matrix, y: object, sign: int) -> Statistics | None:
         """Learn or forget one row in place; None if that is not possible, and nothing changed."""
-        cells, weights = self._state.cells("moments"), self._weights
+        state, weights = self._state, self._weights
+        cells = state.cells("moments")
         if not isinstance(cells, DenseCells) or not isinstance(X, np.ndarray):
             return None
-        high = cells.low[:0] if cells.high is None else cells.high
-        row = np.empty(self._columns, np.int32)
-        change, shift = _row_loops(is_compiled(len(cells.low)))
+        low, high = cells.low, cells.low[:0] if cells.high is None else cells.high
+        row = np.empty((2, self._columns), np.int32)
+        change, shift = _row_loops(is_compiled(len(low)))
         table, fresh = weights.table()
         found = change(
-            np.ascontiguousarray(X[0], np.float64), targets[0], self._bounds, self._limit,
-            cells.low, high, sign, row, self._doubtful, table, weights.units, weights.goal, fresh,
+            np.ascontiguousarray(X, np.float64), self._target_values(y, 1), self._scales,
+            self._limit, low, high, state.stale("moments"), sign, row, table, fresh,
         )  # fmt: skip
-        if found > 0 and not self._is_possible(self._doubtful[:found]):
-            shift(cells.low, high, row, -sign)
+        if found > 0 and not self._is_possible(row[1, :found]):
+            shift(low, high, row[0], -sign)
             found = SAME
         if found == SAME:
             return None
-        self._state.stale("moments").fill(True)
         if found == FOLLOWED:
             weights.take(fresh)
         elif found == LOST:
             weights.drop()
         else:
-            weights.follow(row[None].astype(np.int64), sign, 1)
-        schema = self._state.schema
-        return Statistics(schema, Deferred(schema, partial(self._entries_of, row, sign)))
+            weights.follow(row[:1].astype(np.int64), sign, 1)
+        entries = Deferred(state.schema, partial(self._entries_of, row, sign))
+        return Statistics(state.schema, entries)
 
     def _entries_of(self, row: NDArray[np.int32], sign: int) -> dict[str, Entries]:
         bits, wide = self._grid.fraction_bits, self._wide
-        moments = exact_gram(row[None].astype(np.int64), bits, wide=wide)
+        moments = exact_gram(row[:1].astype(np.int64), bits, wide=wide)
         return {"moments": Entries.of_dense(moments if sign > 0 else -moments)}
 
     def _now(self) -> Integers:
@@ -247,7 +260,7 @@ class NormalEquations(RowLearner):
         limits = [1, *[1 << self._grid.fraction_bits] * (self.n_features + self._targets)]
         require_products(moments, limits, pairs=pairs)
 
-    def _is_possible(self, columns: Int64s) -> bool:
+    def _is_possible(self, columns: Points) -> bool:
         limit = 1 << self._grid.fraction_bits
         return are_possible(self._now(), columns.tolist(), limit)
 

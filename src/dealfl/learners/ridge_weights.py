@@ -11,7 +11,7 @@ from dealfl.compiled import is_compiled
 from dealfl.errors import BadInput, unknown_name
 from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Integers
-from dealfl.learners.factors import MIN_SLACK, SOLVERS, CholeskyFactor, Factor, factorise, follows
+from dealfl.learners.factors import SOLVERS, CholeskyFactor, Factor, factorise, follows
 from dealfl.learners.gram import packed, triangle
 
 __all__ = ["RidgeWeights"]
@@ -39,12 +39,13 @@ class RidgeWeights:
         if solver not in SOLVERS:
             raise unknown_name("solver", solver, SOLVERS)
         self.penalty, self.solver, self.intercept = float(penalty), solver, intercept
-        self.goal = np.array([*goal, MIN_SLACK])
+        self.goal = np.array(goal)
         # of [1, features]: size of a grid step if features lie in [-1, 1], and unit of a weight
         self.units = np.ones((2, 1 + len(grid.bound)))
         self.units[0, 1:] = 2.0**-grid.fraction_bits
         self.units[1, 1:] = np.ldexp(1.0, -grid.exponent.astype(np.int32))
         self._targets = targets
+        self._room = np.empty((self.units.shape[1], targets))  # of weights that a loop computes
         self._design = slice(0 if intercept else 1, None)  # columns with weights
         self._factor: Factor | None = None
         self._weights: Floats | None = None
@@ -95,8 +96,7 @@ class RidgeWeights:
             or not isinstance(factor, CholeskyFactor)
         ):
             return _NOTHING, _NOTHING
-        wanted = np.empty((self.units.shape[1], self._targets)) if self._are_read else _NOTHING
-        return factor.table, wanted
+        return factor.table, self._room if self._are_read else _NOTHING
 
     def take(self, weights: Floats) -> None:
         """Use the weights that a loop computed after its factor followed one row."""

@@ -23,7 +23,7 @@ from dealfl.learners.inputs import (
     require_integer,
 )  # fmt: skip
 from dealfl.learners.labels import Labels
-from dealfl.learners.normal_equations import Intercept, NormalEquations, Penalty, Solver
+from dealfl.learners.normal_equations import FLOATS, Intercept, NormalEquations, Penalty, Solver
 from dealfl.learners.ridge_weights import RidgeWeights
 from dealfl.learners.row_learner import Classifier
 from dealfl.learners.workloads import LABELLED, NUMBERED, labelled_rows, numbered_rows
@@ -102,7 +102,6 @@ class Tikhonov(NormalEquations):
         features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)
         grid = FixedPoint.of(features, feature_bound, fraction_bits)
         self._target_grid = FixedPoint.of(1, target_bound, fraction_bits, what="target")
-        self._target_bound = float(self._target_grid.bound[0])
         self._target_scale = float(self._target_grid.scale[0])
         shape: dict[str, Setting] = {"n_features": features}
         shape |= self._target_grid.settings(clip=clip)
@@ -110,7 +109,8 @@ class Tikhonov(NormalEquations):
             grid, 1, (1.0 / self._target_scale, 0.0), penalty=penalty, solver=solver,
             intercept=intercept,
         )  # fmt: skip
-        super().__init__(shape, grid, 1, weights, clip=clip, storage=storage)
+        edges = float(self._target_grid.bound[0]), self._target_scale
+        super().__init__(shape, grid, 1, weights, edges, clip=clip, storage=storage)
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
@@ -151,17 +151,16 @@ class Tikhonov(NormalEquations):
     def _targets_at(self, points: Points) -> Floats:
         return np.asarray(points / self._target_scale)
 
-    def _target_columns(self, y: object, rows: int) -> Int64s:
-        if rows == 1 and isinstance(y, np.ndarray) and y.shape == (1,):
-            value = y.item()
-            if type(value) is float and abs(value) <= self._target_bound:
-                point = round(value * self._target_scale)  # half to even, like quantise
-                return np.array(point, dtype=np.int64, ndmin=2)
+    def _target_values(self, y: object, rows: int) -> Floats:
+        if type(y) is np.ndarray and y.dtype is FLOATS and y.shape == (rows,):
+            return y
         targets = as_vector(y, rows)
         if targets.dtype.kind not in "biuf":
             raise BadInput(f"y holds {targets.dtype} values; it must hold real numbers")
-        column = targets.astype(np.float64)[:, None]
-        return self._target_grid.quantise(column, clip=self._clip)
+        return targets.astype(np.float64)
+
+    def _target_columns(self, y: object, rows: int) -> Int64s:
+        return self._target_grid.quantise(self._target_values(y, rows)[:, None], clip=self._clip)
 
 
 class TikhonovClassifier(NormalEquations, Classifier):
@@ -212,7 +211,9 @@ class TikhonovClassifier(NormalEquations, Classifier):
             grid, len(self._labels), (2.0, -1.0), penalty=penalty, solver=solver,
             intercept=intercept,
         )  # fmt: skip
-        super().__init__(shape, grid, len(self._labels), weights, clip=clip, storage=storage)
+        super().__init__(
+            shape, grid, len(self._labels), weights, (1.0, 1.0), clip=clip, storage=storage
+        )
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
@@ -281,8 +282,11 @@ class TikhonovClassifier(NormalEquations, Classifier):
         starts = np.array([packed(first + target, 0) for target in range(self._targets)])
         return moments[starts].to_float()
 
+    def _target_values(self, y: object, rows: int) -> Floats:
+        return np.eye(len(self._labels))[self._labels.encode(y, rows)].ravel()
+
     def _target_columns(self, y: object, rows: int) -> Int64s:
-        return np.eye(len(self._labels), dtype=np.int64)[self._labels.encode(y, rows)]
+        return self._target_values(y, rows).reshape(-1, len(self._labels)).astype(np.int64)
 
     def _rows_at(self, points: Points) -> NDArray[np.integer]:
         return np.hstack([points[:, :-1], np.eye(len(self._labels), dtype=np.int32)[points[:, -1]]])

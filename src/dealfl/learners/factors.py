@@ -54,7 +54,7 @@ class CholeskyFactor:
     def update(self, row: Floats, sign: int) -> bool:
         """Add a row to both sides, or subtract it; return False if it would lose accuracy."""
         if is_compiled(row.size * row.size):
-            from dealfl.learners.moment_loops import update_table
+            from dealfl.learners.factor_loops import update_table
 
             return update_table(self.table, row.copy(), sign, MIN_SLACK)
         size, lower = len(self.table), self.table.T

@@ -20,8 +20,8 @@ from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Integers
 
 __all__ = [
-    "MAX_BITS", "are_possible", "block_rows", "exact_gram", "packed", "require_products",
-    "rounded_gram", "row_products", "signed_gram", "triangle",
+    "MAX_BITS", "add_rounded_gram", "are_possible", "block_rows", "exact_gram", "packed",
+    "require_products", "row_products", "signed_gram", "triangle",
 ]  # fmt: skip
 
 Int64s = NDArray[np.int64]
@@ -148,17 +148,22 @@ def _limb_places(size: int) -> Int64s:
     return np.stack([2 * size * (rows + down) + columns + right for down, right in starts])
 
 
-def rounded_gram(
-    rows: NDArray[np.float64], targets: Int64s, grid: FixedPoint, *, wide: bool
-) -> Integers | None:
-    """Return the same for [1, rounded rows, targets]; None if a value is out of bounds."""
-    from dealfl.learners.moment_loops import round_rows
+def add_rounded_gram(
+    rows: NDArray[np.float64], targets: Int64s, grid: FixedPoint, total: Integers
+) -> bool:
+    """Add the products of [1, rounded rows, targets]; return False if a value is out of bounds."""
+    from dealfl.learners.moment_loops import add_triangles, round_rows
 
     count = 1 if grid.fraction_bits <= _ONE_PRODUCT_BITS else 3
     parts = np.empty((count, len(rows), 1 + rows.shape[1] + targets.shape[1]))
     values = np.ascontiguousarray(rows), targets, grid.bound, grid.scale
-    inside = round_rows(*values, parts, float(1 << _LIMB_BITS))
-    return _gram_of(list(parts), wide=wide) if inside else None
+    if not round_rows(*values, parts, float(1 << _LIMB_BITS)):
+        return False
+    products = np.empty((count, parts.shape[2], parts.shape[2]))
+    for part, product in zip(parts, products, strict=True):
+        blas.dsyrk(1.0, part.T, c=product.T, overwrite_c=1, lower=0)  # BLAS counts by columns
+    add_triangles(products, *total.parts)
+    return True
 
 
 def _gram_of(parts: Sequence[NDArray[np.float64]], *, wide: bool) -> Integers:

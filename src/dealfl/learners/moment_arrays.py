@@ -1,4 +1,4 @@
-"""Exact moments of one row, changed in place by numpy; see `moment_loops`."""
+"""Exact moments, changed in place by numpy; see `moment_loops`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from dealfl.integers import LOW_BITS, LOW_MASK, Integers
 from dealfl.learners.gram import row_products
 
-__all__ = ["FOLLOWED", "LOST", "SAME", "change_row", "shift_row"]
+__all__ = ["FOLLOWED", "LOST", "SAME", "change_moments", "change_row", "shift_row"]
 
 SAME, LOST, FOLLOWED = -1, -2, -3  # outcomes of `change_row`; otherwise a number of columns
 
@@ -20,18 +20,33 @@ _CLEAR = 1.0 - 1e-12  # float products are accurate to 1e-15
 def shift_row(low: Int64s, high: Int64s, row: NDArray[np.int32], sign: int) -> bool:
     """Add the products of a row to the moments, or subtract them; return False on overflow."""
     added = row_products(row[None].astype(np.int64))
-    if sign < 0:
-        np.negative(added, out=added)
     if not len(high):
-        return _shift(low, added)
-    carry = added & LOW_MASK
-    carry += low
-    added >>= LOW_BITS
-    added += carry >> LOW_BITS
-    if _shift(high, added):
-        np.bitwise_and(carry, LOW_MASK, out=low)
-        return True
-    return False
+        return _shift(low, sign * added)
+    added *= sign
+    return _shift_wide(low, high, added & LOW_MASK, added >> LOW_BITS)
+
+
+def _shift_wide(low: Int64s, high: Int64s, added: Int64s, added_high: Int64s) -> bool:
+    total = low + added
+    if not _shift(high, added_high + (total >> LOW_BITS)):
+        return False
+    np.bitwise_and(total, LOW_MASK, out=low)
+    return True
+
+
+def change_moments(
+    low: Int64s, high: Int64s, limit: float, stale: NDArray[np.bool_], added: Int64s,
+    added_high: Int64s, sign: int, doubtful: NDArray[np.int32],
+) -> int:  # fmt: skip
+    """Add moments of a batch or subtract them; return like `change_row`."""
+    if len(high):
+        fits = _shift_wide(low, high, sign * added, sign * added_high)
+    else:
+        fits = _shift(low, sign * added)
+    if not fits:
+        return SAME
+    stale.fill(True)
+    return _find_doubtful(low, high, limit, doubtful) if sign < 0 else 0
 
 
 def _shift(values: Int64s, added: Int64s) -> bool:
@@ -43,8 +58,9 @@ def _shift(values: Int64s, added: Int64s) -> bool:
     return True
 
 
-def _find_doubtful(moments: Integers, limit: float, doubtful: NDArray[np.int32]) -> int:
+def _find_doubtful(low: Int64s, high: Int64s, limit: float, doubtful: NDArray[np.int32]) -> int:
     """List the columns whose moments are not clearly possible; return their number."""
+    moments = Integers(low, high if len(high) else None)
     places = np.arange(len(doubtful), dtype=np.int64)
     starts = places * (places + 1) // 2
     first, last = moments[starts], moments[starts + places]
@@ -77,5 +93,4 @@ def change_row(
     if not shift_row(low, high, rows[0], sign):
         return SAME
     stale.fill(True)
-    moments = Integers(low, high if len(high) else None)
-    return _find_doubtful(moments, limit, rows[1]) if sign < 0 else 0
+    return _find_doubtful(low, high, limit, rows[1]) if sign < 0 else 0

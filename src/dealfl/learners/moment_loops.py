@@ -1,4 +1,4 @@
-"""Compiled loops for ridge regression: exact moments of one row, and factors updated by it.
+"""Compiled loops for ridge regression: exact moments of rows.
 
 Moments are a packed lower triangle of sums of products of columns, the first of which is 1. Wide
 sums are high·2^32 + low; others have no high part.
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from dealfl.compiled import compile_loop
-from dealfl.learners.factors import MIN_SLACK
+from dealfl.learners.factor_loops import follow
 
-__all__ = ["change_row", "round_rows", "shift_row", "solve_table", "update_table"]
+__all__ = ["add_triangles", "change_moments", "change_row", "round_rows", "shift_row"]
 
 Array = Any  # a contiguous array; numba derives the types
 Number = Any
@@ -123,7 +123,70 @@ def change_row(
             return found
     if not len(table):
         return 0
-    return _FOLLOWED if _follow(row, sign, table, scales[2:], weights) else _LOST
+    return _FOLLOWED if follow(row, sign, table, scales[2:], weights) else _LOST
+
+
+@compile_loop
+def _shift_moments(low: Array, high: Array, added: Array, added_high: Array, sign: int) -> Number:
+    """Add moments, or subtract them; return a negative number if one overflows."""
+    overflow = np.int64(0)
+    for place in range(len(low)):
+        if len(high):
+            total = low[place] + sign * added[place]
+            before, change = high[place], sign * added_high[place] + (total >> 32)
+            low[place], high[place] = total & _LOW_MASK, before + change
+            after = high[place]
+        else:
+            before, change = low[place], sign * added[place]
+            low[place] = after = before + change
+        overflow |= (before ^ after) & (change ^ after)
+    return overflow
+
+
+@compile_loop
+def change_moments(
+    low: Array, high: Array, limit: float, stale: Array, added: Array, added_high: Array,
+    sign: int, doubtful: Array,
+) -> int:  # fmt: skip
+    """Add moments of a batch or subtract them; return like `change_row`, without a table."""
+    if _shift_moments(low, high, added, added_high, sign) < 0:
+        _shift_moments(low, high, added, added_high, -sign)
+        return _SAME
+    stale[:] = True
+    return _find_doubtful(low, high, limit, doubtful) if sign < 0 else 0
+
+
+@compile_loop
+def add_triangles(products: Array, low: Array, high: Array) -> None:
+    """Add the lower triangles of exact products to moments; see `round_rows` for three of them."""
+    start = 0
+    for row in range(products.shape[1]):
+        stop = start + row + 1
+        total, total_high = low[start:stop], high[start:stop]
+        if len(products) == 3:
+            _add_limbs(products[0, row], products[1, row], products[2, row], total, total_high)
+        else:
+            _add_products(products[0, row], total, total_high)
+        start = stop
+
+
+@compile_loop
+def _add_limbs(uppers: Array, lowers: Array, boths: Array, low: Array, high: Array) -> None:
+    for place in range(len(low)):
+        upper, lower = np.int64(uppers[place]), np.int64(lowers[place])
+        middle = np.int64(boths[place]) - upper - lower
+        total = low[place] + lower + ((middle & 0x1FFFF) << 15) + ((upper & 3) << 30)
+        high[place] += (total >> 32) + (middle >> 17) + (upper >> 2)
+        low[place] = total & _LOW_MASK
+
+
+@compile_loop
+def _add_products(products: Array, low: Array, high: Array) -> None:
+    for place in range(len(low)):
+        low[place] += np.int64(products[place])
+    for place in range(len(high)):
+        high[place] += low[place] >> 32
+        low[place] &= _LOW_MASK
 
 
 @compile_loop
@@ -155,108 +218,3 @@ def _split(points: Array, high: Array, low: Array, limb: float) -> None:
         high[column] = np.floor(points[column] / limb + 0.5)
         low[column] = points[column] - high[column] * limb
         points[column] = high[column] + low[column]
-
-
-def _step(
-    first: Array, second: Array, rest: Array, along: float, by: float, add: float, along_2: float,
-    by_2: float, add_2: float,
-) -> None:  # fmt: skip
-    """Change two rows of a table and the rest of a row; see `update_table`."""
-    for place in range(len(rest)):
-        left = rest[place] - along * first[place]
-        first[place] = first[place] * by + left * add
-        left -= along_2 * second[place]
-        second[place] = second[place] * by_2 + left * add_2
-        rest[place] = left
-
-
-_step = compile_loop(_step, reorder=True)
-
-
-@compile_loop
-def update_table(table: Array, row: Array, sign: int, min_slack: float) -> bool:
-    """Update [U, U⁻ᵀB] of UᵀU = A to A ± x·xᵀ and B ± x·bᵀ, for a row [x, b] that is used up.
-
-    Return False if that loses accuracy. After Gill, Golub, Murray and Saunders (1974), method C1,
-    with two rows of the table at a time.
-    """
-    slack, root = 1.0, 1.0
-    if len(table) % 2:
-        along = row[0] / table[0, 0]
-        slack += sign * along * along
-        root = np.sqrt(max(slack, 0.0))
-        row[1:] -= along * table[0, 1:]
-        table[0, 0] *= root
-        table[0, 1:] = table[0, 1:] * root + row[1:] * (sign * along / root)
-    for column in range(len(table) % 2, len(table), 2):
-        first, second, after = table[column], table[column + 1], column + 2
-        along = row[column] / first[column]
-        middle = slack + sign * along * along
-        left = row[column + 1] - along * first[column + 1]
-        along_2 = left / second[column + 1]
-        slack = middle + sign * along_2 * along_2
-        if not min(middle, slack) >= min_slack:
-            return False
-        half, before, root = np.sqrt(middle), root, np.sqrt(slack)
-        by, add = half / before, sign * along / (half * before)
-        by_2, add_2 = root / half, sign * along_2 / (root * half)
-        first[column] *= by
-        first[column + 1] = first[column + 1] * by + left * add
-        second[column + 1] *= by_2
-        _step(first[after:], second[after:], row[after:], along, by, add, along_2, by_2, add_2)
-    return bool(slack >= min_slack)
-
-
-def _products(first: Array, second: Array, solution: Array) -> Number:
-    total, total_2 = 0.0, 0.0
-    for place in range(len(solution)):
-        total += first[place] * solution[place]
-        total_2 += second[place] * solution[place]
-    return total, total_2
-
-
-_products = compile_loop(_products, reorder=True)
-
-
-@compile_loop
-def _substitute(table: Array, solution: Array, right: int) -> None:
-    """Solve for one column of the table, two rows at a time from the end."""
-    size = len(table)
-    for last in range(size - 1, 0, -2):
-        first, second, after = table[last - 1], table[last], last + 1
-        rest, rest_2 = _products(first[after:size], second[after:size], solution[after:])
-        solution[last] = (second[right] - rest_2) / second[last]
-        rest += first[last] * solution[last]
-        solution[last - 1] = (first[right] - rest) / first[last - 1]
-    if size % 2:
-        rest, _ = _products(table[0, 1:size], table[0, 1:size], solution[1:])
-        solution[0] = (table[0, right] - rest) / table[0, 0]
-
-
-@compile_loop
-def solve_table(table: Array, units: Array, weights: Array) -> None:
-    """Write the weights of [1, features], one column per target, from the table of a factor.
-
-    The table has a row for each of the last weights; the others are 0.
-    """
-    skipped, solution = len(weights) - len(table), np.empty(len(table))
-    weights[:skipped] = 0.0
-    for target in range(weights.shape[1]):
-        _substitute(table, solution, len(table) + target)
-        for column in range(len(table)):
-            weights[skipped + column, target] = solution[column] * units[1, skipped + column]
-
-
-@compile_loop
-def _follow(row: Array, sign: int, table: Array, scales: Array, weights: Array) -> bool:
-    """Update a table by a row of integers, and compute the weights if there is room for them."""
-    size, scaled = len(table), np.empty(table.shape[1])
-    skipped = len(row) - len(scaled)
-    for place in range(len(scaled)):
-        scaled[place] = row[skipped + place] * scales[0, skipped + place]
-    scaled[size:] += scales[1, skipped + size :]
-    if not update_table(table, scaled, sign, MIN_SLACK):
-        return False
-    if len(weights):
-        solve_table(table, scales, weights)
-    return True

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import Annotated, Any
+from importlib import import_module
+from types import ModuleType
+from typing import Any
 
 import numpy as np
-from msgspec import Meta
 from numpy.typing import NDArray
 
 from dealfl.cells import DenseCells, Proposal, Storage
@@ -18,53 +19,38 @@ from dealfl.fixedpoint import FixedPoint, require_finite
 from dealfl.integers import Integers
 from dealfl.learners.base import Arrays
 from dealfl.learners.description import DataLimits
-from dealfl.learners.factors import SOLVERS
 from dealfl.learners.gram import (
     MAX_BITS,
+    add_rounded_gram,
     are_possible,
     block_rows,
     exact_gram,
     require_products,
-    rounded_gram,
     signed_gram,
 )  # fmt: skip
 from dealfl.learners.inputs import Matrix, dense_blocks, require_integer
-from dealfl.learners.moment_arrays import FOLLOWED, LOST, SAME, change_row, shift_row
+from dealfl.learners.moment_arrays import FOLLOWED, LOST, SAME
 from dealfl.learners.ridge_weights import RidgeWeights
 from dealfl.learners.row_learner import RowLearner
 from dealfl.schema import ArraySpec, Schema, Setting
-from dealfl.settings import Amount, OneOf
 from dealfl.statistics import Deferred, Statistics
 from dealfl.work import Work
 
-__all__ = ["FLOATS", "Intercept", "NormalEquations", "Penalty", "Solver"]
+__all__ = ["FLOATS", "NormalEquations"]
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 Points = NDArray[np.int32]
 FLOATS = np.dtype(np.float64)
 
-Penalty = Annotated[
-    Amount, Meta(description="penalty of large weights, in the units of the original features")
-]
-Solver = Annotated[
-    str, OneOf(SOLVERS), Meta(description="how weights are computed from the statistics")
-]
-Intercept = Annotated[bool, Meta(description="learn a constant in addition to the weights")]
-
 _MAX_ROWS_BITS = 24  # sums of 2^24 rows never overflow
 _FEW = 16  # rows that a factor follows at the most; see `follows`
 
 
 @cache
-def _row_loops(compiled: bool) -> tuple[Callable[..., int], Callable[..., bool]]:
-    """Return the functions that change moments by one row in place, and that only shift them."""
-    if not compiled:
-        return change_row, shift_row
-    from dealfl.learners.moment_loops import change_row as change
-    from dealfl.learners.moment_loops import shift_row as shift
-
-    return change, shift
+def _loops(compiled: bool) -> ModuleType:
+    """Return the functions that change moments in place."""
+    return import_module(f"dealfl.learners.{'moment_loops' if compiled else 'moment_arrays'}")
 
 
 class NormalEquations(RowLearner):
@@ -166,8 +152,7 @@ class NormalEquations(RowLearner):
         delta = self._change_one(matrix, y, sign) if rows == 1 else None
         if delta is None:
             moments, last = self._moments(matrix, self._target_columns(y, rows))
-            entries = Entries.of_dense(moments if sign > 0 else -moments)
-            delta = self._apply(Statistics(self.schema, {"moments": entries}), forgetting=sign < 0)
+            delta = self._add(moments, sign)
             self._weights.follow(last[:_FEW], sign, rows)
         if matrix is not X:
             self._remember_names(X)
@@ -182,14 +167,14 @@ class NormalEquations(RowLearner):
             return None
         low, high = cells.low, cells.low[:0] if cells.high is None else cells.high
         row = np.empty((2, self._columns), np.int32)
-        change, shift = _row_loops(is_compiled(len(low)))
+        loops = _loops(is_compiled(len(low)))
         table, fresh = weights.table()
-        found = change(
+        found = loops.change_row(
             np.ascontiguousarray(X, np.float64), self._target_values(y, 1), self._scales,
             self._limit, low, high, state.stale("moments"), sign, row, table, fresh,
         )  # fmt: skip
         if found > 0 and not self._is_possible(row[1, :found]):
-            shift(low, high, row[0], -sign)
+            loops.shift_row(low, high, row[0], -sign)
             found = SAME
         if found == SAME:
             return None
@@ -199,13 +184,36 @@ class NormalEquations(RowLearner):
             weights.drop()
         else:
             weights.follow(row[:1].astype(np.int64), sign, 1)
-        entries = Deferred(state.schema, partial(self._entries_of, row, sign))
-        return Statistics(state.schema, entries)
+        return self._delta_of(partial(self._product, row), sign)
 
-    def _entries_of(self, row: NDArray[np.int32], sign: int) -> dict[str, Entries]:
-        bits, wide = self._grid.fraction_bits, self._wide
-        moments = exact_gram(row[:1].astype(np.int64), bits, wide=wide)
-        return {"moments": Entries.of_dense(moments if sign > 0 else -moments)}
+    def _add(self, moments: Integers, sign: int) -> Statistics:
+        """Add or subtract the moments of a batch, or raise `NotLearned` and change nothing."""
+        delta = self._delta_of(lambda: moments, sign)
+        cells = self._state.cells("moments")
+        if isinstance(cells, DenseCells):
+            live, doubtful = Integers(cells.low, cells.high), np.empty(self._columns, np.int32)
+            change = partial(
+                _loops(is_compiled(self._size)).change_moments, *live.parts, self._limit,
+                self._state.stale("moments"), *moments.parts,
+            )  # fmt: skip
+            found = change(sign, doubtful)
+            if found == 0 or (found > 0 and self._is_possible(doubtful[:found])):
+                return delta
+            if found > 0:
+                change(-sign, doubtful)
+        return self._apply(delta, forgetting=sign < 0)
+
+    def _product(self, row: Points) -> Integers:
+        return exact_gram(row[:1].astype(np.int64), self._grid.fraction_bits, wide=self._wide)
+
+    def _delta_of(self, compute: Callable[[], Integers], sign: int) -> Statistics:
+        """Return moments times a sign; they are computed when they are first read."""
+
+        def entries() -> dict[str, Entries]:
+            moments = compute()
+            return {"moments": Entries.of_dense(moments if sign > 0 else -moments)}
+
+        return Statistics(self._state.schema, Deferred(self._state.schema, entries))
 
     def _now(self) -> Integers:
         """Return the present moments; not a copy, if they are in memory."""
@@ -225,12 +233,11 @@ class NormalEquations(RowLearner):
         for first, block in dense_blocks(X, block_rows(self._columns, bits)):
             goals = targets[first : first + len(block)]
             compiled = X.shape[0] > _FEW and is_compiled(block.size)
-            moments = rounded_gram(block, goals, self._grid, wide=wide) if compiled else None
-            if moments is None:
+            if not compiled or not add_rounded_gram(block, goals, self._grid, total):
                 points = self._grid.quantise(block, first, clip=self._clip)
                 rows = np.column_stack([np.ones(len(block), np.int64), points, goals])
                 moments = exact_gram(rows, bits, wide=wide)
-            total = moments if first == 0 else total + moments
+                total = moments if first == 0 else total + moments
         return total, rows
 
     def _signed(self, points: Points, signs: Int64s) -> Statistics:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from dealfl.compiled import is_compiled
@@ -13,11 +15,20 @@ from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import Integers
 from dealfl.learners.factors import SOLVERS, CholeskyFactor, Factor, factorise, follows
 from dealfl.learners.gram import packed, triangle
+from dealfl.settings import Amount, OneOf
 
-__all__ = ["RidgeWeights"]
+__all__ = ["Intercept", "Penalty", "RidgeWeights", "Solver"]
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
+
+Penalty = Annotated[
+    Amount, Meta(description="penalty of large weights, in the units of the original features")
+]
+Solver = Annotated[
+    str, OneOf(SOLVERS), Meta(description="how weights are computed from the statistics")
+]
+Intercept = Annotated[bool, Meta(description="learn a constant in addition to the weights")]
 
 _STEPS_BEFORE_REFRESH = 1000  # rank-one steps; a new factor then costs little in comparison
 _NOTHING = np.empty((0, 0))
@@ -104,13 +115,17 @@ class RidgeWeights:
         self._weights, self._are_read = weights if len(weights) else None, False
 
     def _matrix(self, moments: Integers) -> Floats:
-        size = self.units.shape[1]
-        left, right = triangle(size)
-        units, weight_units = self.units
-        values = moments[: len(left)].to_float() * (units[left] * units[right])
+        size, (units, weight_units) = self.units.shape[1], self.units
         matrix = np.zeros((size, size))
-        matrix[left, right] = values
-        matrix[right, left] = values
+        if is_compiled(matrix.size):
+            from dealfl.learners.factor_loops import fill_matrix
+
+            fill_matrix(*moments.parts, units, matrix)
+        else:
+            left, right = triangle(size)
+            values = moments[: len(left)].to_float() * (units[left] * units[right])
+            matrix[left, right] = values
+            matrix[right, left] = values
         matrix[range(1, size), range(1, size)] += self.penalty * weight_units[1:] ** 2
         return matrix[self._design, self._design]
 
@@ -127,7 +142,7 @@ class RidgeWeights:
     def _solve(self, factor: Factor) -> Floats:
         weights = np.zeros((self.units.shape[1], self._targets))
         if isinstance(factor, CholeskyFactor) and is_compiled(factor.table.size):
-            from dealfl.learners.moment_loops import solve_table
+            from dealfl.learners.factor_loops import solve_table
 
             solve_table(factor.table, self.units, weights)
             return weights

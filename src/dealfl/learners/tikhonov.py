@@ -23,8 +23,8 @@ from dealfl.learners.inputs import (
     require_integer,
 )  # fmt: skip
 from dealfl.learners.labels import Labels
-from dealfl.learners.normal_equations import FLOATS, Intercept, NormalEquations, Penalty, Solver
-from dealfl.learners.ridge_weights import RidgeWeights
+from dealfl.learners.normal_equations import FLOATS, NormalEquations
+from dealfl.learners.ridge_weights import Intercept, Penalty, RidgeWeights, Solver
 from dealfl.learners.row_learner import Classifier
 from dealfl.learners.workloads import LABELLED, NUMBERED, labelled_rows, numbered_rows
 from dealfl.schema import Setting

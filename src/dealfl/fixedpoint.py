@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,7 @@ def _per_column(value: float | ArrayLike, columns: int, what: str) -> Floats:
     return np.broadcast_to(numbers, (columns,)).copy()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class FixedPoint:
     """A grid of integers for each of several columns.
 
@@ -138,7 +139,7 @@ class FixedPoint:
             exponents[:] = exponents.max(initial=np.iinfo(np.int64).min)
         return cls(bounds, offsets + 0.0, exponents, fraction_bits, signed, what)
 
-    @property
+    @cached_property
     def scale(self) -> Floats:
         """Grid points per unit of each column, a power of two."""
         return np.ldexp(1.0, (self.fraction_bits - self.exponent).astype(np.int32))
@@ -244,15 +245,15 @@ class FixedPoint:
         bound = self.bound[columns]
         with np.errstate(over="ignore", invalid="ignore"):  # out of bounds: reported below
             centred = values - self.offset[columns]
-        low = -bound if self.signed else np.zeros_like(bound)
-        outside = ~((centred >= low) & (centred <= bound))
-        if np.any(outside):
+        low = -bound if self.signed else 0.0
+        inside = (centred >= low) & (centred <= bound)
+        if not inside.all():
             infinite = ~np.isfinite(values)
             if np.any(infinite):
                 place = np.argwhere(infinite)[0]
                 raise _not_finite(*locate(place), values[tuple(place)], self.what)
             if not clip:
-                place = np.argwhere(outside)[0]
+                place = np.argwhere(~inside)[0]
                 raise self._out_of_bounds(*locate(place), float(values[tuple(place)]))
             centred = np.clip(centred, low, bound)
         centred *= self.scale[columns]

@@ -6,35 +6,55 @@ exist twice: here in numpy, and in `sum_loops` for numba. Both give the same int
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from dealfl.compiled import is_compiled
+from dealfl.digests import BLOCK
 from dealfl.errors import Impossible
 from dealfl.fixedpoint import FixedPoint
 from dealfl.integers import checked_sum
 from dealfl.learners.inputs import Matrix, dense_blocks
 from dealfl.learners.labels import Labels
 
-__all__ = ["ClassSums"]
+__all__ = ["Added", "ClassSums", "Tables"]
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 Points = NDArray[np.int32]
 
+_FLOATS = np.dtype(np.float64)
+_FIRST = np.zeros(1, dtype=np.int64)
 _BLOCK_VALUES = 1 << 20  # values of a block of rows, for compiled loops
 _CACHED_VALUES = 1 << 15  # the same for numpy: a block stays in the cache
 
 
 @cache
-def _loops() -> tuple[Callable[..., bool], ...]:
-    from dealfl.learners.sum_loops import add_changes, sum_rows, sum_stored
+def _loops() -> ModuleType:
+    return import_module("dealfl.learners.sum_loops")
 
-    return sum_rows, add_changes, sum_stored
+
+class Tables(NamedTuple):
+    """Counts and sums by class, changed in place, and the marks of their blocks."""
+
+    counts: Int64s
+    sums: Int64s
+    stale: NDArray[np.bool_]
+    stale_sums: NDArray[np.bool_]
+
+
+class Added(NamedTuple):
+    """Counts and sums of a batch, of the classes from `first` on."""
+
+    first: int
+    counts: Int64s
+    sums: Int64s
 
 
 class ClassSums:
@@ -42,44 +62,65 @@ class ClassSums:
 
     def __init__(self, grid: FixedPoint, labels: Labels, *, clip: bool) -> None:
         self._grid, self._labels, self._clip = grid, labels, clip
-        self._scale, self._limits = grid.scale, grid.limits
+        self._parts, self._limits = np.stack([grid.offset, grid.bound, grid.scale]), grid.limits
         self._has_offset = bool(grid.offset.any())
+        self._every = np.arange(len(labels))
+
+    def change(self, X: Matrix, y: object, live: Tables | None, sign: int) -> Added:
+        """Sum rows by class, and change live tables; on any error nothing changes."""
+        if live is not None and isinstance(X, np.ndarray) and is_compiled(X.size):
+            added = self._change_compiled(X, y, live, sign)
+            if added is not None:
+                return added
+        codes, (first, classes) = self._labels.encode(y, X.shape[0]), (0, len(self._labels))
+        if len(codes) == 1:  # only the tables of its class change
+            first, codes, classes = int(codes[0]), _FIRST, 1
+        added = Added(first, np.bincount(codes, minlength=classes), self.of(X, codes, classes))
+        if live is not None:
+            self._commit(live, added, sign)
+        return added
+
+    def _change_compiled(self, X: NDArray[Any], y: object, live: Tables, sign: int) -> Added | None:
+        """Do the same in one loop; None if something is unusable, and nothing changed."""
+        if X.dtype is not _FLOATS or not X.flags.c_contiguous:
+            return None  # converted block by block
+        if len(X) == 1:
+            first, classes, found = int(self._labels.encode(y, 1)[0]), 1, (_FIRST, 0, _FIRST)
+        else:
+            first, classes, found = 0, len(self._labels), self._labels.numbered(y, len(X))
+        counts, sums = np.zeros(classes, np.int64), np.zeros((classes, X.shape[1]), np.int64)
+        places = self._parts, self._limits, *live, first, counts, sums, sign
+        return Added(first, counts, sums) if _loops().change_rows(X, *found, *places) else None
 
     def of(self, X: Matrix, codes: Int64s, classes: int) -> Int64s:
         """Return the sums of the rows of each class, on the grid."""
         if not isinstance(X, np.ndarray) and not self._has_offset:
             return self._of_stored(X, codes, classes)
-        columns = X.shape[1]
-        if is_compiled(X.shape[0] * columns):
-            sums, values = self._compiled_sums, _BLOCK_VALUES
-        else:
-            sums, values = self._sums, _CACHED_VALUES
-        if X.shape[0] == 1 and isinstance(X, np.ndarray):
-            return sums(0, X.astype(np.float64), codes, classes).astype(np.int64)
+        columns, compiled = X.shape[1], is_compiled(X.shape[0] * X.shape[1])
         table = np.zeros((classes, columns), dtype=np.int64)
+        values = _BLOCK_VALUES if compiled else _CACHED_VALUES
         for first, block in dense_blocks(X, max(1, values // columns)):
             part = codes[first : first + len(block)]
-            table += sums(first, block, part, classes).astype(np.int64)
+            if not compiled or not self._add_compiled(block, part, table):
+                points = self._grid.rounded(block, first, clip=self._clip)
+                member = (part == self._every[:classes, None]).astype(np.float64)
+                table += (member @ points).astype(np.int64)
         return table
 
-    def _sums(self, first: int, block: Floats, codes: Int64s, classes: int) -> Floats:
-        points = self._grid.rounded(block, first, clip=self._clip)
-        return np.asarray((codes[:, None] == np.arange(classes)).astype(np.float64).T @ points)
-
-    def _compiled_sums(self, first: int, block: Floats, codes: Int64s, classes: int) -> Floats:
-        totals, grid = np.zeros((classes, block.shape[1])), self._grid
-        rows = np.ascontiguousarray(block)
-        if _loops()[0](rows, codes, grid.offset, grid.bound, self._scale, totals):
-            return totals
-        return self._sums(first, block, codes, classes)  # something is out of bounds
+    def _add_compiled(self, block: Floats, codes: Int64s, table: Int64s) -> bool:
+        rows, counts = np.ascontiguousarray(block), np.zeros(len(table), np.int64)
+        added = np.zeros_like(table)
+        if _loops().sum_rows(rows, codes, 0, self._every, self._parts, counts, added):
+            table += added
+            return True
+        return False
 
     def _of_stored(self, X: sparse.csr_array, codes: Int64s, classes: int) -> Int64s:
         values, columns = np.asarray(X.data, dtype=np.float64), X.shape[1]
         if is_compiled(len(values)):
             totals = np.zeros((classes, columns))
-            if _loops()[2](
-                values, X.indices, X.indptr, codes, self._grid.bound, self._scale, totals
-            ):
+            given = values, X.indices, X.indptr, codes, self._parts[1], self._parts[2], totals
+            if _loops().sum_stored(*given):
                 return totals.astype(np.int64)
         points = self._grid.quantise_stored(values, X.indices, X.indptr, clip=self._clip)
         places = np.repeat(codes, np.diff(X.indptr)) * columns + X.indices
@@ -100,19 +141,21 @@ class ClassSums:
             sums += (member.astype(np.float64) @ points[part].astype(np.float64)).astype(np.int64)
         return counts, sums
 
-    def change(
-        self, counts: Int64s, sums: Int64s, first: int, added: Int64s, changes: Int64s, sign: int
-    ) -> None:
-        """Change the tables of classes from `first` on, or raise an error and change nothing."""
-        given = counts, sums, self._limits, first, added, changes, sign
-        if is_compiled(changes.size) and _loops()[1](*given):
+    def _commit(self, live: Tables, added: Added, sign: int) -> None:
+        """Change the tables, or raise an error and change nothing."""
+        first, counts, sums = added
+        rows, columns = slice(first, first + len(counts)), sums.shape[1]
+        live.stale[first // BLOCK : (rows.stop - 1) // BLOCK + 1] = True
+        live.stale_sums[first * columns // BLOCK : (rows.stop * columns - 1) // BLOCK + 1] = True
+        given = live.counts, live.sums, self._limits, first, counts, sums, sign
+        if is_compiled(sums.size) and _loops().add_changes(*given):
             return
-        rows = slice(first, first + len(added))
-        new_counts = checked_sum(counts[rows], sign * added)
-        new_sums = checked_sum(sums[rows], sign * changes)
+        new_counts = checked_sum(live.counts[rows], sign * counts)
+        table = live.sums.reshape(-1, columns)
+        new_sums = checked_sum(table[rows], sign * sums)
         if sign < 0:
             self.require_possible(new_counts, new_sums, first)
-        counts[rows], sums[rows] = new_counts, new_sums
+        live.counts[rows], table[rows] = new_counts, new_sums
 
     def require_possible(self, counts: Int64s, sums: Int64s, first: int = 0) -> None:
         """Raise `Impossible` if no examples of classes from `first` on have these sums."""

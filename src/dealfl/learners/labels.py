@@ -51,7 +51,7 @@ class Labels:
         self._codes = {value: code for code, value in enumerate(values.tolist())}
         if len(self._codes) < len(values):
             raise BadInput(f"classes is {values.tolist()!r}; classes must be distinct")
-        self._by_number = self._numbered()
+        self._by_number, self._every = self._numbered(), np.arange(len(values))
 
     def _numbered(self) -> Int64s | None:
         """Return the code of each number from the smallest class on, if there are not too many."""
@@ -106,11 +106,11 @@ class Labels:
         BadInput
             A label is not a class, or the number of labels is wrong.
         """
-        labels = require_vector(_as_labels(only_column(y)), rows, "y")
-        if len(labels) == 1:
-            code = self._code(labels.tolist()[0])
+        if rows == 1 and type(y) is np.ndarray and y.shape == (1,):
+            code = self._code(y.item())
             if code >= 0:
                 return np.array((code,))
+        labels = require_vector(_as_labels(only_column(y)), rows, "y")
         if len(labels) > _FEW and self._by_number is not None and labels.dtype.kind in "iu":
             codes = self._look_up(labels, self._by_number)
         elif len(labels) > _FEW and self._compares_exactly(labels):
@@ -122,6 +122,16 @@ class Labels:
         if len(wrong):
             raise self._unknown(int(wrong[0]), labels[wrong[0]])
         return codes
+
+    def numbered(self, y: object, rows: int) -> tuple[Int64s, int, Int64s]:
+        """Return numbers, the lowest class and the code of each number from it on, for a loop.
+
+        Whole numbers are not checked: one without a class has the code -1, or none.
+        """
+        numbers, kinds = self._by_number, {self.values.dtype.kind}
+        if numbers is not None and isinstance(y, np.ndarray) and kinds == {y.dtype.kind, "i"}:
+            return require_vector(y, rows, "y").astype(np.int64), int(self._sorted[0]), numbers
+        return self.encode(y, rows), 0, self._every
 
     def _compares_exactly(self, labels: NDArray[Any]) -> bool:
         """Return whether numpy compares labels and classes without a conversion that rounds."""

@@ -11,13 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from dealfl.cells import DenseCells, Proposal, Storage
-from dealfl.digests import BLOCK
 from dealfl.entries import Entries
 from dealfl.errors import BadInput, Impossible
 from dealfl.fixedpoint import FixedPoint, require_finite
 from dealfl.integers import Integers
 from dealfl.learners.base import Arrays, SparseVector
-from dealfl.learners.class_sums import ClassSums
+from dealfl.learners.class_sums import ClassSums, Tables
 from dealfl.learners.description import DataLimits, Workload
 from dealfl.learners.inputs import (
     Clip,
@@ -117,6 +116,7 @@ class NaiveBayes(Classifier):
         shape |= self._grid.settings(clip=clip)
         super().__init__(Schema(self.name, shape, arrays), storage)
         self._sums = ClassSums(self._grid, self._labels, clip=clip)
+        self._live = self._live_tables()
         self._model: tuple[Floats, Floats] | None = None
 
     @classmethod
@@ -150,22 +150,18 @@ class NaiveBayes(Classifier):
     # -- statistics -----------------------------------------------------------------------------
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
-        matrix = self._as_rows(X)
-        codes = self._labels.encode(y, matrix.shape[0])
-        if len(codes) == 1:  # only the tables of its class change
-            first, classes = int(codes[0]), 1
-            codes, counts = np.zeros(1, np.int64), np.ones(1, np.int64)
-        else:
-            first, classes = 0, len(self._labels)
-            counts = np.bincount(codes, minlength=classes)
-        sums = self._sums.of(matrix, codes, classes)
+        matrix, live = self._as_rows(X), self._live
+        try:
+            first, counts, sums = self._sums.change(matrix, y, live, sign)
+        except Impossible as error:
+            raise self._not_learned(error) from None
         arrays = Deferred(self.schema, lambda: self._entries(first, sign * counts, sign * sums))
         delta = Statistics(self.schema, arrays)
-        if not self._change_live(first, counts, sums, sign):
+        if live is None:
             self._apply(delta, forgetting=sign < 0)
         self._remember_names(X)
         self._model = None
-        stored, rows = matrix.size, len(codes)
+        stored, rows = matrix.size, matrix.shape[0]
         self._work = lambda: Work(stored + rows, 8 * stored + 2 * 8 * delta.count_nonzero())
         return delta
 
@@ -182,21 +178,12 @@ class NaiveBayes(Classifier):
             "sums": Entries.of_dense(Integers(sums.ravel()), first * self.n_features),
         }
 
-    def _change_live(self, first: int, added: Int64s, changes: Int64s, sign: int) -> bool:
-        """Change tables in memory, those of classes from `first` on; return False without any."""
+    def _live_tables(self) -> Tables | None:
+        """Return the tables in memory; None if they are elsewhere."""
         counts, sums = self._state.cells("counts"), self._state.cells("sums")
         if not (isinstance(counts, DenseCells) and isinstance(sums, DenseCells)):
-            return False
-        try:
-            table = sums.low.reshape(len(self._labels), -1)
-            self._sums.change(counts.low, table, first, added, changes, sign)
-        except Impossible as error:
-            raise self._not_learned(error) from None
-        last, columns = first + len(added) - 1, self.n_features
-        self._state.stale("counts")[first // BLOCK : last // BLOCK + 1] = True
-        stop = ((last + 1) * columns - 1) // BLOCK + 1
-        self._state.stale("sums")[first * columns // BLOCK : stop] = True
-        return True
+            return None
+        return Tables(counts.low, sums.low, *map(self._state.stale, ("counts", "sums")))
 
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
         counts, sums = (self._state.after(name, proposals).low for name in ("counts", "sums"))

@@ -10,51 +10,88 @@ from typing import Any
 import numpy as np
 
 from dealfl.compiled import compile_loop
+from dealfl.digests import BLOCK
 
-__all__ = ["add_changes", "sum_rows", "sum_stored"]
+__all__ = ["add_changes", "change_rows", "sum_rows", "sum_stored"]
 
 Array = Any  # a contiguous array; numba derives the types
 
+_AT_ONCE = 512  # values
+_EXACT_ROWS = 1 << 20  # float64 sums of as many integers below 2^31 are exact
+
 
 @compile_loop
-def _add_row(row: Array, offset: Array, bound: Array, scale: Array, total: Array) -> int:
+def _round(values: Array, offset: Array, bound: Array, scale: Array, points: Array) -> int:
+    """Write rounded values; return a number other than 0 if one is out of bounds."""
     bad = 0
-    for column in range(len(total)):
-        value = row[column] - offset[column]
-        bad |= 0 if (value >= 0.0) & (value <= bound[column]) else 1
-        total[column] += np.rint(value * scale[column])
+    for place in range(len(points)):
+        value = values[place] - offset[place]
+        bad |= 0 if (value >= 0.0) & (value <= bound[place]) else 1
+        points[place] = np.rint(value * scale[place])
     return bad
 
 
 @compile_loop
-def _add_two(
-    one: Array, other: Array, offset: Array, bound: Array, scale: Array, total: Array
-) -> int:
-    bad = 0
+def _add(points: Array, total: Array) -> None:
     for column in range(len(total)):
-        start, most, by = offset[column], bound[column], scale[column]
-        first, second = one[column] - start, other[column] - start
-        inside = (first >= 0.0) & (first <= most) & (second >= 0.0) & (second <= most)
-        bad |= 0 if inside else 1
-        total[column] += np.rint(first * by) + np.rint(second * by)
-    return bad
+        total[column] += points[column]
+
+
+@compile_loop
+def _sum_rows(rows: Array, codes: Array, grid: Array, totals: Array) -> bool:
+    """Add rounded rows to the totals of their classes; return False if a value is out of bounds."""
+    values, columns, bad = rows.ravel(), rows.shape[1], 0
+    some = min(len(rows), max(1, _AT_ONCE // columns))  # at a time: the loop over values is long
+    points, tiles = np.empty(some * columns), np.empty((3, some * columns))
+    for row in range(some):
+        tiles[:, row * columns : (row + 1) * columns] = grid
+    for first in range(0, len(rows), max(some, 1)):
+        count = min(some, len(rows) - first)
+        part = values[first * columns : (first + count) * columns]
+        bad |= _round(part, tiles[0], tiles[1], tiles[2], points[: len(part)])
+        for row in range(count):
+            _add(points[row * columns : (row + 1) * columns], totals[codes[first + row]])
+    return bad == 0
 
 
 @compile_loop
 def sum_rows(
-    rows: Array, codes: Array, offset: Array, bound: Array, scale: Array, totals: Array
+    rows: Array, numbers: Array, lowest: int, codes: Array, grid: Array, added: Array, sums: Array
 ) -> bool:
-    """Add rounded rows to the totals of their classes; return False if a value is out of bounds."""
-    bad, place = 0, 0
-    while place < len(rows):
-        total = totals[codes[place]]
-        if place + 1 < len(rows) and codes[place] == codes[place + 1]:
-            bad |= _add_two(rows[place], rows[place + 1], offset, bound, scale, total)
-            place += 2
-        else:
-            bad |= _add_row(rows[place], offset, bound, scale, total)
-            place += 1
-    return bad == 0
+    """Count the classes of rows and sum rounded features; return False if something is unusable.
+
+    The class of a row is `codes[number - lowest]`. `grid` holds offset, bound and scale.
+    """
+    found = np.empty(len(rows), np.int64)
+    for row in range(len(rows)):
+        place = numbers[row] - lowest
+        if not 0 <= place < len(codes) or codes[place] < 0:
+            return False
+        found[row] = codes[place]
+        added[found[row]] += 1
+    for start in range(0, len(rows), _EXACT_ROWS):
+        totals, stop = np.zeros(sums.shape), start + _EXACT_ROWS
+        if not _sum_rows(rows[start:stop], found[start:stop], grid, totals):
+            return False
+        sums += totals.astype(np.int64)
+    return True
+
+
+@compile_loop
+def change_rows(
+    rows: Array, numbers: Array, lowest: int, codes: Array, grid: Array, limits: Array,
+    counts: Array, sums: Array, stale: Array, stale_sums: Array, first: int, added: Array,
+    changes: Array, sign: int,
+) -> bool:  # fmt: skip
+    """Sum rows and change the live tables of classes from `first` on; False if nothing changed."""
+    if not sum_rows(rows, numbers, lowest, codes, grid, added, changes):
+        return False
+    if not add_changes(counts, sums, limits, first, added, changes, sign):
+        return False
+    last, columns = first + len(added) - 1, len(limits)
+    stale[first // BLOCK : last // BLOCK + 1] = True
+    stale_sums[first * columns // BLOCK : ((last + 1) * columns - 1) // BLOCK + 1] = True
+    return True
 
 
 @compile_loop
@@ -81,12 +118,13 @@ def add_changes(
 
     Limits of sums are tested only for forgetting.
     """
+    table = sums.reshape(len(counts), len(limits))
     for row in range(len(added)):
         count = counts[first + row] + sign * added[row]
         if sign < 0 and count < 0:
             return False
-        for column in range(sums.shape[1]):
-            before, change = sums[first + row, column], sign * changes[row, column]
+        for column in range(len(limits)):
+            before, change = table[first + row, column], sign * changes[row, column]
             after = before + change
             if (before ^ after) & (change ^ after) < 0:
                 return False
@@ -94,6 +132,5 @@ def add_changes(
                 return False
     for row in range(len(added)):
         counts[first + row] += sign * added[row]
-        for column in range(sums.shape[1]):
-            sums[first + row, column] += sign * changes[row, column]
+        table[first + row] += sign * changes[row]
     return True

@@ -144,6 +144,10 @@ class FixedPoint:
         """Grid points per unit of each column, a power of two."""
         return np.ldexp(1.0, (self.fraction_bits - self.exponent).astype(np.int32))
 
+    @cached_property
+    def _is_moved(self) -> bool:
+        return bool(self.offset.any())
+
     def settings(self, *, clip: bool = False) -> dict[str, Setting]:
         """Return the settings that determine the integers: exponents, fraction bits and offsets.
 
@@ -243,8 +247,10 @@ class FixedPoint:
         self, values: Floats, columns: slice | Places, locate: Locate, clip: bool
     ) -> Floats:
         bound = self.bound[columns]
-        with np.errstate(over="ignore", invalid="ignore"):  # out of bounds: reported below
-            centred = values - self.offset[columns]
+        centred = values
+        if self._is_moved:
+            with np.errstate(over="ignore", invalid="ignore"):  # out of bounds: reported below
+                centred = values - self.offset[columns]
         low = -bound if self.signed else 0.0
         inside = (centred >= low) & (centred <= bound)
         if not inside.all():
@@ -256,8 +262,8 @@ class FixedPoint:
                 place = np.argwhere(~inside)[0]
                 raise self._out_of_bounds(*locate(place), float(values[tuple(place)]))
             centred = np.clip(centred, low, bound)
-        centred *= self.scale[columns]
-        return np.rint(centred, out=centred)
+        points = centred * self.scale[columns]
+        return np.rint(points, out=points)
 
     def _out_of_bounds(self, row: int, column: int, value: float) -> OutOfBounds:
         offset, bound = self.offset[column], self.bound[column]

@@ -103,8 +103,9 @@ class ClassSums:
             part = codes[first : first + len(block)]
             if not compiled or not self._add_compiled(block, part, table):
                 points = self._grid.rounded(block, first, clip=self._clip)
-                member = (part == self._every[:classes, None]).astype(np.float64)
-                table += (member @ points).astype(np.int64)
+                if X.shape[0] > 1:  # a single row is the sum of its class
+                    points = (part == self._every[:classes, None]).astype(np.float64) @ points
+                table += points.astype(np.int64)
         return table
 
     def _add_compiled(self, block: Floats, codes: Int64s, table: Int64s) -> bool:
@@ -159,9 +160,9 @@ class ClassSums:
 
     def require_possible(self, counts: Int64s, sums: Int64s, first: int = 0) -> None:
         """Raise `Impossible` if no examples of classes from `first` on have these sums."""
-        wrong = (counts < 0) | np.any((sums < 0) | (sums > counts[:, None] * self._limits), axis=1)
-        if not wrong.any():
+        if counts.min() >= 0 and sums.min() >= 0 and (sums <= counts[:, None] * self._limits).all():
             return
+        wrong = (counts < 0) | np.any((sums < 0) | (sums > counts[:, None] * self._limits), axis=1)
         row = int(np.argmax(wrong))
         label, count = self._labels.tolist()[first + row], counts[row]
         if count < 0:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from dealfl.compiled import compile_loop
-from dealfl.learners.factors import MIN_SLACK
 
 __all__ = ["fill_matrix", "follow", "solve_table", "update_table"]
 
@@ -15,6 +14,7 @@ Array = Any  # a contiguous array; numba derives the types
 Number = Any
 
 _TWO_32 = 4294967296.0
+_MIN_SLACK = 1e-3  # as in `factors`
 
 
 @compile_loop
@@ -127,7 +127,7 @@ def follow(row: Array, sign: int, table: Array, scales: Array, weights: Array) -
     for place in range(len(scaled)):
         scaled[place] = row[skipped + place] * scales[0, skipped + place]
     scaled[size:] += scales[1, skipped + size :]
-    if not update_table(table, scaled, sign, MIN_SLACK):
+    if not update_table(table, scaled, sign, _MIN_SLACK):
         return False
     if len(weights):
         solve_table(table, scales, weights)

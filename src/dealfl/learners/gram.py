@@ -115,8 +115,7 @@ def _signed_block(rows: Int64s, signs: Int64s | None, bits: int, *, wide: bool) 
     if len(rows) <= _ONE_CALL_ROWS:
         return _limb_products(rows, signs)
     high, low = _split(rows)
-    upper, lower, both = (_signed_product(part, signs) for part in (high, low, high + low))
-    return _joined(upper, both - upper - lower, lower)
+    return _combined(*(_signed_product(part, signs) for part in (high, low, high + low)))
 
 
 def _signed_product(rows: Int64s, signs: Int64s) -> Int64s:
@@ -156,8 +155,8 @@ def add_rounded_gram(
 
     count = 1 if grid.fraction_bits <= _ONE_PRODUCT_BITS else 3
     parts = np.empty((count, len(rows), 1 + rows.shape[1] + targets.shape[1]))
-    values = np.ascontiguousarray(rows), targets, grid.bound, grid.scale
-    if not round_rows(*values, parts, float(1 << _LIMB_BITS)):
+    limits = grid.bound, grid.scale, parts, float(1 << _LIMB_BITS)
+    if not round_rows(np.ascontiguousarray(rows), targets, *limits):
         return False
     products = np.empty((count, parts.shape[2], parts.shape[2]))
     for part, product in zip(parts, products, strict=True):
@@ -168,10 +167,8 @@ def add_rounded_gram(
 
 def _gram_of(parts: Sequence[NDArray[np.float64]], *, wide: bool) -> Integers:
     """Return the packed lower triangle of rowsᵀ·rows, from rows or their high and low limbs."""
-    if len(parts) == 1:
-        return _widened(_product(parts[0]), wide)
-    upper, lower, both = (_product(part) for part in parts)
-    return _joined(upper, both - upper - lower, lower)
+    products = [_product(part) for part in parts]
+    return _widened(products[0], wide) if len(parts) == 1 else _combined(*products)
 
 
 def _product(rows: NDArray[np.float64]) -> Int64s:
@@ -184,8 +181,9 @@ def _widened(values: Int64s, wide: bool) -> Integers:
     return Integers(values & 0xFFFF_FFFF, values >> 32) if wide else Integers(values)
 
 
-def _joined(upper: Int64s, middle: Int64s, lower: Int64s) -> Integers:
-    """Return upper·2^30 + middle·2^15 + lower."""
+def _combined(upper: Int64s, lower: Int64s, both: Int64s) -> Integers:
+    """Return upper·2^30 + (both − upper − lower)·2^15 + lower."""
+    middle = both - upper - lower
     low = lower + ((middle & 0x1FFFF) << _LIMB_BITS) + ((upper & 3) << 30)
     return Integers(low & 0xFFFF_FFFF, (low >> 32) + (middle >> 17) + (upper >> 2))
 

@@ -131,8 +131,8 @@ class FixedPoint:
         offsets = _per_column(offset, columns, "offset")
         usable = (bounds >= _SMALLEST_BOUND) & (bounds <= 1 / _SMALLEST_BOUND)
         if not np.all(usable):
-            worst = float(bounds[~usable][0])
-            raise BadInput(f"{what}_bound is {worst!r}; it must lie between 2^-200 and 2^200")
+            worst = repr(float(bounds[~usable][0]))
+            raise BadInput(f"{what}_bound is {worst}; it must lie between 2^-200 and 2^200")
         mantissas, exponents = np.frexp(bounds)
         exponents = exponents.astype(np.int64) - (mantissas == 0.5)  # the smallest e, bound ≤ 2^e
         if shared:
@@ -143,10 +143,6 @@ class FixedPoint:
     def scale(self) -> Floats:
         """Grid points per unit of each column, a power of two."""
         return np.ldexp(1.0, (self.fraction_bits - self.exponent).astype(np.int32))
-
-    @cached_property
-    def _is_moved(self) -> bool:
-        return bool(self.offset.any())
 
     def settings(self, *, clip: bool = False) -> dict[str, Setting]:
         """Return the settings that determine the integers: exponents, fraction bits and offsets.
@@ -246,9 +242,8 @@ class FixedPoint:
     def _points(
         self, values: Floats, columns: slice | Places, locate: Locate, clip: bool
     ) -> Floats:
-        bound = self.bound[columns]
-        centred = values
-        if self._is_moved:
+        bound, centred = self.bound[columns], values
+        if np.count_nonzero(self.offset):
             with np.errstate(over="ignore", invalid="ignore"):  # out of bounds: reported below
                 centred = values - self.offset[columns]
         low = -bound if self.signed else 0.0
@@ -262,8 +257,7 @@ class FixedPoint:
                 place = np.argwhere(~inside)[0]
                 raise self._out_of_bounds(*locate(place), float(values[tuple(place)]))
             centred = np.clip(centred, low, bound)
-        points = centred * self.scale[columns]
-        return np.rint(points, out=points)
+        return np.rint(centred * self.scale[columns])
 
     def _out_of_bounds(self, row: int, column: int, value: float) -> OutOfBounds:
         offset, bound = self.offset[column], self.bound[column]

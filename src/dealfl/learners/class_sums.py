@@ -6,9 +6,8 @@ exist twice: here in numpy, and in `sum_loops` for numba. Both give the same int
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from importlib import import_module
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,8 +35,10 @@ _CACHED_VALUES = 1 << 15  # the same for numpy: a block stays in the cache
 
 
 @cache
-def _loops() -> ModuleType:
-    return import_module("dealfl.learners.sum_loops")
+def _loops() -> tuple[Callable[..., bool], ...]:
+    from dealfl.learners.sum_loops import add_changes, change_rows, sum_rows, sum_stored
+
+    return change_rows, sum_rows, sum_stored, add_changes
 
 
 class Tables(NamedTuple):
@@ -90,7 +91,7 @@ class ClassSums:
             first, classes, found = 0, len(self._labels), self._labels.numbered(y, len(X))
         counts, sums = np.zeros(classes, np.int64), np.zeros((classes, X.shape[1]), np.int64)
         places = self._parts, self._limits, *live, first, counts, sums, sign
-        return Added(first, counts, sums) if _loops().change_rows(X, *found, *places) else None
+        return Added(first, counts, sums) if _loops()[0](X, *found, *places) else None
 
     def of(self, X: Matrix, codes: Int64s, classes: int) -> Int64s:
         """Return the sums of the rows of each class, on the grid."""
@@ -111,7 +112,7 @@ class ClassSums:
     def _add_compiled(self, block: Floats, codes: Int64s, table: Int64s) -> bool:
         rows, counts = np.ascontiguousarray(block), np.zeros(len(table), np.int64)
         added = np.zeros_like(table)
-        if _loops().sum_rows(rows, codes, 0, self._every, self._parts, counts, added):
+        if _loops()[1](rows, codes, 0, self._every, self._parts, counts, added):
             table += added
             return True
         return False
@@ -121,7 +122,7 @@ class ClassSums:
         if is_compiled(len(values)):
             totals = np.zeros((classes, columns))
             given = values, X.indices, X.indptr, codes, self._parts[1], self._parts[2], totals
-            if _loops().sum_stored(*given):
+            if _loops()[2](*given):
                 return totals.astype(np.int64)
         points = self._grid.quantise_stored(values, X.indices, X.indptr, clip=self._clip)
         places = np.repeat(codes, np.diff(X.indptr)) * columns + X.indices
@@ -149,7 +150,7 @@ class ClassSums:
         live.stale[first // BLOCK : (rows.stop - 1) // BLOCK + 1] = True
         live.stale_sums[first * columns // BLOCK : (rows.stop * columns - 1) // BLOCK + 1] = True
         given = live.counts, live.sums, self._limits, first, counts, sums, sign
-        if is_compiled(sums.size) and _loops().add_changes(*given):
+        if is_compiled(sums.size) and _loops()[3](*given):
             return
         new_counts = checked_sum(live.counts[rows], sign * counts)
         table = live.sums.reshape(-1, columns)

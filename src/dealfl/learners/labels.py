@@ -127,6 +127,16 @@ class Labels:
         """Return numbers, the lowest class and the code of each number from it on, for a loop.
 
         Whole numbers are not checked: one without a class has the code -1, or none.
+
+        Parameters
+        ----------
+        y, rows
+            See `encode`.
+
+        Returns
+        -------
+        tuple of (ndarray of int64, int, ndarray of int64)
+            Numbers, the lowest of the classes, and codes.
         """
         numbers, kinds = self._by_number, {self.values.dtype.kind}
         if numbers is not None and isinstance(y, np.ndarray) and kinds == {y.dtype.kind, "i"}:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -48,9 +46,15 @@ _FEW = 16  # rows that a factor follows at the most; see `follows`
 
 
 @cache
-def _loops(compiled: bool) -> ModuleType:
-    """Return the functions that change moments in place."""
-    return import_module(f"dealfl.learners.{'moment_loops' if compiled else 'moment_arrays'}")
+def _loops(compiled: bool) -> tuple[Callable[..., int], ...]:
+    """Return what changes moments by a row and by moments in place, and what shifts a row."""
+    from dealfl.learners import moment_arrays as arrays
+
+    if not compiled:
+        return arrays.change_row, arrays.change_moments, arrays.shift_row
+    from dealfl.learners import moment_loops as loops
+
+    return loops.change_row, loops.change_moments, loops.shift_row
 
 
 class NormalEquations(RowLearner):
@@ -167,14 +171,14 @@ class NormalEquations(RowLearner):
             return None
         low, high = cells.low, cells.low[:0] if cells.high is None else cells.high
         row = np.empty((2, self._columns), np.int32)
-        loops = _loops(is_compiled(len(low)))
+        change, _, shift = _loops(is_compiled(len(low)))
         table, fresh = weights.table()
-        found = loops.change_row(
+        found = change(
             np.ascontiguousarray(X, np.float64), self._target_values(y, 1), self._scales,
             self._limit, low, high, state.stale("moments"), sign, row, table, fresh,
         )  # fmt: skip
         if found > 0 and not self._is_possible(row[1, :found]):
-            loops.shift_row(low, high, row[0], -sign)
+            shift(low, high, row[0], -sign)
             found = SAME
         if found == SAME:
             return None
@@ -193,7 +197,7 @@ class NormalEquations(RowLearner):
         if isinstance(cells, DenseCells):
             live, doubtful = Integers(cells.low, cells.high), np.empty(self._columns, np.int32)
             change = partial(
-                _loops(is_compiled(self._size)).change_moments, *live.parts, self._limit,
+                _loops(is_compiled(self._size))[1], *live.parts, self._limit,
                 self._state.stale("moments"), *moments.parts,
             )  # fmt: skip
             found = change(sign, doubtful)

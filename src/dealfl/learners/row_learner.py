@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dealfl.errors import BadBytes, BadInput, NotLearned
 from dealfl.learners.base import Arrays
 from dealfl.learners.frames import names_of, require_names
-from dealfl.learners.inputs import Matrix, as_matrix
+from dealfl.learners.inputs import Matrix, as_array, as_matrix
 from dealfl.learners.labels import Labels
 from dealfl.learners.records import Record, Rows, StoredRecord
 from dealfl.learners.saved import SavedLearner
@@ -238,8 +238,8 @@ class RowLearner(SignedRows):
         sequence of Record
             One record per row.
         """
-        rows = zip(X, y, strict=True)  # type: ignore[call-overload]
-        return [StoredRecord(b"", Rows.encode(*row)) for row in rows]
+        bodies = Rows.encode_all(as_array(X, "X"), as_array(y, "y"))
+        return [StoredRecord(b"", body) for body in bodies]
 
 
 class Classifier(RowLearner):

@@ -187,11 +187,11 @@ def make_learner(schema: Schema, document: Document | None) -> Learner:
 
 
 def model_arrays(model: Model) -> Arrays:
-    """Return the derived model and its integer statistics as arrays by name.
+    """Return the derived model and its published statistics as arrays by name.
 
     A statistic wider than 64 bits is high · 2³² + value.
     """
-    learner, statistics = model.learner, model.learner.statistics
+    learner, statistics = model.learner, model.learner.publish()
     found: Arrays = {"learner": np.array(learner.name), "digest": np.array(statistics.digest())}
     for name in statistics:
         entries = statistics[name]
@@ -240,6 +240,9 @@ def save_arrays(model: Model, out: Path, *, force: bool = False) -> list[str]:
 def export_model(model: Model, out: Path, *, force: bool = False) -> None:
     """Write a model and its job to a file for `dealfl.learners.load`, atomically.
 
+    The file holds the published form of the model: no examples, and of neighbours no bucket with
+    fewer than `min_bucket` of them.
+
     Parameters
     ----------
     model : Model
@@ -255,10 +258,25 @@ def export_model(model: Model, out: Path, *, force: bool = False) -> None:
         If the file exists and `force` is False, or its folder does not exist.
     """
     require_free(out, force=force)
-    sections = {_ABOUT: msgspec.json.encode(model.about)}
+    learner, about = _published(model.learner), model.about
+    if about.published_digest == model.learner.digest():  # the same version in another form
+        about = msgspec.structs.replace(about, published_digest=learner.digest())
+    sections = {_ABOUT: msgspec.json.encode(about)}
     if model.job_text:
         sections[_JOB] = model.job_text.encode()
-    model.learner.save(out, sections)
+    learner.save(out, sections)
+
+
+def _published(learner: Learner) -> Learner:
+    """Return a learner that holds what a published model holds."""
+    statistics, is_row = learner.publish(), isinstance(learner, RowLearner)
+    if statistics.digest() == learner.digest() and (not is_row or learner.federated):
+        return learner
+    published = type(learner)(**learner.settings)
+    published.merge(statistics)
+    if isinstance(learner, RowLearner) and learner.feature_names:
+        published.name_features(learner.feature_names)
+    return published
 
 
 def require_free(out: Path, *, force: bool) -> None:

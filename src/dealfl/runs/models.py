@@ -269,13 +269,13 @@ def export_model(model: Model, out: Path, *, force: bool = False) -> None:
 
 def _published(learner: Learner) -> Learner:
     """Return a learner that holds what a published model holds."""
-    statistics, is_row = learner.publish(), isinstance(learner, RowLearner)
-    if statistics.digest() == learner.digest() and (not is_row or learner.federated):
+    statistics, rows = learner.publish(), learner if isinstance(learner, RowLearner) else None
+    if rows is None and statistics.digest() == learner.digest():
         return learner
     published = type(learner)(**learner.settings)
     published.merge(statistics)
-    if isinstance(learner, RowLearner) and learner.feature_names:
-        published.name_features(learner.feature_names)
+    if rows is not None and rows.feature_names and isinstance(published, RowLearner):
+        published.name_features(rows.feature_names)
     return published
 
 

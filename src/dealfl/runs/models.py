@@ -187,10 +187,7 @@ def make_learner(schema: Schema, document: Document | None) -> Learner:
 
 
 def model_arrays(model: Model) -> Arrays:
-    """Return the derived model and its published statistics as arrays by name.
-
-    A statistic wider than 64 bits is high · 2³² + value.
-    """
+    """Return model and published statistics as arrays; a wide one is high · 2³² + value."""
     learner, statistics = model.learner, model.learner.publish()
     found: Arrays = {"learner": np.array(learner.name), "digest": np.array(statistics.digest())}
     for name in statistics:

@@ -134,6 +134,24 @@ def test_features_and_settings_reach_the_learner(tmp_path: Path) -> None:
     model.learn(X, [1.0, 2.0, 3.0])
 
 
+def test_order_and_layout_of_items_are_keys_of_a_job() -> None:
+    job = """\
+[job]
+dataset = "movielens"
+learner = "personalized_pagerank"
+[[devices]]
+count = 2
+[learner]
+layout = "full"
+item_order = ITEMS
+"""
+    order = list(range(1681, -1, -1))
+    made = read_fleet(Document.parse(job.replace("ITEMS", str(order)), "job.toml")).plan.make()
+    assert (made.settings["layout"], made.settings["item_order"]) == ("full", order)
+    with pytest.raises(BadInput, match="item_order must contain each of the 1682 items once"):
+        read_fleet(Document.parse(job.replace("ITEMS", "[0, 1]"), "job.toml")).plan.make()
+
+
 def test_a_map_takes_the_place_of_the_one_a_dataset_declares() -> None:
     job, own = '[job]\ndataset = "digits"\n', '[features]\nmap = "identity"\nbound = 16\n'
     devices = "[[devices]]\ncount = 2"

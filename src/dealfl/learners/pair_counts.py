@@ -21,7 +21,7 @@ from dealfl.integers import Integers
 from dealfl.learners.history_changes import Replaced, Signed, count_pairs, replaced, signed_cost
 from dealfl.learners.history_learner import HistoryLearner, as_batch, as_histories
 from dealfl.learners.inputs import require_integer
-from dealfl.learners.pair_numbers import items_of, pair_number
+from dealfl.learners.pair_numbers import ItemOrder, items_of, pair_number
 from dealfl.learners.pair_table import LAYOUTS, PairTable
 from dealfl.learners.records import Change
 from dealfl.schema import ArraySpec, Schema
@@ -46,7 +46,7 @@ class PairCounts(HistoryLearner):
     """The number of histories with each item and with each pair of items."""
 
     def __init__(
-        self, n_items: int, item_order: ArrayLike | None = None, layout: PairLayout = "packed",
+        self, n_items: int, item_order: ItemOrder = None, layout: PairLayout = "packed",
         *, storage: Storage | None = None,
     ) -> None:  # fmt: skip
         self._items = require_integer(n_items, "n_items", 1, MAX_ITEMS)

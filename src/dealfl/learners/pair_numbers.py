@@ -6,19 +6,28 @@ The pair (i, j), i > j, has the number i·(i−1)/2 + j, independent of the orde
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from msgspec import Meta
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from dealfl.errors import BadInput
+from dealfl.settings import As
 
 __all__ = [
-    "Batch", "items_of", "numbers_of", "pair_number", "require_items", "require_sets", "triangle",
+    "Batch", "ItemOrder", "items_of", "numbers_of", "pair_number", "require_items", "require_sets",
+    "triangle",
 ]  # fmt: skip
 
 Int64s = NDArray[np.int64]
+
+ItemOrder = Annotated[
+    ArrayLike | None,
+    As(tuple[int, ...]),
+    Meta(description="order in memory: every item number once, such as the most popular first"),
+]
 
 
 class Batch(NamedTuple):

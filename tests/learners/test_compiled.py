@@ -250,10 +250,10 @@ def test_numba_is_imported_only_for_much_work(mode: str) -> None:
     code = (
         "import sys, numpy as np\n"
         "from dealfl.learners import PersonalizedPageRank\n"
-        "model = PersonalizedPageRank(50)\n"
-        "model.learn(np.ones((1, 50)))\n"
+        "model = PersonalizedPageRank(200)\n"
+        "model.learn(np.ones((1, 200)))\n"
         "print('numba' in sys.modules)\n"
-        "model.learn(np.ones((60000, 50)))\n"
+        "model.learn(np.ones((5000, 200)))\n"
         "print('numba' in sys.modules)\n"
     )
     done = subprocess.run(
@@ -264,3 +264,20 @@ def test_numba_is_imported_only_for_much_work(mode: str) -> None:
         text=True,
     )
     assert done.stdout.split() == ["False", str(mode == "auto")]
+
+
+@pytest.mark.parametrize("order", [None, list(range(40))[::-1]])
+def test_histories_scored_together_have_the_score_of_single_ones(order: list[int] | None) -> None:
+    draw = np.random.default_rng(5)
+    table = draw.random((150, 40)) < np.linspace(0.6, 0.05, 40)
+    model = PersonalizedPageRank(40, item_order=order)
+    model.learn(sparse.csr_array(table[:60].astype(int)))
+    histories = [draw.permutation(np.flatnonzero(row)).tolist() for row in table]
+    histories = [history for history in histories if len(history) > 1]
+    assert len(histories) > 128
+    for k in (1, 3, 10):
+        with loops_used("always"):
+            together = model.score(histories, k)
+        with loops_used("never"):
+            assert model.score(histories, k) == together
+    assert 0.0 < together < 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from operator import index
 from typing import Any
 
@@ -114,8 +114,16 @@ class HistoryLearner(Learner):
         float
             A number in [0, 1].
         """
-        hits = sum(history[-1] in self.recommend(history[:-1], k)[0] for history in histories)
+        known, wanted = [one[:-1] for one in histories], [one[-1] for one in histories]
+        pairs = zip(wanted, self._recommend_all(known, k), strict=True)
+        hits = sum(item in found for item, found in pairs)
         return hits / len(histories) if histories else 0.0
+
+    def _recommend_all(
+        self, histories: Sequence[Sequence[int]], k: int
+    ) -> Iterator[NDArray[np.int64]]:
+        """Yield the recommended items of each history."""
+        return (self.recommend(history, k)[0] for history in histories)
 
     def score_federated(self, histories: Sequence[Sequence[int]]) -> float:
         """Return the same as `score`: recommendations need statistics only.

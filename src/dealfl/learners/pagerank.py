@@ -6,7 +6,7 @@ ever occurred with one of them. Therefore only counts are kept; similarities are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -21,7 +21,7 @@ from dealfl.learners.description import DataLimits, Workload
 from dealfl.learners.history_learner import Ranked, as_histories
 from dealfl.learners.inputs import as_array, require_integer
 from dealfl.learners.pair_counts import MAX_ITEMS, PairCounts
-from dealfl.learners.pair_numbers import items_of, pair_number, require_items
+from dealfl.learners.pair_numbers import Batch, items_of, pair_number, require_items
 from dealfl.learners.workloads import N_ITEMS, histories
 from dealfl.work import Cycles, LearnerCycles, Work
 
@@ -33,6 +33,7 @@ Int64s = NDArray[np.int64]
 _EPSILON = 2.0**-52
 _DISTINCT = 1 << 26  # different fractions with smaller denominators have different floats
 _FEW = 64  # items that are found by inserting into a list
+_TOGETHER = 128  # histories whose scores are summed in one pass
 
 
 class PersonalizedPageRank(PairCounts):
@@ -141,7 +142,21 @@ class PersonalizedPageRank(PairCounts):
         seen = self._as_history(history)
         wanted = require_integer(k, "k", 1, MAX_ITEMS)
         self._work = Work(self._items * len(seen), 2 * 4 * self._items * len(seen))
-        scores = self._scores(seen)
+        return self._best(seen, self._scores(seen), wanted)
+
+    def _recommend_all(self, histories: Sequence[Sequence[int]], k: int) -> Iterator[Int64s]:
+        table, held = self._table, self._item_counts
+        cells = self._items * sum(map(len, histories))
+        many = 4 * cells > self._items**2 and self._layout == "packed"  # full rows are fast alone
+        if table is None or held is None or not (many and is_compiled(cells)):
+            return (yield from super()._recommend_all(histories, k))
+        for first in range(0, len(histories), _TOGETHER):
+            seen = [self._as_history(one) for one in histories[first : first + _TOGETHER]]
+            batch = Batch(np.cumsum([0, *map(len, seen)]), np.concatenate(seen))
+            for own, scores in zip(seen, table.sum_all_similarities(held, batch), strict=True):
+                yield self._best(own, scores, require_integer(k, "k", 1, MAX_ITEMS))[0]
+
+    def _best(self, seen: Int64s, scores: Floats, wanted: int) -> Ranked:
         scores[seen] = 0.0
         found = _best_places(scores, wanted, 1.0 - 2.0 * _slack(len(seen)))
 
@@ -163,9 +178,8 @@ class PersonalizedPageRank(PairCounts):
             return np.sort(matrix.indices).astype(np.int64)
         items = as_array(history, "history")
         if items.ndim != 1 or (len(items) and items.dtype.kind not in "iu"):
-            raise BadInput(
-                f"history is {history!r}; give a list of item numbers, or one row of 0 and 1"
-            )
+            remedy = "give a list of item numbers, or one row of 0 and 1"
+            raise BadInput(f"history is {history!r}; {remedy}")
         seen = np.sort(items.astype(np.int64))
         require_items(seen, self._items)
         if np.any(seen[1:] == seen[:-1]):
@@ -177,12 +191,9 @@ class PersonalizedPageRank(PairCounts):
         items, pairs = self._state.whole("items").low, self._state.snapshot()["pairs"]
         first, second = items_of(pairs.indices)
         return {
-            "item_counts": items,
-            "pair_first": first,
-            "pair_second": second,
-            "pair_counts": pairs.values.low,
-            "pair_similarities": self._derived()[1],
-        }
+            "item_counts": items, "pair_first": first, "pair_second": second,
+            "pair_counts": pairs.values.low, "pair_similarities": self._derived()[1],
+        }  # fmt: skip
 
     def _derived(self) -> SparseVector:
         pairs = self._state.snapshot()["pairs"]

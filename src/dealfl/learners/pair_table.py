@@ -59,8 +59,6 @@ class PairTable:
         self._plain = counts is not None and order is None
         self._refused = np.zeros(2, dtype=np.int64)
 
-    # -- cells ----------------------------------------------------------------------------------
-
     def _ranks(self, items: Int64s) -> Int64s:
         return self._rank_of[items] if len(self._rank_of) else items
 
@@ -99,7 +97,7 @@ class PairTable:
         """Learn or forget histories, or change nothing; return False if one is not a set."""
         pairs = batch.pair_count
         if sign > 0 and len(batch.starts) > 2 and 16 * pairs >= self._size * self._size:
-            return self._learn_rows(items, stale, batch, pairs)
+            return self._learn_rows(items, stale, batch)
         if is_compiled(pairs):
             problem = _compiled_change()(
                 self._counts, items, self._guard, stale[1], stale[0], self._order, self._rank_of,
@@ -114,10 +112,8 @@ class PairTable:
             raise NotLearned(f"this history was never learned: {found}")
         return bool(problem == 0)
 
-    def _learn_rows(
-        self, items: Int32s, stale: tuple[Marks, Marks], batch: Batch, pairs: int
-    ) -> bool:
-        if is_compiled(pairs):
+    def _learn_rows(self, items: Int32s, stale: tuple[Marks, Marks], batch: Batch) -> bool:
+        if is_compiled(batch.pair_count):
             from dealfl.learners.row_loops import add_histories, guard_rows
 
             layout = batch.starts, batch.items, self._full
@@ -173,8 +169,7 @@ class PairTable:
 
     def _step(self, items: Int32s, own: Int64s, sign: int) -> int:
         """Add one history, or subtract it unless the statistics show that it was not learned."""
-        order = np.argsort(self._ranks(own))
-        own = own[order]
+        own = own[np.argsort(self._ranks(own))]
         ranks = self._ranks(own)
         upper, lower = triangle(len(own))
         places = self._starts(ranks[upper]) + ranks[lower]
@@ -195,12 +190,9 @@ class PairTable:
         if self._full:
             self._counts[self._starts(ranks[lower]) + ranks[upper]] = values + sign
         items[own] += sign
-        self._guard[own] = (_after_learning if sign > 0 else _after_forgetting)(
-            lines, table, items[own]
-        )
+        follow = _after_learning if sign > 0 else _after_forgetting
+        self._guard[own] = follow(lines, table, items[own])
         return 0
-
-    # -- slacks ---------------------------------------------------------------------------------
 
     def forget_slacks(self) -> None:
         """Drop the counted slacks; they are counted again where they are needed."""
@@ -274,6 +266,14 @@ class PairTable:
                 either = held + (held[rank] - line)
                 scores += np.divide(line, either, out=np.zeros(self._size), where=line != 0)
         return scores[self._rank_of] if len(self._rank_of) else scores
+
+    def sum_all_similarities(self, items: Int32s, batch: Batch) -> Floats:
+        """Return, for each history and item, the sum of the item's similarities to the history."""
+        from dealfl.learners.row_loops import sum_all_similarities
+
+        held, ranks = items[self._order], self._ranks(batch.items)
+        scores = sum_all_similarities(self._counts, held, batch.starts, ranks, self._full)
+        return np.ascontiguousarray(scores[:, self._rank_of]) if len(self._rank_of) else scores
 
 
 def _after_forgetting(lines: Int32s, touched: Int64s, held: Int32s) -> Int64s:

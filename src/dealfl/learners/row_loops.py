@@ -15,7 +15,7 @@ from dealfl.compiled import compile_loop
 
 __all__ = [
     "ALL", "LEVELS", "NO_SET", "add_histories", "best_places", "guard_row", "guard_rows", "is_set",
-    "most_similar", "start_of", "sum_similarities",
+    "most_similar", "start_of", "sum_all_similarities", "sum_similarities",
 ]  # fmt: skip
 
 Array = Any  # a contiguous array; numba derives the types
@@ -195,6 +195,27 @@ def sum_similarities(pairs: Array, held: Array, ranks: Array, full: bool) -> Arr
         later = pairs[base + rank + 1 : base + size] if full else _column(pairs, rank, size)
         _add_row(scores[rank + 1 :], later, held[rank + 1 :], own)
     return scores
+
+
+@compile_loop
+def sum_all_similarities(
+    pairs: Array, held: Array, starts: Array, ranks: Array, full: bool
+) -> Array:
+    """Return the sums of the similarities to the items of each history, in one pass over pairs."""
+    size = len(held)
+    heads, _, owners = _holders(starts, ranks, size)
+    scores = np.zeros((size, len(starts) - 1))
+    for rank in range(size):
+        base, own, line = start_of(rank, size, full), held[rank], scores[rank]
+        for other in range(rank):
+            both = pairs[base + other]
+            if both != 0:
+                similarity = both / (own + held[other] - both)
+                for slot in range(heads[rank], heads[rank + 1]):
+                    scores[other, owners[slot]] += similarity
+                for slot in range(heads[other], heads[other + 1]):
+                    line[owners[slot]] += similarity
+    return np.ascontiguousarray(scores.T)
 
 
 @compile_loop

@@ -2,7 +2,8 @@
 
 Each job is written by `dealfl job init` for a seeded synthetic file, and runs one scheme in a
 process of its own: 20 phones, ten rounds of ten. The images get 1,500 ReLU features. The first run
-of the default job is not measured: it fills the cache of compiled loops.
+of the default job is not measured: it fills the caches of byte code and of compiled loops. At the
+end, all schemes of the default job run one after the other, and on all cores.
 """
 
 import os
@@ -20,6 +21,9 @@ from typing import Any
 
 import numpy as np
 from reporting import Report, main, progress
+
+_NO_BYTE_CODE = "PYTHONDONTWRITEBYTECODE"  # each run would compile dealfl again
+_LEAST_GAIN = 0.8
 
 RELU = '[features]\nmap = "relu"\nwidth = 1500\nhigh = 255.0\n\n'
 
@@ -99,7 +103,10 @@ def prepare(job: Job, folder: Path, rows: int) -> list[str]:
 def _call(*arguments: str) -> tuple[float, float, float]:
     """Run a command of dealfl; return its wall time, its CPU time, and its largest memory."""
     command, start_s = [sys.executable, "-m", "dealfl", *arguments], time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    usual = {name: value for name, value in os.environ.items() if name != _NO_BYTE_CODE}
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=usual
+    )
     with process:
         assert process.stderr is not None
         said = process.stderr.read().decode()
@@ -132,7 +139,26 @@ def run(quick: bool) -> Report:
         report.rows.append(row)
         if not quick or job.write is None:
             _check(report, job, row)
+    _compare_processes(report)
     return report
+
+
+def _compare_processes(report: Report) -> None:
+    """Run all schemes of the default job in one process, and in one for each core."""
+    cores = os.cpu_count() or 1
+    times_s = []
+    for count in (1, cores):
+        with progress(f"four schemes, {count} processes"), tempfile.TemporaryDirectory() as out:
+            wall_s, cpu_s, peak_mb = _call("run", "--processes", str(count), "--out", out)
+        name = f"default job, four schemes, processes: {count}"
+        row = {"run": name, "rows": 0, "wall s": wall_s, "CPU s": cpu_s, "peak MB": peak_mb}
+        report.rows.append(row)
+        times_s.append(wall_s)
+    ratio = times_s[1] / times_s[0]
+    target = f"≤ {_LEAST_GAIN:g} of the time of one process"
+    what = f"default job, four schemes on {cores} cores"
+    if cores > 1:
+        report.check(what, target, f"{ratio:.2f}", ratio <= _LEAST_GAIN)
 
 
 def _check(report: Report, job: Job, row: dict[str, Any]) -> None:

@@ -1,10 +1,19 @@
-"""How well do the learners predict, beside scikit-learn and brute force on the same split?"""
+"""How well do the learners predict, beside scikit-learn and brute force on the same split?
+
+`--part examples` runs the example jobs as they are, and compares the federated model with a
+prediction without a model and with one computer that learns all examples and forgets none; nearest
+neighbours compare true distances there. A difference is marked as noise if it is below 1.96 times
+its standard error, which the size of the test set causes.
+"""
 
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import math
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +25,10 @@ from sklearn.neighbors import KNeighborsClassifier  # type: ignore[import-untype
 
 from dealfl.datasets import load
 from dealfl.learners import PersonalizedPageRank
+from dealfl.settings import Document
+from dealfl.simulate import finish, read_fleet, standard_error, start_run
 
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples" / "jobs").glob("*.toml"))
 ROW_CLASSIFIERS = [
     ("mushrooms", "tikhonov_classifier"),
     ("phishing", "tikhonov_classifier"),
@@ -154,9 +166,47 @@ def _brute_force(similarity: Any, history: Any) -> list[int]:
     return [int(item) for item in order if scores[item] > 0]
 
 
-def run(quick: bool) -> Report:
-    """Run everything; quick leaves the large datasets out."""
-    report = Report("quality")
+def example_job(path: Path) -> dict[str, Any]:
+    """Return the qualities of an example job, of no model, and of one computer."""
+    run = start_run(read_fleet(Document.read(path)))
+    run.pump()
+    outcome, central = finish(run), run.split.central_quality()
+    run.close()
+    quality, trivial = outcome.quality or 0.0, outcome.trivial
+
+    def compare(other: float) -> str:
+        errors = [standard_error(outcome.metric, one, outcome.tested) for one in (quality, other)]
+        difference = quality - other
+        return f"{difference:+.4f}" + " (noise)" * (abs(difference) <= 1.96 * math.hypot(*errors))
+
+    return {
+        "job": path.stem,
+        "metric": outcome.metric,
+        "tested": outcome.tested,
+        "federated": f"{quality:.4f} ± {1.96 * outcome.quality_error:.4f}",
+        "no model": f"{trivial.quality:.4f} ({trivial.name})",
+        "better than no model by": compare(trivial.quality),
+        "one computer": f"{central or 0.0:.4f}",
+        "better than it by": compare(central or 0.0),
+    }
+
+
+def check_examples(report: Report, paths: Sequence[Path]) -> None:
+    """Add the table of the example jobs; a loss that is not noise fails."""
+    for path in paths:
+        with progress(f"example job {path.stem}"):
+            row = example_job(path)
+        report.rows.append(row)
+        for other, key in (
+            ("a prediction without a model", "better than no model by"),
+            ("one computer with all examples", "better than it by"),
+        ):
+            holds = not row[key].startswith("-") or row[key].endswith("(noise)")
+            report.check(f"{path.stem} beside {other}", "not worse beyond noise", row[key], holds)
+
+
+def check_learners(report: Report, quick: bool) -> None:
+    """Compare the learners with their counterparts; quick leaves the large datasets out."""
     for dataset, learner in ROW_CLASSIFIERS:
         if quick and dataset in SLOW:
             continue
@@ -197,8 +247,17 @@ def run(quick: bool) -> Report:
             f"{row['hit rate@10']:.4f}, {row['equal lists']:.2%} of the lists equal",
             row["equal lists"] == 1.0 and row["hit rate@10"] == row["brute force"],
         )
+
+
+def run(quick: bool, parts: Sequence[str]) -> Report:
+    """Run the parts; quick leaves the large datasets and all example jobs but one out."""
+    report = Report("quality")
+    if "learners" in parts:
+        check_learners(report, quick)
+    if "examples" in parts:
+        check_examples(report, EXAMPLES[-1:] if quick else EXAMPLES)
     return report
 
 
 if __name__ == "__main__":
-    main(run, __doc__ or "")
+    main(run, __doc__ or "", ("learners", "examples"))

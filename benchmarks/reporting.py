@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -103,14 +103,17 @@ def progress(what: str) -> Iterator[None]:
     print(f" {time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
 
 
-def main(benchmark: Callable[[bool], Report], description: str) -> None:
-    """Run one benchmark from the command line."""
+def main(benchmark: Callable[..., Report], description: str, parts: Sequence[str] = ()) -> None:
+    """Run one benchmark from the command line; `parts` can be run on their own."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="a minute at the most")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    if parts:
+        parser.add_argument("--part", action="append", choices=parts, help="only this part")
     arguments = parser.parse_args()
     try:
-        report = benchmark(arguments.quick)
+        given = (arguments.part or parts,) if parts else ()
+        report = benchmark(arguments.quick, *given)
     except DealError as error:
         sys.exit(f"{parser.prog}: {error}")
     print(json.dumps(report.as_dict(), indent=2) if arguments.json else report.markdown())

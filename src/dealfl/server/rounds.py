@@ -38,7 +38,7 @@ from dealfl.server.terms import Terms
 
 __all__ = ["Rounds"]
 
-_PAST_ROUNDS = 6  # whose unused places a worker that calls can still take
+_PAST_ROUNDS = 24  # whose unused places a worker that calls can still take
 _REVIEW_EVERY = 100
 
 

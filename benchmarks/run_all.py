@@ -26,6 +26,7 @@ NAMES = (
     "selection",
     "promise",
     "faults",
+    "erasure",
     "mqtt",
 )
 HERE = Path(__file__).parent

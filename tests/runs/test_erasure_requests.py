@@ -152,16 +152,18 @@ class UnderWay:
             self._entered.set()
             self._go_on.wait(60)
 
+        self._patch = monkeypatch
         monkeypatch.setattr(FleetRun, "advance", wait)
         monkeypatch.setattr("dealfl.runs.run._SAVE_EVERY_S", -1.0)
         monkeypatch.setattr("dealfl.runs.run._SAVING_SHARE", math.inf)
         fleet = make_fleet(folder, "naive_bayes")
-        words = {"rounds": 8, "out": folder / "run", "verbose": False, "compare": True}
+        words = {"rounds": 3, "out": folder / "run", "verbose": False, "compare": True}
         self.thread = threading.Thread(target=lambda: dealfl.run(fleet, **words))  # type: ignore[arg-type]
         self.thread.start()
         self._entered.wait(60)
 
     def release(self) -> None:
+        self._patch.setattr("dealfl.runs.run._SAVE_EVERY_S", 60.0)
         self._go_on.set()
         self.thread.join(60)
 
@@ -190,6 +192,7 @@ def test_a_request_waits_for_the_run_no_longer_than_told(
     while not run.ledger.exists():
         one._go_on.set()
         time.sleep(0.01)
+    monkeypatch.setattr("dealfl.runs.run._SAVE_EVERY_S", 60.0)
     lines: list[str] = []
     erased = erase_owners(run, ["person 3"], requested_by="", wait_s=60.0, progress=lines.append)
     one.release()
@@ -214,6 +217,7 @@ def test_a_stopped_run_answers_with_a_certificate_that_is_not_final(
     monkeypatch.setattr("dealfl.runs.run._SAVING_SHARE", math.inf)
     with pytest.raises(KeyboardInterrupt):
         dealfl.run(fleet, rounds=8, out=run.path, verbose=False)
+    monkeypatch.setattr("dealfl.runs.run._SAVE_EVERY_S", 60.0)
     lines: list[str] = []
     erased = erase_owners(run, ["person 3"], requested_by="", progress=lines.append).erasure
     assert (erased.final, erased.outstanding) == (False, erased.workers)

@@ -127,7 +127,8 @@ def open_finished(run: RunFolder, key: bytes) -> Iterator[FinishedRun]:
         for store in (ledger, *journals.values()):
             stack.enter_context(store.cleaned_at_the_end())
         rounds = max(len(ledger.reader.closed_rounds()), 1)
-        terms = replace(job.server_terms, rounds=rounds)
+        # nobody downloads versions of a finished run, so that none has to wait for others
+        terms = replace(job.server_terms, rounds=rounds, release_batch=1)
         server = Server(job.name, make, ledger, terms, Uniform())
         workers = [
             Worker(job.name, name, make, journal, MeasuredMeter(), key=key)

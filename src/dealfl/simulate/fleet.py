@@ -126,7 +126,7 @@ class Fleet(Struct, frozen=True, kw_only=True):
             return self
         selector = _SELECTORS.get(scheme, "uniform")
         selection = {} if selector == "everyone" else {"seed": self.job.seed}
-        terms = replace(self.job.terms, min_waiting=1)
+        terms = replace(self.job.terms, min_waiting=1, release_batch=1)
         job = replace(self.job, scheme=scheme, selector=selector, sleep=False, terms=terms)
         groups = tuple(_with_system_clock(group) for group in self.devices)
         radio = replace(self.radio, fetch="eager")

@@ -192,10 +192,7 @@ class Database(Transactions):
         """
         if to.exists():
             raise BadInput(f"{to} exists; choose another name or remove it first")
-        part = to.with_name(to.name + ".part")
-        part.unlink(missing_ok=True)
-        try:
-            make_private(part)
+        with _replacing(to) as part:
             with closing(sqlite3.connect(part)) as copy, closing(open_read_only(path)) as source:
                 source.backup(copy)
             # upgrade and check the copy; errors name the file that is copied
@@ -204,13 +201,6 @@ class Database(Transactions):
             ) as database:
                 database._db.execute("PRAGMA journal_mode = DELETE")
                 version = database.version
-            synchronize(part)
-            part.replace(to)
-            synchronize(to.parent)
-        except (OSError, sqlite3.Error) as error:
-            raise _refused_copy(to, error) from error
-        finally:
-            part.unlink(missing_ok=True)
         return version
 
     def write_copy(self, path: Path) -> None:
@@ -226,21 +216,10 @@ class Database(Transactions):
         BadInput, WriteFailed
             If the file cannot be written.
         """
-        part = path.with_name(path.name + ".part")
-        try:
-            part.unlink(missing_ok=True)
-            make_private(part)
+        with _replacing(path) as part:
             self._db.execute("VACUUM INTO ?", (str(part),))
             with closing(sqlite3.connect(part)) as copy, copy:
-                copy.execute("PRAGMA synchronous = OFF")  # the whole file is synchronized below
                 copy.execute("DELETE FROM settings WHERE name = 'compact'")
-            synchronize(part)
-            part.replace(path)
-            synchronize(path.parent)
-        except (OSError, sqlite3.Error) as error:
-            raise _refused_copy(path, error) from error
-        finally:
-            part.unlink(missing_ok=True)
 
     def content(self) -> bytes:
         """Return the database as the bytes of a file; compact it before, if that was requested."""
@@ -264,7 +243,21 @@ class Database(Transactions):
             raise self._unusable(error) from error
 
 
-def _refused_copy(target: Path, error: OSError | sqlite3.Error) -> DealError:
-    if isinstance(error, OSError):
-        return refused_write(target, error)
-    return find_write_failure(target, error) or BadInput(f"{target} cannot be written: {error}")
+@contextmanager
+def _replacing(target: Path) -> Iterator[Path]:
+    """Yield a new private file, which replaces another unless the block fails."""
+    part = target.with_name(target.name + ".part")
+    try:
+        part.unlink(missing_ok=True)
+        make_private(part)
+        yield part
+        synchronize(part)
+        part.replace(target)
+        synchronize(target.parent)
+    except OSError as error:
+        raise refused_write(target, error) from error
+    except sqlite3.Error as error:
+        refused = BadInput(f"{target} cannot be written: {error}")
+        raise find_write_failure(target, error) or refused from error
+    finally:
+        part.unlink(missing_ok=True)

@@ -64,8 +64,8 @@ class Ledger(Database):
 
     def _forget_cached(self) -> None:
         self._settings.clear()
-        self.erasures.forget_cached()
-        self.sums.forget_cached()
+        for store in (self.rounds, self.erasures, self.sums):
+            store.forget_cached()
 
     @property
     def epoch(self) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from dealfl.database import Database
 from dealfl.errors import BadBytes
 from dealfl.messages import Update
-from dealfl.server.tables import OpenRound, WorkerRow
+from dealfl.server.tables import ClosedRound, OpenRound, WorkerRow
 
 __all__ = ["RoundStore", "UpdateStore"]
 
@@ -143,6 +143,19 @@ class RoundStore:
 
     def __init__(self, ledger: Database) -> None:
         self._run = ledger.execute
+        self._examples: tuple[int, int] | None = None  # learned and evicted in all replies
+
+    def forget_cached(self) -> None:
+        """Count the examples again when their number is needed."""
+        self._examples = None
+
+    def count_examples(self) -> tuple[int, int]:
+        """Return how many examples were learned and evicted in all replies."""
+        if self._examples is None:
+            query = "SELECT coalesce(sum(learned), 0), coalesce(sum(evicted), 0) FROM selections"
+            learned, evicted = self._run(query).fetchone()
+            self._examples = int(learned), int(evicted)
+        return self._examples
 
     def open(
         self,
@@ -172,6 +185,15 @@ class RoundStore:
             "UPDATE rounds SET closed_s = ?, reason = ?, digest = ? WHERE number = ?",
             (closed_s, reason, digest, number),
         )
+
+    def find_last_closed(self) -> ClosedRound | None:
+        """Return the last closed round; None before the first."""
+        query = (
+            "SELECT number, reason, closed_s - opened_s, digest FROM rounds "
+            "WHERE closed_s IS NOT NULL ORDER BY number DESC LIMIT 1"
+        )
+        row = self._run(query).fetchone()
+        return None if row is None else ClosedRound(*row)
 
     def find_selection(self, number: int, row: WorkerRow) -> tuple[float, int, float, str]:
         """Return when a round was opened, and a worker's announced examples, energy and θ.
@@ -239,7 +261,9 @@ class RoundStore:
         return cursor.rowcount > 0
 
     def put_figures(self, update: Update, reward: float) -> None:
-        """Store the work, the cost and the reward of a reply."""
+        """Store the work, the cost and the reward of a first reply."""
+        learned, evicted = self.count_examples()
+        self._examples = learned + update.learned, evicted + update.evicted
         self._run(
             "UPDATE selections SET learned = ?, evicted = ?, operations = ?, elapsed_s = ?, "
             "energy_j = ?, reward = ? WHERE round = ? AND worker = ?",

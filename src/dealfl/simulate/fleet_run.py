@@ -63,7 +63,7 @@ class FleetRun:
         self.rounds: list[Round] = []
         self.wake_ups_of_everyone = 0
         self._fingerprint = cache(partial(split.fingerprint, fleet.fingerprint, base))
-        self._progress, self._opened_at_s = progress, 0.0
+        self._progress, self._opened_at_s, self._examples = progress, 0.0, (0, 0)
         streams = dict(zip(self.parts.workers, split.streams, strict=True))
         self._streams = dict(zip(streams, map(iter, split.streams), strict=True))
         self.left = {name: len(stream) for name, stream in streams.items()}
@@ -130,19 +130,19 @@ class FleetRun:
         self.report()
 
     def _note_version(self) -> None:
-        closed = (reader := self.ledger.reader).closed_rounds()
-        if len(closed) == len(self.rounds) or self.simulation.healed:
+        last = self.ledger.rounds.find_last_closed()
+        if last is None or last.number == len(self.rounds) or self.simulation.healed:
             return
-        self._opened_at_s, last = self.simulation.now_s, closed[-1]
+        self._opened_at_s = self.simulation.now_s
         evaluated = last.number % self.fleet.job.evaluate_every == 0
         quality = self.split.quality(self.parts.server.model) if evaluated else None
-        figures, replies = reader.round_figures(last.number), reader.replies()
+        figures, before = self.ledger.reader.round_figures(last.number), self._examples
+        self._examples = learned, evicted = self.ledger.rounds.count_examples()
         self.rounds.append(Round(
             number=last.number, reason=last.reason, duration_s=last.duration_s,
             closed_at_s=self.simulation.now_s, quality=quality, able=figures.eligible,
             selected=figures.selected, replied=figures.replied,
-            learned=replies.learned - sum(one.learned for one in self.rounds),
-            evicted=replies.evicted - sum(one.evicted for one in self.rounds), **self._energy_j(),
+            learned=learned - before[0], evicted=evicted - before[1], **self._energy_j(),
         ))  # fmt: skip
         self.simulation.over = self.parts.server.finished
         self.report()
@@ -151,14 +151,14 @@ class FleetRun:
         """Call the progress function, if there is one."""
         if self._progress is None:
             return
-        known = [one.quality for one in self.rounds if one.quality is not None]
-        rows, replies = self.parts.server.workers.values(), self.ledger.reader.replies()
+        known = (one.quality for one in reversed(self.rounds) if one.quality is not None)
+        learned, evicted = self.ledger.rounds.count_examples()
         self._progress(Progress(
             rounds=len(self.rounds), of_rounds=self.fleet.job.most_rounds,
-            virtual_s=self.simulation.now_s, quality=known[-1] if known else None,
+            virtual_s=self.simulation.now_s, quality=next(known, None),
             workers=self.fleet.workers, asleep=len(self.simulation.asleep),
-            selected=sum(row.training for row in rows), learned=replies.learned,
-            evicted=replies.evicted, **self._energy_j(),
+            selected=sum(row.training for row in self.parts.server.workers.values()),
+            learned=learned, evicted=evicted, **self._energy_j(),
             last=self.rounds[-1] if self.rounds else None,
         ))  # fmt: skip
 
@@ -292,8 +292,8 @@ class FleetRun:
         self.simulation.restore_fleet(state.simulation)
         self.simulation.over = self.parts.server.finished
         self.rounds, self.left, self._taken = list(state.rounds), state.left, state.arrivals
-        self._opened_at_s = state.opened_at_s
-        self.wake_ups_of_everyone = state.wake_ups_of_everyone
+        self._examples = sum(r.learned for r in self.rounds), sum(r.evicted for r in self.rounds)
+        self._opened_at_s, self.wake_ups_of_everyone = state.opened_at_s, state.wake_ups_of_everyone
 
 
 def _skip(things: Iterator[object], count: int) -> None:

@@ -3,7 +3,8 @@
 The ledger is on disk and waits for it at every commit (synchronous=FULL). Training is trivial: all
 updates are made beforehand, so that only the engine is measured. Updates of a round come in two
 ways: all at once, as a server gets them that takes in what has arrived since its last call, or one
-a call, each with a commit of its own.
+a call, each with a commit of its own. The first 2,500 updates are not measured: after them the
+server uses compiled loops.
 """
 
 import os
@@ -33,7 +34,7 @@ from dealfl.server.selection import Uniform
 from dealfl.statistics import Statistics
 from dealfl.worker import Cost, Done, Journal, Record, Worker
 
-TARGET_MS = {(1_000, 100): 100.0, (10_000, 1_000): 1_000.0}
+TARGET_MS = {(1_000, 100): 50.0, (10_000, 1_000): 450.0}
 WORKER_BYTES, IDLE_MB, IDLE_HOURS = 2_048, 100, 24
 
 
@@ -119,17 +120,14 @@ def rounds(workers: int, selected: int, number: int, batch: int) -> dict[str, An
         closed = len(fleet.server.reader.closed_rounds())
         assert closed >= number - 1, f"only {closed} of {number} rounds closed"
     return {
-        "workers": workers,
-        "selected": selected,
-        "messages a call": batch,
-        "rounds": number,
+        "workers": workers, "selected": selected, "messages a call": batch, "rounds": number,
         "ms a round": median(times_s) * 1e3,
         "worst ms": max(times_s) * 1e3,
         "CPU ms a round": cpu_s * 1e3,
         "rounds a second": 1 / median(times_s),
         "ms an update": median(times_s) / selected * 1e3,
         "join ms a worker": join_s / workers * 1e3,
-    }
+    }  # fmt: skip
 
 
 def growth(small: dict[str, Any], large: dict[str, Any]) -> float:
@@ -235,6 +233,7 @@ def _status_mb(name: str) -> float:
 
 def _check_rounds(report: Report, quick: bool) -> None:
     measured = {}
+    rounds(100, 10, 250, 10**6)
     for workers, selected in ((100, 10), (1_000, 100), (10_000, 1_000)):
         number = max(3, (5_000 if quick else 50_000) // selected // 10)
         with progress(f"{number} rounds, {selected} of {workers} workers, all at once"):

@@ -1,7 +1,10 @@
 """`dealfl serve` and `dealfl work`: the server and a worker as processes, over MQTT."""
 
 import argparse
+import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from dealfl.cli.printing import say
@@ -92,7 +95,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     brokers = [read_credentials(path) for path in arguments.brokers]
     run = RunFolder(arguments.out or Path("runs") / read_job(document).name)
     run.open_server(document)
-    with log_to(run.path / "log.jsonl"):
+    with log_to(run.path / "log.jsonl"), _warnings_shown():
         run_until_stopped(
             lambda stopped: serve(
                 document, run.path, brokers, stopped,
@@ -112,7 +115,7 @@ def _work(arguments: argparse.Namespace) -> int:
     brokers = [read_credentials(path) for path in arguments.brokers]
     folder = arguments.out or Path("workers") / brokers[0].user
     make_folder(folder)
-    with log_to(folder / "log.jsonl"):
+    with log_to(folder / "log.jsonl"), _warnings_shown():
         run_until_stopped(
             lambda stopped: work(
                 document, folder, brokers, stopped, data=arguments.data,
@@ -125,6 +128,18 @@ def _work(arguments: argparse.Namespace) -> int:
             )
         )  # fmt: skip
     return 0
+
+
+@contextmanager
+def _warnings_shown() -> Iterator[None]:
+    """Print what the network warns of, too: the log has the fixed part of a message only."""
+    handler, source = logging.Handler(logging.WARNING), logging.getLogger("dealfl.network")
+    handler.emit = lambda record: _say(record.getMessage())  # type: ignore[method-assign]
+    source.addHandler(handler)
+    try:
+        yield
+    finally:
+        source.removeHandler(handler)
 
 
 def _say(line: str) -> None:

@@ -20,14 +20,13 @@ from dealfl.atomic_files import replace_file
 from dealfl.bounds import check_id
 from dealfl.errors import BadInput
 from dealfl.network.authority import Authority, require_valid
-from dealfl.network.credentials import Credentials
+from dealfl.network.credentials import SERVER, Credentials
 from dealfl.network.mosquitto import configure, hash_password, reload, start, take_over
 from dealfl.network.topics import Topics
 from dealfl.settings import Count, Document, Text, read_section, toml_document
 
 __all__ = ["Broker", "BrokerSettings", "create_broker", "open_broker"]
 
-SERVER = "server"
 _RESERVED = {SERVER, "broker"}  # both have certificates
 
 

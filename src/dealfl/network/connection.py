@@ -181,6 +181,7 @@ class Connection:
             await self._loop.run_in_executor(None, self._open, client, where.host, where.port)
         except (OSError, ValueError) as error:  # no route, unknown host, bad certificate
             hint = "; run `dealfl broker renew` there" if "expired" in str(error) else ""
+            hint = "; start `dealfl broker run` there" if "refused" in str(error) else hint
             self._explain(f"{error}{hint}")
             return False
         self._socket = MqttSocket(client, self._loop, self.traffic)
@@ -215,7 +216,10 @@ class Connection:
         """Log why there is no connection, once for each reason."""
         if problem and problem != self._problem:
             where = self._brokers[self._place]
-            _LOG.warning("%s: no connection to %s: %s", where.user, where.host, problem)
+            known = {"deal_worker": where.user, "deal_reason": problem}  # log.jsonl has no others
+            _LOG.warning(
+                "%s: no connection to %s: %s", where.user, where.host, problem, extra=known
+            )
         self._problem = problem
 
     def _make(self) -> paho.Client:

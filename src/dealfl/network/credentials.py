@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ssl
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +18,9 @@ from dealfl.errors import BadInput
 from dealfl.network.authority import require_valid
 from dealfl.settings import Count, Document, Text, read_section, toml_document
 
-__all__ = ["Credentials", "read_credentials", "write_credentials"]
+__all__ = ["SERVER", "Credentials", "read_credentials", "require_role", "write_credentials"]
+
+SERVER = "server"
 
 
 class Credentials(Struct, frozen=True, kw_only=True):
@@ -48,13 +51,29 @@ class Credentials(Struct, frozen=True, kw_only=True):
         context.sslsocket_class = _ClosedSocket
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         if self.certificate:
-            action = "renew FOLDER" if self.user == "server" else f"enrol FOLDER {self.user}"
+            action = "renew FOLDER" if self.user == SERVER else f"enrol FOLDER {self.user}"
             require_valid(self.certificate, self.user, f"dealfl broker {action}")
             with tempfile.NamedTemporaryFile("w", suffix=".pem") as pair:  # mode 0600
                 pair.write(self.certificate + self.key)
                 pair.flush()
                 context.load_cert_chain(pair.name)
         return context
+
+
+def require_role(brokers: Sequence[Credentials], job: str, *, server: bool) -> None:
+    """Refuse credentials of another job, of the server for a worker, or the other way round."""
+    for one in brokers:
+        if one.job != job:
+            raise BadInput(
+                f"the credentials of {one.user!r} are for the job {one.job!r}, and this job is "
+                f"{job!r}; use its own broker: dealfl broker init FOLDER --job {job}"
+            )
+        if server != (one.user == SERVER):
+            remedy = "server.toml of the broker's folder" if server else "dealfl broker enrol"
+            raise BadInput(
+                f"these are the credentials of {one.user!r}; "
+                f"a {'server' if server else 'worker'} needs its own: {remedy}"
+            )
 
 
 class _ClosedSocket(ssl.SSLSocket):

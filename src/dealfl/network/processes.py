@@ -18,7 +18,7 @@ import msgspec
 from dealfl.errors import BadInput
 from dealfl.jobs import Document, plan_without_data, read_job, read_selection
 from dealfl.network.control import Desk
-from dealfl.network.credentials import Credentials
+from dealfl.network.credentials import Credentials, require_role
 from dealfl.network.server_end import ServerEnd
 from dealfl.server import Ledger, Server
 from dealfl.server.selection import make_selector
@@ -60,6 +60,7 @@ async def serve(
         Receives one line about the state every ten seconds.
     """
     job, plan = read_job(document), plan_without_data(document)
+    require_role(brokers, job.name, server=True)
     selector = make_selector(job.selector, read_selection(document, job))
     with closing(Ledger(folder / "ledger.db")) as ledger:
         server = Server(job.name, plan.make, ledger, job.server_terms, selector)

@@ -23,7 +23,7 @@ from dealfl.jobs import (
 from dealfl.learners import cycles_of
 from dealfl.memory import keep_freed_memory
 from dealfl.network.connection import describe
-from dealfl.network.credentials import Credentials
+from dealfl.network.credentials import Credentials, require_role
 from dealfl.network.feed import Feed
 from dealfl.network.machine import MachineDevice, open_clock
 from dealfl.network.predict_socket import PredictSocket
@@ -84,6 +84,7 @@ async def work(
     """
     job, plan = read_job(document), plan_without_data(document)
     kept = read_section(document, WorkerKeys, "worker")
+    require_role(brokers, job.name, server=False)
     credentials = _require_alike(brokers)
     source = GrowingSource(document, plan) if data else None
     keys = read_machine_keys(document, machine)

@@ -6,7 +6,7 @@ from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
-from dealfl.learners import statistics_of
+from dealfl.learners import Histories, HistoryLearner, statistics_of
 from dealfl.server import Ledger
 from dealfl.simulate.building import SimulatedDevice
 from dealfl.simulate.energy import fleet_energy
@@ -209,5 +209,8 @@ def _train_centrally(run: FleetRun) -> str:
             together += records
         else:
             central.merge(statistics_of(run.split.make, records)[0])
-    central.merge(statistics_of(run.split.make, together)[0])
+    if together and isinstance(central, HistoryLearner):  # without the statistics as a delta
+        central.learn(Histories.table(together, central.n_items))
+    else:
+        central.merge(statistics_of(run.split.make, together)[0])
     return central.digest()

@@ -44,6 +44,7 @@ class Membership:
         self.term = self._terms[-1]
         self.rows = Roster(self._ledger.workers())
         self._forgotten = Counter(row.forgotten for row in self.rows.values() if _is_member(row))
+        self.sleepers = {name for name, row in self.rows.items() if row.call_by_s}
         self.epoch = self._ledger.epoch
 
     def put(self, row: WorkerRow) -> WorkerRow:
@@ -55,6 +56,7 @@ class Membership:
                 del self._forgotten[before.forgotten]
         if _is_member(row):
             self._forgotten[row.forgotten] += 1
+        (self.sleepers.add if row.call_by_s else self.sleepers.discard)(row.name)
         self.rows[row.name] = row
         self._changed.add(row.name)
         return row

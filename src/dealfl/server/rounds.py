@@ -202,8 +202,8 @@ class Rounds:
 
     def _sleepers(self, number: int) -> set[str]:
         """Return the workers of a round that have not called yet; it does not wait for them."""
-        rows, replies = self._members.rows, self._ledger.rounds.selected(number)
-        return {name for name, at_s in replies.items() if at_s is None and rows[name].call_by_s}
+        replies = self._ledger.rounds.selected(number) if self._members.sleepers else {}
+        return {name for name in replies.keys() & self._members.sleepers if replies[name] is None}
 
     def _open(self, now_s: float) -> list[Message]:
         due, count = self._is_opening_due(now_s), self.terms.selected

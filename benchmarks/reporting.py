@@ -86,7 +86,7 @@ def _processor() -> str:
 
 
 def _shown(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value).replace("|", "\\|")
 
 
 def _table(header: list[str], rows: list[list[str]]) -> str:

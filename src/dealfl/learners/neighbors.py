@@ -112,7 +112,7 @@ class Neighbors(PrefixVotes):
     name = "neighbors"
     tasks = ("classification",)
     feature_map = "thermometer"
-    cycles = LearnerCycles(Cycles(0.259, 1269000), Cycles(15.2, 1247000), Cycles(0.2194, 432700))
+    cycles = LearnerCycles(Cycles(1.479, 1208000), Cycles(8.361, 1056000), Cycles(1.419, 538300))
     workload = Workload(LABELLED | {"offset": HIGHEST / 2}, labelled_rows, 10, 2_000)
 
     def __init__(

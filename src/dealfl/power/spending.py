@@ -34,6 +34,8 @@ class Training:
         Bytes received and sent over wifi.
     pages_in, pages_out : int, default 0
         Pages read from and written to storage.
+    refactorisations : int, default 0
+        Times that the factor of a live model was computed from scratch again; counted only.
     wakes : bool, default True
         Whether the training wakes the device; False if the device is awake anyway.
     signals : tuple of int, default (1, -1)
@@ -47,6 +49,7 @@ class Training:
     sent_bytes: int = 0
     pages_in: int = 0
     pages_out: int = 0
+    refactorisations: int = 0
     wakes: bool = True
     signals: tuple[int, ...] = (LEARN, FORGET)
 
@@ -77,6 +80,8 @@ class Spent:
         Number of wake-ups.
     pages_in, pages_out : int, default 0
         Pages read from and written to storage.
+    refactorisations : int, default 0
+        Times that the factor of a live model was computed from scratch again.
     """
 
     compute: Energy = _NOTHING
@@ -90,6 +95,7 @@ class Spent:
     wake_ups: int = 0
     pages_in: int = 0
     pages_out: int = 0
+    refactorisations: int = 0
 
     @property
     def whole(self) -> Energy:
@@ -198,6 +204,7 @@ class PhoneSpending:
             wake_ups=int(training.wakes),
             pages_in=training.pages_in,
             pages_out=training.pages_out,
+            refactorisations=training.refactorisations,
         )
 
     def _phases(self, training: Training) -> list[_Phase]:

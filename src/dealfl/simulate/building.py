@@ -73,6 +73,7 @@ class SpeedMeter:
             wake_ups=int(done.wakes),
             pages_in=done.pages_in,
             pages_out=done.pages_out,
+            refactorisations=done.refactorisations,
         )
         return Cost(compute.elapsed_s, compute.total_j + radio.total_j)
 

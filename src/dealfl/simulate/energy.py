@@ -55,6 +55,8 @@ class FleetEnergy:
         Number of wake-ups, and the number if every worker with waiting examples were woken.
     pages_in, pages_out : int
         Pages of resident models that were read from and written to storage.
+    refactorisations : int
+        Times that factors of resident models were computed from scratch again.
     added_latency : float
         Relative increase of computing time by slower clocks.
     savings : Savings
@@ -80,6 +82,7 @@ class FleetEnergy:
     wake_ups_of_everyone: int
     pages_in: int
     pages_out: int
+    refactorisations: int
     added_latency: float
     savings: Savings
     bursts: dict[str, int]
@@ -162,6 +165,7 @@ def fleet_energy(
         wake_ups_of_everyone=wake_ups_of_everyone,
         pages_in=spent.pages_in,
         pages_out=spent.pages_out,
+        refactorisations=spent.refactorisations,
         added_latency=spent.added_latency,
         savings=Savings(
             fewer_wake_ups_j=radio_j / spent.wake_ups * spared if spent.wake_ups else 0.0,

@@ -34,6 +34,8 @@ class Done:
         Bytes received and sent.
     pages_in, pages_out : int
         Pages of a model that were read from and written to storage.
+    refactorisations : int
+        Times that the factor of a live model was computed from scratch again.
     wakes : bool
         Whether the device wakes up for this work; False if it is awake already.
     """
@@ -46,6 +48,7 @@ class Done:
     sent_bytes: int = 0
     pages_in: int = 0
     pages_out: int = 0
+    refactorisations: int = 0
     wakes: bool = True
 
     @property
@@ -176,6 +179,7 @@ def _training(done: Done, signals: tuple[int, ...]) -> Training:
         sent_bytes=done.sent_bytes,
         pages_in=done.pages_in,
         pages_out=done.pages_out,
+        refactorisations=done.refactorisations,
         wakes=done.wakes,
         signals=signals,
     )

@@ -22,6 +22,7 @@ from dealfl.errors import BadBytes, NotLearned
 from dealfl.learners import Change, Learner
 from dealfl.memory import Arc, BudgetedThetaLru, Lru, PagedStorage, Policy, ThetaLru, paged
 from dealfl.settings import Amount, Count, OneOf, Share
+from dealfl.worker.cost import Done
 from dealfl.worker.journal import Journal
 from dealfl.worker.tables import Record, State
 
@@ -117,7 +118,7 @@ class ResidentModel:
         self._at = ""  # the journal's count of changes that the model has seen
         self._unsettled: list[tuple[Sequence[Record], ...]] = []
         self._storage: PagedStorage | None = None
-        self._pages = (0, 0)
+        self._counts = (0, 0, 0)
         self.rebuilt = 0  # times
 
     @property
@@ -154,9 +155,12 @@ class ResidentModel:
         self._live = self._build(records)
         self._note()
 
-    def settle(self) -> None:
-        """Note that the journal holds all changes."""
+    def settle(self) -> Done:
+        """Note that the journal holds all changes; return pages and factors since the last time."""
         self._unsettled.clear()
+        before, self._counts = self._counts, self._count()
+        ins, outs, again = (new - old for new, old in zip(self._counts, before, strict=True))
+        return Done(pages_in=ins, pages_out=outs, refactorisations=again)
 
     def flush(self) -> None:
         """Write all pages, so that no forgotten value stays in their files."""
@@ -167,24 +171,23 @@ class ResidentModel:
         self._at = str(int(self._journal.setting(_CHANGES, "0")) + 1)
         self._journal.set_setting(_CHANGES, self._at)
 
-    def take_pages(self) -> tuple[int, int]:
-        """Return the pages read and written since the last call."""
+    def _count(self) -> tuple[int, int, int]:
+        """Return the pages read and written, and the factors after the first, of this model."""
+        again = max(getattr(self._live, "factorisations", 0) - 1, 0)
         if self._storage is None:
-            return 0, 0
-        before, swaps = self._pages, self._storage.swaps
-        self._pages = swaps.ins, swaps.outs
-        return swaps.ins - before[0], swaps.outs - before[1]
+            return 0, 0, again
+        return self._storage.swaps.ins, self._storage.swaps.outs, again
 
     def _build(self, records: Sequence[Record]) -> Learner:
         learner = self._make()
         if self._memory is not None:
             folder = self._empty_folder()
             self._storage = paged(folder, self._memory.frames, self._memory.make_policy)
-            self._pages = (0, 0)
             learner = type(learner)(**learner.settings, storage=self._storage)
         self.rebuilt += 1
         learner.update_records(records, ())
-        self.take_pages()  # those of a training only are counted
+        self._live = learner
+        self._counts = self._count()  # only those of trainings are reported
         return learner
 
     def _empty_folder(self) -> Path:

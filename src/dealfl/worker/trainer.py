@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from operator import itemgetter
 
@@ -65,16 +66,14 @@ class Trainer:
         else:
             self._journal.delete(evicted_ids, State.LEARNED)
         self.note_forgetness(len(new), len(evicted))
-        pages_in, pages_out = self._settle()
-        done = Done(
+        done = replace(
+            self._settle(),
             learned=change.learned,
             forgotten=change.forgotten,
             examples=len(kept) + len(new),
             held=held + len(new) - len(evicted),
             fetched_bytes=self._take_fetched(),
             sent_bytes=len(body),
-            pages_in=pages_in,
-            pages_out=pages_out,
         )
         learned, lost = len(new), len(evicted)
         if self._whole_owners:  # a history is a set: a repeated item is no new one
@@ -148,12 +147,9 @@ class Trainer:
                 resident.retrain([*kept, *new])
             return change
 
-    def _settle(self) -> tuple[int, int]:
-        """Finish a change of the resident model; return the pages read and written."""
-        if self._resident is None:
-            return 0, 0
-        self._resident.settle()
-        return self._resident.take_pages()
+    def _settle(self) -> Done:
+        """Finish a change of the resident model; return what it counted."""
+        return Done() if self._resident is None else self._resident.settle()
 
     def _learn_back(self, evicted: list[Record], due_s: float) -> None:
         """Learn evicted records again, as an ordinary update."""
@@ -163,16 +159,14 @@ class Trainer:
         body = change.delta.to_bytes()
         self._journal.move([record.id for record in evicted], State.GRACE, State.LEARNED)
         self.note_forgetness(len(evicted), 0, recovered=len(evicted))
-        pages_in, pages_out = self._settle()
-        done = Done(
+        done = replace(
+            self._settle(),
             learned=change.learned,
             forgotten=change.forgotten,
             examples=len(kept) + len(evicted),
             held=len(kept) + len(evicted),
             sent_bytes=len(body),
             wakes=False,
-            pages_in=pages_in,
-            pages_out=pages_out,
         )
         self._post(body, done, due_s, None, len(evicted), 0)
 

@@ -222,8 +222,10 @@ def _candidate(
     if not _affords(row, terms, now_s, row.last_energy_j if energy_j is None else energy_j):
         return None
     weight = compute_weight(row, energy_j, terms.rewards.half_example_j)
-    elapsed_s = expected.elapsed_s if expected else None
-    return Candidate(row.name, weight, elapsed_s, energy_j, _overdue(row, terms, now_s))
+    overdue = _overdue(row, terms, now_s)
+    if overdue and not row.call_by_s:  # it has called and waits: those asleep can be selected later
+        weight = MAX_WEIGHT
+    return Candidate(row.name, weight, expected.elapsed_s if expected else None, energy_j, overdue)
 
 
 def compute_weight(row: WorkerRow, energy_j: float | None, half_example_j: float) -> float:

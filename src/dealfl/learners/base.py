@@ -50,6 +50,8 @@ class Learner(Accumulator):
         Batches with which `dealfl devices calibrate` measures the cycles.
     whole_owners : bool
         Whether all records of an owner are one example.
+    dips_at_features : bool
+        Whether its quality falls for a while near as many examples as features (double descent).
     """
 
     tasks: ClassVar[tuple[str, ...]] = ()
@@ -57,6 +59,7 @@ class Learner(Accumulator):
     cycles: ClassVar[LearnerCycles | None] = None
     workload: ClassVar[Workload | None] = None
     whole_owners: ClassVar[bool]
+    dips_at_features: ClassVar[bool] = False
 
     # -- an empty learner -----------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from dealfl.pages import Cell, details, draw, page, plot_section, table
 from dealfl.report.phone_plots import phone_plots
 from dealfl.report.run_plots import energy_plots, round_plots
 from dealfl.report.wording import (
+    clock_sentence,
     describe_comparison,
     explain_terms,
     exposure_sentence,
@@ -137,14 +138,15 @@ def _head(result: Result) -> str:
         f'<p class="verdict">{for_html(verdict(main))}</p>\n'
         f'<p class="quiet">{for_html(about)}</p>\n'
         f'<div class="figures">\n{"".join(_figures(result))}</div>\n'
-        f"{_comparisons(result)}<p>{for_html(radio_sentence(main))}</p>\n"
-        f"<p>{for_html(exposure_sentence(main))}</p>\n"
+        f"{_sentences(result)}"
     )
 
 
-def _comparisons(result: Result) -> str:
-    described = (describe_comparison(result, one) for one in result.comparisons())
-    return "".join(f"<p>{for_html(words)}</p>\n" for words in described)
+def _sentences(result: Result) -> str:
+    main = result.main
+    described = [describe_comparison(result, one) for one in result.comparisons()]
+    described += [radio_sentence(main), clock_sentence(main), exposure_sentence(main)]
+    return "".join(f"<p>{for_html(words)}</p>\n" for words in described if words)
 
 
 def _figures(result: Result) -> list[str]:
@@ -187,9 +189,9 @@ def _forgotten(one: Forgotten | None) -> str:
     if one is None:
         return ""
     rows = [
-        ["the model forgot the person", one.digest],
-        ["training that never saw the person", one.never_saw_digest],
-        ["", "equal" if one.exact else "NOT EQUAL"],
+        ["the model forgot the person", f"{one.digest[:32]}…"],
+        ["training that never saw the person", f"{one.never_saw_digest[:32]}…"],
+        ["both digests", "equal" if one.exact else "NOT EQUAL"],
         ["certificate", one.certificate],
     ]
     caption = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from dealfl.escaping import for_plotly
 from dealfl.pages import Plot
@@ -33,6 +34,7 @@ from dealfl.simulate import Outcome, Round
 __all__ = ["energy_plots", "round_plots"]
 
 _MOST_BARS = 100
+_NOISE = 2.8  # standard errors; the 95 % limit of a difference between two qualities
 _SHORTEST_S = 1e-3  # a logarithmic axis cannot show zero
 _SYMBOLS = ("circle", "diamond", "square", "cross")
 _REASONS = {"declined": "all declining"}
@@ -59,7 +61,7 @@ def _quality(result: Result) -> Plot:
     return Plot(
         title=f"Quality of the model: {metric}",
         words=f"{metric[:1].upper()}{metric[1:]} after each round, on held-out test examples. "
-        f"Final: {reached}.",
+        f"Final: {reached}.{_describe_dips(result)}",
         traces=_with_noise(result, lines(result, lambda one: one.quality, ".3f")),
         layout={"xaxis": HOURS, "yaxis": {"title": axis(for_plotly(label([metric])[metric]))}},
         nothing="The quality was not measured.",
@@ -71,8 +73,40 @@ def _with_noise(result: Result, traces: list[Trace]) -> list[Trace]:
     if len(traces) == len(result.outcomes):
         for trace, outcome in zip(traces, result.outcomes, strict=True):
             widths = [0.0] * (len(trace["y"]) - 1) + [1.96 * outcome.quality_error]
-            trace["error_y"] = {"type": "data", "array": widths, "thickness": 1}
+            trace["error_y"] = {"type": "data", "array": widths, "thickness": 2, "width": 0}
     return traces
+
+
+def _describe_dips(result: Result) -> str:
+    """Return where curves fall beyond the noise and rise again, and why if the learner shows it."""
+    dips = {scheme_name(one.scheme): _find_dip(one) for one in result.outcomes}
+    found = {name: dip for name, dip in dips.items() if dip is not None}
+    listed = ", ".join(
+        f"{name} to {format_quality(low)} with {examples:,} examples"
+        for name, (low, examples) in found.items()
+    )
+    features = result.main.dip_at
+    near = any(features / 2 <= examples <= 2 * features for _, examples in found.values())
+    why = (
+        f" Near as many examples as features ({features:,}) the model fits noise; with more "
+        "examples that ends (double descent)."
+    )
+    return f" Dips: {listed}.{why if near else ''}" if listed else ""
+
+
+def _find_dip(one: Outcome) -> tuple[float, int] | None:
+    """Return the lowest quality of the deepest dip, and the number of examples in the model."""
+    held = accumulate(done.learned - done.evicted for done in one.rounds)
+    known = [(done.quality, count) for done, count in zip(one.rounds, held, strict=True)]
+    points = [(q, count) for q, count in known if q is not None and math.isfinite(q)]
+    best, deepest, found = -math.inf, _NOISE * one.quality_error, None
+    for place, (quality, count) in enumerate(points):
+        best = max(best, quality)
+        later = max(after for after, _ in points[place:])
+        depth = min(best, later) - quality  # it rises again
+        if depth > deepest:
+            deepest, found = depth, (quality, count)
+    return found
 
 
 def _bars(
@@ -120,11 +154,13 @@ def _replies(main: Outcome) -> Plot:
 
 
 def _durations(main: Outcome) -> Plot:
-    reasons = Counter(one.reason for one in main.rounds)
+    lasting = [one for one in main.rounds if one.reason != "booked"]
+    reasons, booked = Counter(one.reason for one in lasting), len(main.rounds) - len(lasting)
     listed = ", ".join(
         f"{count:,} by {_REASONS.get(reason, reason)}" for reason, count in reasons.most_common()
     )
-    times_s = [max(one.duration_s, _SHORTEST_S) for one in main.rounds] or [1.0]
+    more = f" {booked:,} more closed at once: their phones sleep and train when they call."
+    times_s = [max(one.duration_s, _SHORTEST_S) for one in lasting] or [1.0]
     digits = (1, 2, 5) if max(times_s) < 100 * min(times_s) else (1,)
     ticks_s = [digit * 10.0**power for power in range(-4, 8) for digit in digits]
     low_s = max(tick for tick in ticks_s if tick <= min(times_s))
@@ -132,8 +168,9 @@ def _durations(main: Outcome) -> Plot:
     shown = [math.log10(low_s), math.log10(high_s)]  # at least two ticks
     return Plot(
         title=f"Duration of rounds, by reason of closing ({scheme_name(main.scheme)})",
-        words=f"Virtual time on a logarithmic scale. Closed: {listed or 'none'}.",
-        traces=[_closings(main.rounds, place, reason) for place, reason in enumerate(reasons)],
+        words=f"Virtual time on a logarithmic scale. Closed: {listed or 'none'}."
+        + (more if booked else ""),
+        traces=[_closings(lasting, place, reason) for place, reason in enumerate(reasons)],
         layout={
             "xaxis": ROUND | {"zeroline": False},
             "yaxis": {

@@ -7,6 +7,7 @@ from statistics import fmean
 
 from dealfl.escaping import for_terminal
 from dealfl.report.wording import (
+    clock_sentence,
     describe_comparison,
     exposure_sentence,
     format_count,
@@ -136,8 +137,7 @@ def _warnings(main: Outcome) -> list[str]:
             f"the first: {main.first_quarantined}."
         )
     found += [f"Skipped: {note}." for note in main.notes]
-    if main.single_updates:
-        found.append(exposure_sentence(main))
+    found += filter(None, [clock_sentence(main), exposure_sentence(main)])
     if main.unmet_guarantees is not None:
         found.append(f"Some fairness guarantees cannot be met: {main.unmet_guarantees}.")
     return found

@@ -9,9 +9,10 @@ from dealfl.runs import Comparison, Result
 from dealfl.simulate import Outcome
 
 __all__ = [
-    "describe_comparison", "energy_scale", "explain_terms", "format_age", "format_count",
-    "format_duration", "format_energy", "format_number", "format_quality", "format_saving",
-    "radio_sentence", "reference_sentence", "scheme_name", "verdict",
+    "clock_sentence", "describe_comparison", "energy_scale", "explain_terms", "exposure_sentence",
+    "format_age", "format_count", "format_duration", "format_energy", "format_number",
+    "format_quality", "format_saving", "radio_sentence", "reference_sentence", "scheme_name",
+    "verdict",
 ]  # fmt: skip
 
 _NOTHING = "–"
@@ -176,7 +177,8 @@ _SCHEMES = {
 _TERMS = {
     "Round": "The server wakes some phones. Each phone learns its new examples and sends the "
     "change of its statistics, never the examples. A round closes when more than half of the "
-    "phones have replied (majority), or when its time is over (time to live).",
+    "phones have replied (majority), or when its time is over (time to live). If all its phones "
+    "sleep, it closes at once (booked): their assignments wait until they call.",
     "Learned and forgotten": "Examples added to the model, and examples removed from it.",
     "Digest": "A hash of all numbers in the model. Central training means that one computer "
     "learns all examples that the phones still hold. Equal digests prove that no trace of a "
@@ -189,8 +191,7 @@ _TERMS = {
     "Uncertainty": "The computing speed of a phone is known to a factor of about three. The range "
     "gives the total energy if phones are three times as fast or as slow as assumed.",
     "Virtual": "Time on the simulated phones, not the duration of this run.",
-    "Slower clock": "A processor without a deadline runs at a lower frequency and needs less "
-    "energy.",
+    "Slower clock": "A processor without a deadline runs at a lower frequency with less energy.",
 }
 
 
@@ -224,10 +225,9 @@ def reference_sentence(main: Outcome, central: float | None) -> str:
     if main.quality is None:
         return ""
     exact = "" if central is None else f", all examples on one computer {format_quality(central)}"
-    points = 196.0 * main.quality_error
     return (
         f"{main.metric[:1].upper()}{main.metric[1:]} {format_quality(main.quality)} "
-        f"± {points / 100:.4f} ({main.tested:,} test examples); "
+        f"± {1.96 * main.quality_error:.4f} ({main.tested:,} test examples); "
         f"{main.trivial.name} {format_quality(main.trivial.quality)}{exact}."
     )
 
@@ -275,16 +275,26 @@ def radio_sentence(main: Outcome) -> str:
     if not energy.radio_j:
         return "These devices have no radio model: all energy is computing."
     share = 100.0 * energy.radio_j / energy.whole_j
-    more = "more" if share > 50.0 else "less"
     return (
         f"{share:.0f} % of the energy is radio and waking up, so waking devices less often saves "
-        f"{more} than computing less."
+        f"{'more' if share > 50.0 else 'less'} than computing less."
     )
+
+
+def clock_sentence(main: Outcome) -> str:
+    """Return which fixed clocks dominate those that the phones had; empty if none does."""
+    listed = ", ".join(
+        f"{name} at {mhz:,.0f} MHz ({format_saving(saved)})"
+        for name, (mhz, saved) in main.energy.better_clocks.items()
+    )
+    words = f"A fixed clock computes the same work as fast with less energy (modelled): {listed}."
+    return words if listed else ""
 
 
 def exposure_sentence(main: Outcome) -> str:
-    """Return how many updates showed the server a single example."""
-    return (
+    """Return how many updates showed the server a single example; empty if none did."""
+    words = (
         f"{main.single_updates:,} of {format_count(main.updates, 'update')} held one example: the "
         "server can compute the example from such an update (min_examples_per_update)."
     )
+    return words if main.single_updates else ""

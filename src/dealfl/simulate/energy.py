@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from dealfl.power import SPEED_BAND, Spent, Traffic
+from dealfl.power import SPEED_BAND, BaseLoad, EnergyModel, Phone, Spent, Traffic
 
-__all__ = ["FleetEnergy", "Savings", "fleet_energy"]
+__all__ = ["FleetEnergy", "Savings", "find_better_clock", "fleet_energy"]
+
+_LESS = 0.999  # a smaller difference is not worth a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,9 @@ class FleetEnergy:
         Number of bursts of the radios, by cause.
     up_bytes, down_bytes : int
         Bytes that the phones have sent and received.
+    better_clocks : dict of str to tuple of (float, float)
+        By kind of phone: a fixed clock in MHz that computes the same work at least as fast, and the
+        share of energy that it saves.
     source : str
         Source of the values; always "modelled".
     """
@@ -88,6 +93,7 @@ class FleetEnergy:
     bursts: dict[str, int]
     up_bytes: int
     down_bytes: int
+    better_clocks: dict[str, tuple[float, float]] = field(default_factory=dict)
     source: str = "modelled"
 
     @property
@@ -176,3 +182,23 @@ def fleet_energy(
         up_bytes=sum(one.up_bytes for one in traffic),
         down_bytes=sum(one.down_bytes for one in traffic),
     )
+
+
+def find_better_clock(phone: Phone, base: BaseLoad, spent: Spent) -> tuple[float, float] | None:
+    """Return a fixed clock that would have computed the same work as fast with less energy.
+
+    It dominates the clock that the phone had, whatever a radio that waits for the end would draw.
+    Returns its frequency in MHz, and the share of energy saved; None if there is no such clock.
+    """
+    model, own = EnergyModel(phone), spent.compute
+    pages = {"pages_in": spent.pages_in, "pages_out": spent.pages_out}
+    fixed = {point: model.compute(spent.cycles, point, base, **pages) for point in phone.points}
+    better = [
+        (energy.total_j, point.frequency_hz / 1e6)
+        for point, energy in fixed.items()
+        if energy.total_j < _LESS * own.total_j and energy.elapsed_s * _LESS < own.elapsed_s
+    ]
+    if not better:
+        return None
+    energy_j, frequency_mhz = min(better)
+    return frequency_mhz, 1.0 - energy_j / own.total_j

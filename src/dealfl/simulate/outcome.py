@@ -176,10 +176,10 @@ class Outcome:
         Digest of the server's statistics, and of central training on the held examples.
     notes : tuple of str
         What was left out of the data, and why.
-    single_updates : int
-        Number of updates of rounds that hold one example: such an update is the example.
-    recovered : int
-        Number of evicted examples that were learned again, because the model was worse without.
+    single_updates, recovered, dip_at : int
+        Number of updates of rounds that hold one example: such an update is the example; of evicted
+        examples that were learned again, because the model was worse without; and of examples near
+        which the quality of this learner dips, which is that of its features, or 0.
     """
 
     job: str
@@ -213,6 +213,7 @@ class Outcome:
     single_updates: int = 0
     recovered: int = 0
     places: int = 1
+    dip_at: int = 0
 
     @property
     def candidates_per_place(self) -> float:

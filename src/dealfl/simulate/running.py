@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 
 from dealfl.learners import Histories, HistoryLearner, statistics_of
+from dealfl.power import Spent
 from dealfl.server import Ledger
 from dealfl.simulate.building import SimulatedDevice
-from dealfl.simulate.energy import fleet_energy
+from dealfl.simulate.device_groups import BASE_LOADS
+from dealfl.simulate.energy import find_better_clock, fleet_energy
 from dealfl.simulate.fleet import Fleet
 from dealfl.simulate.fleet_run import FleetRun, Report
 from dealfl.simulate.fleet_simulation import RunState
@@ -134,7 +139,11 @@ def finish(run: FleetRun) -> Outcome:
         first_quarantined=_first_quarantined(run),
         not_learned=sum(run.left.values()) + run.waiting(),
         updates=sum(row.counted for row in server.workers.values()),
-        energy=fleet_energy(spent, run.wake_ups_of_everyone, [one.traffic for one in radios]),
+        energy=replace(
+            fleet_energy(spent, run.wake_ups_of_everyone, [one.traffic for one in radios]),
+            better_clocks=_better_clocks(run, spent),
+        ),
+        dip_at=server.model.settings["n_features"] if server.model.dips_at_features else 0,
         capacity_j=sum(group.count * group.capacity_j for group in run.fleet.devices),
         median_delay_s=run.simulation.traffic.median_delay_s,
         unmet_guarantees=server.over_promised,
@@ -148,6 +157,18 @@ def finish(run: FleetRun) -> Outcome:
             one.learned + one.evicted == 1 for one in run.ledger.reader.selections()
         ),
     )
+
+
+def _better_clocks(run: FleetRun, spent: Iterable[Spent]) -> dict[str, tuple[float, float]]:
+    """Return, by kind of phone, a fixed clock that dominates the one that the phones had."""
+    found: dict[str, tuple[float, float]] = {}
+    each = iter(spent)
+    for group in run.fleet.devices:
+        total = sum(islice(each, group.count), Spent())
+        if group.profile is not None and total.cycles:
+            better = find_better_clock(group.profile, BASE_LOADS[group.base_load], total)
+            found |= {group.device: better} if better else {}
+    return found
 
 
 def _first_quarantined(run: FleetRun) -> str:

@@ -38,12 +38,12 @@ def write_audit(audit: Audit, path: Path) -> Path:
     Returns
     -------
     Path
-        The file.
+        The page that was written.
 
     Raises
     ------
     DealError
-        If plotly is not installed.
+        If the package plotly is missing.
     """
     verdict = "no trace was found" if audit.holds else "TRACES WERE FOUND"
     drawn = "".join(plot_section(plot) for plot in _draw(audit.points))

@@ -209,6 +209,11 @@ def _describe(erased: "Erased") -> str:
         "The model is equal to one that never saw them. Each salt proves, with the name, that the\n"
         "certificate is about that person; it is stored nowhere."
     )
+    if not one.examples:
+        ending = (
+            "No worker holds anything of these persons, so the model is as it was; `dealfl show\n"
+            "--owners RUN` lists all names. Their examples are refused until `dealfl readmit`."
+        )
     if not one.final:
         ending = "NOT FINISHED: workers have not answered, or no version shows it; see --list."
     return format_table(rows, "  ") + "\n\n" + ending

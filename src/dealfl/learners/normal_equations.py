@@ -64,8 +64,6 @@ class NormalEquations(RowLearner):
     and each target its sum and its products with the columns before it.
     """
 
-    dips_at_features = True
-
     def __init__(
         self,
         shape: dict[str, Setting],

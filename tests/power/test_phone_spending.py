@@ -176,11 +176,11 @@ def test_a_slow_network_costs_more() -> None:
 
 
 def test_cycles_were_measured_of_every_learner() -> None:
-    assert all(cycles_of(name).train for name in LEARNERS)
+    assert all(cycles_of(name).train and cycles_of(name).update for name in LEARNERS)
     assert cycles_of("neighbors").forget.per_operation > 10 * (
         cycles_of("neighbors").learn.per_operation
     )
     assert Cycles(3.0, 100.0).of(0) == 0.0
     worker = cycles_of("neighbors").of_worker
     assert worker.learn == worker.forget == cycles_of("neighbors").train
-    assert PLAIN.of_worker.forget == PLAIN.learn
+    assert PLAIN.of_worker.forget == PLAIN.of_resident.forget == PLAIN.learn

@@ -87,7 +87,9 @@ class NaiveBayes(Classifier):
     name = "naive_bayes"
     tasks = ("classification",)
     feature_map = "bins"
-    cycles = LearnerCycles(Cycles(16.21, 334400), Cycles(17.08, 720700), Cycles(12.79, 106100))
+    cycles = LearnerCycles(
+        Cycles(16.21, 334400), Cycles(17.08, 720700), Cycles(12.79, 106100), Cycles(14.6, 209000)
+    )
     workload = Workload(LABELLED, labelled_rows, 100, 20_000)
 
     def __init__(

@@ -112,7 +112,9 @@ class Neighbors(PrefixVotes):
     name = "neighbors"
     tasks = ("classification",)
     feature_map = "thermometer"
-    cycles = LearnerCycles(Cycles(1.479, 1208000), Cycles(8.361, 1056000), Cycles(1.419, 538300))
+    cycles = LearnerCycles(
+        Cycles(1.479, 1208000), Cycles(8.361, 1056000), Cycles(1.419, 538300), Cycles(1.77, 1.78e6)
+    )
     workload = Workload(LABELLED | {"offset": HIGHEST / 2}, labelled_rows, 10, 2_000)
 
     def __init__(

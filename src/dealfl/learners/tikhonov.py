@@ -82,7 +82,9 @@ class Tikhonov(NormalEquations):
     name = "tikhonov"
     tasks = ("regression",)
     dips_at_features = True
-    cycles = LearnerCycles(Cycles(1.345, 591500), Cycles(1.404, 1134000), Cycles(1.455, 264000))
+    cycles = LearnerCycles(
+        Cycles(1.345, 591500), Cycles(1.404, 1134000), Cycles(1.455, 264000), Cycles(1.63, 391000)
+    )
     workload = Workload(NUMBERED, numbered_rows, 50, 10_000)
 
     def __init__(
@@ -189,7 +191,9 @@ class TikhonovClassifier(NormalEquations, Classifier):
     name = "tikhonov_classifier"
     tasks = ("classification",)
     dips_at_features = True
-    cycles = LearnerCycles(Cycles(1.179, 672200), Cycles(1.154, 1262000), Cycles(1.32, 389500))
+    cycles = LearnerCycles(
+        Cycles(1.179, 672200), Cycles(1.154, 1262000), Cycles(1.32, 389500), Cycles(1.62, 697000)
+    )
     workload = Workload(LABELLED, labelled_rows, 50, 10_000)
 
     def __init__(

@@ -61,7 +61,8 @@ class TimedLearner:
 
     Learning is timed on a model that holds few examples, forgetting on one that holds the largest
     batch, because forgetting searches the held examples. Training has no model in memory: it reads
-    stored records and computes the statistics to add or subtract.
+    stored records and computes the statistics to add or subtract. Updating does the same and
+    changes a live model.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ class TimedLearner:
         Returns a time in seconds; by default the CPU time of this process.
     """
 
-    actions = ("learn", "forget", "train")
+    actions = ("learn", "forget", "train", "update")
 
     def __init__(
         self, kind: type[Learner], workload: Workload, clock: Clock = time.process_time
@@ -86,7 +87,7 @@ class TimedLearner:
 
         Parameters
         ----------
-        action : {"learn", "forget", "train"}
+        action : {"learn", "forget", "train", "update"}
             Action to time.
         sizes : sequence of int
             Numbers of examples of the batches.
@@ -96,7 +97,12 @@ class TimedLearner:
         callable
             Takes the index of a size; returns the operations and the time in seconds.
         """
-        calls = {"learn": self._learning, "forget": self._forgetting, "train": self._training}
+        calls = {
+            "learn": self._learning,
+            "forget": self._forgetting,
+            "train": self._training,
+            "update": self._updating,
+        }
         return calls[action](sizes)
 
     def made(self) -> Learner:
@@ -135,13 +141,30 @@ class TimedLearner:
 
         return forget
 
-    def _training(self, sizes: Sequence[int]) -> Call:
-        model = self.made()  # a worker keeps it
-        batches = []
+    def _packed(self, sizes: Sequence[int]) -> list[list[StoredRecord]]:
+        """Return batches as a worker stores them."""
+        model, batches = self.made(), []
         for batch in self._batches(sizes):
             records = self._kind.records_of(*batch)
             pairs = zip(records, model.pack(records), strict=True)
             batches.append([StoredRecord(record.owner, body) for record, body in pairs])
+        return batches
+
+    def _updating(self, sizes: Sequence[int]) -> Call:
+        batches, model = self._packed(sizes), self.made()
+        model.update_records(batches[-1], ())
+
+        def update(place: int) -> tuple[int, float]:
+            start = self._clock()
+            change = model.update_records(batches[place], ())
+            elapsed_s = self._clock() - start
+            model.update_records((), batches[place])
+            return change.work.operations, elapsed_s
+
+        return update
+
+    def _training(self, sizes: Sequence[int]) -> Call:
+        model, batches = self.made(), self._packed(sizes)  # a worker keeps the model
 
         def train(place: int) -> tuple[int, float]:
             start = self._clock()

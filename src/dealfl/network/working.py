@@ -98,7 +98,7 @@ async def work(
             home = folder / name if credentials.workers else folder
             home.mkdir(parents=True, exist_ok=True, mode=0o700)
             journal = stack.enter_context(closing(Journal(home / "journal.db")))
-            meter = _make_meter(keys, profile, plan)
+            meter = _make_meter(keys, profile, plan, kept)
             workers[name] = Worker(
                 job.name, name, plan.make, journal, meter,
                 key=bytes.fromhex(credentials.owners_key), scheme_name=job.scheme,
@@ -156,10 +156,14 @@ def _find_profile(name: str) -> Phone | None:
     return phone(name) if name else None
 
 
-def _make_meter(keys: MachineKeys, profile: Phone | None, plan: Plan) -> MeasuredMeter:
+def _make_meter(
+    keys: MachineKeys, profile: Phone | None, plan: Plan, kept: WorkerKeys
+) -> MeasuredMeter:
     model = None
     if profile:
-        model = PhoneMeter(PhoneSpending(profile, cycles_of(plan.learner).of_worker))
+        laws = cycles_of(plan.learner)
+        cycles = laws.of_resident if kept.is_resident else laws.of_worker
+        model = PhoneMeter(PhoneSpending(profile, cycles))
     return MeasuredMeter(make_meter(keys.meter, keys.sysfs), model)
 
 

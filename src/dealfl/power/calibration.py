@@ -46,8 +46,8 @@ class Fit:
         Fitted law.
     points : tuple of Point
         Measured sizes.
-    action : {"learn", "forget", "train"}, default "learn"
-        What was timed; "train" is a worker's whole training.
+    action : {"learn", "forget", "train", "update"}, default "learn"
+        What was timed; "train" is a worker's whole training, "update" that of a live model.
     """
 
     learner: str
@@ -116,6 +116,7 @@ class Calibration:
             "learners": self._of("learn"),
             "forgetting": self._of("forget"),
             "training": self._of("train"),
+            "updating": self._of("update"),
         }
 
     def _of(self, action: str) -> dict[str, object]:
@@ -156,7 +157,7 @@ class TimedLearner(Protocol):
 
     @property
     def actions(self) -> Sequence[str]:
-        """The actions that can be timed: "learn", "forget", "train"."""
+        """The actions that can be timed: "learn", "forget", "train", "update"."""
 
     @property
     def fewest(self) -> int:

@@ -233,7 +233,8 @@ def _make_device(fleet: Fleet, group: Devices, name: str, draw: Drawer) -> Simul
         radio = Radio(
             group.profile, keep_alive_s=keys.keep_alive_s, handshake_bytes=keys.handshake_bytes
         )
-        cycles, base = cycles_of(fleet.learner).of_worker, BASE_LOADS[group.base_load]
+        laws, base = cycles_of(fleet.learner), BASE_LOADS[group.base_load]
+        cycles = laws.of_resident if fleet.worker.is_resident else laws.of_worker
         meter = PhoneMeter(PhoneSpending(group.profile, cycles, base, group.make_clock()))
     charging = draw(f"charging/{name}").random() < group.charging_share
     return SimulatedDevice(

@@ -106,6 +106,11 @@ class WorkerKeys(Struct, frozen=True, kw_only=True):
         Amount, Meta(description="loss of validation score up to which an eviction stands")
     ] = 0.01
 
+    @property
+    def is_resident(self) -> bool:
+        """Whether the worker keeps a live model; reviewing evictions needs one."""
+        return self.model == "resident" or self.validation_share > 0
+
 
 class ResidentModel:
     """The live model of a journal's learned records."""

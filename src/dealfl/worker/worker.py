@@ -112,7 +112,7 @@ class Worker:
             journal, validation_share=keys.validation_share, tolerance=keys.recovery_tolerance
         )
         resident = None
-        if keys.model == "resident" or recovery.active:
+        if keys.is_resident:
             resident = ResidentModel(journal, make, keys.memory)
         clock, scheme, self._resident = clock or NoSignals(), find_scheme(scheme_name), resident
         self._trainer = Trainer(

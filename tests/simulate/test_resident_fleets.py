@@ -29,8 +29,8 @@ def test_factors_follow_rows_in_almost_all_trainings(
     solver: str, least: float, most: float
 ) -> None:
     outcome = ran(
-        "tikhonov_classifier", learner__solver=solver, learner__penalty=1e4, job__rounds=12, job__forget_fraction="0.3",
-        worker__validation_share=0.2, worker__recovery_tolerance=1.0,
+        "tikhonov_classifier", learner__solver=solver, learner__penalty=1e4, job__rounds=12,
+        job__forget_fraction="0.3", worker__validation_share=0.2, worker__recovery_tolerance=1.0,
     )  # fmt: skip
     assert outcome.evicted > outcome.energy.wake_ups, "trainings without a review prove nothing"
     assert least <= outcome.energy.refactorisations / outcome.energy.wake_ups <= most

@@ -71,7 +71,7 @@ def test_status_follows_a_run_from_its_start(folder: RunFolder, capsys: Captured
     second = [text for text in shown if "original (2 of 4): round 2 of 3" in text]
     assert "; the rows below are of the job's own scheme\n  rounds      " in second[0]
     assert main(["status"]) == 0
-    assert "  run         finished\n" in capsys.readouterr().out
+    assert "  run         finished: no examples left\n" in capsys.readouterr().out
     assert folder.progress() is None
 
 

@@ -192,11 +192,12 @@ def _idle() -> None:
     """Hold 1,000 examples, then wake only when `handle` requests it, for a virtual day."""
     with tempfile.TemporaryDirectory() as directory:
         journal = Journal(Path(directory) / "journal.db")
-        worker = Worker("job", "w", make, journal, FreeMeter(), key=b"key")
-        worker.ingest([(f"person {n}", Rows.encode([0.0, 0.5, 1.0], "a")) for n in range(1000)])
-        welcome = Welcome(job="job", worker="w", incarnation=1, journal_id=journal.id)
-        worker.handle([welcome], 0.0)
         now_s, every_s = 0.0, 60.0
+        meter = FreeMeter()
+        worker = Worker("job", "w", make, journal, meter, key=b"key", announce_every_s=every_s)
+        worker.ingest([(f"person {n}", Rows.encode([0.0, 0.5, 1.0], "a")) for n in range(1000)])
+        welcome = Welcome(job="job", worker="w", incarnation=1, session=1, journal_id=journal.id)
+        worker.handle([welcome], 0.0)
         wakes = said = 0
         while now_s < IDLE_HOURS * 3600:
             step = worker.handle((), now_s)

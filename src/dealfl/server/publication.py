@@ -19,7 +19,7 @@ __all__ = ["Publication", "shorten"]
 
 _EVICTING = "evicting"
 _REPEAT_S, _MAX_REPEAT_S = 60.0, 3600.0
-_KEPT_BYTES = 1 << 25  # of versions that workers may hold
+_KEPT, _KEPT_BYTES = 32, 1 << 25  # number and size of versions that workers may hold
 
 
 class Publication:
@@ -85,9 +85,12 @@ class Publication:
             if total.digest() != last.digest:
                 return []
             self._kept[last.number] = total.publish().to_bytes()
-            while len(self._kept) > 1 and sum(map(len, self._kept.values())) > _KEPT_BYTES:
+            while len(self._kept) > 1 and self._keeps_too_much():
                 del self._kept[next(iter(self._kept))]
         return [self._whole(last.number, last.digest)]
+
+    def _keeps_too_much(self) -> bool:
+        return len(self._kept) > _KEPT or sum(map(len, self._kept.values())) > _KEPT_BYTES
 
     def _whole(self, version: int, digest: str) -> Published:
         body = self._kept[version]

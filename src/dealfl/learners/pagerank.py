@@ -44,8 +44,7 @@ class PersonalizedPageRank(PairCounts):
     n_items : int
         Number of items.
     item_order : array_like of int, optional
-        Order of the items in memory, for example the most popular first; it does not affect
-        results.
+        Order of the items in memory, such as the most popular first; results are the same.
     layout : {"packed", "full"}, default "packed"
         Each pair once (4 bytes for each of n·(n−1)/2 pairs), or a full matrix: twice the memory and
         slower forgetting, faster `similar` and `recommend`; it does not affect results.
@@ -287,8 +286,7 @@ def _worth_ranking(scores: Floats, k: int, slack: float) -> Int64s:
     """Return the positions whose score can be among the k largest."""
     if len(scores) <= k:
         return np.arange(len(scores))
-    kth = np.partition(scores, len(scores) - k)[len(scores) - k]
-    return np.flatnonzero(scores >= kth * (1.0 - 2.0 * slack))
+    return np.flatnonzero(scores >= np.partition(scores, -k)[-k] * (1.0 - 2.0 * slack))
 
 
 def _unclear_runs(descending: Floats, slack: float) -> list[tuple[int, int]]:

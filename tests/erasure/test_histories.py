@@ -30,3 +30,12 @@ def test_no_file_of_a_run_holds_anything_of_the_erased(number: int, tmp_path: Pa
     assert digest == never_saw
     assert history.found_before or history.learner == "personalized_pagerank"
     assert traces == []
+
+
+def test_an_erasure_before_the_first_version_is_not_pending_for_ever(tmp_path: Path) -> None:
+    history = History(1214, tmp_path)  # no round closes in it
+    try:
+        history.run()
+        assert history.is_settled()
+    finally:
+        history.close()

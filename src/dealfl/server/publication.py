@@ -127,8 +127,8 @@ class Publication:
     def due_at_s(self, terms: Terms, now_s: float) -> float | None:
         """Return when the current state must be published if no round closes before."""
         last = self._last
-        if last is None:
-            return None
+        if last is None:  # who was erased before the first version waits for it
+            return max(now_s, self._release_at_s(terms)) if self._members.settled else None
         changed = last.digest != self._aggregation.total.digest()
         if not changed and self._members.settled <= last.erased:
             return None

@@ -11,6 +11,7 @@ import pytest
 
 from dealfl.reproduce import FIGURES
 from dealfl.reproduce.figure import Figure
+from dealfl.reproduce.store import Store
 from tests.report.conftest import browsing, chromium, pictures
 
 __all__ = ["browsing", "chromium", "pictures"]
@@ -23,6 +24,10 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the stored rows of every figure."""
     folder = tmp_path_factory.mktemp("reproduced")
     shutil.copytree(STORED / "rows", folder / "rows")
+    store = Store(folder)
+    for one in FIGURES:
+        for setting in one.settings(True):
+            assert store.rows(one.name, setting) is not None, f"not stored: {one.name}, {setting}"
     return folder
 
 

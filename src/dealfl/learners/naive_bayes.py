@@ -88,9 +88,9 @@ class NaiveBayes(Classifier):
     tasks = ("classification",)
     feature_map = "bins"
     cycles = LearnerCycles(
-        Cycles(16.21, 334400), Cycles(17.08, 720700), Cycles(12.79, 106100), Cycles(14.6, 209000)
+        Cycles(1.163, 70920), Cycles(1.02, 26630), Cycles(6.717, 86300), Cycles(8.096, 163000)
     )
-    workload = Workload(LABELLED, labelled_rows, 100, 20_000)
+    workload = Workload(LABELLED, labelled_rows, 10, 2_000)
 
     def __init__(
         self,

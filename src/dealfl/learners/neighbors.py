@@ -113,7 +113,10 @@ class Neighbors(PrefixVotes):
     tasks = ("classification",)
     feature_map = "thermometer"
     cycles = LearnerCycles(
-        Cycles(1.479, 1208000), Cycles(8.361, 1056000), Cycles(1.419, 538300), Cycles(1.77, 1.78e6)
+        Cycles(0.5081, 1179000),
+        Cycles(1.509, 872200),
+        Cycles(0.4249, 339700),
+        Cycles(0.567, 1205000),
     )
     workload = Workload(LABELLED | {"offset": HIGHEST / 2}, labelled_rows, 10, 2_000)
 

@@ -70,7 +70,7 @@ class PersonalizedPageRank(PairCounts):
     name = "personalized_pagerank"
     tasks = ("recommendation",)
     cycles = LearnerCycles(
-        Cycles(167.2, 1069000), Cycles(1561, 5069000), Cycles(147.5, 474800), Cycles(172, 902000)
+        Cycles(145.8, 884400), Cycles(21.68, 88560), Cycles(132.3, 322300), Cycles(166.8, 612100)
     )
     workload = Workload({"n_items": N_ITEMS}, histories, 2, 400)
 

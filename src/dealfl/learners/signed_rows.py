@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dealfl.fixedpoint import FixedPoint
 from dealfl.learners.base import Learner
 from dealfl.learners.inputs import Matrix, quantised
-from dealfl.learners.records import Change, Record, Rows
+from dealfl.learners.records import Change, Record, Rows, StoredRecord
 from dealfl.statistics import Statistics
 from dealfl.work import Work
 
@@ -74,9 +74,13 @@ class SignedRows(Learner):
         return points
 
     def _points_of(self, records: Sequence[Record]) -> Points:
-        if all(Rows.is_packed(record.body) for record in records):
-            return Rows.points(records, self.n_features + 2)
-        return np.stack([np.frombuffer(body, "<i4") for body in self.pack(records)])
+        columns = self.n_features + 2
+        if {len(record.body) for record in records} == {4 * columns}:  # one look at all of them
+            points = Rows.points(records, columns)
+            if (points[:, 0] == 1).all():
+                return points
+        packed = [StoredRecord(0, body) for body in self.pack(records)]
+        return Rows.points(packed, columns)
 
     def pack(self, records: Sequence[Record]) -> list[bytes]:
         """Check records, and convert them to integers."""

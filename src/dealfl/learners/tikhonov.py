@@ -83,9 +83,12 @@ class Tikhonov(NormalEquations):
     tasks = ("regression",)
     dips_at_features = True
     cycles = LearnerCycles(
-        Cycles(1.345, 591500), Cycles(1.404, 1134000), Cycles(1.455, 264000), Cycles(1.63, 391000)
+        Cycles(0.9747, 260900),
+        Cycles(0.9532, 340600),
+        Cycles(0.9969, 219200),
+        Cycles(1.047, 363900),
     )
-    workload = Workload(NUMBERED, numbered_rows, 50, 10_000)
+    workload = Workload(NUMBERED, numbered_rows, 10, 2_000)
 
     def __init__(
         self,
@@ -192,9 +195,9 @@ class TikhonovClassifier(NormalEquations, Classifier):
     tasks = ("classification",)
     dips_at_features = True
     cycles = LearnerCycles(
-        Cycles(1.179, 672200), Cycles(1.154, 1262000), Cycles(1.32, 389500), Cycles(1.62, 697000)
+        Cycles(0.6756, 220700), Cycles(0.5914, 149400), Cycles(0.8606, 272900), Cycles(1.01, 435500)
     )
-    workload = Workload(LABELLED, labelled_rows, 50, 10_000)
+    workload = Workload(LABELLED, labelled_rows, 10, 2_000)
 
     def __init__(
         self,

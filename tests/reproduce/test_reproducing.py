@@ -95,4 +95,4 @@ def test_processes_leave_the_same_rows(tmp_path: Path) -> None:
 
 def test_no_process_at_all_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "devices", "--processes", "0", "--out", str(tmp_path)]) == 2
-    assert "processes must be at least 1, not 0" in capsys.readouterr().err
+    assert "processes is 0; it must be a whole number ≥ 1" in capsys.readouterr().err

@@ -131,6 +131,33 @@ def test_a_proof_of_the_log_is_written_and_checked(run: RunFolder, tmp_path: Pat
     assert main(["verify", first, "--prove", proof]) == 2
 
 
+def test_several_certificates_are_verified_at_once(run: RunFolder, capsys: Captured) -> None:
+    one, two = (
+        erase_owners(run, [f"person {number}"], requested_by="test").certificate
+        for number in (1, 2)
+    )
+    words, log = ["verify", str(one), str(two)], str(run.path / "certificates")
+    assert main([*words, "--log", log]) == 0
+    assert capsys.readouterr().out.count("valid: persons 1,") == 2
+    assert main([*words, "--page", "page.html"]) == 2
+    assert "--page is about one certificate; give one file" in capsys.readouterr().err
+    one.write_bytes(one.read_bytes()[:-40])
+    assert main([*words, "--json"]) == 2
+    told = json.loads(capsys.readouterr().out)
+    assert [each["valid"] for each in told] == [False, True], "the second one is verified, too"
+
+
+def test_an_erasure_names_the_exports_that_it_deletes(run: RunFolder, capsys: Captured) -> None:
+    exports = run.path / "model.deal", run.path / "model.npz"
+    assert main(["model", "export", str(run.path), "--out", str(exports[0])]) == 0
+    assert main(["model", "export", str(run.path), "--arrays", str(exports[1])]) == 0
+    assert main(["erase", "person 1", "--run", str(run.path)]) == 0
+    said = capsys.readouterr().err
+    for path in exports:
+        assert f"deleted {path}, an exported model that contains them" in said
+        assert not path.exists()
+
+
 def test_a_result_erases_from_python(tmp_path: Path) -> None:
     fleet = make_fleet(tmp_path, "naive_bayes")
     result = dealfl.run(fleet, rounds=3, out=tmp_path / "run", verbose=False)

@@ -98,6 +98,8 @@ def test_processes_end_with_the_one_that_started_them(
     assert not _lives(child)
 
 
-def test_a_number_of_processes_below_1_is_refused() -> None:
+def test_a_number_of_processes_below_1_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="processes is 0; it must be a whole number ≥ 1"):
         Processes({}, 0, lambda _: None)
+    assert main(["run", "--processes", "0", "--out", str(tmp_path / "none")]) == 2
+    assert not (tmp_path / "none").exists(), "no empty folder is left"

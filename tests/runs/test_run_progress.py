@@ -70,6 +70,8 @@ def test_status_follows_a_run_from_its_start(folder: RunFolder, capsys: Captured
     assert "  run  deal (1 of 4): round 0 of 3\n" in shown[1]
     second = [text for text in shown if "original (2 of 4): round 2 of 3" in text]
     assert "; the rows below are of the job's own scheme\n  rounds      " in second[0]
+    assert "of 3 closed" not in second[0], "the own scheme has no more rounds"
+    assert "took part" in second[0]
     assert main(["status"]) == 0
     assert "  run         finished: no examples left\n" in capsys.readouterr().out
     assert folder.progress() is None
@@ -96,6 +98,8 @@ def test_a_stopped_run_says_so(folder: RunFolder, capsys: Captured) -> None:
     assert status.progress is not None
     assert (status.progress.scheme, status.progress.place) == ("original", 2)
     assert main(["status"]) == 0
-    assert "  run         stopped in original (2 of 4), round" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "  run         stopped in original (2 of 4), round" in said
+    assert "continues it; the rows below are of the job's own scheme\n" in said
     Run(read_fleet(Document.parse(JOB, "tiny.toml")), folder).run(Looking(lambda *_: None))
     assert read_status(folder).state == "running", "it is over when its result is saved"

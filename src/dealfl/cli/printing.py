@@ -3,6 +3,7 @@
 import argparse
 import inspect
 import json
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from dealfl.runs import RunningServer
 
 __all__ = [
-    "add_json", "add_run", "examples_in", "format_moment", "format_table", "open_server",
-    "print_problems", "print_result", "say",
+    "add_json", "add_processes", "add_run", "examples_in", "format_moment", "format_table",
+    "open_server", "print_problems", "print_result", "say",
 ]  # fmt: skip
 
 _SHOWN = 20
@@ -35,6 +36,12 @@ def add_json(parser: argparse.ArgumentParser, default: Any = False) -> None:  # 
     """
     text = "print one JSON object"
     parser.add_argument("--json", action="store_true", default=default, help=text)
+
+
+def add_processes(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add --processes to a command."""
+    cores = os.cpu_count() or 1
+    parser.add_argument("--processes", type=int, default=cores, metavar="N", help=text)
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:

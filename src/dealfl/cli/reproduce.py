@@ -10,11 +10,10 @@ examples:
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
-from dealfl.cli.printing import add_json, examples_in, format_table, print_result
+from dealfl.cli.printing import add_json, add_processes, examples_in, format_table, print_result
 from dealfl.escaping import for_terminal
 
 __all__ = ["add_parser"]
@@ -43,10 +42,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="folder of page, results and rows (default: runs/reproduce)",
     )  # fmt: skip
     parser.add_argument("--restart", action="store_true", help="discard stored rows first")
-    parser.add_argument(
-        "--processes", type=int, default=os.cpu_count() or 1, metavar="N",
-        help="number of processes (default: one for each core); what measures time runs alone",
-    )  # fmt: skip
+    add_processes(
+        parser, "number of processes (default: one for each core); what measures time runs alone"
+    )
     add_json(parser)
     parser.set_defaults(run=_run)
 

@@ -12,14 +12,13 @@ examples:
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
-from dealfl.cli.printing import examples_in, say
+from dealfl.cli.printing import add_processes, examples_in, say
 from dealfl.errors import BadInput
 
 __all__ = ["add_parser"]
@@ -69,10 +68,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--from", type=Path, dest="start_from", metavar="MODEL",
                         help="start with an exported model or the model of a run")  # fmt: skip
     parser.add_argument("--no-compare", action="store_true", help="skip the other schemes")
-    parser.add_argument(
-        "--processes", type=int, default=os.cpu_count() or 1, metavar="N",
-        help="number of schemes that run at the same time (default: one for each core)",
-    )  # fmt: skip
+    add_processes(
+        parser, "number of schemes that run at the same time (default: one for each core)"
+    )
     parser.add_argument("--discard-data", action="store_true",
                         help="keep no examples; nobody can be erased later")  # fmt: skip
     parser.add_argument("--alone", action=_Renamed, const="--no-compare")

@@ -21,13 +21,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dealfl.cli.printing import add_json, examples_in, format_table, say
+from dealfl.cli.printing import add_json, add_processes, examples_in, format_table, say
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
@@ -67,10 +66,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--vary", action="append", default=[], metavar="KEY=A,B,…",
         help="simulate each of several values of a key; can be repeated",
     )  # fmt: skip
-    parser.add_argument(
-        "--processes", type=int, default=os.cpu_count() or 1, metavar="N",
-        help="number of simulations at the same time (default: one for each core)",
-    )  # fmt: skip
+    add_processes(parser, "number of simulations at the same time (default: one for each core)")
     add_json(parser)
     parser.add_argument(
         "setting", nargs="?", metavar="SETTING",

@@ -102,11 +102,11 @@ def _run_row(status: "RunStatus | RunStart") -> str:
         return finished if status.state == "finished" else "starting: no round is saved yet"
     which = f"{now.scheme} ({now.place} of {now.of})"
     where = f"round {now.rounds} of {now.of_rounds}" if now.of_rounds else "reading the data"
+    below = "; the rows below are of the job's own scheme" if now.place > 1 else ""
     if now.stopped:
-        return f"stopped in {which}, {where}; `dealfl run` with --resume continues it"
+        return f"stopped in {which}, {where}; `dealfl run` with --resume continues it{below}"
     age_s = time.time() - now.updated_s
     old = f", reported {format_age(age_s)} ago" if age_s > _OLD_S else ""
-    below = "; the rows below are of the job's own scheme" if now.place > 1 else ""
     return f"{which}: {where}{old}{below}"
 
 
@@ -114,7 +114,7 @@ def _rows(status: "RunStatus") -> list[tuple[str, str]]:
     from dealfl.report import format_energy, format_number
 
     counts, call_s = status.workers, status.next_call_s
-    if status.state == "finished":
+    if _has_ended(status):
         counts = {"took part": sum(counts.values()), "removed": counts["removed"]}
         call_s = None
     states = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
@@ -141,8 +141,14 @@ def _rows(status: "RunStatus") -> list[tuple[str, str]]:
     ]
 
 
+def _has_ended(status: "RunStatus") -> bool:
+    """Return whether the job's own scheme has ended; others may still run."""
+    now = status.progress
+    return status.state == "finished" if now is None else now.place > 1
+
+
 def _rounds(status: "RunStatus") -> str:
-    known = status.rounds_planned is not None and status.state != "finished"
+    known = status.rounds_planned is not None and not _has_ended(status)
     planned = f" of {status.rounds_planned:,}" if known else ""
     reasons = ", ".join(f"{count} {reason}" for reason, count in status.rounds_by_reason.items())
     reasons = f" ({reasons})" if reasons else ""

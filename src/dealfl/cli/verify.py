@@ -1,7 +1,8 @@
-"""`dealfl verify`: verify a certificate of erasure, offline.
+"""`dealfl verify`: verify certificates of erasure, offline.
 
 examples:
   dealfl verify runs/houses/certificates/0001.json
+  dealfl verify runs/houses/certificates/*.json           all of a run
   dealfl verify 0001.json --key issuer.pem                the key of the issuer, from elsewhere
   dealfl verify 0001.json --log runs/houses/certificates  and its entry in the log
   dealfl verify 0001.json --retrain runs/houses           and the digest, by training again
@@ -16,7 +17,7 @@ import msgspec
 
 from dealfl.cli.erase import show_version
 from dealfl.cli.printing import add_json, examples_in, format_table, print_result
-from dealfl.errors import BadInput
+from dealfl.errors import BadInput, DealError
 
 if TYPE_CHECKING:
     from dealfl.erasure import Erasure
@@ -24,17 +25,21 @@ if TYPE_CHECKING:
 __all__ = ["add_parser"]
 
 _EPILOG = examples_in(__doc__)
+_OF_ONE = ("proof", "prove", "since", "retrain", "person", "page")
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Register the command `verify`."""
     parser = subparsers.add_parser(
         "verify",
-        help="verify a certificate of erasure, offline",
-        description="Verify the signature of a certificate and, with --log, its entry in a log.",
+        help="verify certificates of erasure, offline",
+        description="Verify the signature of certificates and, with --log, their entries in a log.",
         epilog=_EPILOG,
     )
-    parser.add_argument("certificate", type=Path, metavar="FILE", help="the certificate")
+    parser.add_argument(
+        "certificates", type=Path, nargs="+", metavar="FILE",
+        help="certificate; several only with --key and --log",
+    )  # fmt: skip
     parser.add_argument(
         "--key", type=Path, metavar="PEM",
         help="public key of the issuer (default: keys/ beside the certificate)",
@@ -63,7 +68,9 @@ def _verify(arguments: argparse.Namespace) -> int:
     from dealfl.report import write_certificate_page
     from dealfl.runs import Evidence, is_about, prove_entry, verify_certificate
 
-    path = arguments.certificate
+    if len(arguments.certificates) > 1:
+        return _verify_all(arguments)
+    (path,) = arguments.certificates
     evidence = Evidence(arguments.key, arguments.log, arguments.proof, arguments.since)
     erasure, entry = verify_certificate(path, evidence)
     if arguments.prove is not None:
@@ -86,6 +93,31 @@ def _verify(arguments: argparse.Namespace) -> int:
         ("not covered", "; ".join(erasure.not_covered)),
     ]  # fmt: skip
     return print_result(arguments, plain, f"{path} is valid{logged}\n" + format_table(rows, "  "))
+
+
+def _verify_all(arguments: argparse.Namespace) -> int:
+    """Verify several certificates; one that is not valid does not hide the others."""
+    from dealfl.runs import Evidence, verify_certificate
+
+    single = [f"--{one}" for one in _OF_ONE if getattr(arguments, one) is not None]
+    if single:
+        raise BadInput(f"{single[0]} is about one certificate; give one file")
+    rows, plain, bad = [], [], 0
+    for path in arguments.certificates:
+        try:
+            erasure, entry = verify_certificate(path, Evidence(arguments.key, arguments.log))
+        except DealError as error:
+            bad += 1
+            rows.append((str(path), f"NOT VALID: {error}"))
+            plain.append({"file": str(path), "valid": False, "problem": str(error)})
+            continue
+        final = "final" if erasure.final else "not final"
+        content = f"persons {erasure.persons:,}, examples {erasure.examples:,}, {final}"
+        rows.append((str(path), f"valid: {content}"))
+        told = {"file": str(path), "valid": True, "entry": entry}
+        plain.append(told | msgspec.to_builtins(erasure))
+    print_result(arguments, plain, format_table(rows))
+    return 2 if bad else 0
 
 
 def _require_retrained(erasure: "Erasure", run_folder: str) -> str:

@@ -14,10 +14,11 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dealfl.errors import BadInput, DatasetMissing, DealError, unknown_name
+from dealfl.errors import DatasetMissing, DealError, unknown_name
 from dealfl.reproduce.figure import Claim, Figure, Row, Setting
 from dealfl.reproduce.figures import FIGURES
 from dealfl.reproduce.store import Store
+from dealfl.simulate import require_processes
 
 __all__ = ["Done", "Reproduction", "Step", "find_figures", "reproduce"]
 
@@ -123,8 +124,7 @@ def reproduce(
     DealError
         If a process was killed; what is stored is not run again.
     """
-    if processes < 1:
-        raise BadInput(f"processes must be at least 1, not {processes}")
+    require_processes(processes)
     figures, store = find_figures(names), Store(folder)
     if restart:
         for figure in figures:

@@ -153,19 +153,23 @@ def _apply(
             said = True
         time.sleep(_POLL_S)
     with run.locked():
-        made = carry_out(run)
+        made = carry_out(run, progress)
     if file in made:
         return made[file]
     return _find_certificate(run, new.name)  # by the process of the run
 
 
-def carry_out(run: RunFolder) -> dict[Path, Path | None]:
+def carry_out(
+    run: RunFolder, progress: Callable[[str], None] = lambda _: None
+) -> dict[Path, Path | None]:
     """Carry out the requests in the queue of a finished run that is locked.
 
     Parameters
     ----------
     run : RunFolder
         The run.
+    progress : callable, optional
+        Takes a line about each file that is deleted because it contains the persons.
 
     Returns
     -------
@@ -178,7 +182,7 @@ def carry_out(run: RunFolder) -> dict[Path, Path | None]:
             for one in requests.values():
                 parts.erase(one.name, one.entries, one.requested_by)
         if not all(one.is_readmission for one in requests.values()):
-            _discard_copies(run)
+            _discard_copies(run, progress)
     for file, one in requests.items():
         log("readmitted" if one.is_readmission else "erased", persons=len(one.entries))
         made[file] = None if one.is_readmission else certify(run, one.name, "", one.commitments)
@@ -188,15 +192,19 @@ def carry_out(run: RunFolder) -> dict[Path, Path | None]:
     return made
 
 
-def _discard_copies(run: RunFolder) -> None:
+def _discard_copies(run: RunFolder, progress: Callable[[str], None]) -> None:
     """Delete what contains the persons: the copy of data in memory, and exported models."""
     run.discard_copy()
-    for file in run.path.glob("*.deal"):
-        if file.read_bytes().startswith(b"DEALFILE"):
+    for file in sorted(run.path.iterdir()):
+        if _is_exported(file):
             file.unlink()
-    for file in run.path.glob("*.npz"):
-        if is_zipfile(file) and {"learner.npy", "digest.npy"} <= set(ZipFile(file).namelist()):
-            file.unlink()
+            progress(f"deleted {file}, an exported model that contains them; export it again")
+
+
+def _is_exported(file: Path) -> bool:
+    if file.suffix == ".npz":
+        return is_zipfile(file) and {"learner.npy", "digest.npy"} <= set(ZipFile(file).namelist())
+    return file.suffix == ".deal" and file.read_bytes().startswith(b"DEALFILE")
 
 
 def forget_person(run: RunFolder) -> Forgotten | None:

@@ -31,6 +31,7 @@ from dealfl.simulate import (
     Progress,
     RunState,
     finish,
+    require_processes,
     split_examples,
     start_run,
 )
@@ -138,7 +139,7 @@ class Run:
         self._keep_data &= not isinstance(folder, NoFolder)
         own, others = fleet.job.scheme, _COMPARED if compare else ()
         self.schemes = [own, *(scheme for scheme in others if scheme != own)]
-        self._stopped, self._processes = False, processes
+        self._stopped, self._processes = False, require_processes(processes)
         self.model: Learner | None = None
 
     def stop(self) -> None:

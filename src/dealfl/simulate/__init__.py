@@ -8,7 +8,7 @@ from dealfl.simulate.fleet_simulation import RunState
 from dealfl.simulate.key_reference import describe_keys
 from dealfl.simulate.lossy_network import Network
 from dealfl.simulate.outcome import Outcome, Participant, Progress, Round
-from dealfl.simulate.processes import Processes
+from dealfl.simulate.processes import Processes, require_processes
 from dealfl.simulate.running import finish, run_fleet, start_run
 from dealfl.simulate.simulation import Returns, Simulation
 from dealfl.simulate.split import Split, split_examples
@@ -18,5 +18,6 @@ __all__ = [
     "METRICS", "SECTIONS", "Estimate", "Fleet", "FleetEnergy", "FleetRun", "Network", "Outcome",
     "Participant", "Processes", "Progress", "Returns", "Round", "RunState", "Savings", "Setting",
     "Simulation", "Split", "SweepProgress", "Trivial", "describe_keys", "finish", "make_questions",
-    "read_fleet", "run_fleet", "split_examples", "standard_error", "start_run", "sweep",
+    "read_fleet", "require_processes", "run_fleet", "split_examples", "standard_error", "start_run",
+    "sweep",
 ]  # fmt: skip

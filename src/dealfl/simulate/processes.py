@@ -23,13 +23,36 @@ from typing import Any
 from dealfl.errors import BadInput, DealError
 from dealfl.simulate.outcome import Outcome, Progress
 
-__all__ = ["Processes"]
+__all__ = ["Processes", "require_processes"]
 
 Task = Callable[[Callable[[Progress], None]], Outcome]
 
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 _POLL_S = 0.2
 _SHOW_EVERY_S = 0.5
+
+
+def require_processes(count: int) -> int:
+    """Return a number of processes.
+
+    Parameters
+    ----------
+    count : int
+        Number of processes.
+
+    Returns
+    -------
+    int
+        The number.
+
+    Raises
+    ------
+    BadInput
+        If it is below 1.
+    """
+    if count < 1:
+        raise BadInput(f"processes is {count}; it must be a whole number ≥ 1")
+    return count
 
 
 class Processes:
@@ -54,9 +77,7 @@ class Processes:
     def __init__(
         self, tasks: Mapping[str, Task], count: int, keep: Callable[[dict[str, Outcome]], None]
     ) -> None:
-        if count < 1:
-            raise BadInput(f"processes is {count}; it must be a whole number ≥ 1")
-        self._count, self._keep = count, keep
+        self._count, self._keep = require_processes(count), keep
         self._outcomes: dict[str, Outcome] = {}
         self._errors: dict[str, DealError] = {}
         self._progress: dict[str, Progress] = {}

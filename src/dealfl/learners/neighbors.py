@@ -113,10 +113,7 @@ class Neighbors(PrefixVotes):
     tasks = ("classification",)
     feature_map = "thermometer"
     cycles = LearnerCycles(
-        Cycles(0.5081, 1179000),
-        Cycles(1.509, 872200),
-        Cycles(0.4249, 339700),
-        Cycles(0.567, 1205000),
+        Cycles(0.508, 1.18e6), Cycles(1.509, 872200), Cycles(0.425, 339700), Cycles(0.567, 1.2e6)
     )
     workload = Workload(LABELLED | {"offset": HIGHEST / 2}, labelled_rows, 10, 2_000)
 

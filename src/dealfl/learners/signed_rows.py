@@ -79,7 +79,7 @@ class SignedRows(Learner):
             points = Rows.points(records, columns)
             if (points[:, 0] == 1).all():
                 return points
-        packed = [StoredRecord(0, body) for body in self.pack(records)]
+        packed = [StoredRecord(b"", body) for body in self.pack(records)]
         return Rows.points(packed, columns)
 
     def pack(self, records: Sequence[Record]) -> list[bytes]:

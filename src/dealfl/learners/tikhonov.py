@@ -83,10 +83,7 @@ class Tikhonov(NormalEquations):
     tasks = ("regression",)
     dips_at_features = True
     cycles = LearnerCycles(
-        Cycles(0.9747, 260900),
-        Cycles(0.9532, 340600),
-        Cycles(0.9969, 219200),
-        Cycles(1.047, 363900),
+        Cycles(0.975, 260900), Cycles(0.953, 340600), Cycles(0.997, 219200), Cycles(1.047, 363900)
     )
     workload = Workload(NUMBERED, numbered_rows, 10, 2_000)
 

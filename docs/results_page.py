@@ -90,6 +90,8 @@ def _cut(text: str) -> str:
 def keep(path: Path) -> None:
     """Copy what the page needs from the results of a run."""
     results: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    if results["quick"]:
+        sys.exit(f"{path} is of a quick run; the page shows a full one: dealfl reproduce")
     for figure in results["figures"].values():
         del figure["rows"]
     _KEPT.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")

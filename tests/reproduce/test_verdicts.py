@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dealfl.learners import PersonalizedPageRank
 from dealfl.reproduce import FIGURES, reproduce
 from dealfl.reproduce.figure import Verdict
 
@@ -153,8 +154,12 @@ FLIPS: Sequence[tuple[str, str, Change, Change]] = (
         lambda row: row.update(quality=1.0),
         scaled("quality", 0.5),
     ),
-    ("swaps", "θ-LRU saves", scaled("saved", 1e3), scaled("saved", 0.0)),
-    ("swaps", "Keeping the top", scaled("kept", 1.0), scaled("kept", 1e3)),
+    (
+        "swaps",
+        "θ-LRU saves",
+        lambda row: row.update({"saved": 400, "LRU": 9.0, "θ-LRU": 8.0}),
+        lambda row: row.update({"saved": 400, "LRU": 9.0, "θ-LRU": 10.0}),
+    ),
     (
         "system",
         "75.6 to 82.4 %",
@@ -177,11 +182,21 @@ def test_a_verdict_follows_the_rows(
     assert [found[1][name] for name in names] == [Verdict.NOT_REPRODUCED]
 
 
-def test_stand_in_data_alone_is_not_comparable(stored: Path) -> None:
-    done = reproduce(stored, ["time"], quick=True).figures[0]
-    rows = [row for row in done.rows if row["dataset"] == "yearpredictionmsd-like"]
+@pytest.mark.parametrize("figure", ["time", "energy", "energy-datasets"])
+def test_stand_in_data_alone_is_not_comparable(stored: Path, figure: str) -> None:
+    done = reproduce(stored, [figure], quick=True).figures[0]
+    rows = [row for row in done.rows if row.get("dataset") == "yearpredictionmsd-like"]
     found = {claim.verdict for claim in done.figure.claims(rows)}
     assert found == {Verdict.NOT_COMPARABLE}
+
+
+@pytest.mark.usefixtures("real")
+def test_a_model_that_does_not_forget_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = next(one for one in FIGURES if one.name == "leak")
+    setting = {"attack": "forgotten", "trials": 1, "sizes": [1], "seed": 0}
+    assert figure.run(setting)[0]["quality"] == 0
+    monkeypatch.setattr(PersonalizedPageRank, "forget", lambda *_: None)
+    assert figure.run(setting)[0]["quality"] > 0
 
 
 def test_every_figure_has_a_name_of_its_own() -> None:

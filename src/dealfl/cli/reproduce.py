@@ -43,7 +43,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )  # fmt: skip
     parser.add_argument("--restart", action="store_true", help="discard stored rows first")
     add_processes(
-        parser, "number of processes (default: one for each core); what measures time runs alone"
+        parser, "number of processes; what measures time runs alone (default: one for each core)"
     )
     add_json(parser)
     parser.set_defaults(run=_run)

@@ -117,7 +117,7 @@ def _loss_claim(rows: Sequence[Row], dataset: str) -> Claim:
     reached = [theta for theta in _THETAS if _loss(rows, dataset, theta).mean >= paper]
     at = f"from θ = {reached[0]} on" if reached else f"at no θ up to {_THETAS[-1]}"
     return Claim(
-        f"Tikhonov on {dataset}: accuracy loss of DEAL",
+        f"Tikhonov on {dataset}: accuracy loss of DEAL is at most {paper:g} %",
         f"about {paper:g} %",
         f"{loss.mean:.2f} ± {loss.half_width or 0.0:.2f} points at θ = {_DEFAULT}",
         judge(loss.mean <= paper, comparable=not is_stand_in(dataset)),

@@ -141,7 +141,7 @@ def _wrong_claim(rows: Sequence[Row]) -> Claim:
         "only the 95th percentile",
         f"{len(tail)} of {len(hurt)} cases with a 95th percentile more than 2 % worse leave mean "
         "and median as they are",
-        judge(len(tail) == len(hurt)),
+        judge(len(tail) == len(hurt), comparable=bool(hurt)),
         "Simulated without data: rounds that end with a majority or with all replies, predictions "
         "with errors up to 100 %.",
     )

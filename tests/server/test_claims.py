@@ -109,6 +109,9 @@ def test_claims_that_fit_earn_and_others_do_not() -> None:
     assert lies.workers["w"].flag == "update claims 6 more examples; its delta has 5"
     assert fits.workers["w"].flag == lies.workers["honest"].flag == ""
     assert lies.model.statistics == fits.model.statistics, "the examples themselves count"
+    assert [(one.workers["w"].learned, one.workers["w"].evicted) for one in (fits, lies)] == [
+        (5, 0), (0, 0),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("claim", [{"energy_j": 1e-6}, {"elapsed_s": 1e-8}])

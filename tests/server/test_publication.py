@@ -1,11 +1,15 @@
 """A version a round: late updates count at once, and are published with the next or in time."""
 
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
+from dealfl.errors import WriteFailed
 from dealfl.learners import Neighbors, Statistics
-from dealfl.messages import Erase, Message, Published
+from dealfl.messages import Erase, Fetch, Message, Published
 from dealfl.server import Ledger, Server
 from dealfl.settings import Document
 from dealfl.simulate import read_fleet, run_fleet
@@ -147,3 +151,41 @@ def test_a_fleet_publishes_one_version_a_round(tmp_path: Path) -> None:
     last = Ledger(tmp_path / "ledger.db").reader.last_version()
     assert last is not None
     assert len(outcome.rounds) <= last.number <= len(outcome.rounds) + 1
+
+
+class FailingCommits(sqlite3.Connection):
+    """Fails when the disk is full, at the last of the next `left` commits."""
+
+    left = 0
+
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        if sql == "COMMIT" and self.left:
+            self.left -= 1
+            if not self.left:
+                error = sqlite3.OperationalError("database or disk is full")
+                error.sqlite_errorcode = sqlite3.SQLITE_FULL
+                raise error
+        return super().execute(sql, *values)
+
+
+def test_a_version_after_a_failed_commit_has_the_statistics_of_its_own_state() -> None:
+    made: list[FailingCommits] = []
+
+    def connect(path: str, **options: Any) -> sqlite3.Connection:
+        made.append(sqlite3.connect(path, factory=FailingCommits, **options))
+        return made[-1]
+
+    one = joined("v", "w", "x", ledger=Ledger(connect=connect), publish_every_s=0.0)
+    one.handle([update(1, 3, name=name, round=1) for name in "vwx"], 1.0)
+    made[-1].left = 2  # the removal is stored, the version without x is not
+    with pytest.raises(WriteFailed):
+        one.remove("x", 2.0)
+    fetch = Fetch(job="job", worker="v", epoch=one.epoch, version=1)
+    sent = one.handle([update(2, 5, name="v")], 3.0).messages
+    made[-1].left = 1
+    with pytest.raises(WriteFailed):
+        one.handle([fetch], 4.0)
+    sent += one.handle([fetch], 5.0).messages
+    versions = [message for message in sent if isinstance(message, Published)]
+    assert [(m.version, m.digest) for m in versions] == 2 * [(2, examples(11).digest())]
+    assert [m.statistics for m in versions] == 2 * [examples(11).to_bytes()]

@@ -4,11 +4,21 @@ from typing import Any
 
 import pytest
 
-from dealfl.messages import Declined
+from dealfl.messages import Declined, Update
 from dealfl.server import Server
 from dealfl.server.erasure_store import ErasureStore
+from dealfl.server.selection import Everyone
 from dealfl.worker import Journal
-from tests.federation.parts import assignment, examples, joined, row, update, updates, welcomed
+from tests.federation.parts import (
+    assignment,
+    bayes,
+    examples,
+    joined,
+    row,
+    update,
+    updates,
+    welcomed,
+)
 
 
 def count_versions(one: Server) -> int:
@@ -23,9 +33,9 @@ def in_second_round(**terms: Any) -> Server:
     return one
 
 
-def evict(name: str, evicted: int) -> object:
-    delta = examples(1) - examples(evicted)
-    return update(2, name=name, round=2, delta=delta, learned=1, evicted=evicted)
+def evict(name: str, evicted: int, sequence: int = 2, **other: Any) -> Update:
+    delta, plain = examples(1) - examples(evicted), {"round": 2, "learned": 1, "evicted": evicted}
+    return update(sequence, name=name, delta=delta, **(plain | other))
 
 
 @pytest.mark.parametrize(("batch", "evictions", "expected"), [
@@ -36,10 +46,52 @@ def test_evictions_count_like_erasures(
 ) -> None:
     one = in_second_round(release_batch=batch, release_deadline_s=50.0)
     pair = zip(("v", "w"), evictions, strict=True)
-    one.handle([evict(name, count) for name, count in pair], 2.0)  # type: ignore[misc]
+    one.handle([evict(name, count) for name, count in pair], 2.0)
     assert count_versions(one) == expected
     one.handle([], 52.0)
     assert count_versions(one) == 2, "the deadline has passed"
+
+
+def test_an_eviction_counts_for_one_version() -> None:
+    one = in_second_round(release_batch=2, release_deadline_s=1e9)
+    for sequence in (2, 3):
+        one.handle([evict(name, 2, sequence, round=sequence) for name in "vw"], 1.0 * sequence)
+        assert count_versions(one) == sequence
+    one.handle([evict("v", 1, 4, round=4), update(4, name="w", round=4)], 4.0)
+    assert count_versions(one) == 3, "v is the only one that evicts since the last version"
+    one.handle([evict("w", 1, 5, round=None)], 5.0)
+    assert count_versions(one) == 4
+
+
+def test_a_full_sum_that_is_sent_again_shows_no_new_eviction() -> None:
+    one = in_second_round(release_batch=2, release_deadline_s=1e9)
+    one.handle([evict("v", 3, rebuilt=True), evict("w", 3)], 2.0)
+    assert count_versions(one) == 1
+
+
+def test_an_eviction_counts_when_its_update_counts() -> None:
+    one = joined("v", "w", "x", rounds=99, publish_every_s=0.0, release_batch=2,
+                 release_deadline_s=1e9)  # fmt: skip
+    one.handle([update(1, 3, name=name, round=1) for name in "vwx"], 1.0)
+    one.handle([evict("x", 2, 3, round=None)], 2.0)
+    one.handle([evict("v", 2)], 3.0)
+    assert count_versions(one) == 1, "an update of x before the eviction is missing"
+    one.handle([evict("w", 2)], 4.0)
+    assert count_versions(one) == 2
+    one.handle([update(2, name="x"), update(3, name="v", round=3)], 5.0)
+    one.handle([evict("w", 1, 3, round=3)], 6.0)
+    assert (count_versions(one), one.model.statistics) == (3, examples(8)), "x and w evict"
+
+
+def test_an_eviction_that_was_shown_does_not_count_again_with_a_later_one() -> None:
+    one = in_second_round(release_batch=2, release_deadline_s=1e9)
+    one.handle([evict("v", 2), evict("v", 1, 4, round=None), evict("w", 2)], 2.0)
+    assert count_versions(one) == 2, "v evicted, and evicts again when its third update arrives"
+    again = Server("job", bayes, one._ledger, one.terms, Everyone())
+    again.handle([evict("w", 2, 3)], 3.0)
+    assert count_versions(again) == 2, "w evicts; the third update of v is still missing"
+    again.handle([update(3, 2, name="v")], 4.0)
+    assert count_versions(again) == 3
 
 
 def test_a_request_counts_its_persons_and_no_readmission() -> None:

@@ -2,12 +2,13 @@
 
 import hashlib
 import random
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from dealfl.entries import Entries
-from dealfl.errors import BadBytes, Impossible
+from dealfl.errors import BadBytes, Impossible, OutOfBounds
 from dealfl.learners import Learner, Neighbors, PersonalizedPageRank
 from dealfl.server import Ledger, sums
 from dealfl.server.sums import SumStore
@@ -76,6 +77,30 @@ def test_only_touched_pages_are_read_and_written(monkeypatch: pytest.MonkeyPatch
     assert sum("INSERT INTO pages" in statement for statement in read) == 3 + 1
     ledger.sums.put(ledger.sums.fold("w", delta({0: -1, 10: -1})), 3)
     assert min(pages_of(ledger, "w")) == 20, "no key shows a cell that is zero"
+
+
+@pytest.mark.parametrize("bits", [32, 64, 96])
+def test_a_sum_that_does_not_fit_its_array_is_refused(bits: int) -> None:
+    schema, store = Schema("test", {}, (ArraySpec("n", 9, bits),)), Ledger().sums
+    half = Statistics(schema, {"n": Entries.of({3: 1 << (bits - 2)}, wide=bits > 64)})
+    store.put(store.fold("w", half), 1)
+    with pytest.raises(OutOfBounds, match="fit"):
+        store.fold("w", half)
+    assert store.read("w", schema) == half
+
+
+def test_a_failed_transaction_leaves_no_mark_of_its_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sums, "_PAGE", 4)
+    ledger, total = Ledger(), delta({0: 1, 10: 1, 50: 1})
+    ledger.sums.replace_total(total)
+    with suppress(ZeroDivisionError), ledger.transaction():
+        ledger.sums.replace_total(delta({10 * n: 1 for n in range(12)}))
+        ledger.sums.mark(delta({60: 1}))
+        raise ZeroDivisionError
+    total += delta({60: 1})
+    ledger.sums.mark(delta({60: 1}))
+    ledger.sums.put_total(SCHEMA, lambda array, *cells: total[array].between(*cells))
+    assert ledger.sums.read(sums.TOTAL, SCHEMA) == total
 
 
 def older(path: Path) -> None:

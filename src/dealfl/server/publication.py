@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from math import inf
 
+import msgspec
 from msgspec.structs import replace
 
 from dealfl.erasure import Outstanding, ReleaseRule
@@ -12,12 +13,15 @@ from dealfl.messages import Fetch, Message, Published
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger
 from dealfl.server.membership import Membership
+from dealfl.server.tables import WorkerRow
 from dealfl.server.terms import Terms
 from dealfl.statistics import Statistics
 
 __all__ = ["Publication", "shorten"]
 
-_EVICTING = "evicting"
+_EVICTIONS = "evictions"
+# the first and the last update of a worker that evict since the last version: incarnation, sequence
+_EVICTION = msgspec.json.Decoder(tuple[tuple[int, int], tuple[int, int]])
 _REPEAT_S, _MAX_REPEAT_S = 60.0, 3600.0
 _KEPT, _KEPT_BYTES = 32, 1 << 25  # number and size of versions that workers may hold
 
@@ -41,13 +45,19 @@ class Publication:
         self._job, self._ledger = job, ledger
         self._aggregation, self._members = aggregation, members
         self._repeat_at_s, self._repeat_s = float("-inf"), _REPEAT_S
-        self._kept: dict[int, bytes] = {}  # statistics of versions, the latest last
+        # digest and statistics of versions, the latest last
+        self._kept: dict[int, tuple[str, bytes]] = {}
         self._fetched: dict[str, int] = {}  # the version that each worker was sent
         self.load()
 
     def load(self) -> None:
-        """Reload the last version from the ledger."""
+        """Reload state from the ledger; versions that it does not have were never sent."""
         self._last = self._ledger.reader.last_version()
+        find_digest = self._ledger.erasures.find_digest
+        self._kept = {n: one for n, one in self._kept.items() if one[0] == find_digest(n)}
+        self._fetched.clear()
+        stored = self._ledger.list_parts(_EVICTIONS)
+        self._evictions = {name: _EVICTION.decode(one) for name, one in stored.items()}
 
     def publish(self, round_number: int, terms: Terms, now_s: float) -> list[Message]:
         """Publish a version, unless too few people left the model since the last one."""
@@ -63,8 +73,7 @@ class Publication:
             self._kept.clear()
         self._ledger.erasures.put_version(round_number, total.digest(), now_s, erased)
         self._last = self._ledger.reader.last_version()
-        if terms.release_batch > 1:
-            self._ledger.set_setting(_EVICTING, b"")
+        self._forget_shown_evictions()
         return self._send(now_s, _REPEAT_S)
 
     def repeat(self, now_s: float) -> list[Message]:
@@ -84,16 +93,17 @@ class Publication:
         if last.number not in self._kept:
             if total.digest() != last.digest:
                 return []
-            self._kept[last.number] = total.publish().to_bytes()
+            self._kept[last.number] = last.digest, total.publish().to_bytes()
             while len(self._kept) > 1 and self._keeps_too_much():
                 del self._kept[next(iter(self._kept))]
-        return [self._whole(last.number, last.digest)]
+        return [self._whole(last.number)]
 
     def _keeps_too_much(self) -> bool:
-        return len(self._kept) > _KEPT or sum(map(len, self._kept.values())) > _KEPT_BYTES
+        size_bytes = sum(len(body) for _, body in self._kept.values())
+        return len(self._kept) > _KEPT or size_bytes > _KEPT_BYTES
 
-    def _whole(self, version: int, digest: str) -> Published:
-        body = self._kept[version]
+    def _whole(self, version: int) -> Published:
+        digest, body = self._kept[version]
         return Published(
             job=self._job, worker="", epoch=self._members.epoch, version=version, digest=digest,
             statistics=body, hash=hashlib.sha256(body).digest(),
@@ -107,11 +117,11 @@ class Publication:
         if max(message.version, self._fetched.get(message.worker, 0)) >= last.number:
             return []
         self._fetched[message.worker] = last.number
-        whole = self._whole(last.number, last.digest)
+        whole = self._whole(last.number)
         known = self._kept.get(message.version)
         return [
             replace(
-                whole if known is None else shorten(whole, message.version, known),
+                whole if known is None else shorten(whole, message.version, known[1]),
                 worker=message.worker,
             )
         ]
@@ -149,7 +159,8 @@ class Publication:
         shown, since_s = (self._last.erased, self._last.published_s) if self._last else (0, -inf)
         if terms.release_batch == 1:
             return -inf
-        left = self._ledger.erasures.count_persons(shown) + len(self._evicting())
+        evicting = sum(first <= self._counted(name) for name, (first, _) in self._evictions.items())
+        left = self._ledger.erasures.count_persons(shown) + evicting
         released_s = float(self._ledger.setting("released_s") or "-inf")
         if end > shown:
             since_s = self._ledger.erasures.requested_s(shown + 1)
@@ -157,14 +168,28 @@ class Publication:
         outstanding = Outstanding(left, settled, max(since_s, released_s))
         return ReleaseRule(terms.release_batch, terms.release_deadline_s).release_at_s(outstanding)
 
-    def note_eviction(self, worker: str, terms: Terms) -> None:
-        """Note that a worker evicted examples: at least one person has left since the version."""
-        noted = self._evicting()
-        if len(noted) < terms.release_batch and terms.release_batch > 1:
-            self._ledger.set_setting(_EVICTING, ",".join(sorted({*noted, worker})).encode())
+    def note_eviction(self, row: WorkerRow, sequence: int, terms: Terms) -> None:
+        """Note an update that evicts examples: when it counts, at least one person leaves."""
+        if terms.release_batch > 1:
+            at = (row.incarnation, sequence)
+            first, last = self._evictions.get(row.name, (at, at))
+            self._evictions[row.name] = eviction = min(first, at), max(last, at)
+            self._ledger.put_parts(_EVICTIONS, {row.name: msgspec.json.encode(eviction)})
 
-    def _evicting(self) -> list[str]:
-        return [name for name in self._ledger.setting(_EVICTING).decode().split(",") if name]
+    def _forget_shown_evictions(self) -> None:
+        """Keep the evictions that do not count yet, such as those after a missing update."""
+        kept = {
+            name: (last if first <= self._counted(name) else first, last)
+            for name, (first, last) in self._evictions.items()
+            if last > self._counted(name)
+        }
+        changed = {name: msgspec.json.encode(one) for name, one in kept.items()}
+        self._ledger.put_parts(_EVICTIONS, dict.fromkeys(self._evictions, b"") | changed)
+        self._evictions = kept
+
+    def _counted(self, worker: str) -> tuple[int, int]:
+        row = self._members.rows[worker]
+        return row.incarnation, row.counted  # a new incarnation has left the model at once
 
 
 def shorten(whole: Published, base: int, before: bytes) -> Published:

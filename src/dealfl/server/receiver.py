@@ -140,7 +140,7 @@ class Receiver:
             examples = row.examples + (stored.records or 0)
             self._rounds.record_reply(row, message, stored, now_s)
             if message.evicted and not message.rebuilt:
-                self._rounds.publication.note_eviction(row.name, self._rounds.terms)
+                self._rounds.publication.note_eviction(row, message.sequence, self._rounds.terms)
             row = self._members.rows[row.name]
             busy = row.training and now_s < row.busy_until_s  # later, this was all it had to send
             self._members.put(replace(row, examples=examples, training=busy))

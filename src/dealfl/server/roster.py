@@ -21,7 +21,7 @@ from bisect import bisect_left
 
 from msgspec.structs import replace
 
-from dealfl.messages import Announce
+from dealfl.messages import Announce, Update
 from dealfl.server.predictions import Predictions
 from dealfl.server.selection import Candidate
 from dealfl.server.tables import WorkerRow
@@ -76,12 +76,12 @@ def note_announcement(row: WorkerRow, message: Announce, fits: bool, now_s: floa
     )
 
 
-def note_reply(row: WorkerRow, learned: int, evicted: int, now_s: float) -> WorkerRow:
+def note_reply(row: WorkerRow, trained: int, update: Update, now_s: float) -> WorkerRow:
     """Return a worker's row after a training; the remaining examples arrived since."""
-    left = max(row.waiting - learned, 0)
+    left = max(row.waiting - trained, 0)
     return replace(
         row, training=False, waiting=left, waiting_since_s=now_s,
-        learned=row.learned + learned, evicted=row.evicted + evicted,
+        learned=row.learned + update.learned, evicted=row.evicted + update.evicted,
     )  # fmt: skip
 
 

@@ -103,7 +103,7 @@ class Rounds:
 
     def record_reply(self, row: WorkerRow, message: Update, stored: Stored, now_s: float) -> None:
         """Reward the first reply to an assignment; claims that do not fit earn nothing."""
-        number, learned = message.round, message.learned
+        number, trained = message.round, message.learned
         if number is None or message.epoch not in ("", self._members.epoch):
             return
         if not self._ledger.rounds.put_reply(number, row.name, now_s):
@@ -126,7 +126,7 @@ class Rounds:
             spent_j = message.energy_j
         row = correct_spending(row, assumed_j, spent_j, now_s)
         row = note_doubt(row, bool(misfit) or is_exaggerated(announced, message, stored))
-        self._members.put(note_reply(row, learned, message.evicted, now_s))
+        self._members.put(note_reply(row, trained, message, now_s))
         self._ledger.rounds.put_figures(message, earned)
         self._selector.record_reward(number, row.name, earned)
 

@@ -1,7 +1,10 @@
 """Schemes that run at the same time, in processes: the results of one process, whoever dies."""
 
+import dataclasses
+import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +25,12 @@ def test_schemes_in_processes_have_the_results_of_one_process(job: Path) -> None
     for count in ("1", "3"):
         assert main(["run", str(job), "--out", count, "--processes", count]) == 0
     assert read_result(Path("3")) == read_result(Path("1"))
+    closed: dict[str, list[int]] = {}
+    for line in map(json.loads, Path("3/log.jsonl").read_text().splitlines()):
+        if line["event"] == "round closed":
+            closed.setdefault(line["scheme"], []).append(line["round"])
+    outcomes = read_result(Path("3"))["outcomes"].items()
+    assert closed == {scheme: [r["number"] for r in one["rounds"]] for scheme, one in outcomes}
 
 
 def test_values_in_processes_have_the_results_of_one_process(job: Path) -> None:
@@ -62,9 +71,23 @@ def _note_and_wait(show: Show) -> Outcome:
     return OUTCOME
 
 
+def _give_much_when_stopped(show: Show) -> Outcome:
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
+    signal.alarm(60)  # ends it if nobody takes what it sends
+    Path("child").write_text(f"{os.getpid()}")
+    while not stopped:
+        time.sleep(0.01)
+    return dataclasses.replace(OUTCOME, job="x" * 10**6)
+
+
+def _state(process: int) -> str:
+    stat = Path(f"/proc/{process}/stat")
+    return stat.read_text().split()[2] if stat.exists() else "Z"
+
+
 def _lives(process: int) -> bool:
-    state = Path(f"/proc/{process}/stat")
-    return state.exists() and state.read_text().split()[2] != "Z"
+    return _state(process) != "Z"
 
 
 def test_outcomes_are_kept_as_they_come_and_errors_are_raised() -> None:
@@ -75,6 +98,52 @@ def test_outcomes_are_kept_as_they_come_and_errors_are_raised() -> None:
         assert found == {"first": OUTCOME}
         with pytest.raises(WriteFailed, match="full"):
             processes.finish("second", lambda _: None, lambda: False)
+
+
+def test_what_a_stopped_task_still_sends_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found: dict[str, Outcome] = {}
+
+    def stop() -> None:
+        with Processes({"one": _give_much_when_stopped}, 2, found.update) as processes:
+            while not Path("child").exists():
+                processes.poll(timeout_s=0.01)
+            raise WriteFailed("the disk is full")
+
+    with pytest.raises(WriteFailed, match="full"):
+        stop()
+    assert {name: len(one.job) for name, one in found.items()} == {"one": 10**6}
+
+
+def test_ctrl_c_shows_no_error_of_any_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    parent = os.fork()
+    if not parent:
+        os.setsid()
+        os.dup2(os.open("told.txt", os.O_WRONLY | os.O_CREAT), 2)
+        sys.stderr = sys.__stderr__
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with Processes(dict.fromkeys("abcd", _note_and_wait), 2, lambda _: None) as processes:
+                while True:
+                    processes.poll(timeout_s=0.01)
+        except KeyboardInterrupt:
+            os._exit(130)
+    children = Path(f"/proc/{parent}/task/{parent}/children")
+    while not Path("child").exists() or {_state(int(one)) for one in _words(children)} != {"S"}:
+        time.sleep(0.01)
+    assert len(_words(children)) == 4
+    os.killpg(parent, signal.SIGINT)
+    assert os.waitstatus_to_exitcode(os.waitpid(parent, 0)[1]) == 130
+    assert Path("told.txt").read_text() == ""
+
+
+def _words(path: Path) -> list[str]:
+    return path.read_text().split()
 
 
 def test_processes_end_with_the_one_that_started_them(

@@ -2,18 +2,23 @@
 
 import multiprocessing
 import os
+import pkgutil
 import random
 import signal
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+import dealfl
 from dealfl.cli import main
 from dealfl.jobs import Document
-from dealfl.runs import Interrupted, Run, RunFolder
+from dealfl.runs import Interrupted, Run, RunFolder, list_erasures
 from dealfl.simulate import Outcome, Progress, read_fleet, start_run
+from tests.runs.erased_people import make_fleet
 from tests.runs.made_runs import TINY, read_result
 
 FORK = multiprocessing.get_context("fork")
@@ -147,3 +152,51 @@ def test_a_changed_job_does_not_go_on(job: Path, capsys: pytest.CaptureFixture[s
     job.write_text(TINY.replace("rounds = 12", "rounds = 13"), encoding="utf-8")
     assert main(["run", str(job), "--resume"]) == 2
     assert "changed since the run was interrupted" in capsys.readouterr().err
+
+
+class Killed(BaseException):
+    """Ends a run as a kill would: nothing is written after it."""
+
+
+KILLS = (  # steps at the end of a run, and whether it is killed after the step or before
+    ("dealfl.runs.erasing.retrain", True),
+    ("dealfl.runs.erasing.replace_file", True),
+    ("dealfl.runs.requests.NewRequest.put", True),
+    ("dealfl.runs.erasing.certify", False),
+    ("dealfl.runs.erasing.certify", True),
+    ("dealfl.runs.erasing.carry_out", True),
+    ("dealfl.runs.run.Run.save", False),
+    ("dealfl.runs.run.replace_file", True),
+)
+
+
+def killing(step: Callable[..., object], after: bool) -> Callable[..., object]:
+    """Return a function that kills the run instead of a step, or after it."""
+
+    def kill(*given: object, **named: object) -> object:
+        if after:
+            step(*given, **named)
+        raise Killed
+
+    return kill
+
+
+@pytest.mark.parametrize(("step", "after"), KILLS)
+def test_killed_while_it_forgets_a_person_it_forgets_nobody_else(
+    step: str, after: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet, out = make_fleet(tmp_path, "naive_bayes"), tmp_path / "run"
+    run = partial(dealfl.run, fleet, rounds=2, out=out, verbose=False, compare=False)
+    with monkeypatch.context() as patched:
+        patched.setattr(step, killing(pkgutil.resolve_name(step), after))
+        with pytest.raises(Killed):
+            run(forget_one=True)
+    note = out / "forgetting"
+    assert b"person" not in (note.read_bytes() if note.exists() else b"")
+    one = run(forget_one=True, resume=True).outcomes.forgotten
+    assert one is not None
+    assert one.exact
+    assert one.person.startswith("person ")
+    assert len(list((out / "certificates").glob("*.json"))) == 1
+    assert [request.persons for request in list_erasures(RunFolder.at(out))] == [1]
+    assert {"forgetting", "requests"}.isdisjoint(file.name for file in out.iterdir())

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile, is_zipfile
 
+import msgspec
+
+from dealfl.atomic_files import replace_file
 from dealfl.erasure import (
     EXAMPLE,
     READMISSION,
@@ -17,7 +20,7 @@ from dealfl.erasure import (
     open_signing_key,
     split_entry,
 )
-from dealfl.errors import BadInput
+from dealfl.errors import BadBytes, BadInput
 from dealfl.runs.certificates import CERTIFICATES, Evidence, verify_certificate
 from dealfl.runs.erasure_status import certify
 from dealfl.runs.finished_run import (
@@ -25,10 +28,11 @@ from dealfl.runs.finished_run import (
     find_journals,
     list_owners,
     open_finished,
+    read_names,
     require_journals,
     retrain,
 )
-from dealfl.runs.folder import REQUESTS, RunFolder
+from dealfl.runs.folder import FORGETTING, REQUESTS, RunFolder
 from dealfl.runs.logs import log
 from dealfl.runs.requests import NewRequest, find_queued
 from dealfl.runs.result import Forgotten
@@ -221,21 +225,36 @@ def forget_person(run: RunFolder) -> Forgotten | None:
         Digests of the model that forgot the person, and of training without the person; None if
         nothing was learned.
     """
-    people = sorted(list_owners(run), key=lambda one: -one.examples)
-    learned = (
-        one.owner for one in people if any(at.learned for at in find_holdings(run, one.owner))
-    )
-    person = next(learned, None)
-    if person is None:
-        return None
-    never_saw = retrain(run, without=person)
-    new = NewRequest.erasing([person], [], run.owners_key(), "dealfl run")
-    request = new.put(run)
-    certificate = carry_out(run)[request]
+    note = run.path / FORGETTING  # a run that is killed and resumed erases nobody else
+    if note.exists():
+        new, never_saw = _read_note(note)
+        person = read_names(run).get(new.entries[0], f"#{new.entries[0].hex()}")
+    else:
+        names = [one.owner for one in sorted(list_owners(run), key=lambda one: -one.examples)]
+        learned = (one for one in names if any(at.learned for at in find_holdings(run, one)))
+        if not (person := next(learned, "")):
+            return None
+        never_saw = retrain(run, without=person)
+        new = NewRequest.erasing([person], [], run.owners_key(), "dealfl run")
+        new = msgspec.structs.replace(new, salts={})  # they contain the name
+        replace_file(note, msgspec.json.encode((new, never_saw)))
+    certificate, request = _find_certificate(run, new.name), new.put(run)
+    if certificate is None:
+        certificate = carry_out(run)[request]
+    else:
+        request.unlink()
     assert certificate is not None
     erasure, _ = verify_certificate(certificate, Evidence())
     digest = "" if erasure.after is None else erasure.after.digest
     return Forgotten(person, erasure.examples, digest, never_saw, str(certificate))
+
+
+def _read_note(path: Path) -> tuple[NewRequest, str]:
+    """Return the request of a run that was killed, and the digest without the person."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=tuple[NewRequest, str])
+    except msgspec.MsgspecError as error:
+        raise BadBytes(f"{path} is damaged ({error}); run again with --restart") from error
 
 
 def _find_certificate(run: RunFolder, request: str) -> Path | None:

@@ -25,7 +25,7 @@ from dealfl.worker import Journal, MeasuredMeter, State, Worker
 
 __all__ = [
     "FinishedRun", "HeldOwner", "Holding", "find_holdings", "find_journals", "keep_journals",
-    "list_owners", "open_finished", "require_journals", "retrain",
+    "list_owners", "open_finished", "read_names", "require_journals", "retrain",
 ]  # fmt: skip
 
 _MAX_STEPS = 1_000
@@ -231,7 +231,7 @@ def list_owners(run: RunFolder) -> list[HeldOwner]:
         with closing(Journal(path)) as journal:
             for owner, count in journal.owners().items():
                 held.setdefault(owner, {})[name] = count
-    names = _read_names(run)
+    names = read_names(run)
     found = [
         HeldOwner(names.get(owner, f"#{owner.hex()}"), sum(by.values()), sorted(by))
         for owner, by in held.items()
@@ -239,7 +239,7 @@ def list_owners(run: RunFolder) -> list[HeldOwner]:
     return sorted(found, key=lambda one: one.owner)
 
 
-def _read_names(run: RunFolder) -> dict[bytes, str]:
+def read_names(run: RunFolder) -> dict[bytes, str]:
     """Return the names of persons by keyed hash, from the data of the run if they still exist."""
     key, text = run.owners_key(), run.job_text()
     for folder in (run.path, Path.cwd()):  # a data file is named relative to the original job

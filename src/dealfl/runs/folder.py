@@ -20,9 +20,9 @@ from dealfl.server import Ledger
 from dealfl.settings import toml_document
 from dealfl.simulate import Outcome, RunState
 
-__all__ = ["JOB", "OWNERS_KEY", "REQUESTS", "RESULT", "WORKERS", "RunFolder"]
+__all__ = ["FORGETTING", "JOB", "OWNERS_KEY", "REQUESTS", "RESULT", "WORKERS", "RunFolder"]
 
-LEDGER, JOB, RESULT, RUNS = "ledger.db", "job.toml", "result.json", "runs"
+LEDGER, JOB, RESULT, RUNS, FORGETTING = "ledger.db", "job.toml", "result.json", "runs", "forgetting"
 OWNERS_KEY, WORKERS, REQUESTS, _COPY = "owners.key", "workers", "requests", "copied_data"
 _OUTCOMES, _STATE, _PROGRESS, _LOCK = "outcomes", "state", "progress.json", "running"
 _LEDGER_LOGS = (f"{LEDGER}-wal", f"{LEDGER}-shm")  # left by a reader of the ledger
@@ -204,7 +204,7 @@ class RunFolder:
 
     def discard_state(self) -> None:
         """Delete the saved state and incomplete files."""
-        named = (self.path / name for name in (_OUTCOMES, _PROGRESS))
+        named = (self.path / name for name in (_OUTCOMES, _PROGRESS, FORGETTING))
         for file in [*named, *self._states(), *self.path.glob("*.part")]:
             file.unlink(missing_ok=True)
 

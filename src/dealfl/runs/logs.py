@@ -1,4 +1,4 @@
-"""Logs as lines of JSON: event, job, round, worker, reason, and numbers.
+"""Logs as lines of JSON: event, job, scheme, round, worker, reason, and numbers.
 
 A log contains nothing of the examples: only the fixed text of a message, the numbers among its
 arguments, and the type and place of an error. Each record is exactly one line, so no content can
@@ -31,7 +31,7 @@ __all__ = ["LOG", "JsonLines", "configure_logs", "log", "log_rounds", "log_to"]
 LOG = logging.getLogger("dealfl")
 LEVELS = ("debug", "info", "warning", "error")
 
-_PLACES = ("job", "round", "worker", "reason")
+_PLACES = ("job", "scheme", "round", "worker", "reason")
 _LARGEST_BYTES = 10_000_000
 _KEPT = 5
 _MAX_LENGTH = 200
@@ -115,6 +115,7 @@ def log(
     event: str,
     *,
     job: str | None = None,
+    scheme: str | None = None,
     round: int | None = None,  # noqa: A002 - the name used everywhere
     worker: str | None = None,
     reason: str | None = None,
@@ -129,6 +130,8 @@ def log(
         Fixed text without data.
     job : str, optional
         Name of the job.
+    scheme : str, optional
+        Name of the scheme; a job can be run with several.
     round : int, optional
         Number of the round.
     worker : str, optional
@@ -140,8 +143,9 @@ def log(
     **figures : float
         Numbers by name.
     """
-    places = {"deal_job": job, "deal_round": round, "deal_worker": worker, "deal_reason": reason}
-    LOG.log(logging.getLevelName(level.upper()), event, extra={**places, "deal_figures": figures})
+    extra: dict[str, object] = {"deal_job": job, "deal_scheme": scheme, "deal_round": round}
+    extra |= {"deal_worker": worker, "deal_reason": reason, "deal_figures": figures}
+    LOG.log(logging.getLevelName(level.upper()), event, extra=extra)
 
 
 def configure_logs(
@@ -246,11 +250,11 @@ class _LogFile(RotatingFileHandler):
             super().close()
 
 
-def log_rounds(job: str, rounds: Iterable[Round]) -> None:
-    """Log closed rounds of a job."""
+def log_rounds(job: str, scheme: str, rounds: Iterable[Round]) -> None:
+    """Log closed rounds of a job under a scheme."""
     for one in rounds:
         log(
-            "round closed", job=job, round=one.number, reason=one.reason,
+            "round closed", job=job, scheme=scheme, round=one.number, reason=one.reason,
             selected=one.selected, replied=one.replied, learned=one.learned,
             evicted=one.evicted, compute_j=one.compute_j, radio_j=one.radio_j,
         )  # fmt: skip

@@ -244,7 +244,7 @@ class Run:
 
             def after_step() -> None:
                 nonlocal logged, saved_s, saving_s
-                log_rounds(run.fleet.job.name, run.rounds[logged:])
+                log_rounds(run.fleet.job.name, scheme, run.rounds[logged:])
                 logged = len(run.rounds)
                 self._apply_requests(run, applied)
                 poll()
@@ -266,7 +266,8 @@ class Run:
             self._save_ledger(run)
             if self._keep_data and scheme == self.schemes[0]:
                 keep_journals(self._folder, run.parts.journals)
-        log("scheme ended", job=outcome.job, reason=outcome.ended, rounds=len(outcome.rounds))
+        rounds = len(outcome.rounds)
+        log("scheme ended", job=outcome.job, scheme=scheme, reason=outcome.ended, rounds=rounds)
         return outcome
 
     def _apply_requests(self, run: FleetRun, applied: set[Path]) -> None:

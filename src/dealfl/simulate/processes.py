@@ -105,11 +105,13 @@ class Processes:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if isinstance(error, DealError):
-            self.stop()
-        for process in self._forked.values():
-            process.kill()
-            process.join()
+        try:
+            if isinstance(error, DealError):
+                self.stop()
+        finally:
+            for process in self._forked.values():
+                process.kill()
+                process.join()
 
     def __contains__(self, name: str) -> bool:
         return name in self._forked
@@ -178,16 +180,19 @@ class Processes:
             raise self._errors[name]
 
     def stop(self) -> None:
-        """Let all tasks save their state and end."""
+        """Let all tasks save their state and end; take what they still send."""
         for name, process in self._forked.items():
             process.terminate() if name in self._running else process.kill()
-        for process in self._forked.values():
-            process.join()
+        self._waiting.clear()
+        while self._running:
+            self.poll(timeout_s=_POLL_S)
 
 
 def _perform(task: Task, connection: Connection) -> None:
     """Wait for the turn of a task, perform it, and send its outcome or error."""
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends this one with its parent
     connection.recv()
     shown_s = 0.0
 

@@ -9,33 +9,48 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from phone_clock import run as run_clocks
+from phone_pages import add_pages
 from reporting import Report, main, progress
 
-from dealfl.learners import Histories, Learner, NaiveBayes, PersonalizedPageRank, Rows, Tikhonov
+from dealfl.learners import (
+    Histories,
+    Learner,
+    NaiveBayes,
+    PersonalizedPageRank,
+    Rows,
+    Tikhonov,
+    cycles_of,
+)
 from dealfl.messages import Assignment, Receipt, Update, Welcome
 from dealfl.settings import Document
 from dealfl.simulate import read_fleet, run_fleet
-from dealfl.worker import Journal, MeasuredMeter, State, Worker, WorkerKeys
+from dealfl.worker import Journal, MeasuredMeter, Memory, State, Worker, WorkerKeys
 
 JOBS = sorted((Path(__file__).parents[1] / "examples" / "jobs").glob("*.toml"))
 QUICK = ("bayes-phishing", "tikhonov-housing")
-PAGES = 1384  # of the model of movielens
-POLICIES = ("theta_lru", "lru", "arc")
+LEARNERS: list[Learner] = [
+    Tikhonov(54, target_bound=64.0), NaiveBayes(54, list(range(7))), PersonalizedPageRank(1682),
+]  # fmt: skip
+FRAMES = (2, 1, 415)  # 30 % of the pages of each
+CYCLES = {
+    "naive_bayes": 0.16e6, "tikhonov": 0.25e6, "personalized_pagerank": 0.46e6, "neighbors": 1.8e6,
+}  # fmt: skip
 LIMITS_US = {"tikhonov": 150.0, "naive_bayes": 150.0, "personalized_pagerank": 500.0}
 
 
-def run(quick: bool) -> Report:
-    """Run all parts."""
+def run(quick: bool, parts: Sequence[str]) -> Report:
+    """Run some parts."""
     report = Report("phone")
-    for step in (add_computing, add_times, add_factors, add_pages):
-        progress(step.__name__)
-        step(report, quick)
+    for part in parts:
+        with progress(part):
+            PARTS[part](report, quick)
     return report
 
 
@@ -122,10 +137,7 @@ def batches(
 
 def add_times(report: Report, quick: bool) -> None:
     """Time trainings that learn ten records and evict one, in a worker process."""
-    learners: list[Learner] = [
-        Tikhonov(54, target_bound=64.0), NaiveBayes(54, list(range(7))), PersonalizedPageRank(1682),
-    ]  # fmt: skip
-    for learner in learners:
+    for learner in LEARNERS:
         for model in ("stateless", "resident"):
             times = np.array(train_timed(learner, model, 30 if quick else 120)) * 1e6
             whole, written, _ = np.median(times, axis=0).tolist()
@@ -147,22 +159,27 @@ def train_timed(learner: Learner, model: str, count: int) -> list[tuple[float, f
     for number in range(count + 5):
         worker.ingest(batches(learner, 10 if number else 60 * 50, draw, 10 * number))
         held = journal.count(State.LEARNED)
-        fraction = f"1/{held}" if held else "0"
-        assignment = Assignment(
-            job="job", worker="w", round=number + 1, deadline_s=1e9, forget_fraction=fraction
-        )
         TimedConnection.statements, TimedConnection.written_s = 0, 0.0
-        start = time.process_time()
-        step = worker.handle([assignment], float(number))
-        elapsed_s = time.process_time() - start
+        elapsed_s, evicted = train(worker, number, f"1/{held}" if held else "0")
+        assert evicted <= 1
         times.append((elapsed_s, TimedConnection.written_s, TimedConnection.statements))
-        (update,) = [one for one in step.messages if isinstance(one, Update)]
-        assert update.evicted <= 1
-        receipt = Receipt(
-            job="job", worker="w", session=update.session, incarnation=1, sequence=update.sequence
-        )
-        worker.handle([receipt], float(number))
     return times[5:]
+
+
+def train(worker: Worker, number: int, fraction: str) -> tuple[float, int]:
+    """Let a worker train; return CPU seconds, and the number of evicted examples."""
+    assignment = Assignment(
+        job="job", worker="w", round=number + 1, deadline_s=1e9, forget_fraction=fraction
+    )
+    start = time.process_time()
+    step = worker.handle([assignment], float(number))
+    elapsed_s = time.process_time() - start
+    (update,) = [one for one in step.messages if isinstance(one, Update)]
+    receipt = Receipt(
+        job="job", worker="w", session=update.session, incarnation=1, sequence=update.sequence
+    )
+    worker.handle([receipt], float(number))
+    return elapsed_s, update.evicted
 
 
 def add_factors(report: Report, quick: bool) -> None:
@@ -180,30 +197,49 @@ def add_factors(report: Report, quick: bool) -> None:
                      f"{share:.1%}", share >= 0.9)  # fmt: skip
 
 
-def add_pages(report: Report, quick: bool) -> None:
-    """Count the swaps of resident models of movielens, by policy and number of frames."""
-    path = next(job for job in JOBS if job.stem == "pagerank-movielens")
-    for share in (0.1,) if quick else (0.1, 0.3, 0.5, 0.7, 0.9):
-        for policy in POLICIES:
-            document = Document.read(path).replaced("job.rounds", 4 if quick else 8)
-            for key, value in {
-                "model": "resident",
-                "memory": {"frames": int(share * PAGES), "policy": policy},
-            }.items():
-                document = document.replaced(f"worker.{key}", value)
-            outcome = run_fleet(read_fleet(document))
-            energy = outcome.energy
-            trainings = max(energy.wake_ups, 1)
-            report.rows.append(
-                {
-                    "policy": policy,
-                    "frames": f"{share:.0%}",
-                    "pages in / training": energy.pages_in / trainings,
-                    "pages out / training": energy.pages_out / trainings,
-                    "storage J": energy.by_cause_j["storage"],
-                }
-            )
+def add_models(report: Report, quick: bool) -> None:
+    """Compare live models with central training on what is held, after every training."""
+    for learner, frames in zip(LEARNERS, FRAMES, strict=True):
+        for memory in (None, Memory(frames=frames)):
+            worker, journal = make_worker(learner, WorkerKeys(model="resident", memory=memory))
+            count, equal, draw = 5 if quick else 20, 0, np.random.default_rng(0)
+            for number in range(count):
+                worker.ingest(batches(learner, 100, draw, 100 * number))
+                train(worker, number, "0.02")
+                central = type(learner)(**learner.settings)
+                central.update_records(journal.records(State.LEARNED), ())
+                equal += worker.own_model.digest() == central.digest()
+            where = "in memory" if memory is None else f"in {frames} page frames (30 %)"
+            report.check(f"live models of {learner.name} equal to central training, {where}",
+                         f"all of {count}", f"{equal}", equal == count)  # fmt: skip
 
+
+def add_cycles(report: Report, quick: bool) -> None:
+    """Report the calibrated cycles of a call that trains."""
+    del quick
+    for name, limit in CYCLES.items():
+        law = cycles_of(name).train
+        assert law is not None
+        report.check(f"cycles of a call that trains, {name}", f"≤ {limit / 1e6:g} M",
+                     f"{law.per_call / 1e6:.3f} M", law.per_call <= limit)  # fmt: skip
+
+
+def add_clocks(report: Report, quick: bool) -> None:
+    """Compare the control of clocks with every fixed frequency."""
+    clocks = run_clocks(quick)
+    report.checks += clocks.checks
+    report.rows += clocks.rows
+
+
+PARTS: dict[str, Callable[[Report, bool], None]] = {
+    "computing": add_computing,
+    "models": add_models,
+    "factors": add_factors,
+    "pages": add_pages,
+    "clocks": add_clocks,
+    "times": add_times,
+    "cycles": add_cycles,
+}
 
 if __name__ == "__main__":
-    main(run, __doc__ or "")
+    main(run, __doc__ or "", list(PARTS))

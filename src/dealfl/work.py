@@ -94,8 +94,8 @@ class LearnerCycles:
     Forgetting has its own figures because a model that serves predictions also updates its indexes.
     The figures of the built-in learners are medians of 31 measurements on one core of an AMD EPYC
     at 2.60 GHz, with freed memory kept. Median errors on sizes that were not fitted are 1 to 11 %,
-    except 24 % for forgetting histories, which is not affine. `update` is `train` times a
-    ratio that was measured with both in turn.
+    except 24 % for forgetting histories, which is not affine. `update` and
+    `review` are `train` times a ratio that was measured with both in turn.
 
     Parameters
     ----------
@@ -107,21 +107,24 @@ class LearnerCycles:
         Cycles of computing statistics without a model; by default those of `learn`.
     update : Cycles, optional
         Cycles of changing a live model by stored records; by default those of `train`.
+    review : Cycles, optional
+        Cycles of scoring a live model that has just changed; by default those of `update`.
     """
 
     learn: Cycles
     forget: Cycles
     train: Cycles | None = None
     update: Cycles | None = None
+    review: Cycles | None = None
 
     @property
     def of_worker(self) -> LearnerCycles:
         """The cycles of a worker; statistics to add and to subtract cost the same."""
         train = self.train or self.learn
-        return LearnerCycles(train, train, train, self.update)
+        return LearnerCycles(train, train, train, self.update, self.review)
 
     @property
     def of_resident(self) -> LearnerCycles:
         """The cycles of a worker that keeps a live model and changes it in place."""
         update = self.update or self.of_worker.learn
-        return LearnerCycles(update, update, update, update)
+        return LearnerCycles(update, update, update, update, self.review or update)

@@ -94,5 +94,6 @@ def test_the_clock_of_a_killed_worker_is_restored_at_the_next_start(
 def test_no_clock_is_set_unless_asked_for_and_a_wrong_one_is_named(tmp_path: Path) -> None:
     with ExitStack() as stack:
         assert open_clock(MachineKeys(sysfs=str(tmp_path)), None, stack) is None
-        with pytest.raises(BadInput, match="clock is 'fast'; it must be off, deal, or a MHz"):
-            open_clock(MachineKeys(clock="fast"), None, stack)
+        for wrong in ("fast", "0", "-1402", "inf", "nan"):
+            with pytest.raises(BadInput, match=f"clock is '{wrong}'; it must be off, deal, or"):
+                open_clock(MachineKeys(clock=wrong), None, stack)

@@ -167,6 +167,20 @@ def test_the_band_of_the_declared_factor_moves_computing_and_not_the_radio() -> 
     assert slow.radio.total_j == declared.radio.total_j == fast.radio.total_j
 
 
+def test_reviews_are_computing_of_their_own_and_need_two_calls() -> None:
+    law = LearnerCycles(Cycles(2.0, 1000.0), Cycles(2.0, 1000.0), review=Cycles(3.0, 500.0))
+    spending, factor = PhoneSpending(HONOR, law), HONOR.cycle_factor
+    plain = spending.of(Training(learned_operations=10, forgotten_operations=5))
+    reviewed = spending.of(
+        Training(learned_operations=10, forgotten_operations=5, reviewed_operations=(100, 200))
+    )
+    assert (plain.review_j, plain.cycles) == (0.0, pytest.approx(factor * 1030))
+    assert reviewed.cycles == pytest.approx(factor * (2030 + 900 + 2 * 500))
+    assert reviewed.review_j == pytest.approx(reviewed.compute.total_j * 1900 / 3930)
+    assert reviewed.operating.total_j == pytest.approx(reviewed.compute.total_j * 930 / 3930)
+    assert (reviewed.operations, reviewed.wake_ups) == (15, 1)
+
+
 def test_a_slow_network_costs_more() -> None:
     slow = replace(HONOR, wifi=replace(HONOR.wifi, bytes_per_s=1e4))
     training = Training(sent_bytes=10**5)
@@ -176,7 +190,8 @@ def test_a_slow_network_costs_more() -> None:
 
 
 def test_cycles_were_measured_of_every_learner() -> None:
-    assert all(cycles_of(name).train and cycles_of(name).update for name in LEARNERS)
+    laws = [cycles_of(name) for name in LEARNERS]
+    assert all(law.train and law.update and law.review for law in laws)
     assert Cycles(3.0, 100.0).of(0) == 0.0
     worker = cycles_of("neighbors").of_worker
     assert worker.learn == worker.forget == cycles_of("neighbors").train

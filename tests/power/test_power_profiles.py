@@ -197,6 +197,11 @@ def test_a_mistake_is_told_with_key_value_and_what_would_do(
     assert told in refused(tmp_path, PLAIN.replace(old, new, 1))
 
 
+def test_a_cluster_without_a_table_of_clocks_is_named(tmp_path: Path) -> None:
+    text = PLAIN[: PLAIN.index("points = [")] + "points = []\n"
+    assert "there are no [[clusters.1.points]]; give at least one" in refused(tmp_path, text)
+
+
 def test_clusters_must_be_a_list_of_tables(tmp_path: Path) -> None:
     head = PLAIN[: PLAIN.index("[[clusters]]")]
     assert "the key 'clusters' is missing" in refused(tmp_path, head)

@@ -24,6 +24,16 @@ def test_a_live_model_is_priced_by_what_changing_it_costs(learner: str) -> None:
     assert 1.1 < resident / stateless < 1.1 * laws.update.per_call / laws.train.per_call
 
 
+@pytest.mark.parametrize("learner", ["naive_bayes", "tikhonov_classifier", "neighbors"])
+def test_scores_that_review_evictions_are_part_of_computing(learner: str) -> None:
+    plain = ran(learner, worker__model="resident", job__forget_fraction="0.3").energy
+    assert plain.review_j == 0.0
+    keys = {"worker__validation_share": 0.2, "worker__recovery_tolerance": 1.0}
+    reviewed = ran(learner, job__forget_fraction="0.3", **keys).energy
+    assert 0.0 < reviewed.review_j < reviewed.compute_j
+    assert reviewed.cycles / reviewed.wake_ups > 1.3 * plain.cycles / plain.wake_ups
+
+
 @pytest.mark.parametrize(("solver", "least", "most"), [("qr", 0.0, 0.1), ("refactor", 0.5, 9.0)])
 def test_factors_follow_rows_in_almost_all_trainings(
     solver: str, least: float, most: float

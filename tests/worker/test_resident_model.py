@@ -14,6 +14,7 @@ from scipy import sparse
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput, NotLearned
 from dealfl.learners import (
+    Change,
     Histories,
     Learner,
     NaiveBayes,
@@ -24,7 +25,7 @@ from dealfl.learners import (
     Tikhonov,
     statistics_of,
 )
-from dealfl.messages import Erase
+from dealfl.messages import Erase, Update
 from dealfl.worker import Journal, Memory, State, Worker, WorkerKeys
 from tests.federation.parts import KEY, Connect, assignment, welcome, worker
 
@@ -138,6 +139,37 @@ def test_a_restarted_worker_builds_its_model_from_the_journal(
         for path in pages:
             path.write_bytes(damage(path.read_bytes()))
         journal.close()
+
+
+@pytest.mark.parametrize("moment", ["before the review", "before the erasure"])
+def test_a_page_file_cut_short_ends_neither_a_review_nor_an_erasure(
+    moment: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, draw, plain = "tikhonov", np.random.default_rng(8), Tikhonov.update_records
+
+    def cut_after(self: Tikhonov, *change: Any) -> Change:
+        monkeypatch.setattr(Tikhonov, "update_records", plain)
+        done = plain(self, *change)
+        for path in (tmp_path / "j.db-pages").glob("*.pages"):
+            os.truncate(path, 4096)
+        return done
+
+    with closing(Journal(tmp_path / "j.db")) as journal:
+        keys = WorkerKeys(model="resident", memory=Memory(frames=2), validation_share=0.3)
+        one = started(name, journal, keys=keys)
+        for number in (1, 2):
+            one.ingest(records(name, draw, 30))
+            one.handle([assignment(number)], float(number))
+        one.ingest(records(name, draw, 30))
+        monkeypatch.setattr(Tikhonov, "update_records", cut_after)
+        if moment == "before the review":
+            step = one.handle([assignment(3)], 3.0)
+            assert any(isinstance(message, Update) for message in step.messages)
+        else:
+            order = Erase(job="job", worker="", request="r", owners=(owner_hash(KEY, "owner 3"),))
+            one.handle([order], 3.0)
+        require_equal(one, journal, name)
+    assert "bytes instead of" in caplog.text
 
 
 def test_a_page_file_cut_short_under_a_live_model_is_named_and_the_training_is_done(

@@ -18,6 +18,7 @@ from dealfl.learners.inputs import as_array
 from dealfl.learners.pair_numbers import Batch, require_items, require_sets
 from dealfl.learners.records import Change, Histories, Record, StoredRecord
 from dealfl.statistics import Statistics
+from dealfl.work import Work
 
 __all__ = ["HistoryLearner", "as_batch", "as_histories"]
 
@@ -146,10 +147,13 @@ class HistoryLearner(Learner):
         """Return the fraction of items that are recommended for the known items of their owners."""
         hidden, seen = Histories.by_owner(records), Histories.by_owner(known)
         hits = total = 0
+        work = Work(0, 0)
         for owner, items in hidden.items():
             if history := sorted(seen.get(owner, set()) - items):
                 hits += len(items.intersection(self.recommend(history)[0].tolist()))
                 total += len(items)
+                work += self.last_work
+        self._work = work
         return hits / total if total else None
 
     def pack(self, records: Sequence[Record]) -> list[bytes]:

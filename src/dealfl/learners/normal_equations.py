@@ -290,11 +290,11 @@ class NormalEquations(RowLearner):
 
     def _outputs(self, X: object) -> Floats:
         """Return the value of each target for each row."""
-        matrix = self._as_rows(X)
-        weights = self._solved()
+        matrix, weights = self._as_rows(X), self._solved()
         outputs = np.empty((matrix.shape[0], weights.shape[1]))
         for first, block in dense_blocks(matrix, 4096):
             require_finite(block, first)
             outputs[first : first + len(block)] = block @ weights[1:] + weights[0]
-        self._work = Work(outputs.size * self.n_features, 8 * matrix.shape[0] * self.n_features)
+        operations = outputs.size * self.n_features + self._weights.take_operations()
+        self._work = Work(operations, 8 * matrix.shape[0] * self.n_features)
         return outputs

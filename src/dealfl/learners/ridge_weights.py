@@ -31,6 +31,7 @@ Solver = Annotated[
 Intercept = Annotated[bool, Meta(description="learn a constant in addition to the weights")]
 
 _STEPS_BEFORE_REFRESH = 1000  # rank-one steps; a new factor then costs little in comparison
+_QR = 13  # multiply-adds of an update of Q and R, for each of their elements
 _NOTHING = np.empty((0, 0))
 
 
@@ -62,6 +63,7 @@ class RidgeWeights:
         self._weights: Floats | None = None
         self._steps = 0
         self.factorisations = 0  # from the moments; all others follow rows
+        self._operations = 0  # of factors and weights, since they were last taken
         self._are_read = False  # since the last change
         self._follows_one = follows(solver, 1, self.units.shape[1])
 
@@ -74,8 +76,16 @@ class RidgeWeights:
                 sides = self._matrix(moments), self._right(moments)
                 self._factor, self._steps = factorise(*sides, self.solver), 0
                 self.factorisations += 1
+                size = len(sides[0])
+                self._operations += size**3 // 3 + size**2 * self._targets // 2
             self._weights = self._solve(self._factor)
+            self._operations += len(self._weights) ** 2 * self._targets // 2
         return self._weights
+
+    def take_operations(self) -> int:
+        """Return the operations that kept factor and weights since the last call."""
+        operations, self._operations = self._operations, 0
+        return operations
 
     def drop(self) -> None:
         """Drop weights and factor."""
@@ -92,6 +102,8 @@ class RidgeWeights:
         lines = np.hstack([scaled[:, self._design], goals])
         small = follows(self.solver, count, self.units.shape[1])
         small &= self._steps <= _STEPS_BEFORE_REFRESH
+        products = lines.shape[1] * lines.size * (_QR if self.solver == "qr" else 1)
+        self._operations += small * products
         if not small or not all(self._factor.update(line, sign) for line in lines):
             self._factor = None
 
@@ -112,6 +124,7 @@ class RidgeWeights:
     def take(self, weights: Floats) -> None:
         """Use the weights that a loop computed after its factor followed one row."""
         self._steps += 1
+        self._operations += self.units.shape[1] * (self.units.shape[1] + self._targets)
         self._weights, self._are_read = weights if len(weights) else None, False
 
     def _matrix(self, moments: Integers) -> Floats:

@@ -83,8 +83,9 @@ class Tikhonov(NormalEquations):
     tasks = ("regression",)
     dips_at_features = True
     cycles = LearnerCycles(
-        Cycles(0.975, 260900), Cycles(0.953, 340600), Cycles(0.997, 219200), Cycles(1.047, 363900)
-    )
+        Cycles(0.975, 260900), Cycles(0.953, 340600), Cycles(0.997, 219200),
+        Cycles(1.047, 363900), Cycles(0.523, 578400),
+    )  # fmt: skip
     workload = Workload(NUMBERED, numbered_rows, 10, 2_000)
 
     def __init__(
@@ -192,8 +193,9 @@ class TikhonovClassifier(NormalEquations, Classifier):
     tasks = ("classification",)
     dips_at_features = True
     cycles = LearnerCycles(
-        Cycles(0.6756, 220700), Cycles(0.5914, 149400), Cycles(0.8606, 272900), Cycles(1.01, 435500)
-    )
+        Cycles(0.6756, 220700), Cycles(0.5914, 149400), Cycles(0.8606, 272900),
+        Cycles(1.01, 435500), Cycles(0.4951, 629200),
+    )  # fmt: skip
     workload = Workload(LABELLED, labelled_rows, 10, 2_000)
 
     def __init__(

@@ -20,6 +20,8 @@ N_ITEMS = 1000
 CLASSES = list(range(10))
 HIGHEST = 16.0
 _MEDIAN_HISTORY = 30
+_HELD, _REVIEWING = 100, 10  # examples of a live model, and those that review it
+_FEATURES = (8, 256)  # fewest and most
 
 NUMBERED = {"n_features": N_FEATURES, "feature_bound": HIGHEST, "target_bound": HIGHEST}
 LABELLED = {"n_features": N_FEATURES, "feature_bound": HIGHEST, "classes": CLASSES}
@@ -62,7 +64,7 @@ class TimedLearner:
     Learning is timed on a model that holds few examples, forgetting on one that holds the largest
     batch, because forgetting searches the held examples. Training has no model in memory: it reads
     stored records and computes the statistics to add or subtract. Updating does the same and
-    changes a live model.
+    changes a live model. Reviewing scores a live model that has just changed.
 
     Parameters
     ----------
@@ -74,7 +76,7 @@ class TimedLearner:
         Returns a time in seconds; by default the CPU time of this process.
     """
 
-    actions = ("learn", "forget", "train", "update")
+    actions = ("learn", "forget", "train", "update", "review")
 
     def __init__(
         self, kind: type[Learner], workload: Workload, clock: Clock = time.process_time
@@ -87,7 +89,7 @@ class TimedLearner:
 
         Parameters
         ----------
-        action : {"learn", "forget", "train", "update"}
+        action : {"learn", "forget", "train", "update", "review"}
             Action to time.
         sizes : sequence of int
             Numbers of examples of the batches.
@@ -102,6 +104,7 @@ class TimedLearner:
             "forget": self._forgetting,
             "train": self._training,
             "update": self._updating,
+            "review": self._reviewing,
         }
         return calls[action](sizes)
 
@@ -142,13 +145,16 @@ class TimedLearner:
         return forget
 
     def _packed(self, sizes: Sequence[int]) -> list[list[StoredRecord]]:
+        return self._pack(self.made(), self._batches(sizes))
+
+    def _pack(self, model: Learner, batches: Sequence[Batch]) -> list[list[StoredRecord]]:
         """Return batches as a worker stores them."""
-        model, batches = self.made(), []
-        for batch in self._batches(sizes):
+        packed = []
+        for batch in batches:
             records = self._kind.records_of(*batch)
             pairs = zip(records, model.pack(records), strict=True)
-            batches.append([StoredRecord(record.owner, body) for record, body in pairs])
-        return batches
+            packed.append([StoredRecord(record.owner, body) for record, body in pairs])
+        return packed
 
     def _updating(self, sizes: Sequence[int]) -> Call:
         batches, model = self._packed(sizes), self.made()
@@ -162,6 +168,35 @@ class TimedLearner:
             return change.work.operations, elapsed_s
 
         return update
+
+    def _reviewing(self, sizes: Sequence[int]) -> Call:
+        """Vary the features of rows, because a factor costs more than predictions, or people."""
+        if "n_features" in self._workload.settings:
+            sizes = np.geomspace(*_FEATURES, len(sizes)).round().astype(int).tolist()
+        models = [self._held(size) for size in sizes]
+
+        def review(place: int) -> tuple[int, float]:
+            model, held, hidden = models[place]
+            model.update_records(held, ())  # what is derived from the statistics is old now
+            start = self._clock()
+            model.score_records(hidden, held)
+            elapsed_s = self._clock() - start
+            operations = model.last_work.operations
+            model.update_records((), held)
+            return operations, elapsed_s
+
+        return review
+
+    def _held(self, size: int) -> tuple[Learner, list[StoredRecord], list[StoredRecord]]:
+        """Return an empty model, the records that it will hold, and those that review it."""
+        if "n_features" not in self._workload.settings:
+            (held,) = self._packed([max(size, _HELD)])
+            lasts = {one.owner: one for one in held}
+            return self.made(), held, list(lasts.values())[:size]
+        model = self._kind(**{**self._workload.settings, "n_features": size})
+        X, y = self._workload.batch(np.random.default_rng(0), _HELD)
+        (held,) = self._pack(model, [(np.resize(X, (_HELD, size)), y)])
+        return model, held, held[:_REVIEWING]
 
     def _training(self, sizes: Sequence[int]) -> Call:
         model, batches = self.made(), self._packed(sizes)  # a worker keeps the model

@@ -6,7 +6,7 @@ import logging
 import math
 import shlex
 import subprocess
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,10 +42,13 @@ def open_clock(keys: MachineKeys, profile: Phone | None, stack: ExitStack) -> Si
     """Return the clock of this machine until the stack closes; None if it is not controlled."""
     if keys.clock == "off":
         return None
-    try:
-        frequency_hz = 0 if keys.clock == "deal" else round(float(keys.clock) * 1e6)
-    except ValueError:
-        raise BadInput(f"clock is {keys.clock!r}; it must be off, deal, or a MHz") from None
+    frequency_mhz = 0.0
+    if keys.clock != "deal":
+        with suppress(ValueError):
+            frequency_mhz = float(keys.clock)
+        if not 0.0 < frequency_mhz < math.inf:
+            raise BadInput(f"clock is {keys.clock!r}; it must be off, deal, or a MHz above 0")
+    frequency_hz = round(frequency_mhz * 1e6)
     return stack.enter_context(machine_clock(Path(keys.sysfs), profile, frequency_hz))
 
 

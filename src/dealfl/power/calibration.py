@@ -46,8 +46,9 @@ class Fit:
         Fitted law.
     points : tuple of Point
         Measured sizes.
-    action : {"learn", "forget", "train", "update"}, default "learn"
-        What was timed; "train" is a worker's whole training, "update" that of a live model.
+    action : {"learn", "forget", "train", "update", "review"}, default "learn"
+        What was timed; "train" is a worker's whole training, "update" that of a live model, and
+        "review" a score of a live model that has just changed.
     """
 
     learner: str
@@ -117,6 +118,7 @@ class Calibration:
             "forgetting": self._of("forget"),
             "training": self._of("train"),
             "updating": self._of("update"),
+            "reviewing": self._of("review"),
         }
 
     def _of(self, action: str) -> dict[str, object]:
@@ -157,7 +159,7 @@ class TimedLearner(Protocol):
 
     @property
     def actions(self) -> Sequence[str]:
-        """The actions that can be timed: "learn", "forget", "train", "update"."""
+        """The actions that can be timed: "learn", "forget", "train", "update", "review"."""
 
     @property
     def fewest(self) -> int:

@@ -28,6 +28,9 @@ class Training:
     ----------
     learned_operations, forgotten_operations : int, default 0
         Operations to learn and to forget.
+    reviewed_operations : tuple of int, default ()
+        Operations of each score of the live model that reviewed an eviction. A reviewed training
+        changes the model in two calls, first to learn, then to forget.
     scratch_operations : float, default 0
         Operations to learn all held examples from scratch instead.
     fetched_bytes, sent_bytes : int, default 0
@@ -44,6 +47,7 @@ class Training:
 
     learned_operations: int = 0
     forgotten_operations: int = 0
+    reviewed_operations: tuple[int, ...] = ()
     scratch_operations: float = 0.0
     fetched_bytes: int = 0
     sent_bytes: int = 0
@@ -82,6 +86,8 @@ class Spent:
         Pages read from and written to storage.
     refactorisations : int, default 0
         Times that the factor of a live model was computed from scratch again.
+    review_j : float, default 0
+        Part of `compute` that reviewed evictions, in joules.
     """
 
     compute: Energy = _NOTHING
@@ -96,6 +102,7 @@ class Spent:
     pages_in: int = 0
     pages_out: int = 0
     refactorisations: int = 0
+    review_j: float = 0.0
 
     @property
     def whole(self) -> Energy:
@@ -122,13 +129,14 @@ class _Part:
     cycles: float
     point: OperatingPoint
     share: float = 1.0  # fraction of the cycles spent on operations, not on overhead
+    signal: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Phase:
-    """Learning or forgetting: the signal, the cycles, and the fraction spent on operations."""
+    """Learning, forgetting or reviewing: the cycles, and the fraction spent on operations."""
 
-    signal: int
+    signal: int | None  # None: as the clock stands
     cycles: float
     share: float
 
@@ -190,6 +198,7 @@ class PhoneSpending:
         parts = self._clocked(phases, training)
         compute = self._computed(parts, *pages)
         operating = [_Part(part.cycles * part.share, part.point) for part in parts]
+        review = [part for part in parts if part.signal is None]
         plain = self._computed([_Part(cycles, fastest)] if cycles else [], *pages)
         scratch = self._scaled(self._cycles.learn.of(training.scratch_operations))
         return Spent(
@@ -205,22 +214,27 @@ class PhoneSpending:
             pages_in=training.pages_in,
             pages_out=training.pages_out,
             refactorisations=training.refactorisations,
+            review_j=self._computed(review, 0, 0).total_j,
         )
 
     def _phases(self, training: Training) -> list[_Phase]:
-        """Return learning and forgetting: one call, so its overhead counts once."""
+        """Return learning and forgetting, in one call if nothing is reviewed, and reviewing."""
         both = (
             (LEARN, self._cycles.learn, training.learned_operations),
             (FORGET, self._cycles.forget, training.forgotten_operations),
         )
         done = [(signal, law, operations) for signal, law, operations in both if operations]
         overhead = max((law.per_call for _, law, _ in done), default=0.0)
-        calls = [
-            Cycles(law.per_operation, overhead * (not n)) for n, (_, law, _) in enumerate(done)
+        reviewed = training.reviewed_operations
+        calls: list[tuple[int | None, Cycles, int]] = [
+            (signal, Cycles(law.per_operation, overhead * (not n or bool(reviewed))), count)
+            for n, (signal, law, count) in enumerate(done)
         ]
+        review = self._cycles.review or self._cycles.learn
+        calls += [(None, review, count) for count in reviewed]
         return [
             _Phase(signal, self._scaled(law.of(count)), law.share_of_operations(count))
-            for law, (signal, _, count) in zip(calls, done, strict=True)
+            for signal, law, count in calls
         ]
 
     def _scaled(self, cycles: float) -> float:
@@ -235,7 +249,8 @@ class PhoneSpending:
             if phase.signal in training.signals:
                 clock.signal(phase.signal)
             parts += [
-                _Part(cycles, point, phase.share) for cycles, point in run(clock, phase.cycles)
+                _Part(cycles, point, phase.share, phase.signal)
+                for cycles, point in run(clock, phase.cycles)
             ]
         clock.signal(END)
         return parts

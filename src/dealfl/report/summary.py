@@ -101,6 +101,7 @@ _ROWS = (
     "examples forgotten",
     "computing, modelled",
     "  operations alone",
+    "  reviews of evictions",
     "rounds, virtual time",
     "digest = central training",
 )
@@ -124,6 +125,7 @@ def _column(outcome: Outcome) -> list[str]:
         f"{outcome.evicted:,}",
         format_energy(energy.compute_j),
         format_energy(energy.operating_j),
+        format_energy(energy.review_j),
         format_duration(outcome.virtual_s),
         "yes" if outcome.exact else "NO",
     ]

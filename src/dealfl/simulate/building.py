@@ -58,8 +58,8 @@ class SpeedMeter:
 
     def cost(self, done: Done) -> Cost:
         """Return the cost of work; forgetting costs as much as learning."""
-        operations = done.work.operations
-        compute = self._compute(operations)
+        operations, review = done.work.operations, self._compute(sum(done.reviewed))
+        compute = self._compute(operations) + review
         radio = Energy(awake_j=self.wake_j if done.wakes else 0.0)
         scratch = done.learned.operations * done.held / done.examples if done.examples else 0.0
         self.spent = self.spent + Spent(
@@ -74,6 +74,7 @@ class SpeedMeter:
             pages_in=done.pages_in,
             pages_out=done.pages_out,
             refactorisations=done.refactorisations,
+            review_j=review.total_j,
         )
         return Cost(compute.elapsed_s, compute.total_j + radio.total_j)
 

@@ -49,6 +49,8 @@ class FleetEnergy:
         radio, in joules.
     fastest_compute_j : float
         Energy of the same computing at the fastest clock, in joules.
+    review_j : float
+        Part of `compute_j` that reviewed evictions, in joules.
     charge_uah : float
         Charge drawn from the batteries, in µAh.
     operations, cycles : int, float
@@ -80,6 +82,7 @@ class FleetEnergy:
     operating_j: float
     radio_j: float
     fastest_compute_j: float
+    review_j: float
     charge_uah: float
     operations: int
     cycles: float
@@ -164,6 +167,7 @@ def fleet_energy(
         operating_j=spent.operating.total_j,
         radio_j=radio_j,
         fastest_compute_j=spent.fastest_compute_j,
+        review_j=spent.review_j,
         charge_uah=whole.charge_uah,
         operations=spent.operations,
         cycles=spent.cycles,

@@ -28,6 +28,8 @@ class Done:
     ----------
     learned, forgotten : Work
         Work of learning and of forgetting.
+    reviewed : tuple of int
+        Operations of each score of the live model that reviewed an eviction.
     examples, held : int
         Number of records that the worker trained on, and holds afterwards.
     fetched_bytes, sent_bytes : int
@@ -42,6 +44,7 @@ class Done:
 
     learned: Work = _NO_WORK
     forgotten: Work = _NO_WORK
+    reviewed: tuple[int, ...] = ()
     examples: int = 0
     held: int = 0
     fetched_bytes: int = 0
@@ -174,6 +177,7 @@ def _training(done: Done, signals: tuple[int, ...]) -> Training:
     return Training(
         learned_operations=done.learned.operations,
         forgotten_operations=done.forgotten.operations,
+        reviewed_operations=done.reviewed,
         scratch_operations=scratch,
         fetched_bytes=done.fetched_bytes,
         sent_bytes=done.sent_bytes,

@@ -181,8 +181,8 @@ class Holdings:
             change = self._learner.difference((), learned, kept)
         if self._resident is not None:
             self._resident.update((), learned, kept)
-            self._resident.settle()
             self._resident.flush()
+            self._resident.settle()
         self._meter.cost(Done(forgotten=change.forgotten, wakes=False))
         for state, records in by_state.items():
             self._journal.delete([record.id for record in records], state)

@@ -44,6 +44,7 @@ class Recovery:
             )
         self._journal = journal
         self._share, self._tolerance = validation_share, tolerance
+        self._scored: list[int] = []  # operations of each score
 
     @property
     def active(self) -> bool:
@@ -61,7 +62,15 @@ class Recovery:
         known: Sequence[Record] = ()
         if model.whole_owners:
             known = self._journal.learned_of(record.owner for record in hidden)
-        return model.score_records(hidden, known)
+        score = model.score_records(hidden, known)
+        if score is not None:
+            self._scored.append(model.last_work.operations)
+        return score
+
+    def take_operations(self) -> tuple[int, ...]:
+        """Return the operations of each score since the last call."""
+        scored, self._scored = tuple(self._scored), []
+        return scored
 
     def is_worse(self, with_them: float | None, without_them: float | None) -> bool:
         """Return whether an eviction made the score worse by more than the tolerance."""
@@ -142,11 +151,13 @@ class LocalModel:
         self._journal.touch((record.id for record in records) if found is None else found)
 
     def _find_used(self, newest: Sequence[Record], features: object) -> list[int] | None:
+        def used(live: Learner) -> list[int] | None:
+            if not isinstance(live, RowLearner):
+                return None
+            return live.find_used(live.rows_of(newest)[0] if features is None else features)
+
         assert self._resident is not None
-        live = self._resident.learner
-        if not isinstance(live, RowLearner):
-            return None
-        return live.find_used(live.rows_of(newest)[0] if features is None else features)
+        return self._resident.ask(used)
 
     def recommend(self, owner: bytes, k: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return k items for an owner; its records count as used now."""

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from msgspec import Meta, Struct
 
@@ -38,6 +38,8 @@ POLICIES: dict[str, Callable[..., Policy]] = {
 
 _CHANGES = "changes"  # of the learned records, a setting of the journal
 _log = logging.getLogger("dealfl.worker")
+
+Answer = TypeVar("Answer")
 
 
 class Memory(Struct, frozen=True, kw_only=True):
@@ -142,18 +144,22 @@ class ResidentModel:
         self, learn: Sequence[Record], forget: Sequence[Record], kept: Sequence[Record] = ()
     ) -> Change:
         """Learn and forget records in place, before the journal does."""
-        live = self.learner
+        _ = self.learner  # with its storage
         if self._storage is not None:
             self._storage.new_round()
-        try:
-            change = live.update_records(learn, forget, kept)
-        except (BadBytes, NotLearned, OSError) as error:
-            _log.warning("the model of %s is built again: %s", self._journal.path, error)
-            self._live = None
-            change = self.learner.update_records(learn, forget, kept)
+        change = self.ask(lambda live: live.update_records(learn, forget, kept))
         self._unsettled.append((learn, forget, kept))
         self._note()
         return change
+
+    def ask(self, ask: Callable[[Learner], Answer]) -> Answer:
+        """Return what the model answers; a model in damaged pages is built again first."""
+        try:
+            return ask(self.learner)
+        except (BadBytes, NotLearned, OSError) as error:
+            _log.warning("the model of %s is built again: %s", self._journal.path, error)
+            self._live = None
+            return ask(self.learner)
 
     def retrain(self, records: Sequence[Record]) -> None:
         """Train a new model on all records."""
@@ -169,8 +175,7 @@ class ResidentModel:
 
     def flush(self) -> None:
         """Write all pages, so that no forgotten value stays in their files."""
-        if self._storage is not None:
-            self._storage.flush()
+        self.ask(lambda _: self._storage and self._storage.flush())
 
     def _note(self) -> None:
         self._at = str(int(self._journal.setting(_CHANGES, "0")) + 1)

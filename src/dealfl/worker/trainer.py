@@ -70,6 +70,7 @@ class Trainer:
             self._settle(),
             learned=change.learned,
             forgotten=change.forgotten,
+            reviewed=self._recovery.take_operations(),
             examples=len(kept) + len(new),
             held=held + len(new) - len(evicted),
             fetched_bytes=self._take_fetched(),
@@ -127,9 +128,9 @@ class Trainer:
             return self._change(new, evicted, kept), False
         with signalled(self._clock, learns=bool(new), forgets=True):
             gained = resident.update(new, (), [*kept, *evicted])
-            with_them = self._recovery.score(resident.learner)
+            with_them = resident.ask(self._recovery.score)
             lost = resident.update((), evicted, [*kept, *new])
-        mistake = self._recovery.is_worse(with_them, self._recovery.score(resident.learner))
+        mistake = self._recovery.is_worse(with_them, resident.ask(self._recovery.score))
         (self._recovery.lower if mistake else self._recovery.restore)(fraction)
         return Change(gained.delta + lost.delta, gained.learned, lost.forgotten), mistake
 

@@ -1,0 +1,100 @@
+"""Page swaps of a fleet's resident models, for `phone.py`: policies, and the optimum.
+
+Each worker's page trace is recorded while the fleet runs. Belady's optimum knows the future of this
+trace; it is computed for each worker with its frames, and summed over the fleet.
+"""
+
+from pathlib import Path
+from statistics import fmean
+
+from msgspec.structs import replace
+from reporting import Report, Row, progress
+
+from dealfl.memory import Policy, Touch, belady
+from dealfl.power import PHONES, EnergyModel
+from dealfl.settings import Document
+from dealfl.simulate import Fleet, read_fleet, run_fleet
+from dealfl.worker import Memory, WorkerKeys
+
+JOB = Path(__file__).parents[1] / "examples" / "jobs" / "pagerank-movielens.toml"
+PAGES = 1384  # of the model of movielens
+POLICIES = ("theta_lru", "lru", "arc")
+SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)  # of the pages
+READ_J = fmean(  # of a page; the phones have the same storage
+    EnergyModel(one).compute(0.0, one.fastest, pages_in=1).storage_j for one in PHONES.values()
+)
+
+
+class RecordedPolicy(Policy):
+    """A policy that notes the pages it is asked for; the first round is the model's making."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy, self.frames = policy, policy.frames
+        self._made: list[int] = []
+        self._trained: list[int] | None = None
+
+    def touch(self, page: int) -> Touch:
+        """Note a page and use it."""
+        (self._made if self._trained is None else self._trained).append(page)
+        return self._policy.touch(page)
+
+    def new_round(self) -> None:
+        """Start a round."""
+        self._trained = self._trained or []
+        self._policy.new_round()
+
+    def __contains__(self, page: int) -> bool:
+        return page in self._policy
+
+    @property
+    def optimal_loads(self) -> int:
+        """The loads of trainings that no policy can avoid with these frames."""
+        loads = belady(self._made + (self._trained or []), self.frames)
+        return sum(loads[len(self._made) :])
+
+
+class RecordedMemory(Memory, frozen=True, kw_only=True):
+    """The page frames of a fleet's workers, whose policies record."""
+
+    made: list[RecordedPolicy]
+
+    def make_policy(self, frames: int) -> RecordedPolicy:
+        """Return the policy of a worker's model."""
+        self.made.append(RecordedPolicy(super().make_policy(frames)))
+        return self.made[-1]
+
+
+def add_pages(report: Report, quick: bool) -> None:
+    """Count the swaps of a fleet's resident models of movielens, by policy and number of frames."""
+    fleet = read_fleet(Document.read(JOB).replaced("job.max_h", 2.0 if quick else 10.0))
+    for share in (0.1, 0.5) if quick else SHARES:
+        found = {policy: run_paged(fleet, int(share * PAGES), policy) for policy in POLICIES}
+        report.rows += [{"frames": f"{share:.0%}", "policy": n, **row} for n, row in found.items()]
+        reads = {name: row["pages in / training"] for name, row in found.items()}
+        best = found["theta_lru"]["optimum / training"]
+        better = [name for name in POLICIES if reads[name] < reads["theta_lru"]]
+        listed = ", ".join(f"{name} {count:.1f}" for name, count in reads.items())
+        report.check(
+            f"pages that a training of the fleet reads, M = {share:.0%} of the pages",
+            "no policy below the optimum",
+            f"{listed}, optimum {best:.1f}; θ-LRU loses to {' and '.join(better) or 'none'}",
+            best <= min(reads.values()),
+        )
+
+
+def run_paged(fleet: Fleet, frames: int, policy: str) -> Row:
+    """Run a fleet of paged models; return its swaps, and the optimum of its page traces."""
+    memory = RecordedMemory(frames=frames, policy=policy, made=[])
+    keys = WorkerKeys(model="resident", memory=memory)
+    with progress(f"{policy}, {frames} frames"):
+        energy = run_fleet(replace(fleet, worker=keys)).energy
+        optimum = sum(one.optimal_loads for one in memory.made)
+    trainings = max(energy.wake_ups, 1)
+    return {
+        "trainings": trainings,
+        "pages in / training": energy.pages_in / trainings,
+        "pages out / training": energy.pages_out / trainings,
+        "storage J": energy.by_cause_j["storage"],
+        "optimum / training": optimum / trainings,
+        "its reads, J": optimum * READ_J,
+    }

@@ -26,7 +26,7 @@ READ_J = fmean(  # of a page; the phones have the same storage
 
 
 class RecordedPolicy(Policy):
-    """A policy that notes the pages it is asked for; the first round is the model's making."""
+    """A policy that notes the pages it touches; the first round is the model's making."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy, self.frames = policy, policy.frames

@@ -175,7 +175,12 @@ class ResidentModel:
 
     def flush(self) -> None:
         """Write all pages, so that no forgotten value stays in their files."""
-        self.ask(lambda _: self._storage and self._storage.flush())
+
+        def write(_: Learner) -> None:
+            if self._storage is not None:
+                self._storage.flush()
+
+        self.ask(write)
 
     def _note(self) -> None:
         self._at = str(int(self._journal.setting(_CHANGES, "0")) + 1)

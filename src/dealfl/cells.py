@@ -1,13 +1,9 @@
-"""Storage of a live model's integers.
-
-`Cells` is an array that is read and written by index. `State` holds the cells of one schema,
-applies a change to all arrays or to none, and hashes only blocks that changed.
-"""
+"""Storage of a live model's integers: a change is applied to all arrays of a schema or to none."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -73,7 +69,7 @@ Storage = Callable[[ArraySpec], Cells]
 
 
 class DenseCells(Cells):
-    """Cells that are all held in memory, with 4, 8 or 16 bytes each, in arrays `low` and `high`.
+    """Cells in memory, with 4, 8 or 16 bytes each; `low` and `high` are made when first used.
 
     Parameters
     ----------
@@ -82,9 +78,17 @@ class DenseCells(Cells):
     """
 
     def __init__(self, spec: ArraySpec) -> None:
-        bits = np.int32 if spec.bits == 32 else np.int64
-        self.low: NDArray[Any] = np.zeros(spec.size, dtype=bits)
-        self.high = np.zeros(spec.size, dtype=np.int64) if spec.wide else None
+        self._spec = spec
+
+    @cached_property
+    def low(self) -> NDArray[Any]:
+        """The values; of wide integers, the low 32 bits."""
+        return np.zeros(self._spec.size, np.int32 if self._spec.bits == 32 else np.int64)
+
+    @cached_property
+    def high(self) -> Int64s | None:
+        """The high bits of wide integers."""
+        return np.zeros(self._spec.size, np.int64) if self._spec.wide else None
 
     def at(self, indices: Int64s | slice) -> Integers:
         """Return a copy of the values at some indices."""
@@ -99,11 +103,10 @@ class DenseCells(Cells):
 
     def entries(self, start: int, stop: int) -> Entries:
         """Return the non-zero values of a range of indices."""
-        high = None if self.high is None else self.high[start:stop]
-        low = self.low[start:stop]
-        where = np.flatnonzero((low != 0) if high is None else (low != 0) | (high != 0))
-        values = Integers(low[where].astype(np.int64), None if high is None else high[where])
-        return Entries(where + start, values)
+        part = slice(start, stop)
+        values = Integers(self.low[part], None if self.high is None else self.high[part])
+        found = Entries.of_dense(values, start)
+        return found if found.values is not values else Entries(found.indices, self.at(part))
 
 
 class SparseCells(Cells):
@@ -153,12 +156,8 @@ def in_memory(spec: ArraySpec) -> Cells:
     return DenseCells(spec) if spec.wide or spec.size <= DENSE_LIMIT else SparseCells()
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """The indices of touched cells of one array, and their values after a change."""
-
-    indices: Int64s
-    values: Integers
+class Proposal(Entries):
+    """The indices of touched cells of one array, and their values after a change, also zeros."""
 
 
 class State:
@@ -210,11 +209,9 @@ class State:
         Integers
             The values.
         """
-        cells = self._cells[name]
-        if isinstance(cells, DenseCells):
-            return cells.at(slice(None))
         size = next(spec.size for spec in self.schema.arrays if spec.name == name)
-        return cells.at(np.arange(size, dtype=np.int64))
+        where: Any = slice(None) if isinstance(self._cells[name], DenseCells) else np.arange(size)
+        return self._cells[name].at(where)
 
     def after(self, name: str, proposals: Mapping[str, Proposal]) -> Integers:
         """Return every value of one array as it would be after a change.
@@ -267,9 +264,9 @@ class State:
             Result of `propose`.
         """
         for name, proposal in proposals.items():
-            cells, change = self._cells[name], Entries(proposal.indices, proposal.values)
-            where = change.place if isinstance(cells, DenseCells) else change.indices
-            cells.put(where, change.values)
+            cells = self._cells[name]
+            where = proposal.place if isinstance(cells, DenseCells) else proposal.indices
+            cells.put(where, proposal.values)
             self._hashes[name].mark(proposal.indices)
 
     def stale(self, name: str) -> NDArray[np.bool_]:

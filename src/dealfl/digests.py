@@ -64,6 +64,10 @@ class BlockHashes:
         indices : ndarray of int64
             Their ascending indices.
         """
+        if not isinstance(self.stale, set) and len(indices) > len(self.stale):
+            ends = np.searchsorted(indices, BLOCK * np.arange(1, 1 + len(self.stale)))
+            self.stale |= np.diff(ends, prepend=0) > 0
+            return
         blocks = indices // BLOCK
         if isinstance(self.stale, set):
             self.stale.update(blocks[np.diff(blocks, prepend=-1) != 0].tolist())

@@ -76,10 +76,25 @@ class Entries:
         Entries
             The entries.
         """
+        if is_compiled(len(values)):
+            return cls._compressed(values, first)
         where = values.nonzero()
+        indices = where + first if first else where
         if len(where) == len(values):
-            return cls(where + first, values)
-        return cls(where + first, values[where])
+            return cls(indices, values)
+        kept = values[where]
+        return cls(indices, Integers(kept.low.astype(np.int64, copy=False), kept.high))
+
+    @classmethod
+    def _compressed(cls, values: Integers, first: int) -> Entries:
+        from dealfl.exact_loops import count_nonzero, take_nonzero
+
+        count = count_nonzero(*values.parts)
+        if count == len(values):
+            return cls(np.arange(first, first + count), values)
+        indices, kept = np.empty(count, dtype=np.int64), Integers.zeros(count, values.wide)
+        take_nonzero(*values.parts, first, indices, *kept.parts)
+        return cls(indices, kept)
 
     @classmethod
     def summed(cls, indices: Int64s, values: Integers) -> Entries:
@@ -202,8 +217,11 @@ class Entries:
     def _merged(self, other: Entries) -> Entries:
         from dealfl.exact_loops import add_sorted
 
-        count, wide = len(self) + len(other), self.values.wide
-        indices, total = np.empty(count, dtype=np.int64), Integers.zeros(count, wide)
+        count = len(self) + len(other)
+        if len(self) and len(other):  # not more than there are cells
+            first = min(self.indices[0], other.indices[0])
+            count = min(count, int(max(self.indices[-1], other.indices[-1]) - first) + 1)
+        indices, total = np.empty(count, np.int64), Integers.zeros(count, self.values.wide)
         ours, theirs = self.values.parts, other.values.parts
         kept = add_sorted(self.indices, *ours, other.indices, *theirs, indices, *total.parts)
         if kept < 0:

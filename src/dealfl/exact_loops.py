@@ -85,6 +85,34 @@ def add_values(
 
 
 @compile_loop
+def count_nonzero(low: Array, high: Array) -> int:
+    """Return how many values are not zero."""
+    count = 0
+    if len(high) > 0:
+        for place in range(len(low)):
+            count += 1 if (low[place] | high[place]) != 0 else 0
+    else:
+        for place in range(len(low)):
+            count += 1 if low[place] != 0 else 0
+    return count
+
+
+@compile_loop
+def take_nonzero(
+    low: Array, high: Array, first: int, indices: Array, kept_low: Array, kept_high: Array
+) -> None:
+    """Write the values that are not zero and their indices; the first value has index `first`."""
+    count, wide = 0, len(high) > 0
+    for place in range(len(low)):
+        below, above = low[place], high[place] if wide else 0
+        if (below | above) != 0:
+            indices[count], kept_low[count] = first + place, below
+            if wide:
+                kept_high[count] = above
+            count += 1
+
+
+@compile_loop
 def find_bits(low: Array, high: Array) -> tuple[int, int]:
     """Return the union of the bits of all values, without their signs: of highs, and of lows."""
     upper, lower = 0, 0
@@ -180,8 +208,15 @@ def read_gaps(data: Array, width: int, size: int, indices: Array) -> bool:
 
 
 @compile_loop
+def _fold(value: Any) -> Any:  # noqa: ANN401 - a number of 64 bits
+    """Return a number modulo 2⁶¹ − 1, because 2⁶¹ is 1 modulo the prime."""
+    rest = (value & _PRIME) + (value >> np.uint64(61))
+    return rest - _PRIME if rest >= _PRIME else rest
+
+
+@compile_loop
 def _multiply(value: Any, key: Any) -> Any:  # noqa: ANN401 - numbers of 64 bits
-    """Return value · key modulo 2⁶¹ − 1; both are below it."""
+    """Return value · key modulo 2⁶¹ − 1; both are at most 2⁶¹."""
     word, bits29, bits61 = np.uint64(32), np.uint64(29), np.uint64(61)
     top, bottom = value >> word, value & _LOW_WORD
     middle = top * (key & _LOW_WORD) + bottom * (key >> word)
@@ -189,17 +224,23 @@ def _multiply(value: Any, key: Any) -> Any:  # noqa: ANN401 - numbers of 64 bits
     # 2⁶⁴ = 8 and 2⁶¹ = 1 modulo the prime
     product = (top * (key >> word) << np.uint64(3)) + (middle >> bits29) + (low >> bits61)
     product += ((middle & _LOW_29) << word) + (low & _PRIME)
-    return product % _PRIME
+    return _fold(product)
+
+
+@compile_loop
+def _reduce(value: Any) -> Any:  # noqa: ANN401 - a number of 64 bits
+    """Return a signed number modulo 2⁶¹ − 1."""
+    rest = (value & np.int64(_PRIME)) + (value >> np.int64(61))
+    return np.uint64(rest + np.int64(_PRIME) if rest < 0 else rest)
 
 
 @compile_loop
 def add_products(low: Array, high: Array, keys: Array) -> Any:  # noqa: ANN401 - a number
-    """Return Σ value · key modulo 2⁶¹ − 1; keys are below it."""
-    total, wide, prime = np.uint64(0), len(high) > 0, np.int64((1 << 61) - 1)
-    shift = np.uint64(1 << 32)
+    """Return Σ value · key modulo 2⁶¹ − 1; keys are below 2⁶¹."""
+    total, wide, shift = np.uint64(0), len(high) > 0, np.uint64(1 << 32)
     for place in range(len(low)):
-        value = np.uint64(low[place] % prime)
+        value = _reduce(low[place])
         if wide:
-            value = (value + _multiply(np.uint64(high[place] % prime), shift)) % _PRIME
-        total = (total + _multiply(value, keys[place])) % _PRIME
+            value += _multiply(_reduce(high[place]), shift)
+        total = _fold(total + _multiply(_fold(value), keys[place]))
     return total

@@ -24,6 +24,7 @@ from dealfl.seeded import round_keys, words
 __all__ = ["ArraySpec", "Deferred", "Schema", "Statistics"]
 
 _PRIME = (1 << 61) - 1
+_AT_ONCE = 1 << 14  # values whose keys stay in the cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,10 +169,12 @@ class Statistics:
         """
         total = 0
         for place, name in enumerate(self):
-            entries = self.arrays[name]
-            keys = words(round_keys(seed, place), entries.indices.astype(np.uint64))
-            keys >>= np.uint64(3)
-            total += _sum_products(entries.values, keys)
+            entries, secrets = self.arrays[name], round_keys(seed, place)
+            for first in range(0, len(entries), _AT_ONCE):
+                some = slice(first, first + _AT_ONCE)
+                keys = words(secrets, entries.indices[some].astype(np.uint64))
+                keys >>= np.uint64(3)
+                total += _sum_products(entries.values[some], keys)
         return total % _PRIME
 
 

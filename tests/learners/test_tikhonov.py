@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge, RidgeClassifier  # type: ignore[import-u
 from dealfl.errors import BadInput, NotLearned, OutOfBounds
 from dealfl.learners import Tikhonov, TikhonovClassifier, ridge_weights
 from dealfl.learners.factors import SOLVERS, CholeskyFactor, Factor, QrFactor, factorise
-from dealfl.learners.gram import block_rows, exact_gram, packed
+from dealfl.learners.gram import packed
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (300, 40)) * np.geomspace(0.01, 1000, 40)
@@ -26,25 +26,6 @@ def made(**other: Any) -> Tikhonov:
 
 def relative(first: Any, second: Any) -> float:
     return float(np.linalg.norm(first - second) / np.linalg.norm(second))
-
-
-@pytest.mark.parametrize("bits", [1, 8, 19, 20, 22, 23, 30])
-@pytest.mark.parametrize("rows", [1, 4, 5, 60])
-def test_gram_matrices_are_exact_up_to_the_bound(bits: int, rows: int) -> None:
-    top = 1 << bits
-    table = np.random.default_rng(bits).integers(-top, top, (rows, 5), endpoint=True)
-    table[0], table[-1] = top, -top
-    expected = [
-        sum(int(row[i]) * int(row[j]) for row in table) for i in range(5) for j in range(i + 1)
-    ]
-    assert exact_gram(table, bits, wide=True).tolist() == expected
-
-
-def test_the_largest_block_of_extreme_values_is_exact() -> None:
-    for bits in (22, 30):
-        rows = block_rows(2, bits)
-        table = np.full((rows, 2), 1 << bits)
-        assert exact_gram(table, bits, wide=True).tolist() == [rows << (2 * bits)] * 3
 
 
 def test_moments_are_the_integers_of_the_examples() -> None:

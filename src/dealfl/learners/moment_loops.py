@@ -13,7 +13,10 @@ import numpy as np
 from dealfl.compiled import compile_loop
 from dealfl.learners.factor_loops import follow
 
-__all__ = ["add_triangles", "change_moments", "change_row", "round_rows", "shift_row"]
+__all__ = [
+    "add_triangles", "change_moments", "change_row", "find_close", "round_rows", "shift_row",
+    "take_triangle",
+]  # fmt: skip
 
 Array = Any  # a contiguous array; numba derives the types
 Number = Any
@@ -187,6 +190,38 @@ def _add_products(products: Array, low: Array, high: Array) -> None:
     for place in range(len(high)):
         high[place] += low[place] >> 32
         low[place] &= _LOW_MASK
+
+
+@compile_loop
+def take_triangle(products: Array, units: Array, low: Array, high: Array) -> None:
+    """Write the lower triangle of exact products times the units of both columns, wide."""
+    start = 0
+    for row in range(len(units)):
+        stop = start + row + 1
+        _take_scaled(products[row], units[row], units, low[start:stop], high[start:stop])
+        start = stop
+
+
+@compile_loop
+def _take_scaled(products: Array, unit: float, units: Array, low: Array, high: Array) -> None:
+    for place in range(len(low)):
+        value = products[place] * (unit * units[place])  # exact: by powers of two
+        above = np.floor(value * (1.0 / _TWO_32))
+        low[place], high[place] = np.int64(value - above * _TWO_32), np.int64(above)
+
+
+@compile_loop
+def find_close(low: Array, high: Array, limits: Array, roots: Array, places: Array) -> int:
+    """List the products of two columns above the limit of one times the root of the other."""
+    found, start = 0, 0
+    for row in range(len(roots)):
+        for column in range(row):
+            value = abs(_value(low, high, start + column))
+            if value > limits[row] * roots[column]:
+                places[found] = start + column
+                found += 1
+        start += row + 1
+    return found
 
 
 @compile_loop

@@ -20,14 +20,13 @@ from dealfl.learners.description import DataLimits
 from dealfl.learners.gram import (
     MAX_BITS,
     add_rounded_gram,
-    are_possible,
     block_rows,
     exact_gram,
-    require_products,
     signed_gram,
 )  # fmt: skip
 from dealfl.learners.inputs import Matrix, dense_blocks, require_integer
 from dealfl.learners.moment_arrays import FOLLOWED, LOST, SAME
+from dealfl.learners.product_checks import are_possible, require_products
 from dealfl.learners.ridge_weights import RidgeWeights
 from dealfl.learners.row_learner import RowLearner
 from dealfl.schema import ArraySpec, Schema, Setting

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -83,6 +84,8 @@ class Block:
         ndarray of float64
             One number per row; nan where a cell does not hold one.
         """
+        if self._floats is not None:
+            return self._floats[:, column].copy()
         texts = self.texts(column)
         if not self.layout.decimal_comma and "_" not in "".join(texts):
             try:
@@ -115,6 +118,15 @@ class Block:
         if self.lines and isinstance(self._rows[0], str):
             return self._parse(columns, dtype)
         return np.asarray(self._columns[list(columns)].T, dtype=dtype)
+
+    @cached_property
+    def _floats(self) -> NDArray[np.float64] | None:
+        """All cells, if each is a number that numpy reads as Python does; without their texts."""
+        if self.layout.decimal_comma or not self.lines or not isinstance(self._rows[0], str):
+            return None
+        with suppress(ValueError):
+            return self._parse(None, np.float64)
+        return None
 
     @cached_property
     def _columns(self) -> NDArray[Any]:

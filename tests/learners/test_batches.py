@@ -20,6 +20,7 @@ from dealfl.learners import (
     PersonalizedPageRank,
     Tikhonov,
     TikhonovClassifier,
+    factors,
 )
 from dealfl.statistics import Statistics
 
@@ -151,3 +152,61 @@ def test_of_ids(wanted: list[Any]) -> None:
 def test_classes_are_numbers_or_strings_not_both() -> None:
     with pytest.raises(BadInput, match=r"classes is \[1, 'a'\]; it must be a list of numbers or"):
         NaiveBayes(1, [1, "a"])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("learner", "follow", "first", "second"),
+    [
+        (lambda: Tikhonov(1, solver="qr"), "_follow_points", ([[1.0]], [1.0]), ([[0.5]], [0.0])),
+        (lambda: NaiveBayes(1, [0, 1]), "_follow_points", ([[1.0]], [1]), ([[0.5]], [0])),
+        (lambda: PersonalizedPageRank(4), "_follow_delta", ([[1, 2]],), ([[0, 2]],)),
+    ],
+    ids=["tikhonov", "naive_bayes", "personalized_pagerank"],
+)
+def test_nothing_changes_if_the_model_cannot_follow(
+    learner: Callable[[], Any],
+    follow: str,
+    first: Any,
+    second: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, expected = learner(), learner()
+    for one in (model, expected):
+        one.learn(*first)
+        one.derived_arrays()
+    is_history = isinstance(model, PersonalizedPageRank)
+    records = model.records_of(*((sparse.csr_array([[1, 0, 1, 0]]),) if is_history else second))
+
+    def fail(*_: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(type(model), follow, fail)
+    with pytest.raises(MemoryError):
+        model.update_records(records, ())
+    monkeypatch.undo()
+    assert model.digest() == expected.digest() == model.statistics.digest()
+    for one in (model, expected):
+        one.learn(*second)
+    assert model.digest() == expected.digest()
+    assert model.change(expected) < 1e-9
+
+
+def test_a_factor_that_failed_half_way_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Tikhonov(1, solver="qr")
+    model.learn([[1.0], [0.5]], [1.0, 0.0])
+    model.derived_arrays()
+    kind, lines = factors.QrFactor, iter(range(2))
+    update = kind.update
+
+    def fail(factor: factors.QrFactor, row: Any, sign: int) -> bool:
+        if next(lines):
+            raise MemoryError
+        return update(factor, row, sign)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(kind, "update", fail)
+        with pytest.raises(MemoryError):
+            model.learn([[0.25], [0.75]], [1.0, 1.0])
+    expected = Tikhonov(1, solver="qr")
+    expected.merge(model.statistics)
+    assert model.change(expected) < 1e-9

@@ -242,6 +242,16 @@ def test_neighbours(min_merge: int, monkeypatch: pytest.MonkeyPatch) -> None:
         assert 2 < refusals(answers) < 75
 
 
+def test_sums_beyond_the_integers_of_floats_are_exact() -> None:
+    rows, point = (1 << 23) + (1 << 15), (1 << 30) - 3
+    places = np.zeros(rows, np.int32), np.arange(rows + 1, dtype=np.int32)
+    table = sparse.csr_array((np.full(rows, point / (1 << 30)), *places), shape=(rows, 1))
+    for mode in ("never", "always"):
+        with loops_used(mode):
+            delta = NaiveBayes(1, [0, 1]).learn(table, np.zeros(rows, np.int64))
+        assert delta["sums"].to_dict() == {0: rows * point}
+
+
 # -- when numba is loaded -------------------------------------------------------------------------
 
 

@@ -244,14 +244,23 @@ def test_queries_outside_the_bounds_are_moved_there() -> None:
         model.predict([[np.nan] * 5])
 
 
-def test_ids_are_given_or_the_smallest_free_ones() -> None:
-    model = made()
+def test_ids_are_given_or_those_after_the_largest_held() -> None:
+    model, other = made(), made()
     model.learn(X[:3], Y[:3])
     model.forget(ids=[1])
-    model.learn(X[3:5], Y[3:5])
-    found = sorted(ids[0] for ids, _ in model.nearest(X[[0, 2, 3, 4]], 1))
-    assert found == [0, 1, 2, 3]
-    assert len(model) == 4
+    other.learn(X[[0, 2]], Y[[0, 2]], ids=[0, 2])  # holds the same, forgot nothing
+    for one in (model, other):
+        one.learn(X[3:5], Y[3:5])
+        assert [ids[0] for ids, _ in one.nearest(X[[0, 2, 3, 4]], 1)] == [0, 2, 3, 4]
+
+
+def test_ids_leave_numbers_for_those_after_them() -> None:
+    model = made()
+    with pytest.raises(BadInput, match=r"ids is \[4611686018427387904\]; .* below 2\^62"):
+        model.learn(X[:1], Y[:1], ids=[2**62])
+    model.learn(X[:1], Y[:1], ids=[2**62 - 1])
+    model.learn(X[1:2], Y[1:2])
+    assert model.nearest(X[1:2], 1)[0][0].tolist() == [2**62]
 
 
 @pytest.mark.parametrize(

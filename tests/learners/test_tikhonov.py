@@ -54,6 +54,7 @@ def test_predictions_are_those_of_scikit_learn(intercept: bool, penalty: float) 
     assert relative(model.predict(X), oracle.predict(X)) < 1e-7
     assert model.bias == pytest.approx(float(oracle.intercept_), abs=1e-6)
     assert model.score(X, Y) == pytest.approx(oracle.score(X, Y), abs=1e-7)
+    assert np.isnan(model.score(X[:0], Y[:0]))
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

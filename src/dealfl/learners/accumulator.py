@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -195,6 +196,15 @@ class Accumulator(ABC):
                 raise self._not_learned(error) from None
         self._state.commit(proposals)
         return delta
+
+    @contextmanager
+    def _undoing(self, delta: Statistics) -> Iterator[None]:
+        """Subtract `delta` again if an update of what is derived from the statistics fails."""
+        try:
+            yield
+        except BaseException:
+            self.merge(-delta)
+            raise
 
     @staticmethod
     def _not_learned(error: Impossible) -> NotLearned:

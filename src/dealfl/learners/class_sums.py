@@ -1,7 +1,8 @@
 """Sums of features by class: of a batch of rows, and how they change those of a model.
 
-Rounded features are integers below 2^31, so float64 sums of a block of rows are exact. The loops
-exist twice: here in numpy, and in `sum_loops` for numba. Both give the same integers.
+Rounded features are integers below 2^31, so float64 sums of a block of rows are exact; stored
+values, of any number of rows, are summed as integers. The loops exist twice: here in numpy, and in
+`sum_loops` for numba. Both give the same integers.
 """
 
 from __future__ import annotations
@@ -120,14 +121,15 @@ class ClassSums:
     def _of_stored(self, X: sparse.csr_array, codes: Int64s, classes: int) -> Int64s:
         values, columns = np.asarray(X.data, dtype=np.float64), X.shape[1]
         if is_compiled(len(values)):
-            totals = np.zeros((classes, columns))
+            totals = np.zeros((classes, columns), dtype=np.int64)
             given = values, X.indices, X.indptr, codes, self._parts[1], self._parts[2], totals
             if _loops()[2](*given):
-                return totals.astype(np.int64)
+                return totals
         points = self._grid.quantise_stored(values, X.indices, X.indptr, clip=self._clip)
         places = np.repeat(codes, np.diff(X.indptr)) * columns + X.indices
-        whole = np.bincount(places, points.astype(np.float64), classes * columns)
-        return whole.astype(np.int64).reshape(classes, columns)
+        whole = np.zeros(classes * columns, dtype=np.int64)
+        np.add.at(whole, places, points)
+        return whole.reshape(classes, columns)
 
     def of_points(self, points: Points, signs: Int64s) -> tuple[Int64s, Int64s]:
         """Return counts and sums of rows [1, features, class] on the grid, each times its sign."""

@@ -32,6 +32,8 @@ CandidateCount = Annotated[
     Count, Meta(description="number of candidates compared for each neighbour")
 ]
 
+_IDS = 1 << 62  # larger ones leave no numbers for ids after them
+
 
 class HeldExamples:
     """Quantised vectors and class codes by slot; a free slot is overwritten and used again.
@@ -64,16 +66,11 @@ class HeldExamples:
     # -- adding and removing --------------------------------------------------------------------
 
     def new_ids(self, count: int, wanted: object = None) -> Int64s:
-        """Return ids for new examples: the given ones, or the smallest free ones."""
+        """Return ids for new examples: the given ones, or those after the largest id held."""
         if wanted is not None:
             return self._require_new(_as_ids(wanted, count))
-        fresh: list[int] = []
-        candidate = 0 if self._free or not len(self) else max(self._slot_of) + 1
-        while len(fresh) < count:
-            if candidate not in self._slot_of:
-                fresh.append(candidate)
-            candidate += 1
-        return np.array(fresh, dtype=np.int64)
+        first = int(self.ids.max(initial=0)) + 1 if len(self) else 0  # a free slot has id 0
+        return np.arange(first, first + count)
 
     def _require_new(self, ids: Int64s) -> Int64s:
         given = ids.tolist()
@@ -269,6 +266,6 @@ def _as_ids(ids: object, rows: int | None) -> Int64s:
     """Return ids as integers, one per row if the number of rows is known."""
     numbers = as_vector(ids, rows, "ids")
     truths = isinstance(ids, list | tuple) and any(isinstance(one, bool | np.bool_) for one in ids)
-    if len(numbers) and (truths or numbers.dtype.kind not in "iu" or numbers.max() >= 2**63):
-        raise BadInput(f"ids is {ids!r}; ids must be whole numbers of at most 63 bits")
+    if len(numbers) and (truths or numbers.dtype.kind not in "iu" or numbers.max() >= _IDS):
+        raise BadInput(f"ids is {ids!r}; ids must be whole numbers below 2^62")
     return numbers.astype(np.int64)

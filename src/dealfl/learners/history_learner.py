@@ -187,7 +187,8 @@ class HistoryLearner(Learner):
         """Replace histories in one pass; on any error nothing changes."""
         change = self.difference(learn, forget, kept)
         self._state.commit(self._state.propose(change.delta))  # records are known to be learned
-        self._follow_delta(change.delta)
+        with self._undoing(change.delta):
+            self._follow_delta(change.delta)
         self._work = change.work
         return change
 

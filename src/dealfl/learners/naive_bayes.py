@@ -119,7 +119,6 @@ class NaiveBayes(Classifier):
         shape |= self._grid.settings(clip=clip)
         super().__init__(Schema(self.name, shape, arrays), storage)
         self._sums = ClassSums(self._grid, self._labels, clip=clip)
-        self._live = self._live_tables()
         self._model: tuple[Floats, Floats] | None = None
 
     @classmethod
@@ -153,7 +152,7 @@ class NaiveBayes(Classifier):
     # -- statistics -----------------------------------------------------------------------------
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
-        matrix, live = self._as_rows(X), self._live
+        matrix, live = self._as_rows(X), self._live_tables()
         try:
             first, counts, sums = self._sums.change(matrix, y, live, sign)
         except Impossible as error:
@@ -186,7 +185,8 @@ class NaiveBayes(Classifier):
         counts, sums = self._state.cells("counts"), self._state.cells("sums")
         if not (isinstance(counts, DenseCells) and isinstance(sums, DenseCells)):
             return None
-        return Tables(counts.low, sums.low, *map(self._state.stale, ("counts", "sums")))
+        stale = self._state.stale
+        return Tables(counts.low, sums.low, stale("counts"), stale("sums"))
 
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
         counts, sums = (self._state.after(name, proposals).low for name in ("counts", "sums"))

@@ -188,7 +188,7 @@ class Neighbors(PrefixVotes):
         X, y
             See `RowLearner.learn`.
         ids : array_like of int, optional
-            Distinct, unused ids; by default the smallest free ones.
+            Distinct, unused ids below 2^62; by default the numbers after the largest id held.
 
         Returns
         -------

@@ -54,15 +54,11 @@ class PairCounts(HistoryLearner):
         self._layout = layout
         if layout not in LAYOUTS:
             raise unknown_name("layout", layout, LAYOUTS)
-        arrays = (
-            ArraySpec("items", self._items, 32),
-            ArraySpec("pairs", _pair_count(self._items), 32),
-        )
+        sizes = {"items": self._items, "pairs": _pair_count(self._items)}
+        arrays = tuple(ArraySpec(name, size, 32) for name, size in sizes.items())
         schema = Schema(self.name, {"n_items": self._items}, arrays)
         self._table: PairTable | None = None
         super().__init__(schema, self._placed(storage))
-        items = self._state.cells("items")
-        self._item_counts = items.low if isinstance(items, DenseCells) else None
         self._room = _UNKNOWN  # histories that can be learned before a count can overflow
         # An upper bound of the count of each item's most common pair, for a cheap check.
         self._most = np.zeros(self._items, dtype=np.int32)
@@ -70,6 +66,12 @@ class PairCounts(HistoryLearner):
         # The items that occur with each item, if there are too many items to look at each of them;
         # None if they must be found in the statistics.
         self._partners: dict[int, set[int]] | None = {}
+
+    @property
+    def _item_counts(self) -> NDArray[np.int32] | None:
+        """The counts of items in memory, not a copy; None if they are elsewhere."""
+        items = self._state.cells("items")
+        return items.low if isinstance(items, DenseCells) else None
 
     @cached_property
     def _first(self) -> Int64s:
@@ -128,16 +130,17 @@ class PairCounts(HistoryLearner):
         )
         if not changed:
             self._apply(delta, forgetting=any(sign < 0 for _, sign in batches))
-            self._follow_delta(delta)
+            with self._undoing(delta):
+                self._follow_delta(delta)
         self._work = lambda: signed_cost(batches, delta.count_nonzero())
         return delta
 
     def _change_table(self, batches: Signed) -> bool:
         """Change counts in memory; return False if they are elsewhere or a history is no set."""
         learned = sum(len(batch.starts) - 1 for batch, sign in batches if sign > 0)
-        if self._table is None or self._item_counts is None or self._room < learned:
-            return False
         table, counts = self._table, self._item_counts
+        if table is None or counts is None or self._room < learned:
+            return False
         stale = self._state.stale("items"), self._state.stale("pairs")
         for place, (batch, sign) in enumerate(batches):
             changed = False
@@ -176,10 +179,8 @@ class PairCounts(HistoryLearner):
             raise NotLearned("this history was never learned: a count would be negative")
         for item, count in zip(items.indices.tolist(), items.values.low.tolist(), strict=True):
             if count < self._most[item] and count < self._commonest(item, pairs):
-                raise NotLearned(
-                    f"this history was never learned: item {item} would be in {count} histories, "
-                    "but in more with another item"
-                )
+                few = f"item {item} would be in {count} histories, but in more with another item"
+                raise NotLearned(f"this history was never learned: {few}")
 
     def _commonest(self, item: int, pairs: Proposal) -> int:
         """Return the count of the item's most common pair after a change, and store it."""

@@ -97,6 +97,7 @@ class RidgeWeights:
         self._steps += count
         if self._factor is None or count == 0:
             return
+        factor, self._factor = self._factor, None  # an error leaves no factor with half a change
         scaled = rows[:, : self.units.shape[1]] * self.units[0]
         goals = rows[:, self.units.shape[1] :] * self.goal[0] + self.goal[1]
         lines = np.hstack([scaled[:, self._design], goals])
@@ -104,8 +105,8 @@ class RidgeWeights:
         small &= self._steps <= _STEPS_BEFORE_REFRESH
         products = lines.shape[1] * lines.size * (_QR if self.solver == "qr" else 1)
         self._operations += small * products
-        if not small or not all(self._factor.update(line, sign) for line in lines):
-            self._factor = None
+        if small and all(factor.update(line, sign) for line in lines):
+            self._factor = factor
 
     def table(self) -> tuple[Floats, Floats]:
         """Return the table of a factor that can follow one row, and an array for weights.

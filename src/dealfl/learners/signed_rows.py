@@ -121,7 +121,8 @@ class SignedRows(Learner):
     def _update(self, points: Points, signs: Int64s, ids: Sequence[int]) -> Statistics:
         delta = self._signed(points, signs)
         self._apply(delta, forgetting=bool((signs < 0).any()))
-        self._follow_points(points, signs, ids)
+        with self._undoing(delta):
+            self._follow_points(points, signs, ids)
         return delta
 
 

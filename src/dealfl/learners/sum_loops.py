@@ -99,14 +99,14 @@ def sum_stored(
     values: Array, columns: Array, starts: Array, codes: Array, bound: Array, scale: Array,
     totals: Array,
 ) -> bool:  # fmt: skip
-    """Do the same with the stored values of a CSR matrix, without an offset."""
+    """Do the same with the stored values of a CSR matrix, without an offset, as integers."""
     bad = 0
     for row in range(len(codes)):
         total = totals[codes[row]]
         for place in range(starts[row], starts[row + 1]):
             column, value = columns[place], values[place]
             bad |= 0 if (value >= 0.0) & (value <= bound[column]) else 1
-            total[column] += np.rint(value * scale[column])
+            total[column] += np.int64(np.rint(value * scale[column]))
     return bad == 0
 
 

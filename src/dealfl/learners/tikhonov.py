@@ -142,11 +142,11 @@ class Tikhonov(NormalEquations):
         return self._outputs(X)[:, 0]
 
     def score(self, X: object, y: object) -> float:
-        """Return R², the explained fraction of the variance of the targets."""
+        """Return R², the explained fraction of the variance of the targets; nan without rows."""
         predicted = self.predict(X)
         targets = np.asarray(as_vector(y, len(predicted)), dtype=np.float64)
         residual = float(np.sum((targets - predicted) ** 2))
-        spread = float(np.sum((targets - targets.mean()) ** 2))
+        spread = float(np.sum((targets - targets.mean()) ** 2)) if len(targets) else np.nan
         return 1.0 - residual / spread if spread else float(residual == 0.0)
 
     def _target_points(self, y: object, rows: int) -> Int64s:

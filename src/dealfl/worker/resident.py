@@ -26,7 +26,7 @@ from dealfl.worker.cost import Done
 from dealfl.worker.journal import Journal
 from dealfl.worker.tables import Record, State
 
-__all__ = ["MODELS", "POLICIES", "Memory", "ResidentModel", "WorkerKeys"]
+__all__ = ["MODELS", "POLICIES", "Memory", "ResidentModel", "WorkerKeys", "remove_pages"]
 
 MODELS = ("stateless", "resident")
 POLICIES: dict[str, Callable[..., Policy]] = {
@@ -135,9 +135,11 @@ class ResidentModel:
         if now != self._at:
             self._unsettled.clear()
         if self._live is None or now != self._at:
-            self._live, self._at = self._build(self._journal.records(State.LEARNED)), now
+            self._live = None
+            live = self._build(self._journal.records(State.LEARNED))
             for change in self._unsettled:
-                self._live.update_records(*change)
+                live.update_records(*change)
+            self._live, self._at = live, now
         return self._live
 
     def update(
@@ -147,7 +149,11 @@ class ResidentModel:
         _ = self.learner  # with its storage
         if self._storage is not None:
             self._storage.new_round()
-        change = self.ask(lambda live: live.update_records(learn, forget, kept))
+        try:
+            change = self.ask(lambda live: live.update_records(learn, forget, kept))
+        except BaseException:
+            self._live = None  # it may hold half a change
+            raise
         self._unsettled.append((learn, forget, kept))
         self._note()
         return change
@@ -163,6 +169,7 @@ class ResidentModel:
 
     def retrain(self, records: Sequence[Record]) -> None:
         """Train a new model on all records."""
+        self._live = None
         self._live = self._build(records)
         self._note()
 
@@ -201,7 +208,6 @@ class ResidentModel:
             learner = type(learner)(**learner.settings, storage=self._storage)
         self.rebuilt += 1
         learner.update_records(records, ())
-        self._live = learner
         self._counts = self._count()  # only those of trainings are reported
         return learner
 
@@ -213,6 +219,12 @@ class ResidentModel:
             folder = Path(tempfile.mkdtemp(prefix="dealfl-pages-"))
             weakref.finalize(self, partial(shutil.rmtree, folder, ignore_errors=True))
             return folder
-        folder = Path(f"{self._journal.path}-pages")
-        shutil.rmtree(folder, ignore_errors=True)
-        return folder
+        return remove_pages(self._journal)
+
+
+def remove_pages(journal: Journal) -> Path:
+    """Remove the page files of earlier models, which may hold erased records; return the folder."""
+    folder = Path(f"{journal.path}-pages")
+    if folder.exists():
+        shutil.rmtree(folder)
+    return folder

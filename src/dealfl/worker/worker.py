@@ -26,7 +26,7 @@ from dealfl.worker.membership import Membership
 from dealfl.worker.models import LocalModel, Recovery
 from dealfl.worker.outbox import Outbox
 from dealfl.worker.receiver import Receiver
-from dealfl.worker.resident import ResidentModel, WorkerKeys
+from dealfl.worker.resident import ResidentModel, WorkerKeys, remove_pages
 from dealfl.worker.schemes import exact_fraction, find_scheme
 from dealfl.worker.trainer import Trainer
 
@@ -99,6 +99,7 @@ class Worker:
     ) -> None:
         self.job, self.name = job, check_id(name)
         self._journal, self._key, self._term = journal, key, journal.claim()
+        remove_pages(journal)
         empty, device_now = make(), always(device)
         self._outbox = Outbox(journal, job, name, retry_after_s, empty.count_records)
         self._membership = Membership(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from reporting import Report
+from timing import loops
 
 from dealfl.seeded import round_keys, uniforms
 from dealfl.server.selection import Arms, Candidate, FairUpperConfidence
@@ -87,12 +88,13 @@ def choices(report: Report, size: int, per_round: int, repeats: int) -> None:
     read = sum(column.nbytes for column in columns) + awake.nbytes
     flat = np.random.default_rng(2).random(read // 8)
 
-    def chosen(compiled: bool) -> NDArray[np.int64]:
-        return arms.choose(FIRST, awake, weight, per_round, compiled)
+    def chosen(mode: str) -> NDArray[np.int64]:
+        with loops(mode):
+            return arms.choose(FIRST, awake, weight, per_round)
 
-    assert (chosen(True) == chosen(False)).all(), "both ways choose the same"
+    assert (chosen("always") == chosen("never")).all(), "both ways choose the same"
     sum_ms, fast_ms, slow_ms = best_ms(
-        [flat.sum, lambda: chosen(True), lambda: chosen(False)], repeats
+        [flat.sum, lambda: chosen("always"), lambda: chosen("never")], repeats
     )
     report.rows.append(
         {
@@ -138,9 +140,9 @@ class Plain:
 class Lazy:
     """The way of this package: one pass to draw, one to choose, and nothing else for all."""
 
-    def __init__(self, arms: Arms, means: Floats, compiled: bool = True) -> None:
+    def __init__(self, arms: Arms, means: Floats, mode: str = "always") -> None:
         size = len(means)
-        self.arms, self._means, self._compiled = arms, means, compiled
+        self.arms, self._means, self._mode = arms, means, mode
         self._weight, self._awake = np.ones(size), np.zeros(size, np.bool_)
         self._limits = np.full(size, int(AWAKE * 2**32), np.uint32)
 
@@ -152,9 +154,8 @@ class Lazy:
     def play(self, number: int) -> None:
         first, second = round_keys(3, number)
         compiled_draw()(np.uint64(first), np.uint64(second), self._limits, self._awake)
-        places = self.arms.choose(
-            number, self._awake, self._weight, PER_ROUND, compiled=self._compiled
-        )
+        with loops(self._mode):
+            places = self.arms.choose(number, self._awake, self._weight, PER_ROUND)
         self.arms.pick(number, places)
         lots = uniforms(round_keys(3, number, 1), places.astype(np.uint64))
         self.arms.learn(places, (lots < self._means[places]).astype(np.float64))
@@ -166,7 +167,7 @@ def rounds(report: Report, number: int) -> None:
     players: dict[str, Plain | Lazy] = {
         "plain numpy": Plain(grown(MILLION)[0], means),
         "this package, numba": Lazy(grown(MILLION)[0], means),
-        "this package, choice by numpy": Lazy(grown(MILLION)[0], means, compiled=False),
+        "this package, choice by numpy": Lazy(grown(MILLION)[0], means, "never"),
     }
     spent = dict.fromkeys(players, 0.0)
     for one in range(FIRST, FIRST + number + 1):

@@ -3,17 +3,19 @@
 import math
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dealfl.compiled import CHOICE
 from dealfl.seeded import round_keys, uniforms, words
 from dealfl.server.selection import Arms
-from dealfl.server.selection.kernels import best_of, can_compile, growth_of
+from dealfl.server.selection.kernels import best_of, growth_of
 
-needs_numba = pytest.mark.skipif(not can_compile(), reason="numba is not installed")
+needs_numba = pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed")
 
 
 def arms_of(
@@ -31,6 +33,17 @@ def arms_of(
         arms.count = np.ones(size)
     arms.update_spread(np.arange(size))
     return arms
+
+
+def chosen(
+    mode: str, arms: Arms, eligible: np.ndarray, weight: np.ndarray, count: int
+) -> list[int]:
+    """Choose with compiled loops always or never."""
+    before, CHOICE.mode = CHOICE.mode, mode
+    try:
+        return [int(place) for place in arms.choose(100, eligible, weight, count)]
+    finally:
+        CHOICE.mode = before
 
 
 def by_sorting(arms: Arms, eligible: np.ndarray, weight: np.ndarray, count: int) -> list[int]:
@@ -56,8 +69,8 @@ def test_numba_numpy_and_a_sort_choose_the_same(
     draw = np.random.default_rng(seed + 1)
     eligible, weight = draw.random(size) < 0.6, np.ceil(draw.random(size) * 4) / 4
     expected = by_sorting(arms, eligible, weight, count)
-    assert arms.choose(100, eligible, weight, count, compiled=False).tolist() == expected
-    assert arms.choose(100, eligible, weight, count, compiled=True).tolist() == expected
+    assert chosen("never", arms, eligible, weight, count) == expected
+    assert chosen("always", arms, eligible, weight, count) == expected
 
 
 @needs_numba
@@ -69,10 +82,10 @@ def test_they_agree_also_over_many_blocks_and_ascending_scores(levels: int) -> N
     for deficit in (arms.deficit, np.sort(arms.deficit)):
         arms.deficit = deficit
         for count in (1, 1000):
-            slow = arms.choose(100, eligible, weight, count, compiled=False)
-            fast = arms.choose(100, eligible, weight, count, compiled=True)
+            slow = chosen("never", arms, eligible, weight, count)
+            fast = chosen("always", arms, eligible, weight, count)
             scores = np.where(eligible, arms.scores(100, weight), -1.0)
-            assert slow.tolist() == fast.tolist() == best_of(scores, count).tolist()
+            assert slow == fast == best_of(scores, count).tolist()
 
 
 @needs_numba
@@ -90,8 +103,8 @@ def test_scores_that_differ_in_their_last_bits_are_ranked_alike(discount: float)
     assert 2 < len(np.unique(arms.scores(100, weight))) < 50
     for count in (10, 500, 2500):
         expected = by_sorting(arms, eligible, weight, count)
-        assert arms.choose(100, eligible, weight, count, compiled=True).tolist() == expected
-        assert arms.choose(100, eligible, weight, count, compiled=False).tolist() == expected
+        assert chosen("always", arms, eligible, weight, count) == expected
+        assert chosen("never", arms, eligible, weight, count) == expected
 
 
 def test_without_numba_a_hundred_thousand_arms_are_chosen_from_by_numpy() -> None:
@@ -190,7 +203,7 @@ def test_the_first_round_has_no_bonus_for_exploration_and_no_place_goes_to_nobod
     arms.learn(np.array([0]), np.array([0.25]))
     arms.since[:] = 1
     assert arms.scores(1, np.ones(2)).tolist() == [0.25, 1.0]
-    assert arms.choose(1, np.ones(2, dtype=bool), np.ones(2), 0, compiled=False).tolist() == []
+    assert arms.choose(1, np.ones(2, dtype=bool), np.ones(2), 0).tolist() == []
 
 
 def test_a_spread_grows_until_it_is_beyond_any_reward() -> None:

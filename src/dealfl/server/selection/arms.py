@@ -178,12 +178,7 @@ class Arms:
         return queues
 
     def choose(
-        self,
-        round_number: int,
-        eligible: NDArray[np.bool_],
-        weight: Floats,
-        count: int,
-        compiled: bool | None = None,
+        self, round_number: int, eligible: NDArray[np.bool_], weight: Floats, count: int
     ) -> Places:
         """Return the best eligible arms by queue and optimistic reward.
 
@@ -197,8 +192,6 @@ class Arms:
             Weight of each arm.
         count : int
             Maximum number of arms.
-        compiled : bool or None
-            Whether to use numba; None decides by the number of arms.
 
         Returns
         -------
@@ -206,7 +199,7 @@ class Arms:
             Places in ascending order.
         """
         scoring, columns = self._scoring(round_number), self.columns(weight)
-        return best(scoring, columns, eligible, count, compiled)
+        return best(scoring, columns, eligible, count)
 
     # -- rewards -------------------------------------------------------------------------------
 

@@ -216,11 +216,12 @@ class Bandit(Selector):
         weights = np.array([candidate.weight for candidate in candidates], dtype=np.float64)
         if not (weights >= 0).all() or math.isinf(weights.max()):
             raise BadInput("a candidate has a negative or infinite weight; it must be a number ≥ 0")
-        new = [name for name in names if name not in self._places]
-        if new:
+        places = list(map(self._places.get, names))
+        if None in places:
+            new = [name for name, place in zip(names, places, strict=True) if place is None]
             self._meet(new, round_number)
-        places = np.array([self._places[name] for name in names], dtype=np.int64)
-        return places, np.minimum(weights / self._weight_cap, 1.0)
+            places = list(map(self._places.get, names))
+        return np.array(places, dtype=np.int64), np.minimum(weights / self._weight_cap, 1.0)
 
     def _meet(self, names: list[str], round_number: int) -> None:
         count = len(names)

@@ -24,6 +24,9 @@ __all__ = ["HistoryLearner", "as_batch", "as_histories"]
 
 Ranked = tuple[NDArray[np.int64], NDArray[np.float64]]
 
+_FLOATS, _ONE = np.dtype(np.float64), np.ones(1).tobytes()
+_SHORT = 1000  # items of a history
+
 
 class HistoryLearner(Learner):
     """A learner whose examples are histories: sets of items, one per owner.
@@ -222,10 +225,16 @@ def as_batch(histories: object, items: int) -> Batch:
         type(matrix) in (sparse.csr_array, sparse.csr_matrix)
         and matrix.shape[1:] == (items,)
         and len(matrix.data) == len(matrix.indices) == matrix.indptr[-1]
-        and np.count_nonzero(matrix.data == 1) == len(matrix.data)
+        and _are_ones(matrix.data)
     ):
         matrix = as_histories(histories, items)
     return Batch(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64))
+
+
+def _are_ones(values: NDArray[Any]) -> bool:
+    if values.dtype is _FLOATS and len(values) < _SHORT:
+        return values.tobytes() == _ONE * len(values)  # in a fifth of the time
+    return bool(np.count_nonzero(values == 1) == len(values))
 
 
 def as_histories(histories: object, items: int) -> sparse.csr_array:

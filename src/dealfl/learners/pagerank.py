@@ -109,7 +109,7 @@ class PersonalizedPageRank(PairCounts):
         if table is None or held is None:
             others, counts = self._row(number)
         elif wanted <= _FEW and is_compiled(self._items):
-            others, counts = table.most_similar(held, number, wanted)
+            return top_ratios(*table.most_similar(held, number, wanted), wanted)
         else:
             scores = self._scores(np.array([number]))
             others = _best_places(scores, wanted, 1.0)

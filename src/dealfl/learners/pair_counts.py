@@ -137,7 +137,7 @@ class PairCounts(HistoryLearner):
 
     def _change_table(self, batches: Signed) -> bool:
         """Change counts in memory; return False if they are elsewhere or a history is no set."""
-        learned = sum(len(batch.starts) - 1 for batch, sign in batches if sign > 0)
+        learned = sum([len(batch.starts) - 1 for batch, sign in batches if sign > 0])
         table, counts = self._table, self._item_counts
         if table is None or counts is None or self._room < learned:
             return False

@@ -37,21 +37,21 @@ def _shift(pairs: Array, base: int, ranks: Array, by: int) -> Number:
 
 @compile_loop
 def _shift_noting(
-    pairs: Array, base: int, ranks: Array, by: int, seen: Array, held: int, own: int, lines: Array
+    pairs: Array, base: int, ranks: Array, place: int, by: int, held: Array, lines: Array
 ) -> Number:
-    """Do the same and note small slacks of both items of a pair."""
-    start, mine = np.uint64(base), np.int32(held)
+    """Do the same with the ranks before a place, and note small slacks of both items of a pair."""
+    start, mine = np.uint64(base), held[place]
     lowest, added = np.int32(ALL), np.int32(by)
-    for other in range(len(ranks)):
-        place = start + np.uint64(ranks[other])
-        value = pairs[place]
-        pairs[place] = value + added
+    for other in range(place):
+        cell = start + np.uint64(ranks[other])
+        value = pairs[cell]
+        pairs[cell] = value + added
         lowest = min(lowest, value)
-        if min(mine, seen[other]) - value < LEVELS:
+        if min(mine, held[other]) - value < LEVELS:
             if mine - value < LEVELS:
-                lines[np.uint64(own * LEVELS + max(mine - value, 0))] += np.int32(1)
-            if seen[other] - value < LEVELS:
-                lines[np.uint64(other * LEVELS + max(seen[other] - value, 0))] += np.int32(1)
+                lines[np.uint64(place * LEVELS + max(mine - value, 0))] += np.int32(1)
+            if held[other] - value < LEVELS:
+                lines[np.uint64(other * LEVELS + max(held[other] - value, 0))] += np.int32(1)
     return lowest
 
 
@@ -101,7 +101,8 @@ def _mark(stale: Array, stale_items: Array, starts: Array, ids: Array) -> None:
         for place in range(starts[history] + 1, starts[history + 1]):
             base = ids[place] * (ids[place] - 1) // 2
             last = (base + ids[place - 1]) >> _BLOCK_BITS
-            stale[(base + lowest) >> _BLOCK_BITS : last + 1] = True
+            for block in range((base + lowest) >> _BLOCK_BITS, last + 1):
+                stale[np.uint64(block)] = True
     for item in ids:
         stale_items[item >> _BLOCK_BITS] = True
 
@@ -112,9 +113,9 @@ def _ranks(rank_of: Array, ids: Array) -> Array:
 
 
 @compile_loop
-def _is_loose(line: Array) -> Number:
+def _is_loose(depth: int) -> Number:
     """Return whether no slack of an item is small enough to be counted."""
-    return LEVELS < line[LEVELS] < ALL
+    return LEVELS < depth < ALL
 
 
 @compile_loop
@@ -124,41 +125,28 @@ def _shift_pairs(
 ) -> Number:  # fmt: skip
     """Add to all pairs of a history; return the smallest count before.
 
-    Small slacks are noted in one line for each item that is not loose, one after the other.
+    Small slacks are noted in one line for each item; a loose item has none.
     """
-    size, lowest, loose, close = len(items), ALL, 0, 0
-    loose_ranks, close_ranks = np.empty_like(ranks), np.empty_like(ranks)
-    never, seen = np.full(len(ranks), _NEVER, np.int32), np.empty(len(ranks), np.int32)
-    for rank in ranks:
-        base, item = start_of(rank, size, full), order[rank]
-        others, close_others = loose_ranks[:loose], close_ranks[:close]
-        if _is_loose(guard[item]):
-            first = _shift(pairs, base, others, by)
-            second = _shift_noting(pairs, base, close_others, by, seen, _NEVER, 0, lines)
-            loose_ranks[loose] = rank
-            loose += 1
-        else:
-            held = items[item]
-            first = _shift_noting(pairs, base, others, by, never, held, close, lines)
-            second = _shift_noting(pairs, base, close_others, by, seen, held, close, lines)
-            close_ranks[close], seen[close] = rank, held
-            close += 1
-        lowest = min(lowest, first, second)
+    size, lowest = len(items), ALL
+    held = np.empty(len(ranks), np.int32)
+    for place in range(len(ranks)):
+        item = order[ranks[place]]
+        held[place] = _NEVER if _is_loose(guard[item, LEVELS]) else items[item]
+        base = start_of(ranks[place], size, full)
+        lowest = min(lowest, _shift_noting(pairs, base, ranks, place, by, held, lines))
     return lowest
 
 
 @compile_loop
 def _settle(items: Array, guard: Array, order: Array, ranks: Array, by: int, lines: Array) -> None:
     """Update counts and slacks of the items of a history."""
-    close = 0
-    for rank in ranks:
-        item = order[rank]
+    for place in range(len(ranks)):
+        item = order[ranks[place]]
         items[item] += by
-        if _is_loose(guard[item]):
+        if _is_loose(guard[item, LEVELS]):
             guard[item, LEVELS] += min(by, 0)  # learning leaves the slacks of touched pairs
             continue
-        line = lines[close * LEVELS : (close + 1) * LEVELS]
-        close += 1
+        line = lines[place * LEVELS : (place + 1) * LEVELS]
         if by > 0:
             _guard_learns(guard[item], line)
         else:
@@ -205,14 +193,11 @@ def _first_tight(
     items: Array, guard: Array, order: Array, ranks: Array, lines: Array, out: Array
 ) -> int:
     """Return whether an item would have fewer histories than one of its untouched pairs."""
-    close = 0
-    for rank in ranks:
-        item = order[rank]
-        if not _is_loose(guard[item]):
-            if guard[item, 0] > lines[close * LEVELS]:
-                out[0], out[1] = item, items[item] - 1
-                return _TIGHT
-            close += 1
+    for place in range(len(ranks)):
+        item = order[ranks[place]]
+        if not _is_loose(guard[item, LEVELS]) and guard[item, 0] > lines[place * LEVELS]:
+            out[0], out[1] = item, items[item] - 1
+            return _TIGHT
     return _DONE
 
 

@@ -242,14 +242,14 @@ class PairTable:
 
     # -- queries --------------------------------------------------------------------------------
 
-    def most_similar(self, items: Int32s, item: int, k: int) -> tuple[Int64s, Int64s]:
-        """Return the k items most similar to one, and equally similar ones; counts of each pair."""
+    def most_similar(self, items: Int32s, item: int, k: int) -> tuple[Int64s, Int64s, Int64s]:
+        """Return the k items most similar to one, and equally similar ones; counts and unions."""
         from dealfl.learners.row_loops import most_similar
 
         held = items[self._order] if len(self._rank_of) else items
-        rank = int(self._ranks(np.array([item]))[0])
-        ranks, counts = most_similar(self._counts, held, rank, self._full, k)
-        return self._order[ranks], counts
+        rank = int(self._rank_of[item]) if len(self._rank_of) else item
+        ranks, counts, unions = most_similar(self._counts, held, rank, self._full, k)
+        return self._order[ranks], counts, unions
 
     def sum_similarities(self, items: Int32s, seen: Int64s) -> Floats:
         """Return, for each item, the sum of its similarities to some items."""

@@ -25,7 +25,7 @@ LEVELS = 8
 ALL = 1 << 30
 NO_SET = 3
 _PART = 32  # counts that are compared with the best similarities at a time
-_ALMOST = 1.0 - 1e-12  # float products are accurate to 1e-15
+_ALMOST = 1.0 - 1e-6  # products in float32 are accurate to 3e-7
 
 
 @compile_loop
@@ -246,36 +246,44 @@ def best_places(scores: Array, k: int, factor: float) -> Array:
 
 
 @compile_loop
-def _reaching(row: Array, held: Array, own: float, limit: float) -> int:
-    """Return how many counts of a part of a row have a similarity that can reach a limit."""
-    found = 0
+def _has_similar(row: Array, held: Array, own: Number, least: Number) -> bool:
+    """Return whether a count of a part of a row can reach a share of both items' counts."""
+    found = False
     for place in range(len(row)):
-        both = np.float64(row[place])
-        found += (both > 0.0) & (both >= limit * (own + held[place] - both))
+        both = np.float32(np.int32(own + held[place]))
+        found |= (row[place] > 0) & (np.float32(row[place]) >= least * both)
     return found
 
 
 @compile_loop
-def most_similar(pairs: Array, held: Array, rank: int, full: bool, k: int) -> tuple[Array, Array]:
-    """Return the ranks of the k items most similar to one, and of equally similar ones; counts."""
+def most_similar(
+    pairs: Array, held: Array, rank: int, full: bool, k: int
+) -> tuple[Array, Array, Array]:
+    """Return the k items most similar to one, and equally similar ones: ranks, counts, unions.
+
+    Of most parts of a row, one loop in float32 finds that nothing reaches the k-th best so far.
+    """
     size, base, own = len(held), start_of(rank, len(held), full), held[rank]
     row = pairs[base : base + size]
     if not full:
         row = np.zeros(size, np.int32)
         row[:rank], row[rank + 1 :] = pairs[base : base + rank], _column(pairs, rank, size)
-    best, count = np.zeros(k), 0
-    found, counts = np.empty(size, np.int32), np.empty(size, np.int32)
-    for collecting in (False, True):  # first the k-th largest similarity, then what reaches it
-        for start in range(0, size, _PART):
-            part, held_part = row[start : start + _PART], held[start : start + _PART]
-            if not _reaching(part, held_part, np.float64(own), best[0] * _ALMOST):
-                continue
-            for place in range(len(part)):
-                both = part[place]
-                score = both / (own + held_part[place] - both) if both else 0.0
-                if collecting and both and score >= best[0]:
-                    found[count], counts[count] = start + place, both
-                    count += 1
-                elif not collecting and score > best[0]:
+    best, found, count = np.zeros(k), np.empty(size, np.int32), 0
+    for start in range(0, size, _PART):
+        part, held_part = row[start : start + _PART], held[start : start + _PART]
+        # a similarity of s is a share of s / (1 + s)
+        if not _has_similar(part, held_part, own, np.float32(best[0] / (1 + best[0]) * _ALMOST)):
+            continue
+        for place in range(len(part)):
+            both = part[place]
+            score = both / (own + held_part[place] - both) if both else 0.0
+            if both and score >= best[0]:
+                found[count] = start + place
+                count += 1
+                if score > best[0]:
                     _insert(best, score)
-    return found[:count].astype(np.int64), counts[:count].astype(np.int64)
+    ranks = found[:count].astype(np.int64)
+    counts = row[ranks].astype(np.int64)
+    unions = own + held[ranks] - counts
+    kept = counts / unions >= best[0]
+    return ranks[kept], counts[kept], unions[kept]

@@ -17,16 +17,17 @@ __all__ = ["add_changes", "change_rows", "sum_rows", "sum_stored"]
 Array = Any  # a contiguous array; numba derives the types
 
 _AT_ONCE = 512  # values
+_LANES = 16  # columns that the compiler adds at a time; a shorter rest takes as long
 _EXACT_ROWS = 1 << 20  # float64 sums of as many integers below 2^31 are exact
 
 
 @compile_loop
-def _round(values: Array, offset: Array, bound: Array, scale: Array, points: Array) -> int:
-    """Write rounded values; return a number other than 0 if one is out of bounds."""
-    bad = 0
+def _round(values: Array, offset: Array, bound: Array, scale: Array, points: Array) -> bool:
+    """Write rounded values; return whether one is out of bounds."""
+    bad = False
     for place in range(len(points)):
         value = values[place] - offset[place]
-        bad |= 0 if (value >= 0.0) & (value <= bound[place]) else 1
+        bad |= not ((value >= 0.0) & (value <= bound[place]))
         points[place] = np.rint(value * scale[place])
     return bad
 
@@ -39,10 +40,13 @@ def _add(points: Array, total: Array) -> None:
 
 @compile_loop
 def _sum_rows(rows: Array, codes: Array, grid: Array, totals: Array) -> bool:
-    """Add rounded rows to the totals of their classes; return False if a value is out of bounds."""
-    values, columns, bad = rows.ravel(), rows.shape[1], 0
+    """Add rounded rows to the totals of their classes; return False if a value is out of bounds.
+
+    Totals can have more columns than rows; these are not sums of anything.
+    """
+    values, columns, bad = rows.ravel(), rows.shape[1], False
     some = min(len(rows), max(1, _AT_ONCE // columns))  # at a time: the loop over values is long
-    points, tiles = np.empty(some * columns), np.empty((3, some * columns))
+    points, tiles = np.zeros(some * columns + _LANES), np.empty((3, some * columns))
     for row in range(some):
         tiles[:, row * columns : (row + 1) * columns] = grid
     for first in range(0, len(rows), max(some, 1)):
@@ -50,8 +54,21 @@ def _sum_rows(rows: Array, codes: Array, grid: Array, totals: Array) -> bool:
         part = values[first * columns : (first + count) * columns]
         bad |= _round(part, tiles[0], tiles[1], tiles[2], points[: len(part)])
         for row in range(count):
-            _add(points[row * columns : (row + 1) * columns], totals[codes[first + row]])
-    return bad == 0
+            _add(points[row * columns :], totals[codes[first + row]])
+    return not bad
+
+
+@compile_loop
+def _find_classes(numbers: Array, lowest: int, codes: Array, found: Array) -> bool:
+    """Write the class of each number; return False if one has none."""
+    bad = False
+    for row in range(len(found)):
+        place = numbers[row] - lowest
+        known = (place >= 0) & (place < len(codes))
+        code = codes[np.uint64(place if known else 0)]
+        found[row] = np.uint64(code)
+        bad |= (not known) | (code < 0)
+    return not bad
 
 
 @compile_loop
@@ -62,18 +79,18 @@ def sum_rows(
 
     The class of a row is `codes[number - lowest]`. `grid` holds offset, bound and scale.
     """
-    found = np.empty(len(rows), np.int64)
-    for row in range(len(rows)):
-        place = numbers[row] - lowest
-        if not 0 <= place < len(codes) or codes[place] < 0:
-            return False
-        found[row] = codes[place]
-        added[found[row]] += 1
+    found = np.empty(len(rows), np.uint64)
+    if not _find_classes(numbers, lowest, codes, found):
+        return False
+    for code in found:
+        added[code] += 1
+    columns = sums.shape[1]
     for start in range(0, len(rows), _EXACT_ROWS):
-        totals, stop = np.zeros(sums.shape), start + _EXACT_ROWS
+        totals = np.zeros((len(sums), -(-columns // _LANES) * _LANES))
+        stop = start + _EXACT_ROWS
         if not _sum_rows(rows[start:stop], found[start:stop], grid, totals):
             return False
-        sums += totals.astype(np.int64)
+        sums += totals[:, :columns].astype(np.int64)
     return True
 
 

@@ -23,6 +23,7 @@ Floats = NDArray[np.float64]
 # A downdate loses about -log10(1 - leverage) digits; below this slack the factor is computed again.
 MIN_SLACK = 1e-3
 _RANK_ONE_ROWS = 64
+_STEPS = 32  # rows of a table that one product of matrices turns
 
 
 class Factor(Protocol):
@@ -42,7 +43,7 @@ class CholeskyFactor:
     """A table [U, U⁻ᵀB] with UᵀU = A, updated by one row in O(d²).
 
     With p = U⁻ᵀx, the matrix I ± p·pᵀ has a Cholesky factor in closed form, and multiplying the
-    table by it needs only running sums over its rows.
+    table by it needs only running sums over its rows. numpy turns some rows at a time by a product.
     """
 
     def __init__(self, matrix: Floats, right: Floats) -> None:
@@ -63,13 +64,18 @@ class CholeskyFactor:
         if t[-1] < MIN_SLACK:
             return False
         before = np.concatenate(([1.0], t[:-1]))
-        products = self.table * p[:, None]
-        tails = np.cumsum(products[::-1], axis=0)[::-1]
-        rest = tails - products  # of the row, after each step
-        rest[:, size:] += row[size:] - tails[0, size:]
-        rest *= (sign * p / np.sqrt(t * before))[:, None]
-        self.table *= np.sqrt(t / before)[:, None]
-        self.table += rest
+        kept, shares = np.sqrt(t / before), sign * p / np.sqrt(t * before)
+        rest = np.zeros(len(row))  # of the row, after each step
+        rest[size:] = row[size:] - p @ self.table[:, size:]
+        for stop in range(size, 0, -_STEPS):
+            start = max(stop - _STEPS, 0)
+            some, part = slice(start, stop), self.table[start:stop, start:]
+            turn = np.triu(np.multiply.outer(shares[some], p[some]), 1)
+            turn.flat[:: stop - start + 1] = kept[some]
+            turned = turn @ part
+            turned += np.multiply.outer(shares[some], rest[start:])
+            rest[start:] += p[some] @ part
+            self.table[some, start:] = turned
         return True
 
     def solve(self) -> Floats:

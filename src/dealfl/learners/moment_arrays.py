@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,15 +17,22 @@ SAME, LOST, FOLLOWED = -1, -2, -3  # outcomes of `change_row`; otherwise a numbe
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 _CLEAR = 1.0 - 1e-12  # float products are accurate to 1e-15
+_ROOM = 1 << 62  # high parts of this magnitude do not overflow by one more row
 
 
 def shift_row(low: Int64s, high: Int64s, row: NDArray[np.int32], sign: int) -> bool:
     """Add the products of a row to the moments, or subtract them; return False on overflow."""
     added = row_products(row[None].astype(np.int64))
+    if sign < 0:
+        np.negative(added, out=added)
     if not len(high):
-        return _shift(low, sign * added)
-    added *= sign
-    return _shift_wide(low, high, added & LOW_MASK, added >> LOW_BITS)
+        return _shift(low, added)
+    if high.min() < -_ROOM or high.max() > _ROOM:
+        return False
+    low += added  # fits 63 bits
+    high += low >> LOW_BITS
+    low &= LOW_MASK
+    return True
 
 
 def _shift_wide(low: Int64s, high: Int64s, added: Int64s, added_high: Int64s) -> bool:
@@ -58,18 +67,24 @@ def _shift(values: Int64s, added: Int64s) -> bool:
     return True
 
 
+@lru_cache(maxsize=64)
+def _ends(columns: int) -> Int64s:
+    """Return where the sum and the square of each column are."""
+    places = np.arange(columns, dtype=np.int64)
+    starts = places * (places + 1) // 2
+    return np.stack((starts, starts + places))
+
+
 def _find_doubtful(low: Int64s, high: Int64s, limit: float, doubtful: NDArray[np.int32]) -> int:
     """List the columns whose moments are not clearly possible; return their number."""
-    moments = Integers(low, high if len(high) else None)
-    places = np.arange(len(doubtful), dtype=np.int64)
-    starts = places * (places + 1) // 2
-    first, last = moments[starts], moments[starts + places]
-    sums, squares = first.to_float(), last.to_float()
+    ends = _ends(len(doubtful))
+    lows = low.take(ends)
+    sums, squares = Integers(lows, high.take(ends) if len(high) else None).to_float()
     count = sums[0]
     clear = (squares <= count * limit * _CLEAR) & (sums * sums <= count * squares * _CLEAR)
     clear |= (sums == 0.0) & (squares == 0.0)
     clear[0] = count >= 1.0
-    clear &= (first.low ^ last.low) & 1 == 0
+    clear &= (lows[0] ^ lows[1]) & 1 == 0
     found = np.flatnonzero(~clear)
     doubtful[: len(found)] = found
     return len(found)

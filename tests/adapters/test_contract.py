@@ -115,12 +115,20 @@ def test_sparse_rows_give_the_statistics_of_dense_ones(estimator: Estimator) -> 
     np.testing.assert_allclose(stored.predict(sparse.csr_matrix(X)), dense.predict(X))
 
 
+@each
+def test_weights_of_rows_are_refused_with_the_reason(estimator: Estimator) -> None:
+    with pytest.raises(TypeError, match=r"not sample_weight: exact statistics .* take no weights"):
+        clone(estimator).fit(X, Y, sample_weight=np.ones(len(X)))
+
+
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
         (Ridge(alpha=-1), "alpha == -1, must be >= 0"),
         (MultinomialNB(alpha=0), "alpha == 0, must be > 0"),
-        (MultinomialNB(class_prior=[1.0]), "one prior for each of 2 classes"),
+        (MultinomialNB(class_prior=[1.0]), "give each of 2 classes a prior > 0"),
+        (MultinomialNB(class_prior=[0.0, 1.0]), "give each of 2 classes a prior > 0"),
+        (MultinomialNB(class_prior=[np.nan, 1.0]), "give each of 2 classes a prior > 0"),
         (KNeighborsClassifier(n_neighbors=0), "n_neighbors == 0, must be >= 1"),
         (RidgeClassifier(solver="svd"), "svd"),
         (Ridge(feature_bound=[1.0, 2.0]), "give one number, or 3 numbers"),

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy import sparse
+from sklearn import naive_bayes  # type: ignore[import-untyped]
 
 from dealfl.errors import NotLearned, OutOfBounds
 from dealfl.learners import Tikhonov
@@ -43,6 +45,7 @@ rows = st.tuples(values, values, st.sampled_from(CLASSES), st.booleans())
 
 
 @each
+@pytest.mark.filterwarnings("ignore:.*differences are lost")  # of values near 0
 @given(table=st.lists(rows, min_size=2, max_size=12), splits=st.integers(1, 3))
 def test_forgetting_gives_the_digest_of_fitting_the_others(
     name: str, table: list[tuple[float, float, str, bool]], splits: int
@@ -155,3 +158,78 @@ def test_a_class_without_rows_is_never_predicted(name: str) -> None:
     assert "b" not in model.predict(X)
     if hasattr(model, "predict_proba"):
         assert np.all(model.predict_proba(X)[:, 1] == 0)
+
+
+@each
+def test_forgetting_no_rows_changes_nothing(name: str) -> None:
+    model = fitted(name, X, LABELS)
+    before = model.digest()
+    assert model.forget(X[:0], targets(name, LABELS[:0])).digest() == before
+    assert model.forget(sparse.csr_array((0, 2)), []).digest() == before
+
+
+def test_counts_of_classes_are_zero_when_everything_is_forgotten() -> None:
+    model = fitted("MultinomialNB", X, LABELS)
+    assert model.class_count_.tolist() == [14.0, 13.0, 13.0]
+    assert model.forget(X, LABELS).class_count_.tolist() == [0.0, 0.0, 0.0]
+
+
+FAR = 1.7e9  # seconds since 1970
+
+
+@pytest.mark.parametrize(
+    ("model", "X", "y", "what"),
+    [
+        (
+            Ridge(),
+            X + np.array([FAR, 0.0]),
+            X[:, 0],
+            r"feature 0 varies .* multiples of 32: .* feature_bound",
+        ),
+        (Ridge(), X, X[:, 0] + FAR, r"the target varies .* multiples of 32: .* target_bound"),
+        (
+            RidgeClassifier(),
+            X + np.array([0.0, FAR]),
+            LABELS,
+            "feature 1 varies .* multiples of 32: .* feature_bound",
+        ),
+        (
+            MultinomialNB(feature_bound=1e12),
+            X,
+            LABELS,
+            "feature 0 varies .* multiples of 1024: .* feature_bound",
+        ),
+        (
+            Ridge(),
+            X * [1.0, 1e-200],
+            X[:, 0],
+            "feature 1 varies .* multiples of .*e-69: .* feature_bound",
+        ),
+    ],
+)
+def test_a_grid_that_loses_the_differences_of_values_is_named(
+    model: Estimator, X: NDArray[Any], y: NDArray[Any], what: str
+) -> None:
+    for rows in (X, sparse.csr_array(X)):
+        with pytest.warns(UserWarning, match=what):
+            model.fit(rows, y)
+
+
+def test_whole_numbers_on_a_coarse_grid_and_small_values_lose_nothing() -> None:
+    rows = np.arange(8.0)[:, None]
+    Ridge(feature_bound=2.0**30, target_bound=2.0**30).fit(rows, rows[:, 0])
+    tiny = Ridge(alpha=0.0).fit(rows * 1e-40, rows[:, 0])
+    assert tiny.predict(rows * 1e-40) == pytest.approx(rows[:, 0], abs=1e-6)
+
+
+def test_small_counts_beside_large_ones_are_not_lost_and_can_grow() -> None:
+    draw = np.random.default_rng(0)
+    y = draw.integers(0, 2, 200)
+    rows = np.column_stack([np.zeros(200), 0.01 * draw.poisson(2 + 3 * y[:, None], (200, 3))])
+    rows[0, 0] = 1e10
+    model, peer = MultinomialNB().fit(rows, y), naive_bayes.MultinomialNB().fit(rows, y)
+    assert model.feature_log_prob_ == pytest.approx(peer.feature_log_prob_, rel=1e-3)
+    assert model.predict(rows).tolist() == peer.predict(rows).tolist()
+    model.partial_fit(1000 * rows[1:], y[1:])
+    plain = MultinomialNB().fit(X, LABELS)
+    assert plain.feature_bound_.tolist() == [128.0, 128.0], "one bound for similar features"

@@ -173,3 +173,11 @@ def test_bad_calls_are_refused_and_change_nothing(
         call(model)
     assert model.digest() == before
     assert model.forget(np.arange(29)).digest() == ItemRecommender().fit(TABLE[29:]).digest()
+
+
+def test_no_filter_is_none_or_empty() -> None:
+    model = ItemRecommender().fit([[0, 1], [0, 1, 2], [2, 3]])
+    for ask in (model.recommend, model.similar_items):
+        for one, other in zip(ask(0, filter_items=None), ask(0, filter_items=[]), strict=True):
+            assert one.tolist() == other.tolist()
+        assert 2 not in ask(0, filter_items=[2])[0]

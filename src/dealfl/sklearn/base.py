@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import (  # type: ignore[import-untyped]
     BaseEstimator,
     ClassifierMixin,
@@ -17,54 +16,18 @@ from sklearn.base import (  # type: ignore[import-untyped]
 from sklearn.utils.multiclass import (  # type: ignore[import-untyped]
     check_classification_targets,
 )
-from sklearn.utils.sparsefuncs import min_max_axis  # type: ignore[import-untyped]
 from sklearn.utils.validation import (  # type: ignore[import-untyped]
     check_is_fitted,
     validate_data,
 )
 
-from dealfl.errors import BadInput, OutOfBounds
+from dealfl.errors import BadInput
 from dealfl.learners import Learner, RowLearner, Statistics
+from dealfl.sklearn.bounds import Matrix, out_of_bounds, range_of, warn_if_coarse
 
-__all__ = [
-    "ForgettingClassifier", "ForgettingEstimator", "Learned", "is_auto", "out_of_bounds",
-    "proposed_bound", "range_of",
-]  # fmt: skip
+__all__ = ["ForgettingClassifier", "ForgettingEstimator", "Learned"]
 
-Floats = NDArray[np.float64]
-Matrix = NDArray[Any] | sparse.csr_array
 Verb = Callable[[Any, Any], object]
-
-_ROOM = 16  # costs 4 of the 30 bits of a feature
-_SMALLEST = 2.0**-100
-
-
-def is_auto(bound: object) -> bool:
-    """Return whether a bound is to be taken from the data."""
-    return bound is None or (isinstance(bound, str) and bound == "auto")
-
-
-def range_of(X: Matrix) -> tuple[Floats, Floats]:
-    """Return the smallest and the largest value of each column."""
-    if sparse.issparse(X):
-        low, high = min_max_axis(X, axis=0)
-        return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
-    return X.min(axis=0), X.max(axis=0)
-
-
-def proposed_bound(largest: Floats) -> Floats:
-    """Return 16 times the next power of two of each magnitude: room for later, larger values.
-
-    A feature that is always 0 gets the largest bound. Similar data get equal bounds.
-
-    Examples
-    --------
-    >>> proposed_bound(np.array([0.0, 1.0, 90.0])).tolist()
-    [2048.0, 16.0, 2048.0]
-    """
-    known = np.where(largest > 0, largest, np.max(largest) or 1.0)
-    exponents = np.ceil(np.log2(np.maximum(known, _SMALLEST)))
-    return np.ldexp(float(_ROOM), exponents.astype(np.int32))
 
 
 class Learned(BaseEstimator):  # type: ignore[misc]
@@ -93,7 +56,7 @@ class ForgettingEstimator(Learned):
     clip: bool
     learner_: RowLearner
 
-    def fit(self, X: object, y: object) -> Self:
+    def fit(self, X: object, y: object, **refused: object) -> Self:
         """Forget everything, take the bounds from the settings or the data, and learn rows.
 
         Parameters
@@ -102,12 +65,19 @@ class ForgettingEstimator(Learned):
             One row per example.
         y : array_like of shape (n_samples,)
             Target of each row.
+        **refused
+            Anything else is an error: exact statistics count each row once and take no weights.
 
         Returns
         -------
         estimator
             The estimator itself.
         """
+        if refused:
+            raise TypeError(
+                f"fit takes X and y, not {', '.join(refused)}: exact statistics count each row "
+                "once and take no weights; give a row several times to count it more"
+            )
         self.__dict__.pop("learner_", None)  # a failed fit leaves no model
         return self._begin(*self._checked(X, y, reset=True))
 
@@ -151,7 +121,8 @@ class ForgettingEstimator(Learned):
             The statistics show that a row was never learned; nothing was changed.
         """
         check_is_fitted(self)
-        return self._change(self.learner_.forget, *self._checked(X, y, reset=False))
+        rows, targets = self._checked(X, y, reset=False, ensure_min_samples=0)
+        return self._change(self.learner_.forget, rows, targets)
 
     @abstractmethod
     def predict(self, X: object) -> NDArray[Any]:
@@ -178,14 +149,24 @@ class ForgettingEstimator(Learned):
         self.offset_ = np.array(learner.settings.get("offset", 0.0))
         self._clips = bool(self.clip)  # fixed by the first fit: clipping shapes the statistics
         self._change(learner.learn, X, y)
+        self._warn_if_coarse(learner, X, y)
         self.learner_ = learner
         return self
 
     def _change(self, verb: Verb, X: Matrix, y: NDArray[Any]) -> Self:
-        if not self._clips:
+        if not self._clips and X.shape[0]:
             self._require_inside(X, y)
         verb(X, y)
         return self
+
+    def _warn_if_coarse(self, learner: RowLearner, X: Matrix, y: NDArray[Any]) -> None:  # noqa: ARG002
+        """Warn if the grid of a feature loses the differences of its first values."""
+        bits = learner.settings["fraction_bits"]
+        warn_if_coarse(X, self.feature_bound_, bits, self._name_of, "feature_bound")
+
+    def _name_of(self, feature: int) -> str:
+        names = getattr(self, "feature_names_in_", None)
+        return f"feature {feature}" if names is None else f"feature {names[feature]!r}"
 
     def _require_inside(self, X: Matrix, y: NDArray[Any]) -> None:  # noqa: ARG002
         """Raise `OutOfBounds` if a value is outside its bound."""
@@ -194,15 +175,15 @@ class ForgettingEstimator(Learned):
         outside = np.flatnonzero((low - offset < -bound) | (high - offset > bound))
         if len(outside):
             place = int(outside[0])
-            names = getattr(self, "feature_names_in_", None)
-            what = f"feature {place}" if names is None else f"feature {names[place]!r}"
             worst = high[place] if high[place] - offset[place] > bound[place] else low[place]
-            raise out_of_bounds(what, worst, bound[place], offset[place], "feature_bound")
+            raise out_of_bounds(
+                self._name_of(place), worst, bound[place], offset[place], "feature_bound"
+            )
 
-    def _checked(self, X: object, y: object, *, reset: bool) -> tuple[Matrix, NDArray[Any]]:
+    def _checked(self, X: object, y: object, **checks: Any) -> tuple[Matrix, NDArray[Any]]:  # noqa: ANN401
         checked: tuple[Matrix, NDArray[Any]] = validate_data(
-            self, X, y, reset=reset, accept_sparse="csr", dtype=np.float64,
-            y_numeric=is_regressor(self),
+            self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=is_regressor(self),
+            **checks,
         )  # fmt: skip
         return checked
 
@@ -259,18 +240,8 @@ class ForgettingClassifier(ClassifierMixin, ForgettingEstimator):  # type: ignor
         self.classes_ = np.unique(y) if classes is None else classes
         return super()._begin(X, y)
 
-    def _checked(self, X: object, y: object, *, reset: bool) -> tuple[Matrix, NDArray[Any]]:
-        rows, labels = super()._checked(X, y, reset=reset)
-        check_classification_targets(labels)
+    def _checked(self, X: object, y: object, **checks: Any) -> tuple[Matrix, NDArray[Any]]:  # noqa: ANN401
+        rows, labels = super()._checked(X, y, **checks)
+        if len(labels):
+            check_classification_targets(labels)
         return rows, labels
-
-
-def out_of_bounds(
-    what: str, value: float, bound: float, offset: float, setting: str
-) -> OutOfBounds:
-    """Return the error for a value outside its bound."""
-    return OutOfBounds(
-        f"{what} has the value {value:g}, outside [{offset - bound:g}, {offset + bound:g}]; bounds "
-        f"are fixed when the first rows are learned: fit again with a larger {setting}, or with "
-        "clip=True to move such values to the bounds"
-    )

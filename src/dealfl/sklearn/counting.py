@@ -16,13 +16,15 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 )
 
 from dealfl.errors import BadInput
-from dealfl.learners import NaiveBayes, Neighbors
-from dealfl.sklearn.base import (
-    ForgettingClassifier,
+from dealfl.learners import NaiveBayes, Neighbors, RowLearner
+from dealfl.sklearn.base import ForgettingClassifier
+from dealfl.sklearn.bounds import (
     Matrix,
+    centre_of,
     is_auto,
     proposed_bound,
     range_of,
+    shared_bound,
 )
 
 __all__ = ["KNeighborsClassifier", "MultinomialNB"]
@@ -43,7 +45,7 @@ class MultinomialNB(ForgettingClassifier):
         Priors of the classes, instead of learned ones.
     feature_bound : float, array_like or "auto", default "auto"
         Largest value of the features, one number or one per feature; "auto" takes it from the
-        first rows.
+        first rows, with room for 16,384 times the values of a feature that is small there.
     clip : bool, default False
         Move values outside the bounds to the bounds instead of raising an error.
 
@@ -140,7 +142,8 @@ class MultinomialNB(ForgettingClassifier):
     def class_count_(self) -> Floats:
         """The number of rows of each class."""
         check_is_fitted(self)
-        return np.asarray(self.learner_.derived_arrays()["class_counts"], dtype=np.float64)
+        count = len(self.classes_)
+        return self.learner_.entries("counts", 0, count).dense(count).to_float()
 
     @property
     def class_log_prior_(self) -> Floats:
@@ -160,20 +163,20 @@ class MultinomialNB(ForgettingClassifier):
 
     def _empty_learner(self, X: Matrix, y: NDArray[Any]) -> NaiveBayes:  # noqa: ARG002
         check_scalar(self.alpha, "alpha", Real, min_val=0, include_boundaries="neither")
-        given = self.class_prior
-        if given is not None and np.shape(given) != self.classes_.shape:
-            raise BadInput(
-                f"class_prior is {given!r}; give one prior for each of {len(self.classes_)} classes"
-            )
-        bound = proposed_bound(X.max()) if is_auto(self.feature_bound) else self.feature_bound
+        priors, count = np.asarray(self.class_prior), len(self.classes_)
+        usable = priors.shape == (count,) and 0 < priors.min() <= priors.max() < np.inf
+        if self.class_prior is not None and not usable:
+            raise BadInput(f"class_prior is {priors}; give each of {count} classes a prior > 0")
+        bound = shared_bound(range_of(X)[1]) if is_auto(self.feature_bound) else self.feature_bound
         return NaiveBayes(
             X.shape[1], self.classes_.tolist(), smoothing=self.alpha, feature_bound=bound,
             clip=self.clip,
         )  # fmt: skip
 
-    def _checked(self, X: object, y: object, *, reset: bool) -> tuple[Matrix, NDArray[Any]]:
-        rows, labels = super()._checked(X, y, reset=reset)
-        check_non_negative(rows, "MultinomialNB (input X)")
+    def _checked(self, X: object, y: object, **checks: Any) -> tuple[Matrix, NDArray[Any]]:  # noqa: ANN401
+        rows, labels = super()._checked(X, y, **checks)
+        if rows.shape[0]:
+            check_non_negative(rows, "MultinomialNB (input X)")
         return rows, labels
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401
@@ -277,12 +280,15 @@ class KNeighborsClassifier(ForgettingClassifier):
         rows = self._rows(X)
         return self.learner_.predict_proba(rows)
 
+    def _warn_if_coarse(self, learner: RowLearner, X: Matrix, y: NDArray[Any]) -> None:
+        """Do nothing: distances need one grid, and a feature far below the others counts little."""
+
     def _empty_learner(self, X: Matrix, y: NDArray[Any]) -> Neighbors:  # noqa: ARG002
         check_scalar(self.n_neighbors, "n_neighbors", Integral, min_val=1)
         check_scalar(self.random_state, "random_state", Integral, min_val=0)
         auto = is_auto(self.feature_bound)
         low, high = range_of(X)
-        middle = _centre(low, high) if auto else 0.0
+        middle = centre_of(low, high) if auto else 0.0
         offset = np.asarray(middle if self.offset is None else self.offset, dtype=np.float64)
         distance = np.maximum(high - offset, offset - low)
         return Neighbors(
@@ -292,9 +298,3 @@ class KNeighborsClassifier(ForgettingClassifier):
             offset=offset, digits=self.digits, direction_features=self.direction_features,
             min_bucket=self.min_bucket, enough=self.enough, clip=self.clip,
         )  # fmt: skip
-
-
-def _centre(low: Floats, high: Floats) -> Floats:
-    """Return the middle of each column on a coarse grid, so that similar data get equal ones."""
-    step = proposed_bound((high - low) / 2) / 64
-    return np.rint((low + high) / 2 / step) * step

@@ -139,7 +139,7 @@ class ItemRecommender(Learned):
         user_items: object = None,
         N: int = 10,
         filter_already_liked_items: bool = True,
-        filter_items: ArrayLike = (),
+        filter_items: ArrayLike | None = None,
     ) -> Ranked:
         """Return the items with the largest sum of similarities to the items of a user.
 
@@ -165,13 +165,14 @@ class ItemRecommender(Learned):
         """
         check_is_fitted(self)
         check_scalar(N, "N", Integral, min_val=1)
-        keep_liked, hidden = not filter_already_liked_items, np.asarray(filter_items, np.int64)
+        keep_liked = not filter_already_liked_items
+        hidden = np.array(_ids([] if filter_items is None else filter_items), np.int64)
         histories = self._given(_ids(userid), user_items)
         found = [self._ranked(history, N, hidden, keep_liked) for history in histories]
         return found[0] if np.isscalar(userid) else _stacked(found, N)
 
     def similar_items(
-        self, itemid: int | ArrayLike, N: int = 10, filter_items: ArrayLike = ()
+        self, itemid: int | ArrayLike, N: int = 10, filter_items: ArrayLike | None = None
     ) -> Ranked:
         """Return the items most similar to an item: the item itself, then others.
 
@@ -193,7 +194,7 @@ class ItemRecommender(Learned):
         """
         check_is_fitted(self)
         check_scalar(N, "N", Integral, min_val=1)
-        hidden = np.asarray(filter_items, np.int64)
+        hidden = np.array(_ids([] if filter_items is None else filter_items), np.int64)
         found = []
         for item in _ids(itemid):
             items, scores = self.learner_.similar(item, N + len(hidden))

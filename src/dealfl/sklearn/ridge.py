@@ -12,15 +12,15 @@ from sklearn.utils import check_scalar  # type: ignore[import-untyped]
 from sklearn.utils.extmath import safe_sparse_dot  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
-from dealfl.learners import Tikhonov, TikhonovClassifier
-from dealfl.sklearn.base import (
-    ForgettingClassifier,
-    ForgettingEstimator,
+from dealfl.learners import RowLearner, Tikhonov, TikhonovClassifier
+from dealfl.sklearn.base import ForgettingClassifier, ForgettingEstimator
+from dealfl.sklearn.bounds import (
     Matrix,
     is_auto,
     out_of_bounds,
     proposed_bound,
     range_of,
+    warn_if_coarse,
 )
 
 __all__ = ["Ridge", "RidgeClassifier"]
@@ -118,6 +118,11 @@ class Ridge(RegressorMixin, ForgettingEstimator):  # type: ignore[misc]
         )  # fmt: skip
         self.target_bound_ = learner.settings["target_bound"]
         return learner
+
+    def _warn_if_coarse(self, learner: RowLearner, X: Matrix, y: NDArray[Any]) -> None:
+        super()._warn_if_coarse(learner, X, y)
+        bound, bits = np.array([self.target_bound_]), learner.settings["fraction_bits"]
+        warn_if_coarse(y[:, None], bound, bits, lambda _: "the target", "target_bound")
 
     def _require_inside(self, X: Matrix, y: NDArray[Any]) -> None:
         super()._require_inside(X, y)

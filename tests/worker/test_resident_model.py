@@ -145,10 +145,10 @@ def test_a_restarted_worker_builds_its_model_from_the_journal(
 def test_a_page_file_cut_short_ends_neither_a_review_nor_an_erasure(
     moment: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, draw, plain = "tikhonov", np.random.default_rng(8), Tikhonov.update_records
+    name, draw, plain = "naive_bayes", np.random.default_rng(8), NaiveBayes.update_records
 
-    def cut_after(self: Tikhonov, *change: Any) -> Change:
-        monkeypatch.setattr(Tikhonov, "update_records", plain)
+    def cut_after(self: NaiveBayes, *change: Any) -> Change:
+        monkeypatch.setattr(NaiveBayes, "update_records", plain)
         done = plain(self, *change)
         for path in (tmp_path / "j.db-pages").glob("*.pages"):
             os.truncate(path, 4096)
@@ -161,7 +161,7 @@ def test_a_page_file_cut_short_ends_neither_a_review_nor_an_erasure(
             one.ingest(records(name, draw, 30))
             one.handle([assignment(number)], float(number))
         one.ingest(records(name, draw, 30))
-        monkeypatch.setattr(Tikhonov, "update_records", cut_after)
+        monkeypatch.setattr(NaiveBayes, "update_records", cut_after)
         if moment == "before the review":
             step = one.handle([assignment(3)], 3.0)
             assert any(isinstance(message, Update) for message in step.messages)
@@ -214,6 +214,8 @@ def test_no_frames_and_no_model_are_clear_errors() -> None:
     none = WorkerKeys(model="resident", memory=Memory(frames=0))
     with pytest.raises(BadInput, match="frames is 0"):
         started("naive_bayes", Journal(), keys=none).own_model.digest()
+    with pytest.raises(BadInput, match='live model; set model = "resident", or remove memory'):
+        WorkerKeys(memory=Memory(frames=3))
     with pytest.raises(NotLearned, match='model = "resident"'):
         started("naive_bayes", Journal(), keys=WorkerKeys()).own_model.digest()
 

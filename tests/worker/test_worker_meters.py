@@ -1,6 +1,7 @@
 """Meters of a worker: what it did becomes a cost, modelled or measured."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ from dealfl.errors import DealError
 from dealfl.learners import Work, cycles_of
 from dealfl.messages import Declined, Published
 from dealfl.power import PHONES, PhoneSpending
-from dealfl.power.meters import Kind, Reading, Source
+from dealfl.power.meters import Kind, Reading, Source, make_meter
 from dealfl.worker import Cost, Device, Done, MeasuredMeter, PhoneMeter
 from tests.federation.parts import FixedMeter, assignment, bayes, row, updates, welcomed
+from tests.power.test_meter_sysfs import supply, tree, zone
 
 
 class Noting(FixedMeter):
@@ -160,6 +162,41 @@ def test_without_meter_and_model_the_energy_is_not_known() -> None:
     meter = MeasuredMeter(clock=ticking())
     meter.start()
     assert meter.cost(Done()) == Cost(2.5, 0.0, "unknown", is_measured=True)
+
+
+DAMAGES: dict[str, tuple[str, str, str | None]] = {  # the meter, its file, what it then contains
+    "a counter that vanishes": ("rapl", "powercap/intel-rapl:0/energy_uj", None),
+    "a counter without a number": ("rapl", "powercap/intel-rapl:0/energy_uj", "?"),
+    "a gauge that vanishes": ("battery", "power_supply/b/charge_now", None),
+    "a gauge that runs backwards": ("battery", "power_supply/b/charge_now", "6000"),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+def test_a_meter_that_fails_while_a_worker_trains_is_named_once_and_every_training_is_done(
+    what: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    name, file, content = DAMAGES[what]
+    gauge = {"type": "Battery", "status": "Discharging", "voltage_now": 4_000_000}
+    files = zone("0", "package-0", 5_000) | supply("b", charge_now=5_000, **gauge)
+    power, path = make_meter(name, tree(tmp_path, files)), tmp_path / "class" / file
+
+    class Failing(MeasuredMeter):
+        def start(self) -> None:
+            super().start()
+            if content is None:
+                path.unlink(missing_ok=True)
+            else:
+                path.write_text(f"{content}\n")
+
+    one, sent = welcomed(meter=Failing(power, model())), []
+    for number in (1, 2, 3):
+        one.ingest(rows(1, first=number))
+        sent += updates(one.handle([assignment(number)], float(number)).messages)
+    assert {update.sequence for update in sent} == {1, 2, 3}
+    assert all(update.energy_j > 0.0 for update in sent), "modelled instead"
+    assert caplog.text.count(f"{path.name} ") + caplog.text.count(f"{path.name}:") == 1
+    assert "training continues" in caplog.text
 
 
 # -- the device ---------------------------------------------------------------------------------

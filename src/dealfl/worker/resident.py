@@ -18,7 +18,7 @@ from typing import Annotated, TypeVar
 
 from msgspec import Meta, Struct
 
-from dealfl.errors import BadBytes, NotLearned
+from dealfl.errors import BadBytes, BadInput, NotLearned
 from dealfl.learners import Change, Learner
 from dealfl.memory import Arc, BudgetedThetaLru, Lru, PagedStorage, Policy, ThetaLru, paged
 from dealfl.settings import Amount, Count, OneOf, Share
@@ -107,6 +107,13 @@ class WorkerKeys(Struct, frozen=True, kw_only=True):
     recovery_tolerance: Annotated[
         Amount, Meta(description="loss of validation score up to which an eviction stands")
     ] = 0.01
+
+    def __post_init__(self) -> None:
+        """Reject page frames without a live model."""
+        if self.memory is not None and not self.is_resident:
+            raise BadInput(
+                'memory holds the pages of a live model; set model = "resident", or remove memory'
+            )
 
     @property
     def is_resident(self) -> bool:

@@ -21,7 +21,6 @@ NAMES = (
     "runs",
     "energy",
     "phone",
-    "phone_clock",
     "memory",
     "selection",
     "promise",

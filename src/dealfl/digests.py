@@ -11,10 +11,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dealfl.compiled import is_compiled
 from dealfl.entries import Entries
 from dealfl.integers import WORD_BYTES
 
@@ -136,7 +138,7 @@ def block_hashes(entries: Entries) -> dict[int, bytes]:
     blocks = entries.indices // BLOCK
     starts = np.flatnonzero(np.concatenate(([True], blocks[1:] != blocks[:-1])))
     stops = np.append(starts[1:], len(blocks))
-    records = memoryview(_records(entries).tobytes())
+    records = _records(entries).reshape(-1).view(np.uint8).data
     return {
         int(blocks[start]): hashlib.sha256(
             records[start * _RECORD_BYTES : stop * _RECORD_BYTES]
@@ -145,7 +147,13 @@ def block_hashes(entries: Entries) -> dict[int, bytes]:
     }
 
 
-def _records(entries: Entries) -> NDArray[np.uint8]:
+def _records(entries: Entries) -> NDArray[Any]:
+    if is_compiled(len(entries)):
+        from dealfl.exact_loops import write_records
+
+        words = np.empty((len(entries), _RECORD_BYTES // 2), dtype="<u2")
+        write_records(entries.indices, *entries.values.parts, BLOCK - 1, words)
+        return words
     records = np.empty((len(entries), _RECORD_BYTES), dtype=np.uint8)
     offsets = (entries.indices % BLOCK).astype("<u2")
     records[:, :2] = offsets.view(np.uint8).reshape(-1, 2)

@@ -156,6 +156,20 @@ def write_values(
 
 
 @compile_loop
+def write_records(indices: Array, low: Array, high: Array, mask: int, out: Array) -> None:
+    """Write the masked index and the value of each entry in words of 16 bits: one and eight."""
+    wide = len(high) > 0
+    for place in range(len(indices)):
+        word = low[place] | (high[place] << 32) if wide else low[place]
+        rest = high[place] >> 32 if wide else low[place] >> 63
+        record = out[place]
+        record[0] = indices[place] & mask
+        for part in range(4):
+            record[1 + part] = (word >> (16 * part)) & 0xFFFF
+            record[5 + part] = (rest >> (16 * part)) & 0xFFFF
+
+
+@compile_loop
 def write_gaps(indices: Array, first: int, width: int, out: Array) -> None:
     """Write the gaps between ascending indices as little-endian bytes."""
     before, start = -1, first

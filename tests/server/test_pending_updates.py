@@ -1,7 +1,10 @@
 """Updates that wait: a bounded number behind a gap; those that do not fit into the total."""
 
+import hashlib
+import hmac
 from typing import Any
 
+import msgspec
 import pytest
 
 from dealfl.learners import NaiveBayes, statistics_of
@@ -54,6 +57,27 @@ def test_what_was_held_back_counts_when_the_base_becomes_smaller() -> None:
     one.start_from(many(3))
     one.handle([], 3.0)
     assert one.model.statistics == many(3) + many(29)
+
+
+def test_large_deltas_wait_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dealfl.server.aggregation._KEPT_BYTES", 1)
+    one = joined("full", rounds=1, **LARGE)
+    one.handle([update(1, delta=many(3), name="full", round=1)], 1.0)
+    assert one.model.statistics == many(3)
+
+
+def test_an_update_whose_hash_an_earlier_version_stored_is_known() -> None:
+    ledger = Ledger()
+    one = joined("full", ledger=ledger, **LARGE)
+    sent = update(1, delta=many(3), name="full")
+    one.handle([sent], 1.0)
+    plain = msgspec.msgpack.encode(msgspec.structs.replace(sent, session=0))
+    old = hmac.digest(ledger.setting("fingerprint_key"), plain, hashlib.sha256)
+    with ledger.transaction():
+        ledger.execute("UPDATE updates SET sha256 = ?", (old,))
+    assert any(isinstance(reply, Receipt) for reply in one.handle([sent], 2.0).messages)
+    other = msgspec.structs.replace(sent, energy_j=1.0)
+    assert not any(isinstance(reply, Receipt) for reply in one.handle([other], 3.0).messages)
 
 
 @pytest.mark.parametrize("restarted", [False, True])

@@ -56,6 +56,10 @@ def test_sums_bytes_and_fingerprints_are_the_same(
     assert both(lambda: (one + other).to_bytes(), monkeypatch) == body
     assert both(lambda: Statistics.from_bytes(body).to_bytes(), monkeypatch) == body
     assert both(lambda: ((one + other) - one - other).is_zero, monkeypatch)
+    assert both((one + other).digest, monkeypatch) == Statistics.from_bytes(body).digest()
+    dense = (one + other)["wide"].dense(50)
+    found = both(lambda: Entries.of_dense(dense, 7).to_dict(), monkeypatch)
+    assert found == {7 + place: value for place, value in enumerate(dense.tolist()) if value}
     total = both(lambda: (one + other).fingerprint(7), monkeypatch)
     assert total == (one.fingerprint(7) + other.fingerprint(7)) % ((1 << 61) - 1)
 

@@ -233,3 +233,14 @@ def test_settings_follow_failed_transactions_and_other_processes(tmp_path: Path)
             other.set_setting("carry", "1/5")
         with journal.transaction():
             assert journal.setting("carry", "") == "1/5"
+
+
+def test_a_journal_in_memory_gives_much_free_memory_back() -> None:
+    journal = Journal()
+    with journal.transaction():
+        ids = journal.add([(b"owner", b"x" * (1 << 23)), (b"owner", b"y")], State.WAITING)
+    with journal.transaction():
+        journal.delete(ids[:1], State.WAITING)
+    journal.compact_if_due(0.0)
+    assert journal.size_bytes < 1 << 20
+    assert [record.body for record in journal.records(State.WAITING)] == [b"y"]

@@ -18,6 +18,7 @@ __all__ = ["Transactions"]
 
 _COMPACT_EVERY_S = 86_400.0
 _COMPACT_BYTES_PER_S = 1e6  # about 1 % of the time of a process
+_MAX_FREE_BYTES = 1 << 22  # of a database in memory
 _DUE = "SELECT value FROM settings WHERE name = 'compact'"
 
 
@@ -111,7 +112,8 @@ class Transactions:
         """Compact the file if deleted bytes require it, including those before a crash.
 
         A compaction rewrites the file, so that a large one must wait: on average a megabyte is
-        rewritten in a second. A database in memory is compacted when its content is read.
+        rewritten in a second. A database in memory is compacted when its content is read, or if
+        it is large and mostly free.
 
         Parameters
         ----------
@@ -119,7 +121,11 @@ class Transactions:
             Current time in seconds. Without a request, a file is compacted once in 24 hours.
         """
         requested = self._requested_compaction
-        if requested is None or self.path == ":memory:" or not self._cleans:
+        if requested is None or not self._cleans:
+            return
+        if self.path == ":memory:":
+            if self._is_mostly_free:
+                self.compact()
             return
         if now_s < self._compact_at_s(requested, now_s):
             return
@@ -127,6 +133,14 @@ class Transactions:
             with self.transaction():
                 row = ("compacted_s", repr(now_s).encode())
                 self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", row)
+
+    @property
+    def _is_mostly_free(self) -> bool:
+        free, pages, bytes_ = map(self._read_pragma, ("freelist_count", "page_count", "page_size"))
+        return 2 * free > pages and free * bytes_ > _MAX_FREE_BYTES
+
+    def _read_pragma(self, name: str) -> int:
+        return int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
 
     @property
     def _requested_compaction(self) -> bool | None:
@@ -145,9 +159,7 @@ class Transactions:
     @property
     def size_bytes(self) -> int:
         """Size of the database, without its log."""
-        names = ("page_count", "page_size")
-        pages, bytes_ = (self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
-        return int(pages * bytes_)
+        return self._read_pragma("page_count") * self._read_pragma("page_size")
 
     @contextmanager
     def cleaned_at_the_end(self) -> Iterator[None]:

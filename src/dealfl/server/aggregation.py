@@ -23,6 +23,7 @@ __all__ = ["BEHIND_GAP", "WITHDRAWN", "Aggregated", "Aggregation", "Problem", "r
 _PRIME = (1 << 61) - 1  # of fingerprints
 _NO_STATISTICS = "bytes that are not statistics of this job"
 _FULL = "held back: the total is full; the largest sum is that of "
+_KEPT_BYTES = 1 << 20  # size of a delta up to which it is kept in memory as arrays
 _MAX_BEHIND_GAP = 64  # stored updates of a worker, if one before them is missing
 _IMPOSSIBLE, _CONFLICT = "no examples have this sum", "another update with this sequence exists"
 
@@ -57,13 +58,13 @@ class Aggregation:
         self._schema = self.total.schema
         self.schema_digest = self._schema.digest()
         self._scratch = make()  # empty between uses; it checks sums
-        self._decoded: dict[tuple[str, int], Statistics] = {}  # stored deltas
+        self._received: dict[tuple[str, int], Statistics | bytes] = {}  # stored deltas
         self._ready: set[str] = set()  # workers with updates that may be added
         self._held: set[str] = set()  # workers whose updates do not fit into the total
 
     def load(self) -> None:
         """Reload the total from the ledger."""
-        self._decoded.clear()
+        self._received.clear()
         self._ready, self._held = set(self._ledger.updates.waiting()), set()
         saved = self._ledger.total()
         self.total = self._make()
@@ -144,7 +145,8 @@ class Aggregation:
         self._ledger.updates.put(message)
         self._ready.add(row.name)
         if is_next:
-            self._decoded[row.name, message.sequence] = delta
+            small = delta.nbytes < _KEPT_BYTES
+            self._received[row.name, message.sequence] = delta if small else message.delta
         return Stored(records, held, delta.is_zero)
 
     def withdraw(self, row: WorkerRow, message: Withdraw) -> bool | Problem:
@@ -184,7 +186,7 @@ class Aggregation:
         if done.counted:
             self._put_total()
         self._ready, self._held = set(), set(done.held_back)
-        self._decoded.clear()
+        self._received.clear()
         return done
 
     def _count(self, row: WorkerRow, ready: list[Pending], terms: Terms, done: Aggregated) -> None:
@@ -212,10 +214,11 @@ class Aggregation:
         delta = None
         for update in ready:
             if not update.withdrawn:
-                part = self._decoded.get((row.name, update.sequence))
+                part = self._received.pop((row.name, update.sequence), None)
                 if part is None:
-                    content = self._ledger.updates.read_delta(row, update.sequence)
-                    part = Statistics.from_bytes(content)
+                    part = self._ledger.updates.read_delta(row, update.sequence)
+                if isinstance(part, bytes):  # they were checked when they were stored
+                    part = Statistics.from_bytes(part, trusted=True)
                 delta = part if delta is None else delta + part
         return Statistics.zero(self._schema) if delta is None else delta
 

@@ -35,8 +35,8 @@ class UpdateStore:
     def put(self, update: Update) -> None:
         """Store an update."""
         key = (update.worker, update.incarnation, update.sequence)
-        delta_hash = self.keyed(hashlib.sha256(update.delta).digest())
-        row = (*key, self._hash(update), delta_hash, 0, update.delta, 0)
+        delta_hash = hashlib.sha256(update.delta).digest()
+        row = (*key, self._hash(update, delta_hash), self.keyed(delta_hash), 0, update.delta, 0)
         self._run("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def keyed(self, content: bytes) -> bytes:
@@ -46,15 +46,19 @@ class UpdateStore:
         """
         return hmac.digest(self._setting("fingerprint_key"), content, hashlib.sha256)
 
-    def _hash(self, update: Update) -> bytes:
+    def _hash(self, update: Update, delta: bytes) -> bytes:
         """Return the hash of all fields of an update but the process that has sent it."""
-        return self.keyed(msgspec.msgpack.encode(msgspec.structs.replace(update, session=0)))
+        plain = msgspec.structs.replace(update, session=0, delta=delta)
+        return self.keyed(msgspec.msgpack.encode(plain))
 
     def is_same(self, update: Update) -> bool:
         """Return whether the stored update with this key has the same content."""
         query = "SELECT sha256 FROM updates WHERE worker = ? AND incarnation = ? AND sequence = ?"
         key = (update.worker, update.incarnation, update.sequence)
-        return bool(self._run(query, key).fetchone()[0] == self._hash(update))
+        stored = self._run(query, key).fetchone()[0]
+        hashed = hashlib.sha256(update.delta).digest()
+        # earlier versions took the delta itself
+        return any(stored == self._hash(update, delta) for delta in (hashed, update.delta))
 
     def count_stored(self, row: WorkerRow, before: int = 2**62) -> int:
         """Return how many updates of a worker are stored and not counted, before a sequence."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain
 from typing import Annotated, Any, ClassVar
@@ -238,7 +238,9 @@ def _blocks(X: Any, targets: Any, places: Indices) -> Iterator[tuple[Any, ...]]:
 
 @lru_cache(maxsize=2)  # a sweep uses the same data many times
 def _load(plan: Plan) -> tuple[Reading, Any]:
-    return plan.read()
+    reading, X = plan.read()
+    examples = replace(reading.examples, features=X)  # nothing needs the raw ones
+    return replace(reading, examples=examples), X
 
 
 def _test_set(examples: Examples, X: Any, test: Indices, seed: int) -> tuple[Any, ...]:  # noqa: ANN401

@@ -181,7 +181,7 @@ class Membership:
                 capacity_j=bounded(device.capacity_j),
                 sleeps=self._sleeps,
                 per_hour=self._per_hour(waiting, now_s),
-                training=any(not outgoing.sent for outgoing in self._journal.outbox()),
+                training=outbox.is_training,
             )
         ]
 

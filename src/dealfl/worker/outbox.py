@@ -63,8 +63,13 @@ class Outbox:
     @property
     def receipted(self) -> int:
         """The sequence up to which every update of this incarnation is settled with the server."""
-        outbox = self._journal.outbox()
-        return outbox[0].update.sequence - 1 if outbox else self.sequence
+        first = self._run("SELECT min(sequence) FROM outbox").fetchone()[0]
+        return self.sequence if first is None else int(first) - 1
+
+    @property
+    def is_training(self) -> bool:
+        """Whether an update is made that was not sent yet."""
+        return self._run("SELECT 1 FROM outbox WHERE sent = 0").fetchone() is not None
 
     @property
     def terms(self) -> tuple[str, ...]:

@@ -127,13 +127,18 @@ def _shift_pairs(
 
     Small slacks are noted in one line for each item; a loose item has none.
     """
-    size, lowest = len(items), ALL
+    size, lowest, close = len(items), ALL, 0
     held = np.empty(len(ranks), np.int32)
     for place in range(len(ranks)):
         item = order[ranks[place]]
         held[place] = _NEVER if _is_loose(guard[item, LEVELS]) else items[item]
+        close += held[place] != _NEVER
         base = start_of(ranks[place], size, full)
-        lowest = min(lowest, _shift_noting(pairs, base, ranks, place, by, held, lines))
+        if close:
+            least = _shift_noting(pairs, base, ranks, place, by, held, lines)
+        else:
+            least = _shift(pairs, base, ranks[:place], by)
+        lowest = min(lowest, least)
     return lowest
 
 

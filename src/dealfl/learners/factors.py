@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 MIN_SLACK = 1e-3
 _RANK_ONE_ROWS = 64
 _STEPS = 32  # rows of a table that one product of matrices turns
+_AFTER = np.triu(np.ones((_STEPS, _STEPS)), 1)  # 1 for each later row
 
 
 class Factor(Protocol):
@@ -70,12 +71,13 @@ class CholeskyFactor:
         for stop in range(size, 0, -_STEPS):
             start = max(stop - _STEPS, 0)
             some, part = slice(start, stop), self.table[start:stop, start:]
-            turn = np.triu(np.multiply.outer(shares[some], p[some]), 1)
+            turn = shares[some, None] * p[some]
+            turn *= _AFTER[: stop - start, : stop - start]
             turn.flat[:: stop - start + 1] = kept[some]
             turned = turn @ part
-            turned += np.multiply.outer(shares[some], rest[start:])
+            turned += shares[some, None] * rest[start:]
             rest[start:] += p[some] @ part
-            self.table[some, start:] = turned
+            part[:] = turned
         return True
 
     def solve(self) -> Floats:

@@ -87,8 +87,12 @@ def exact_gram(rows: Int64s, bits: int, *, wide: bool, signs: Int64s | None = No
 
 def row_products(rows: Int64s) -> Int64s:
     """Return the packed lower triangle of rowsᵀ·rows for very few rows."""
-    whole = np.multiply.outer(rows[0], rows[0]) if len(rows) == 1 else rows.T @ rows
-    return whole.ravel()[_flat_triangle(rows.shape[1])]
+    size = rows.shape[1]
+    if len(rows) > 1:
+        return np.asarray((rows.T @ rows).ravel()[_flat_triangle(size)])
+    products = np.repeat(rows[0], np.arange(1, size + 1))
+    products *= rows[0].take(triangle(size)[1])
+    return products
 
 
 def signed_gram(rows: NDArray[np.integer], signs: Int64s, bits: int, *, wide: bool) -> Integers:

@@ -162,7 +162,7 @@ class FixedPoint:
             "fraction_bits": self.fraction_bits,
         }
         if np.any(self.offset):
-            shape["offset"] = _compact(self.offset.tolist())
+            shape[f"{self.what}_offset".removeprefix("feature_")] = _compact(self.offset.tolist())
         if clip:
             shape["clip"] = True
             if np.any(self.bound != np.ldexp(1.0, self.exponent.astype(np.int32))):

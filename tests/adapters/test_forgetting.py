@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn import naive_bayes  # type: ignore[import-untyped]
+from sklearn import linear_model, naive_bayes  # type: ignore[import-untyped]
 
 from dealfl.errors import NotLearned, OutOfBounds
 from dealfl.learners import Tikhonov
@@ -175,36 +175,19 @@ def test_counts_of_classes_are_zero_when_everything_is_forgotten() -> None:
 
 
 FAR = 1.7e9  # seconds since 1970
+FAR_ROWS = X + np.array([FAR, 0.0])
+COARSE = r"varies .* multiples of 32: .* a smaller"
 
 
 @pytest.mark.parametrize(
     ("model", "X", "y", "what"),
     [
-        (
-            Ridge(),
-            X + np.array([FAR, 0.0]),
-            X[:, 0],
-            r"feature 0 varies .* multiples of 32: .* feature_bound",
-        ),
-        (Ridge(), X, X[:, 0] + FAR, r"the target varies .* multiples of 32: .* target_bound"),
-        (
-            RidgeClassifier(),
-            X + np.array([0.0, FAR]),
-            LABELS,
-            "feature 1 varies .* multiples of 32: .* feature_bound",
-        ),
-        (
-            MultinomialNB(feature_bound=1e12),
-            X,
-            LABELS,
-            "feature 0 varies .* multiples of 1024: .* feature_bound",
-        ),
-        (
-            Ridge(),
-            X * [1.0, 1e-200],
-            X[:, 0],
-            "feature 1 varies .* multiples of .*e-69: .* feature_bound",
-        ),
+        (Ridge(fit_intercept=False), FAR_ROWS, X[:, 0], f"feature 0 {COARSE} feature_bound"),
+        (Ridge(fit_intercept=False), X, X[:, 0] + FAR, f"the target {COARSE} target_bound"),
+        (RidgeClassifier(fit_intercept=False), FAR_ROWS, LABELS, f"feature 0 {COARSE}"),
+        (Ridge(feature_bound=2.0**35), X, X[:, 0], f"feature 0 {COARSE} feature_bound"),
+        (MultinomialNB(feature_bound=2.0**35), X, LABELS, f"feature 0 {COARSE}"),
+        (Ridge(), X * np.array([1.0, 1e-200]), X[:, 0], r"feature 1 varies .*e-69: .*"),
     ],
 )
 def test_a_grid_that_loses_the_differences_of_values_is_named(
@@ -213,6 +196,26 @@ def test_a_grid_that_loses_the_differences_of_values_is_named(
     for rows in (X, sparse.csr_array(X)):
         with pytest.warns(UserWarning, match=what):
             model.fit(rows, y)
+
+
+@pytest.mark.parametrize("kind", [list, sparse.csr_array])
+def test_values_far_from_zero_are_learned_and_forgotten_like_others(kind: Any) -> None:
+    draw = np.random.default_rng(0)
+    near = draw.random((200, 2))
+    rows, y = near + np.array([FAR, 0.0]), near @ [1.0, 2.0] + FAR
+    model, peer = Ridge().fit(kind(rows), y), linear_model.Ridge().fit(near, y)
+    assert (model.offset_[0] > 0, model.offset_[1], model.target_offset_ > 0) == (True, 0.0, True)
+    assert model.coef_ == pytest.approx(peer.coef_, abs=1e-3)
+    assert model.predict(kind(rows)) - FAR == pytest.approx(peer.predict(near) - FAR, abs=1e-3)
+    model.partial_fit(rows[:3] + np.array([8000.0, 0.0]), y[:3] - 8000.0)  # later values
+    model.forget(rows[:3] + np.array([8000.0, 0.0]), y[:3] - 8000.0).forget(kind(rows[:90]), y[:90])
+    assert model.digest() == Ridge().fit(rows[90:], y[90:]).digest()
+    with pytest.raises(
+        OutOfBounds, match=r"the target has the value 0, outside \[1699967232, 1700032768\]"
+    ):
+        model.partial_fit(rows[:1], [0.0])
+    classes = np.where(near[:, 0] > 0.5, "late", "early")
+    assert RidgeClassifier().fit(kind(rows), classes).score(kind(rows), classes) > 0.95
 
 
 def test_whole_numbers_on_a_coarse_grid_and_small_values_lose_nothing() -> None:

@@ -1,11 +1,15 @@
 """At the limits: widths of sums, bounds and clipping, systems without full rank."""
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
+from dealfl.compiled import CHOICE
 from dealfl.errors import BadInput, Incompatible, NotLearned
 from dealfl.learners import (
     NaiveBayes,
@@ -149,3 +153,48 @@ def test_many_items_are_forgotten_and_found_like_few() -> None:
         assert many.similar(far + item)[1].tolist() == few.similar(item)[1].tolist()
     many.merge(many.statistics)
     assert many.similar(far)[1].tolist() == few.similar(0)[1].tolist()
+
+
+@pytest.mark.parametrize("mode", ["never", "always"])
+@pytest.mark.parametrize("solver", ["auto", "qr", "cholesky"])
+def test_offsets_move_what_is_learned_and_nothing_else(
+    solver: str, mode: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if mode == "always":
+        pytest.importorskip("numba")
+    monkeypatch.setattr(CHOICE, "mode", mode)
+    far = np.array([1e9, -5e6, 0.0])
+    rows = np.random.default_rng(0).random((60, 3)) + far
+    y = (rows - far) @ [1.0, 2.0, 3.0] + 1e9
+    make = partial(Tikhonov, 3, feature_bound=4.0, target_bound=16.0, solver=solver, intercept=True)
+    model, plain = make(offset=far, target_offset=1e9), make()
+    for one, X, t in ((model, rows, y), (plain, rows - far, y - 1e9)):
+        one.learn(X, t)
+        assert one.weights.shape == (3,)
+        one.forget(X[:1], t[:1])
+        one.learn(sparse.csr_array(X[:4]), t[:4])
+        one.update((X[4:6], t[4:6]), (X[20:23], t[20:23]))
+        one.update_records(one.records_of(X[:2], t[:2]), ())
+        one.check()
+    assert model.statistics["moments"].to_dict() == plain.statistics["moments"].to_dict()
+    assert model.weights == pytest.approx(plain.weights, rel=1e-9)
+    assert model.predict(rows) - 1e9 == pytest.approx(plain.predict(rows - far), abs=1e-5)
+    assert model.score(rows, y) > 0.8
+    X, t = model.rows_of(model.records_of(rows[:2], y[:2]))
+    assert (X - far).tolist() == [pytest.approx(row, abs=1e-6) for row in rows[:2] - far]
+    assert t - 1e9 == pytest.approx(y[:2] - 1e9, abs=1e-6)
+    with pytest.raises(Incompatible, match="offset"):
+        model.merge(plain.statistics)
+    model.save(tmp_path / "model")
+    for copy in (Tikhonov.load(tmp_path / "model"), Tikhonov.from_schema(model.schema)):
+        assert copy.schema == model.schema
+
+
+def test_a_classifier_with_an_offset_forgets_all() -> None:
+    rows = np.random.default_rng(0).random((60, 1)) + 1e9
+    labels = np.where(rows[:, 0] > 1e9 + 0.5, "late", "early")
+    model = TikhonovClassifier(1, ["early", "late"], offset=1e9)
+    model.learn(rows, labels)
+    assert model.score(rows, labels) > 0.9
+    model.forget(rows, labels)
+    assert model.statistics.is_zero

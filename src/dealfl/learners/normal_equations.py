@@ -102,6 +102,7 @@ class NormalEquations(RowLearner):
         """The constructor arguments that both learners share."""
         return {
             "n_features": self.n_features,
+            **({"offset": self._grid.offset.tolist()} if self._grid.offset.any() else {}),
             "penalty": self._weights.penalty,
             "feature_bound": self._grid.bound.tolist(),
             "fraction_bits": self._grid.fraction_bits,
@@ -166,7 +167,7 @@ class NormalEquations(RowLearner):
         """Learn or forget one row in place; None if that is not possible, and nothing changed."""
         state, weights = self._state, self._weights
         cells = state.cells("moments")
-        if not isinstance(cells, DenseCells) or not isinstance(X, np.ndarray):
+        if weights.is_shifted or not (isinstance(cells, DenseCells) and isinstance(X, np.ndarray)):
             return None
         low, high = cells.low, cells.low[:0] if cells.high is None else cells.high
         row = np.empty((2, self._columns), np.int32)
@@ -230,12 +231,12 @@ class NormalEquations(RowLearner):
 
     def _moments(self, X: Matrix, targets: Int64s) -> tuple[Integers, Int64s]:
         """Return the moments of a batch, and its last block of rows, if they are few."""
-        bits, wide = self._grid.fraction_bits, self._wide
+        bits, wide, shifted = self._grid.fraction_bits, self._wide, self._weights.is_shifted
         total = Integers.zeros(self._size, wide)
         rows = np.empty((0, self._columns), dtype=np.int64)
         for first, block in dense_blocks(X, block_rows(self._columns, bits)):
             goals = targets[first : first + len(block)]
-            compiled = X.shape[0] > _FEW and is_compiled(block.size)
+            compiled = not shifted and X.shape[0] > _FEW and is_compiled(block.size)
             if not compiled or not add_rounded_gram(block, goals, self._grid, total):
                 points = self._grid.quantise(block, first, clip=self._clip)
                 rows = np.column_stack([np.ones(len(block), np.int64), points, goals])
@@ -271,8 +272,7 @@ class NormalEquations(RowLearner):
         require_products(moments, limits, pairs=pairs)
 
     def _is_possible(self, columns: Points) -> bool:
-        limit = 1 << self._grid.fraction_bits
-        return are_possible(self._now(), columns.tolist(), limit)
+        return are_possible(self._now(), columns.tolist(), 1 << self._grid.fraction_bits)
 
     # -- the model ------------------------------------------------------------------------------
 

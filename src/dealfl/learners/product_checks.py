@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from dealfl.compiled import is_compiled
 from dealfl.errors import Impossible
 from dealfl.integers import Integers
-from dealfl.learners.gram import triangle, widened
+from dealfl.learners.gram import packed, triangle, widened
 
-__all__ = ["are_possible", "require_products"]
+__all__ = ["are_possible", "require_one_class_each", "require_products"]
 
 Int64s = NDArray[np.int64]
 
@@ -138,3 +138,20 @@ def _is_larger(ours: tuple[Int64s, Int64s], theirs: tuple[Int64s, Int64s]) -> ND
         difference[place] &= _LIMB
     rest = difference[:-1].any(axis=0)
     return np.asarray((difference[-1] > 0) | ((difference[-1] == 0) & rest))
+
+
+def require_one_class_each(moments: Integers, first: int, labels: Sequence[object]) -> None:
+    """Raise `Impossible` unless each row is 1 in one of the columns from `first` on, and else 0."""
+    rows = [
+        moments[packed(first + n, 0) : packed(first + n, 0) + first] for n in range(len(labels))
+    ]
+    total = rows[0]
+    for row in rows[1:]:
+        total = total + row
+    if not total.same(moments[np.array([packed(j, 0) for j in range(first)], dtype=np.int64)]):
+        raise Impossible("the sums of the classes do not add up to the sums of the features")
+    for target, (label, row) in enumerate(zip(labels, rows, strict=True)):
+        start = packed(first + target, first)
+        among = moments[start : start + target + 1].tolist()
+        if any(among[:-1]) or among[-1] != row[:1].tolist()[0]:
+            raise Impossible(f"an example of class {label} also belongs to another class")

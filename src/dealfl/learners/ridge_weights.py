@@ -44,14 +44,15 @@ class RidgeWeights:
 
     def __init__(
         self, grid: FixedPoint, targets: int, goal: tuple[float, float], *, penalty: float,
-        solver: str, intercept: bool,
+        solver: str, intercept: bool, target_offset: float = 0.0,
     ) -> None:  # fmt: skip
         if not np.isfinite(penalty) or penalty < 0:
             raise BadInput(f"penalty is {penalty!r}; it must be a finite number ≥ 0")
         if solver not in SOLVERS:
             raise unknown_name("solver", solver, SOLVERS)
         self.penalty, self.solver, self.intercept = float(penalty), solver, intercept
-        self.goal = np.array(goal)
+        self.goal, self._offset, self.target_offset = np.array(goal), grid.offset, target_offset
+        self.is_shifted = bool(grid.offset.any() or target_offset)
         # of [1, features]: size of a grid step if features lie in [-1, 1], and unit of a weight
         self.units = np.ones((2, 1 + len(grid.bound)))
         self.units[0, 1:] = 2.0**-grid.fraction_bits
@@ -79,6 +80,8 @@ class RidgeWeights:
                 size = len(sides[0])
                 self._operations += size**3 // 3 + size**2 * self._targets // 2
             self._weights = self._solve(self._factor)
+            if self.is_shifted:
+                self._weights[0] += self.target_offset - self._offset @ self._weights[1:]
             self._operations += len(self._weights) ** 2 * self._targets // 2
         return self._weights
 

@@ -19,11 +19,13 @@ from dealfl.learners.inputs import (
     Clip,
     FeatureBound,
     FractionBits,
+    Offset,
     as_vector,
     require_integer,
 )  # fmt: skip
 from dealfl.learners.labels import Labels
 from dealfl.learners.normal_equations import FLOATS, NormalEquations
+from dealfl.learners.product_checks import require_one_class_each
 from dealfl.learners.ridge_weights import Intercept, Penalty, RidgeWeights, Solver
 from dealfl.learners.row_learner import Classifier
 from dealfl.learners.workloads import LABELLED, NUMBERED, labelled_rows, numbered_rows
@@ -50,16 +52,19 @@ class Tikhonov(NormalEquations):
     penalty : float, default 1.0
         Weight of the squared norm of the weights, like `alpha` of scikit-learn, ≥ 0.
     feature_bound : float or array_like, default 1.0
-        Largest magnitude of the features, one number or one per feature; a tight bound gives a
-        finer grid.
+        Largest magnitude of the features after the offset, one number or one per feature; a tight
+        bound gives a finer grid.
     target_bound : float, default 1.0
-        Largest magnitude of the target.
+        Largest magnitude of the target after its offset.
     fraction_bits : int, default 30
         Bits that features and targets are rounded to, 1 to 30.
     solver : {"auto", "cholesky", "qr", "refactor"}, default "auto"
         How weights are computed; it does not affect the statistics.
     intercept : bool, default False
         Whether to learn a constant in addition to the weights.
+    offset, target_offset : float or array_like, default 0.0
+        Numbers that are subtracted from features and target before they are rounded, for values
+        that are close together and far from 0; predictions have the original units.
     clip : bool, default False
         Move values outside the bounds to the nearest bound instead of raising an error.
     storage : callable, optional
@@ -100,18 +105,24 @@ class Tikhonov(NormalEquations):
         solver: Solver = "auto",
         *,
         intercept: Intercept = False,
+        offset: Offset = 0.0,
+        target_offset: Annotated[
+            float, Meta(description="number subtracted from the target")
+        ] = 0.0,
         clip: Clip = False,
         storage: Storage | None = None,
     ) -> None:
         features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)
-        grid = FixedPoint.of(features, feature_bound, fraction_bits)
-        self._target_grid = FixedPoint.of(1, target_bound, fraction_bits, what="target")
+        grid = FixedPoint.of(features, feature_bound, fraction_bits, offset=offset)
+        self._target_grid = FixedPoint.of(
+            1, target_bound, fraction_bits, offset=target_offset, what="target"
+        )
         self._target_scale = float(self._target_grid.scale[0])
         shape: dict[str, Setting] = {"n_features": features}
         shape |= self._target_grid.settings(clip=clip)
         weights = RidgeWeights(
             grid, 1, (1.0 / self._target_scale, 0.0), penalty=penalty, solver=solver,
-            intercept=intercept,
+            intercept=intercept, target_offset=float(self._target_grid.offset[0]),
         )  # fmt: skip
         edges = float(self._target_grid.bound[0]), self._target_scale
         super().__init__(shape, grid, 1, weights, edges, clip=clip, storage=storage)
@@ -125,7 +136,9 @@ class Tikhonov(NormalEquations):
     @property
     def settings(self) -> dict[str, Any]:
         """The constructor arguments of an equal, empty learner."""
-        return {**super().settings, "target_bound": float(self._target_grid.bound[0])}
+        shift = self._weights.target_offset
+        more = {"target_offset": shift} if shift else {}
+        return {**super().settings, "target_bound": float(self._target_grid.bound[0]), **more}
 
     @property
     def weights(self) -> Floats:
@@ -134,7 +147,7 @@ class Tikhonov(NormalEquations):
 
     @property
     def bias(self) -> float:
-        """The constant that is added to every prediction; 0.0 without `intercept`."""
+        """The constant that is added to every prediction; 0.0 without `intercept` and offsets."""
         return float(self._solved()[0, 0])
 
     def predict(self, X: object) -> Floats:
@@ -153,7 +166,7 @@ class Tikhonov(NormalEquations):
         return self._target_columns(y, rows)[:, 0]
 
     def _targets_at(self, points: Points) -> Floats:
-        return np.asarray(points / self._target_scale)
+        return np.asarray(points / self._target_scale + self._weights.target_offset)
 
     def _target_values(self, y: object, rows: int) -> Floats:
         if type(y) is np.ndarray and y.dtype is FLOATS and y.shape == (rows,):
@@ -176,7 +189,7 @@ class TikhonovClassifier(NormalEquations, Classifier):
         Number of features.
     classes : array_like
         Distinct numbers or strings.
-    penalty, feature_bound, fraction_bits, solver, clip, storage
+    penalty, feature_bound, fraction_bits, solver, offset, clip, storage
         See `Tikhonov`.
     intercept : bool, default True
         Whether to learn a constant in addition to the weights.
@@ -208,12 +221,13 @@ class TikhonovClassifier(NormalEquations, Classifier):
         solver: Solver = "auto",
         *,
         intercept: Intercept = True,
+        offset: Offset = 0.0,
         clip: Clip = False,
         storage: Storage | None = None,
     ) -> None:
         features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)
         self._labels = Labels(classes)
-        grid = FixedPoint.of(features, feature_bound, fraction_bits)
+        grid = FixedPoint.of(features, feature_bound, fraction_bits, offset=offset)
         shape: dict[str, Setting] = {"n_features": features, "classes": self._labels.tolist()}
         weights = RidgeWeights(  # the goal is +1 for the class and -1 for the rest
             grid, len(self._labels), (2.0, -1.0), penalty=penalty, solver=solver,
@@ -264,26 +278,7 @@ class TikhonovClassifier(NormalEquations, Classifier):
             label = self._labels.values[worst]
             raise Impossible(f"class {label} has {int(counts[worst])} examples")
         if pairs:
-            self._require_one_class_each(moments)
-
-    def _require_one_class_each(self, moments: Integers) -> None:
-        first = 1 + self.n_features
-        total = moments[self._row(0)]
-        for target in range(1, self._targets):
-            total = total + moments[self._row(target)]
-        sums = moments[np.array([packed(j, 0) for j in range(first)], dtype=np.int64)]
-        if not total.same(sums):
-            raise Impossible("the sums of the classes do not add up to the sums of the features")
-        for target in range(self._targets):
-            start = packed(first + target, first)
-            among = moments[start : start + target + 1].tolist()
-            if any(among[:-1]) or among[-1] != moments[self._row(target)][:1].tolist()[0]:
-                label = self._labels.values[target]
-                raise Impossible(f"an example of class {label} also belongs to another class")
-
-    def _row(self, target: int) -> slice:
-        start = packed(1 + self.n_features + target, 0)
-        return slice(start, start + 1 + self.n_features)
+            require_one_class_each(moments, 1 + self.n_features, self._labels.tolist())
 
     def _class_counts(self, moments: Integers) -> Floats:
         first = 1 + self.n_features

@@ -14,8 +14,8 @@ from sklearn.utils.sparsefuncs import min_max_axis  # type: ignore[import-untype
 from dealfl.errors import OutOfBounds
 
 __all__ = [
-    "Matrix", "centre_of", "is_auto", "out_of_bounds", "proposed_bound", "range_of",
-    "shared_bound", "warn_if_coarse",
+    "Matrix", "bound_and_offset", "centre_of", "is_auto", "out_of_bounds", "proposed_bound",
+    "range_of", "shared_bound", "warn_if_coarse",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -66,12 +66,25 @@ def centre_of(low: Floats, high: Floats) -> Floats:
     return np.rint((low + high) / 2 / step) * step
 
 
+def bound_and_offset(given: Any, X: Matrix, *, centred: bool) -> tuple[Any, Any]:  # noqa: ANN401
+    """Return a given bound, or bounds of magnitudes; a column far from 0 can have an offset."""
+    if not is_auto(given):
+        return given, 0.0
+    low, high = range_of(X)
+    largest, half = np.maximum(np.abs(low), np.abs(high)), high / 2 - low / 2
+    far = centred & (half > 0) & (half * _WIDE_ROOM < largest)
+    step = proposed_bound(half)  # coarse, so that similar data get equal offsets
+    offset = np.where(far, np.rint((low / 2 + high / 2) / step) * step, 0.0)
+    return np.where(far, proposed_bound(half, _WIDE_ROOM), proposed_bound(largest)), offset
+
+
 def out_of_bounds(
     what: str, value: float, bound: float, offset: float, setting: str
 ) -> OutOfBounds:
     """Return the error for a value outside its bound."""
+    low, high = offset - bound, offset + bound
     return OutOfBounds(
-        f"{what} has the value {value:g}, outside [{offset - bound:g}, {offset + bound:g}]; bounds "
+        f"{what} has the value {value:.10g}, outside [{low:.10g}, {high:.10g}]; bounds "
         f"are fixed when the first rows are learned: fit again with a larger {setting}, or with "
         "clip=True to move such values to the bounds"
     )

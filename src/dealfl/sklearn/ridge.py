@@ -14,23 +14,11 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 
 from dealfl.learners import RowLearner, Tikhonov, TikhonovClassifier
 from dealfl.sklearn.base import ForgettingClassifier, ForgettingEstimator
-from dealfl.sklearn.bounds import (
-    Matrix,
-    is_auto,
-    out_of_bounds,
-    proposed_bound,
-    range_of,
-    warn_if_coarse,
-)
+from dealfl.sklearn.bounds import Matrix, bound_and_offset, out_of_bounds, warn_if_coarse
 
 __all__ = ["Ridge", "RidgeClassifier"]
 
 Floats = NDArray[np.float64]
-
-
-def _magnitude_bound(given: object, X: Matrix) -> Any:  # noqa: ANN401
-    """Return the given bound, or one for the largest magnitude of each column."""
-    return proposed_bound(np.abs(range_of(X)).max(axis=0)) if is_auto(given) else given
 
 
 class Ridge(RegressorMixin, ForgettingEstimator):  # type: ignore[misc]
@@ -46,9 +34,10 @@ class Ridge(RegressorMixin, ForgettingEstimator):  # type: ignore[misc]
         How coefficients are computed; it does not affect the statistics.
     feature_bound : float, array_like or "auto", default "auto"
         Largest magnitude of the features, one number or one per feature; "auto" takes it from the
-        first rows.
+        first rows. With an intercept, "auto" also subtracts an offset from a feature whose first
+        values are close together and far from 0, such as times in seconds since 1970.
     target_bound : float or "auto", default "auto"
-        Largest magnitude of the target.
+        Largest magnitude of the target; see `feature_bound`.
     clip : bool, default False
         Move values outside the bounds to the bounds instead of raising an error.
 
@@ -57,9 +46,11 @@ class Ridge(RegressorMixin, ForgettingEstimator):  # type: ignore[misc]
     learner_ : Tikhonov
         The model; it saves, merges and checks statistics.
     feature_bound_ : ndarray of shape (n_features,)
-        Bound of each feature.
-    target_bound_ : float
-        Bound of the target.
+        Bound of each feature, as a distance from `offset_`.
+    offset_ : ndarray
+        Number that is subtracted from each feature before it is rounded, or 0 for all.
+    target_bound_, target_offset_ : float
+        Bound and offset of the target.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str
@@ -111,12 +102,15 @@ class Ridge(RegressorMixin, ForgettingEstimator):  # type: ignore[misc]
 
     def _empty_learner(self, X: Matrix, y: NDArray[Any]) -> Tikhonov:
         check_scalar(self.alpha, "alpha", Real, min_val=0)
+        centred = bool(self.fit_intercept)
+        bound, offset = bound_and_offset(self.feature_bound, X, centred=centred)
+        goal, shift = bound_and_offset(self.target_bound, y[:, None], centred=centred)
         learner = Tikhonov(
-            X.shape[1], penalty=self.alpha, feature_bound=_magnitude_bound(self.feature_bound, X),
-            target_bound=_magnitude_bound(self.target_bound, y[:, None]), solver=self.solver,
-            intercept=self.fit_intercept, clip=self.clip,
+            X.shape[1], penalty=self.alpha, feature_bound=bound, target_bound=goal, offset=offset,
+            target_offset=shift, solver=self.solver, intercept=self.fit_intercept, clip=self.clip,
         )  # fmt: skip
         self.target_bound_ = learner.settings["target_bound"]
+        self.target_offset_ = learner.settings.get("target_offset", 0.0)
         return learner
 
     def _warn_if_coarse(self, learner: RowLearner, X: Matrix, y: NDArray[Any]) -> None:
@@ -126,9 +120,10 @@ class Ridge(RegressorMixin, ForgettingEstimator):  # type: ignore[misc]
 
     def _require_inside(self, X: Matrix, y: NDArray[Any]) -> None:
         super()._require_inside(X, y)
-        worst = y[np.argmax(np.abs(y))]
-        if abs(worst) > self.target_bound_:
-            raise out_of_bounds("the target", worst, self.target_bound_, 0.0, "target_bound")
+        bound, offset = self.target_bound_, self.target_offset_
+        worst = y[np.argmax(np.abs(y - offset))]
+        if abs(worst - offset) > bound:
+            raise out_of_bounds("the target", worst, bound, offset, "target_bound")
 
 
 class RidgeClassifier(ForgettingClassifier):
@@ -145,7 +140,7 @@ class RidgeClassifier(ForgettingClassifier):
         The model; it saves, merges and checks statistics.
     classes_ : ndarray
         The classes, sorted.
-    feature_bound_, n_features_in_, feature_names_in_
+    feature_bound_, offset_, n_features_in_, feature_names_in_
         See `Ridge`.
 
     Examples
@@ -213,8 +208,8 @@ class RidgeClassifier(ForgettingClassifier):
 
     def _empty_learner(self, X: Matrix, y: NDArray[Any]) -> TikhonovClassifier:  # noqa: ARG002
         check_scalar(self.alpha, "alpha", Real, min_val=0)
+        bound, offset = bound_and_offset(self.feature_bound, X, centred=bool(self.fit_intercept))
         return TikhonovClassifier(
-            X.shape[1], self.classes_.tolist(), penalty=self.alpha,
-            feature_bound=_magnitude_bound(self.feature_bound, X), solver=self.solver,
-            intercept=self.fit_intercept, clip=self.clip,
+            X.shape[1], self.classes_.tolist(), penalty=self.alpha, feature_bound=bound,
+            offset=offset, solver=self.solver, intercept=self.fit_intercept, clip=self.clip,
         )  # fmt: skip

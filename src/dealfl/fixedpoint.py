@@ -144,6 +144,12 @@ class FixedPoint:
         """Grid points per unit of each column, a power of two."""
         return np.ldexp(1.0, (self.fraction_bits - self.exponent).astype(np.int32))
 
+    @cached_property
+    def _alike(self) -> tuple[Floats, Floats]:
+        """Bound and scale; one number each, which is faster, if they are the same everywhere."""
+        many = len(np.unique(self.bound)) > 1
+        return (self.bound, self.scale) if many else (self.bound[:1], self.scale[:1])
+
     def settings(self, *, clip: bool = False) -> dict[str, Setting]:
         """Return the settings that determine the integers: exponents, fraction bits and offsets.
 
@@ -187,12 +193,7 @@ class FixedPoint:
         Returns
         -------
         ndarray of int64
-            Grid points, in the shape of `values`.
-
-        Raises
-        ------
-        BadInput, OutOfBounds
-            A value is not finite, or outside the bounds and `clip` is False.
+            Grid points, in the shape of `values`; one not finite or out of bounds is an error.
         """
         return self.rounded(values, first_row, clip=clip).astype(np.int64)
 
@@ -242,27 +243,26 @@ class FixedPoint:
     def _points(
         self, values: Floats, columns: slice | Places, locate: Locate, clip: bool
     ) -> Floats:
-        bound, centred = self.bound[columns], values
+        (bound, scale), centred = self._alike, values
+        if len(bound) > 1:
+            bound, scale = bound[columns], scale[columns]
         if np.count_nonzero(self.offset):
             with np.errstate(over="ignore", invalid="ignore"):  # out of bounds: reported below
                 centred = values - self.offset[columns]
         low = -bound if self.signed else 0.0
         inside = (centred >= low) & (centred <= bound)
         if not inside.all():
-            infinite = ~np.isfinite(values)
-            if np.any(infinite):
-                place = np.argwhere(infinite)[0]
+            for place in np.argwhere(~np.isfinite(values))[:1]:
                 raise _not_finite(*locate(place), values[tuple(place)], self.what)
             if not clip:
                 place = np.argwhere(~inside)[0]
                 raise self._out_of_bounds(*locate(place), float(values[tuple(place)]))
             centred = np.clip(centred, low, bound)
-        return np.rint(centred * self.scale[columns])
+        return np.rint(centred * scale)
 
     def _out_of_bounds(self, row: int, column: int, value: float) -> OutOfBounds:
         offset, bound = self.offset[column], self.bound[column]
-        low = offset - bound if self.signed else offset
-        outside = f"outside [{low:g}, {offset + bound:g}]"
+        outside = f"outside [{offset - bound * self.signed:g}, {offset + bound:g}]"
         return OutOfBounds(
             f"row {row}, {self.what} {column} is {value!r}, {outside}; "
             f"declare a larger {self.what}_bound or another offset, or pass clip=True",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn import linear_model, naive_bayes  # type: ignore[import-untyped]
 
-from dealfl.errors import NotLearned, OutOfBounds
+from dealfl.errors import BadInput, NotLearned, OutOfBounds
 from dealfl.learners import Tikhonov
 from dealfl.sklearn import KNeighborsClassifier, MultinomialNB, Ridge, RidgeClassifier
 
@@ -221,6 +221,8 @@ def test_values_far_from_zero_are_learned_and_forgotten_like_others(kind: Any) -
 def test_whole_numbers_on_a_coarse_grid_and_small_values_lose_nothing() -> None:
     rows = np.arange(8.0)[:, None]
     Ridge(feature_bound=2.0**30, target_bound=2.0**30).fit(rows, rows[:, 0])
+    with pytest.raises(BadInput, match=r"feature_bound is .*; it must lie between 2\^-200 and 2"):
+        Ridge().fit(rows * 1e307, rows[:, 0])
     tiny = Ridge(alpha=0.0).fit(rows * 1e-40, rows[:, 0])
     assert tiny.predict(rows * 1e-40) == pytest.approx(rows[:, 0], abs=1e-6)
 

@@ -51,7 +51,8 @@ def proposed_bound(largest: Floats, room: int = _ROOM) -> Floats:
     [2048.0, 16.0, 2048.0]
     """
     known = np.where(largest > 0, largest, np.max(largest) or 1.0)
-    exponents = np.ceil(np.log2(np.maximum(known, _SMALLEST)))
+    limited = np.minimum(np.maximum(known, _SMALLEST), 1 / _SMALLEST)
+    exponents = np.ceil(np.log2(limited))
     return np.ldexp(float(room), exponents.astype(np.int32))
 
 
@@ -72,7 +73,7 @@ def bound_and_offset(given: Any, X: Matrix, *, centred: bool) -> tuple[Any, Any]
         return given, 0.0
     low, high = range_of(X)
     largest, half = np.maximum(np.abs(low), np.abs(high)), high / 2 - low / 2
-    far = centred & (half > 0) & (half * _WIDE_ROOM < largest)
+    far = centred & (half > 0) & (half < largest / _WIDE_ROOM)
     step = proposed_bound(half)  # coarse, so that similar data get equal offsets
     offset = np.where(far, np.rint((low / 2 + high / 2) / step) * step, 0.0)
     return np.where(far, proposed_bound(half, _WIDE_ROOM), proposed_bound(largest)), offset

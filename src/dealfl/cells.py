@@ -106,7 +106,8 @@ class DenseCells(Cells):
         part = slice(start, stop)
         values = Integers(self.low[part], None if self.high is None else self.high[part])
         found = Entries.of_dense(values, start)
-        return found if found.values is not values else Entries(found.indices, self.at(part))
+        shared = np.may_share_memory(found.values.low, self.low)
+        return Entries(found.indices, self.at(part)) if shared else found
 
 
 class SparseCells(Cells):

@@ -80,9 +80,7 @@ class Entries:
             return cls._compressed(values, first)
         where = values.nonzero()
         indices = where + first if first else where
-        if len(where) == len(values):
-            return cls(indices, values)
-        kept = values[where]
+        kept = values if len(where) == len(values) else values[where]
         return cls(indices, Integers(kept.low.astype(np.int64, copy=False), kept.high))
 
     @classmethod
@@ -91,7 +89,8 @@ class Entries:
 
         count = count_nonzero(*values.parts)
         if count == len(values):
-            return cls(np.arange(first, first + count), values)
+            whole = Integers(values.low.astype(np.int64, copy=False), values.high)
+            return cls(np.arange(first, first + count), whole)
         indices, kept = np.empty(count, dtype=np.int64), Integers.zeros(count, values.wide)
         take_nonzero(*values.parts, first, indices, *kept.parts)
         return cls(indices, kept)

@@ -102,14 +102,15 @@ def take_nonzero(
     low: Array, high: Array, first: int, indices: Array, kept_low: Array, kept_high: Array
 ) -> None:
     """Write the values that are not zero and their indices; the first value has index `first`."""
-    count, wide = 0, len(high) > 0
+    count, wide, total = 0, len(high) > 0, len(indices)
     for place in range(len(low)):
+        if count == total:
+            return
         below, above = low[place], high[place] if wide else 0
-        if (below | above) != 0:
-            indices[count], kept_low[count] = first + place, below
-            if wide:
-                kept_high[count] = above
-            count += 1
+        indices[count], kept_low[count] = first + place, below  # without a branch: it stays or not
+        if wide:
+            kept_high[count] = above
+        count += 1 if (below | above) != 0 else 0
 
 
 @compile_loop

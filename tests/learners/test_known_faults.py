@@ -1,6 +1,8 @@
 """Faults that other systems which claim to forget were found to have, one test each."""
 
+import gc
 import pickle
+import weakref
 from typing import Any
 
 import numpy as np
@@ -122,3 +124,15 @@ def test_a_large_outlier_leaves_no_residue_once_forgotten() -> None:
     model.forget([[1e6, -1e6]], [1e6])
     assert model.statistics == before
     assert model.weights.tolist() == weights.tolist()
+
+
+def test_a_learner_that_nobody_uses_leaves_memory_at_once() -> None:
+    gc.disable()
+    try:
+        model = PersonalizedPageRank(8)
+        model.learn(history(0, 1, 2))
+        gone = weakref.ref(model)
+        del model
+        assert gone() is None, "a cycle of references keeps it"
+    finally:
+        gc.enable()

@@ -29,6 +29,7 @@ class Transactions:
     path: str
     _db: sqlite3.Connection
     _cleans = True
+    _freed = False  # since the last look at free pages
     _logged = True  # whether the log may hold deleted bytes, such as after a crash
 
     def execute(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
@@ -102,7 +103,7 @@ class Transactions:
         compact : bool
             Whether to compact the file as soon as possible; otherwise within a day.
         """
-        self._logged = True
+        self._logged = self._freed = True
         if compact or self._requested_compaction is None:
             self._db.execute(
                 "INSERT OR REPLACE INTO settings VALUES ('compact', ?)", (b"now" * compact,)
@@ -120,12 +121,13 @@ class Transactions:
         now_s : float
             Current time in seconds. Without a request, a file is compacted once in 24 hours.
         """
+        if self.path == ":memory:":
+            freed, self._freed = self._freed, False
+            if freed and self._is_mostly_free:
+                self.compact()
+            return
         requested = self._requested_compaction
         if requested is None or not self._cleans:
-            return
-        if self.path == ":memory:":
-            if self._is_mostly_free:
-                self.compact()
             return
         if now_s < self._compact_at_s(requested, now_s):
             return

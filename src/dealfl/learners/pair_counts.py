@@ -119,15 +119,14 @@ class PairCounts(HistoryLearner):
         return self._change([(part[0], sign) for part, sign in ((learn, +1), (forget, -1)) if part])
 
     def _change(self, parts: Sequence[tuple[object, int]]) -> Statistics:
-        size = self._items
+        size, schema = self._items, self.schema
         batches = [(as_batch(histories, size), sign) for histories, sign in parts]
         changed = self._change_table(batches)
         if not changed:
             batches = [(as_batch(as_histories(one, size), size), sign) for one, sign in parts]
             changed = self._change_table(batches)
-        delta = Statistics(
-            self.schema, Deferred(self.schema, lambda: count_pairs(self.schema, batches))
-        )
+        # without a cycle of references, which would keep large tables in memory
+        delta = Statistics(schema, Deferred(schema, lambda: count_pairs(schema, batches)))
         if not changed:
             self._apply(delta, forgetting=any(sign < 0 for _, sign in batches))
             with self._undoing(delta):

@@ -87,8 +87,7 @@ class PairTable:
         """Return the non-zeros with start ≤ number < stop."""
         stop = min(stop, self._size * (self._size - 1) // 2)
         if self._plain:
-            where = np.flatnonzero(self._counts[start:stop] != 0) + start
-            return Entries(where, Integers(self._counts[where].astype(np.int64)))
+            return Entries.of_dense(Integers(self._counts[start:stop]), start)  # type: ignore[arg-type]
         return Entries.of_dense(self.at(np.arange(start, stop, dtype=np.int64)), start)
 
     # -- histories ------------------------------------------------------------------------------

@@ -53,7 +53,10 @@ class Ledger(Database):
     def __init__(
         self, path: str | Path = ":memory:", *, connect: Connect = sqlite3.connect
     ) -> None:
-        self.updates, self.rounds = UpdateStore(self, self.setting), RoundStore(self)
+        self.updates, self.rounds = (
+            UpdateStore(self, self.setting),
+            RoundStore(self, lambda: self.reader.open_round()),
+        )
         self.erasures, self.sums = ErasureStore(self), SumStore(self)
         self._settings: dict[str, bytes] = {}  # those that were read or written
         super().__init__(path, connect=connect)
@@ -176,11 +179,11 @@ class Ledger(Database):
 
     def open_round(self) -> OpenRound | None:
         """Return the open round; None if no round is open."""
-        return self.reader.open_round()
+        return self.rounds.current()[1]
 
     def last_round(self) -> int:
         """Return the number of the last round; 0 before the first."""
-        return int(self.execute("SELECT coalesce(max(number), 0) FROM rounds").fetchone()[0])
+        return self.rounds.current()[0]
 
     def setting(self, name: str, default: bytes = b"") -> bytes:
         """Return a stored value.

@@ -145,13 +145,21 @@ class UpdateStore:
 class RoundStore:
     """The rounds, and the workers selected in them."""
 
-    def __init__(self, ledger: Database) -> None:
-        self._run = ledger.execute
+    def __init__(self, ledger: Database, find_open: Callable[[], OpenRound | None]) -> None:
+        self._run, self._find_open = ledger.execute, find_open
+        self._current: tuple[int, OpenRound | None] | None = None  # every message asks for it
         self._examples: tuple[int, int] | None = None  # learned and evicted in all replies
 
     def forget_cached(self) -> None:
-        """Count the examples again when their number is needed."""
-        self._examples = None
+        """Read the rounds again when they are needed."""
+        self._examples = self._current = None
+
+    def current(self) -> tuple[int, OpenRound | None]:
+        """Return the number of the last round, and the open round."""
+        if self._current is None:
+            (last,) = self._run("SELECT coalesce(max(number), 0) FROM rounds").fetchone()
+            self._current = int(last), self._find_open()
+        return self._current
 
     def count_examples(self) -> tuple[int, int]:
         """Return how many examples were learned and evicted in all replies."""
@@ -170,6 +178,7 @@ class RoundStore:
         eligible: int,
     ) -> None:
         """Open a round for workers with waiting examples; `eligible` counts all candidates."""
+        self._current = None
         self._run(
             "INSERT INTO rounds (number, opened_s, deadline_s, eligible) VALUES (?, ?, ?, ?)",
             (number, opened_s, deadline_s, eligible),
@@ -180,11 +189,13 @@ class RoundStore:
 
     def shift(self, row: OpenRound) -> None:
         """Change the opening and the deadline of a round."""
+        self._current = None
         times = (row.opened_s, row.deadline_s, row.number)
         self._run("UPDATE rounds SET opened_s = ?, deadline_s = ? WHERE number = ?", times)
 
     def close(self, number: int, closed_s: float, reason: str, digest: str) -> None:
         """Close a round."""
+        self._current = None
         self._run(
             "UPDATE rounds SET closed_s = ?, reason = ?, digest = ? WHERE number = ?",
             (closed_s, reason, digest, number),
@@ -257,6 +268,7 @@ class RoundStore:
 
     def put_reply(self, number: int, worker: str, replied_s: float, declined: str = "") -> bool:
         """Store a reply; return False if the worker was not selected or has replied already."""
+        self._current = None
         cursor = self._run(
             "UPDATE selections SET replied_s = ?, declined = ? "
             "WHERE round = ? AND worker = ? AND replied_s IS NULL",

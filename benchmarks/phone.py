@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from phone_clock import run as run_clocks
 from phone_pages import add_pages
 from reporting import Report, main, progress
@@ -115,13 +116,13 @@ class TimedConnection(sqlite3.Connection):
 
 
 def make_worker(
-    learner: Learner, keys: WorkerKeys, fraction: str = "0.02"
+    learner: Learner, keys: WorkerKeys, connection: type[sqlite3.Connection] = sqlite3.Connection
 ) -> tuple[Worker, Journal]:
     """Return a worker that the server has welcomed."""
-    journal = Journal(connect=partial(sqlite3.connect, factory=TimedConnection))
+    journal = Journal(connect=partial(sqlite3.connect, factory=connection))
     worker = Worker(
         "job", "w", lambda: type(learner)(**learner.settings), journal, MeasuredMeter(),
-        key=b"key", forget_fraction=fraction, keys=keys,
+        key=b"key", keys=keys,
     )  # fmt: skip
     session = int(journal.setting("session", "0"))
     worker.handle(
@@ -148,9 +149,13 @@ def add_times(report: Report, quick: bool) -> None:
     """Time trainings that learn ten records and evict one, in a worker process."""
     for learner in LEARNERS:
         for model in ("stateless", "resident"):
-            times = np.array(train_timed(learner, model, 30 if quick else 120)) * 1e6
-            whole, written, _ = np.median(times, axis=0).tolist()
-            statements = round(times[-1, 2] / 1e6)
+            count = 30 if quick else 300
+            # reading a clock for every statement takes longer than many of them
+            times = train_timed(learner, model, count, sqlite3.Connection)
+            parts = train_timed(learner, model, count, TimedConnection)
+            whole = float(np.median(times[:, 0])) * 1e6
+            written, statements = np.median(parts[:, 1:], axis=0).tolist()
+            written *= 1e6
             report.rows.append(
                 {"learner": learner.name, "model": model, "µs a training": whole,
                  "of it, µs in writes and commit": written, "statements": statements}
@@ -161,34 +166,36 @@ def add_times(report: Report, quick: bool) -> None:
                              f"≤ {limit:g} µs", f"{rest:.0f} µs", rest <= limit)  # fmt: skip
 
 
-def train_timed(learner: Learner, model: str, count: int) -> list[tuple[float, float, int]]:
+def train_timed(
+    learner: Learner, model: str, count: int, connection: type[sqlite3.Connection]
+) -> NDArray[np.float64]:
     """Return CPU seconds of trainings, those in writes, and the number of statements."""
-    worker, journal = make_worker(learner, WorkerKeys(model=model))
+    worker, journal = make_worker(learner, WorkerKeys(model=model), connection)
     times, draw = [], np.random.default_rng(0)
     for number in range(count + 5):
         worker.ingest(batches(learner, 10 if number else 60 * 50, draw, 10 * number))
         held = journal.count(State.LEARNED)
-        TimedConnection.statements, TimedConnection.written_s = 0, 0.0
-        elapsed_s, evicted = train(worker, number, f"1/{held}" if held else "0")
+        *spent, evicted = train(worker, number, f"1/{held}" if held else "0")
         assert evicted <= 1
-        times.append((elapsed_s, TimedConnection.written_s, TimedConnection.statements))
-    return times[5:]
+        times.append(spent)
+    return np.array(times[5:])
 
 
-def train(worker: Worker, number: int, fraction: str) -> tuple[float, int]:
-    """Let a worker train; return CPU seconds, and the number of evicted examples."""
+def train(worker: Worker, number: int, fraction: str) -> tuple[float, float, int, int]:
+    """Let a worker train; return CPU seconds, those in writes, statements, and evictions."""
     assignment = Assignment(
         job="job", worker="w", round=number + 1, deadline_s=1e9, forget_fraction=fraction
     )
+    TimedConnection.statements, TimedConnection.written_s = 0, 0.0
     start = time.process_time()
     step = worker.handle([assignment], float(number))
-    elapsed_s = time.process_time() - start
+    spent = time.process_time() - start, TimedConnection.written_s, TimedConnection.statements
     (update,) = [one for one in step.messages if isinstance(one, Update)]
     receipt = Receipt(
         job="job", worker="w", session=update.session, incarnation=1, sequence=update.sequence
     )
     worker.handle([receipt], float(number))
-    return elapsed_s, update.evicted
+    return *spent, update.evicted
 
 
 def add_factors(report: Report, quick: bool) -> None:

@@ -76,7 +76,8 @@ def _shape_of(spec: ArraySpec, entries: Entries) -> Shape:
         upper, lower = find_bits(*entries.values.parts)
         bits = LOW_BITS + upper.bit_length() if upper else lower.bit_length()
     else:
-        gap_bits = int(_gaps_of(entries).max(initial=0)).bit_length()
+        has_gaps = len(entries) < spec.size
+        gap_bits = int(_gaps_of(entries).max(initial=0)).bit_length() if has_gaps else 0
         bits = _find_bits(entries.values)
     gap_width, width = max(1, (gap_bits + 7) // 8), int(bits) // 8 + 1
     is_sparse = len(entries) * (gap_width + width) <= spec.size * width
@@ -98,15 +99,24 @@ def _body_of(spec: ArraySpec, entries: Entries, shape: Shape) -> bytes | memoryv
         write_gaps(entries.indices, 0, gap_width, out)
         write_values(low, high, entries.indices[:0], count * gap_width, width, out)
         return out.data
-    words = entries.values.words()[:, :width]
+    wide = entries.values.high is not None
+    values = entries.values.words() if wide else _words_of(entries.values.low)
     if layout == _SPARSE:
-        gap_bytes = _gaps_of(entries).astype("<u8").view(np.uint8).reshape(-1, 8)[:, :gap_width]
-        return gap_bytes.tobytes() + words.tobytes()
+        return _first_bytes(_words_of(_gaps_of(entries)), gap_width) + _first_bytes(values, width)
     if count == spec.size:
-        return words.tobytes()
+        return _first_bytes(values, width)
     whole = np.zeros((spec.size, width), dtype=np.uint8)
-    whole[entries.indices] = words
+    whole[entries.indices] = values[:, :width]
     return whole.data
+
+
+def _words_of(numbers: NDArray[np.int64]) -> Bytes2D:
+    return np.ascontiguousarray(numbers, "<i8").view(np.uint8).reshape(-1, 8)
+
+
+def _first_bytes(words: Bytes2D, width: int) -> bytes:
+    """Return the lowest bytes of each number."""
+    return words.view(f"V{words.shape[1]}").astype(f"V{width}").tobytes()
 
 
 def _gaps_of(entries: Entries) -> NDArray[np.int64]:

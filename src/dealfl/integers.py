@@ -220,9 +220,8 @@ class Integers:
 
     def nonzero(self) -> Int64s:
         """Return the ascending positions of the values that are not zero."""
-        if self.high is None:
-            return np.flatnonzero(self.low)
-        return np.flatnonzero(self.low | self.high)
+        held: Int64s = (self.low if self.high is None else self.low | self.high).nonzero()[0]
+        return held
 
     def exceeds(self, limit: int) -> NDArray[np.bool_]:
         """Return a mask of the values above a limit.

@@ -140,5 +140,5 @@ class Theta:
             At most `held` examples, and the new carry.
         """
         due = forget_fraction * held + carry
-        count = min(int(due), held)
-        return Eviction(count, due - int(due))
+        whole, rest = divmod(due.numerator, due.denominator)
+        return Eviction(min(whole, held), Fraction(rest, due.denominator))

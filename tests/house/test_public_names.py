@@ -47,7 +47,8 @@ def test_type_checkers_see_every_name_of_the_front_door() -> None:
 
 def test_the_public_names_of_learners() -> None:
     assert sorted(dealfl.learners.__all__) == [
-        "Arrays", "Change", "Classifier", "Cycles", "DataLimits", "Histories", "HistoryLearner",
+        "Arrays", "Change", "Classifier", "Cycles", "DataLimits", "HeldRecords", "Histories",
+        "HistoryLearner",
         "LEARNERS", "Labels", "Learner", "LearnerCycles", "NaiveBayes", "Neighbors",
         "PersonalizedPageRank", "Record", "RowLearner", "Rows", "SavedLearner", "SparseVector",
         "Statistics", "StoredRecord", "Tikhonov", "TikhonovClassifier", "TimedLearner", "Work",

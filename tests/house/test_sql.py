@@ -17,7 +17,7 @@ STORES = {
     "worker/journal.py",
     "worker/membership.py",
     "worker/outbox.py",
-    "worker/stored_settings.py",
+    "worker/kept_tables.py",
     "worker/tables.py",
     "worker/holdings.py",
 }

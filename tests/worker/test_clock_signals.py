@@ -70,7 +70,7 @@ def test_the_clock_is_released_when_learning_fails(monkeypatch: pytest.MonkeyPat
     def fail(*_: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr("dealfl.worker.schemes.OnlyTheChange.change", fail)
+    monkeypatch.setattr("dealfl.worker.schemes.Scheme.change", fail)
     with pytest.raises(MemoryError):
         one.handle([assignment(1)], 0.0)
     assert clock.trainings == [[+1, 0]]

@@ -2,15 +2,13 @@
 
 A failpoint is every statement of SQL that does not only read, and every call of the operating
 system that is not known to be harmless. A profiler sees them all, so that a new one is tested too.
+kill −9 leaves what the kernel was given, so the files of a process that is killed there are a copy
+of the folder at that moment: one life is enough for all failpoints.
 """
 
-import itertools
-import os
 import shutil
-import signal
 import sqlite3
 import sys
-import warnings
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -33,17 +31,17 @@ HARMLESS = {
 ERASED = "owner 3"
 
 
-class Fate:
-    """A profiler that kills its process, as kill −9 does, at the n-th failpoint."""
+class Copies:
+    """A profiler that copies a folder at every failpoint."""
 
-    def __init__(self, number: int) -> None:
-        self._left = number
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.made = folder, list[Path]()
 
     def __call__(self, frame: FrameType, event: str, function: Any) -> None:
         if event == "c_call" and _is_failpoint(function, frame):
-            self._left -= 1
-            if self._left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+            to = self._folder.with_name(f"failpoint {len(self.made)}")
+            shutil.copytree(self._folder, to)
+            self.made.append(to)
 
 
 def _is_failpoint(function: Any, frame: FrameType) -> bool:
@@ -78,23 +76,6 @@ def _live(folder: Path, name: str, keys: WorkerKeys, number: int) -> None:
     gone = owner_hash(KEY, ERASED)
     one.handle([Erase(job="job", worker="", request=f"r{number}", owners=(gone,))], float(number))
     journal.close()
-
-
-def _is_killed(folder: Path, name: str, keys: WorkerKeys, failpoint: int) -> bool:
-    """Let a process live, and return whether it reached its failpoint."""
-    with warnings.catch_warnings(action="ignore"):  # pytest may have threads of its own
-        child = os.fork()
-    if child == 0:
-        try:
-            sys.setprofile(Fate(failpoint))
-            _live(folder, name, keys, 3)
-            sys.setprofile(None)
-            os._exit(0)
-        finally:
-            os._exit(1)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert status in (0, -signal.SIGKILL), "the process failed"
-    return status != 0
 
 
 def _check(folder: Path, name: str, keys: WorkerKeys) -> None:
@@ -133,16 +114,16 @@ def test_killed_at_every_failpoint_the_model_is_that_of_what_the_worker_holds(
     monkeypatch.setitem(defaults, "sync", lambda file: None)
     memory = _frames(name, tmp_path / "pages") if is_paged else None
     keys = WorkerKeys(model="resident", memory=memory, validation_share=0.1)
-    before = tmp_path / "before"
-    before.mkdir()
+    folder = tmp_path / "life"
+    folder.mkdir()
     for number in (1, 2):
-        _live(before, name, keys, number)
-    for failpoint in itertools.count(1):
-        folder = tmp_path / str(failpoint)
-        shutil.copytree(before, folder)
-        killed = _is_killed(folder, name, keys, failpoint)
-        _check(folder, name, keys)
-        shutil.rmtree(folder)
-        if not killed:
-            break
-    assert failpoint > 40, "hardly any failpoint was found"
+        _live(folder, name, keys, number)
+    copies = Copies(folder)
+    sys.setprofile(copies)
+    try:
+        _live(folder, name, keys, 3)
+    finally:
+        sys.setprofile(None)
+    for killed in [*copies.made, folder]:
+        _check(killed, name, keys)
+    assert len(copies.made) > 40, "hardly any failpoint was found"

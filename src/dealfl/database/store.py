@@ -54,6 +54,7 @@ class Database(Transactions):
             if self.path != ":memory:":
                 make_private(Path(self.path))
             self._db = connect(self.path, isolation_level=None, check_same_thread=False)
+            self._forget_cached()
             self._open()
         except (OSError, sqlite3.DatabaseError) as error:
             raise self._unusable(error) from error
@@ -116,6 +117,7 @@ class Database(Transactions):
             term = self._term() + 1
             row = ("term", str(term).encode())
             self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", row)
+            self.drop("term")
         return term
 
     @contextmanager
@@ -223,7 +225,7 @@ class Database(Transactions):
 
     def content(self) -> bytes:
         """Return the database as the bytes of a file; compact it before, if that was requested."""
-        if self._requested_compaction:
+        if self._compaction.get("compact"):
             self.compact()
         return self._db.serialize()
 

@@ -7,9 +7,9 @@ another one in an unused part of a page. A checkpoint empties the log; `compact`
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from dealfl.database.files import find_write_failure
 from dealfl.errors import Fenced
@@ -18,8 +18,13 @@ __all__ = ["Transactions"]
 
 _COMPACT_EVERY_S = 86_400.0
 _COMPACT_BYTES_PER_S = 1e6  # about 1 % of the time of a process
-_MAX_FREE_BYTES = 1 << 22  # of a database in memory
-_DUE = "SELECT value FROM settings WHERE name = 'compact'"
+_MIN_FREE_PAGES = 1 << 10  # of 4096 bytes, of a database in memory
+_COMPACTION = (
+    "SELECT name, CAST(value AS TEXT) FROM settings WHERE name IN ('compact', 'compacted_s')"
+)
+_TERM = "SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM settings WHERE name = 'term'"
+
+Kept = TypeVar("Kept")
 
 
 class Transactions:
@@ -31,6 +36,8 @@ class Transactions:
     _cleans = True
     _freed = False  # since the last look at free pages
     _logged = True  # whether the log may hold deleted bytes, such as after a crash
+    _kept: dict[str, Any]
+    _seen = -1  # what SQLite counts as changes of other connections
 
     def execute(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         """Run one statement.
@@ -49,6 +56,50 @@ class Transactions:
         """
         return self._db.execute(sql, values)
 
+    # -- what is kept in memory ------------------------------------------------------------------
+
+    def keep(self, name: str, read: Callable[[], Kept]) -> Kept:
+        """Return what a function reads from the file, and keep it in memory.
+
+        It is read again after `drop`, a transaction that failed, and a change by another process.
+
+        Parameters
+        ----------
+        name, read
+            Name under which it is kept, and the function.
+
+        Returns
+        -------
+        object
+            The result of the function.
+        """
+        if not self._db.in_transaction:
+            self._follow_others()
+        if name not in self._kept:
+            self._kept[name] = read()
+        kept: Kept = self._kept[name]
+        return kept
+
+    def drop(self, name: str) -> None:
+        """Read something again when it is needed; it has changed.
+
+        Parameters
+        ----------
+        name : str
+            Name under which it is kept.
+        """
+        self._kept.pop(name, None)
+
+    def _follow_others(self) -> None:
+        (others,) = self._db.execute("PRAGMA data_version").fetchone()
+        if others != self._seen:
+            self._forget_cached()
+            self._seen = others
+
+    def _forget_cached(self) -> None:
+        """Drop all that is kept in memory of the content, which has changed."""
+        self._kept = {}
+
     def _require_term(self, term: int | None) -> None:
         if term is not None and (newer := self._term()) > term:
             raise Fenced(
@@ -57,9 +108,9 @@ class Transactions:
             )
 
     def _term(self) -> int:
-        query = "SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM settings WHERE name = 'term'"
-        row = self._db.execute(query).fetchone()
-        return 0 if row is None else int(row[0])
+        return self.keep("term", lambda: (self._db.execute(_TERM).fetchone() or (0,))[0])
+
+    # -- transactions ----------------------------------------------------------------------------
 
     @contextmanager
     def transaction(self, term: int | None = None) -> Iterator[None]:
@@ -77,8 +128,10 @@ class Transactions:
         """
         self._db.execute("BEGIN IMMEDIATE")
         try:
+            self._follow_others()
             self._require_term(term)
             yield
+            self._write_changes()
             self._db.execute("COMMIT")
         except BaseException as error:
             if self._db.in_transaction:
@@ -87,11 +140,11 @@ class Transactions:
             if failure := find_write_failure(self.path, error):
                 raise failure from error
             raise
-        if self._logged and self._cleans:
+        if self._logged and self._cleans and self.path != ":memory:":
             self.checkpoint()
 
-    def _forget_cached(self) -> None:
-        """Drop what is kept in memory of the content, which has changed."""
+    def _write_changes(self) -> None:
+        """Write what changed in memory only."""
 
     # -- deleted bytes --------------------------------------------------------------------------
 
@@ -104,10 +157,11 @@ class Transactions:
             Whether to compact the file as soon as possible; otherwise within a day.
         """
         self._logged = self._freed = True
-        if compact or self._requested_compaction is None:
+        if compact or "compact" not in self._compaction:
             self._db.execute(
                 "INSERT OR REPLACE INTO settings VALUES ('compact', ?)", (b"now" * compact,)
             )
+            self.drop("compaction")
 
     def compact_if_due(self, now_s: float) -> None:
         """Compact the file if deleted bytes require it, including those before a crash.
@@ -126,37 +180,39 @@ class Transactions:
             if freed and self._is_mostly_free:
                 self.compact()
             return
-        requested = self._requested_compaction
-        if requested is None or not self._cleans:
-            return
-        if now_s < self._compact_at_s(requested, now_s):
+        if not self._cleans or not self._must_compact(now_s):
             return
         if self.compact():
             with self.transaction():
                 row = ("compacted_s", repr(now_s).encode())
                 self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", row)
+                self.drop("compaction")
 
     @property
     def _is_mostly_free(self) -> bool:
-        free, pages, bytes_ = map(self._read_pragma, ("freelist_count", "page_count", "page_size"))
-        return 2 * free > pages and free * bytes_ > _MAX_FREE_BYTES
+        free = self._read_pragma("freelist_count")
+        if free < _MIN_FREE_PAGES:
+            return False
+        return 2 * free > self._read_pragma("page_count")
 
     def _read_pragma(self, name: str) -> int:
         return int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
 
     @property
-    def _requested_compaction(self) -> bool | None:
-        """Whether a compaction was requested; None if nothing was deleted since the last."""
-        due = self._db.execute(_DUE).fetchone()
-        return None if due is None else bool(due[0])
+    def _compaction(self) -> dict[str, str]:
+        """The request of a compaction, if something was deleted, and the time of the last one."""
+        return self.keep("compaction", lambda: dict(self._db.execute(_COMPACTION).fetchall()))
 
-    def _compact_at_s(self, requested: bool, now_s: float) -> float:
-        query = "SELECT CAST(value AS TEXT) FROM settings WHERE name = 'compacted_s'"
-        last = self._db.execute(query).fetchone()
-        if last is None or now_s < float(last[0]):  # the clock jumped back
-            return now_s
-        wait_s = max(self.size_bytes / _COMPACT_BYTES_PER_S - 1.0, 0.0)
-        return float(last[0]) + (wait_s if requested else max(wait_s, _COMPACT_EVERY_S))
+    def _must_compact(self, now_s: float) -> bool:
+        if (request := self._compaction.get("compact")) is None:
+            return False
+        last_s = float(self._compaction.get("compacted_s", "inf"))
+        if now_s < last_s:  # the first, or the clock jumped back
+            return True
+        passed_s = now_s - last_s
+        if not request and passed_s < _COMPACT_EVERY_S:
+            return False
+        return passed_s >= self.size_bytes / _COMPACT_BYTES_PER_S - 1.0
 
     @property
     def size_bytes(self) -> int:
@@ -215,6 +271,7 @@ class Transactions:
                 return False
         with self.transaction():
             self._db.execute("DELETE FROM settings WHERE name = 'compact'")
+            self.drop("compaction")
         self.checkpoint()
         return True
 

@@ -12,12 +12,13 @@ from dealfl.learners.base import Arrays, Learner, SparseVector, statistics_of
 from dealfl.learners.description import DataLimits, Workload
 from dealfl.learners.frames import column_array, frame_columns, is_absent, is_frame
 from dealfl.learners.history_learner import HistoryLearner
+from dealfl.learners.history_records import HeldRecords, Histories
 from dealfl.learners.inputs import as_matrix, dense_blocks
 from dealfl.learners.labels import Labels
 from dealfl.learners.naive_bayes import NaiveBayes
 from dealfl.learners.neighbors import Neighbors
 from dealfl.learners.pagerank import PersonalizedPageRank
-from dealfl.learners.records import Change, Histories, Record, Rows, StoredRecord
+from dealfl.learners.records import Change, Record, Rows, StoredRecord
 from dealfl.learners.row_learner import Classifier, RowLearner
 from dealfl.learners.saved import SavedLearner
 from dealfl.learners.tikhonov import Tikhonov, TikhonovClassifier
@@ -28,8 +29,8 @@ from dealfl.statistics import Statistics
 from dealfl.work import Cycles, LearnerCycles, Work
 
 __all__ = [
-    "LEARNERS", "Arrays", "Change", "Classifier", "Cycles", "DataLimits", "Histories",
-    "HistoryLearner", "Labels", "Learner", "LearnerCycles", "NaiveBayes", "Neighbors",
+    "LEARNERS", "Arrays", "Change", "Classifier", "Cycles", "DataLimits", "HeldRecords",
+    "Histories", "HistoryLearner", "Labels", "Learner", "LearnerCycles", "NaiveBayes", "Neighbors",
     "PersonalizedPageRank", "Record", "RowLearner", "Rows", "SavedLearner", "SparseVector",
     "Statistics", "StoredRecord", "Tikhonov", "TikhonovClassifier", "TimedLearner", "Work",
     "Workload", "as_matrix", "column_array", "cycles_of", "dense_blocks", "frame_columns",

@@ -133,17 +133,14 @@ class ClassSums:
 
     def of_points(self, points: Points, signs: Int64s) -> tuple[Int64s, Int64s]:
         """Return counts and sums of rows [1, features, class] on the grid, each times its sign."""
-        points, codes = points[:, 1:-1], points[:, -1]
-        classes, columns = len(self._labels), points.shape[1]
-        counts = np.zeros(classes, dtype=np.int64)
-        sums = np.zeros((classes, columns), dtype=np.int64)
-        step = max(1, _CACHED_VALUES // columns)
+        table = np.zeros((len(self._labels), points.shape[1] - 1), dtype=np.int64)
+        step = max(1, _CACHED_VALUES // points.shape[1])
         for first in range(0, len(points), step):
-            part = slice(first, first + step)
-            member = (codes[part] == np.arange(classes)[:, None]) * signs[part]
-            counts += member.sum(axis=1)
-            sums += (member.astype(np.float64) @ points[part].astype(np.float64)).astype(np.int64)
-        return counts, sums
+            part = points[first : first + step]
+            member = (part[:, -1] == self._every[:, None]) * signs[first : first + step]
+            sums = member.astype(np.float64) @ part[:, :-1].astype(np.float64)
+            table += sums.astype(np.int64)
+        return table[:, 0], table[:, 1:]
 
     def _commit(self, live: Tables, added: Added, sign: int) -> None:
         """Change the tables, or raise an error and change nothing."""

@@ -23,6 +23,7 @@ __all__ = ["Replaced", "Signed", "count_pairs", "replaced", "signed_cost"]
 Int64s = NDArray[np.int64]
 Replaced = tuple[set[int], set[int], set[int]]  # items of an owner that stay, are new, are gone
 
+_FEW = 1 << 12  # numbers that are sorted in less time than they are narrowed
 _MANY = 1 << 20  # pairs; more are counted by a product of matrices, which needs less memory
 
 
@@ -73,20 +74,21 @@ def replaced(schema: Schema, owners: Sequence[Replaced]) -> Change:
 
 def _count_changes(schema: Schema, flat: Sequence[int], runs: Int64s) -> Change:
     """Count runs of items: each meets the items before it, except those that stay."""
-    items, (starts, stays, sizes, signs) = np.array(flat, dtype=np.int64), runs
+    known, (starts, stays, sizes, signs) = np.fromiter(flat, np.int64, len(flat)), runs
     # place of each changed item in its run, which is the number of items that it meets
     met = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes - stays, sizes)
     begins, weights = np.repeat(starts, sizes), np.repeat(signs, sizes)
-    changed = items[begins + met]
+    changed = known[begins + met]
     others = np.arange(met.sum()) - np.repeat(np.cumsum(met) - met - begins, met)
-    numbers = pair_number(np.repeat(changed, met), items[others])
+    numbers = pair_number(np.repeat(changed, met), known[others])
     arrays = {
         "items": _sum(changed, weights),
         "pairs": _sum(numbers, np.repeat(weights, met)),
     }
     delta, new = Statistics(schema, arrays), weights > 0
-    works = [history_cost(int(one.sum()), int(met[one].sum()), 0) for one in (new, ~new)]
-    return Change(delta, works[0] + history_cost(0, 0, delta.count_nonzero()), works[1])
+    items, pairs = int(np.count_nonzero(new)), int(met @ new)
+    learned = history_cost(items, pairs, delta.count_nonzero())
+    return Change(delta, learned, history_cost(len(new) - items, len(others) - pairs, 0))
 
 
 def _sum(numbers: Int64s, signs: Int64s) -> Entries:
@@ -94,11 +96,12 @@ def _sum(numbers: Int64s, signs: Int64s) -> Entries:
     if not len(numbers):
         return Entries(numbers, Integers(signs))
     keys = 2 * numbers + (signs < 0)
-    narrow = keys.astype(np.int32)  # sorted in half the time
-    keys = np.sort(narrow if np.array_equal(narrow, keys) else keys)
-    ordered = keys.astype(np.int64) >> 1
+    if len(keys) > _FEW and keys.max() < 1 << 31:
+        keys = keys.astype(np.int32)  # sorted in half the time
+    keys.sort()
+    ordered = keys.astype(np.int64, copy=False) >> 1
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    totals = np.add.reduceat(1 - 2 * (keys & 1).astype(np.int64), starts)
+    totals = np.add.reduceat(1 - 2 * (keys & 1).astype(np.int64, copy=False), starts)
     kept = np.flatnonzero(totals)
     return Entries(ordered[starts[kept]], Integers(totals[kept]))
 

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dealfl.errors import BadBytes
 from dealfl.statistics import Statistics
 from dealfl.work import Work
 
-__all__ = ["Change", "Histories", "Record", "Rows", "StoredRecord"]
+__all__ = ["Change", "Record", "Rows", "StoredRecord"]
 
 Points = NDArray[np.int32]
 
@@ -194,90 +191,3 @@ class Rows:
                 "with other settings"
             )
         return np.frombuffer(joined, "<i4").reshape(-1, columns)
-
-
-class Histories:
-    """Encoding of records that hold one item; all items of an owner are one history.
-
-    Examples
-    --------
-    >>> Histories.decode(Histories.encode(17))
-    17
-    """
-
-    @staticmethod
-    def encode(item: int) -> bytes:
-        """Return the body of a record.
-
-        Parameters
-        ----------
-        item : int
-            Item number.
-
-        Returns
-        -------
-        bytes
-            The body.
-        """
-        return msgspec.msgpack.encode(int(item))
-
-    @staticmethod
-    def decode(body: bytes) -> int:
-        """Return the content of a body.
-
-        Parameters
-        ----------
-        body : bytes
-            Result of `encode`.
-
-        Returns
-        -------
-        int
-            Item number.
-        """
-        return _decode_item(body)
-
-    @staticmethod
-    def by_owner(records: Sequence[Record]) -> dict[bytes, set[int]]:
-        """Return the items of each owner.
-
-        Parameters
-        ----------
-        records : sequence of Record
-            Records of items.
-
-        Returns
-        -------
-        dict of bytes to set of int
-            Items by the hash of the owner.
-        """
-        histories: dict[bytes, set[int]] = {}
-        for owner, group in groupby(records, attrgetter("owner")):
-            histories.setdefault(owner, set()).update(map(_decode_item, map(_BODY, group)))
-        return histories
-
-    @staticmethod
-    def table(records: Sequence[Record], n_items: int) -> sparse.csr_array:
-        """Return the histories of all owners.
-
-        Parameters
-        ----------
-        records : sequence of Record
-            Records of items.
-        n_items : int
-            Number of items.
-
-        Returns
-        -------
-        csr_array
-            One row per owner, with 1 for each of its items.
-        """
-        rows = [sorted(items) for _, items in sorted(Histories.by_owner(records).items())]
-        starts = np.cumsum([0, *map(len, rows)])
-        items = np.array([item for row in rows for item in row], dtype=np.int64)
-        ones = np.ones(len(items), dtype=np.int64)
-        return sparse.csr_array((ones, items, starts), shape=(len(rows), n_items))
-
-
-_BODY = attrgetter("body")
-_decode_item = msgspec.msgpack.Decoder(int).decode

@@ -66,6 +66,7 @@ class Ledger(Database):
         self.begin_epoch()
 
     def _forget_cached(self) -> None:
+        super()._forget_cached()
         self._settings.clear()
         for store in (self.rounds, self.erasures, self.sums):
             store.forget_cached()

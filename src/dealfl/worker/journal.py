@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Iterable, Sequence
-from itertools import chain, repeat
+from collections.abc import Collection, Iterable, Sequence
+from itertools import repeat
 from pathlib import Path
 
-import msgspec
-
 from dealfl.database import Connect
-from dealfl.messages import Update
-from dealfl.worker.stored_settings import StoredSettings
-from dealfl.worker.tables import MIGRATIONS, Outgoing, Record, State
+from dealfl.worker.kept_tables import KeptTables
+from dealfl.worker.tables import MIGRATIONS, Record, State
 
 __all__ = ["Journal"]
 
+_MAX_KEPT = 256  # histories in memory, and items of each: less than 4 MB
 
-class Journal(StoredSettings):
+
+class Journal(KeptTables):
     """The store of a worker.
 
     Call the methods that write inside `with journal.transaction()`.
@@ -59,7 +58,6 @@ class Journal(StoredSettings):
         connect: Connect = sqlite3.connect,
     ) -> None:
         self._new_id = journal_id or secrets.token_hex(8)
-        self._counts: dict[State, int] = {}  # an announcement asks for them
         super().__init__(path, connect=connect)
 
     def _fill(self) -> None:
@@ -92,6 +90,8 @@ class Journal(StoredSettings):
         (last,) = self._db.execute("SELECT last_insert_rowid()").fetchone()
         ids = list(range(last - len(rows) + 1, last + 1))  # AUTOINCREMENT leaves no gap
         self._count(state, len(ids))
+        if state is State.LEARNED:
+            self.drop("histories")
         return ids
 
     def records(self, state: State, limit: int = -1) -> list[Record]:
@@ -136,23 +136,69 @@ class Journal(StoredSettings):
                 found[state].append(Record(*record))
         return found
 
-    def learned_of(self, owners: Iterable[bytes]) -> list[Record]:
-        """Return the learned records of some owners.
+    def bodies_of(
+        self, owners: Iterable[bytes], without: Collection[Record]
+    ) -> dict[bytes, list[bytes]]:
+        """Return the bodies of the learned records of some owners; memory keeps short histories.
 
         Parameters
         ----------
-        owners : iterable of bytes
-            Keyed hashes of the owners.
+        owners, without
+            Keyed hashes of the owners, and learned records to leave out.
 
         Returns
         -------
-        list of Record
-            The records, by owner, then by id.
+        dict of bytes to list of bytes
+            The bodies by owner.
         """
-        query = "SELECT id, owner, body FROM records WHERE owner = ? AND state = ? ORDER BY id"
-        learned = int(State.LEARNED)
-        rows = (self._db.execute(query, (owner, learned)) for owner in sorted(set(owners)))
-        return list(map(Record._make, chain.from_iterable(rows)))
+        ids, losing = {one.id for one in without}, {one.owner for one in without}
+        return {
+            owner: [one.body for one in self._learned_of(owner) if one.id not in ids]
+            if owner in losing
+            else list(self._history(owner))
+            for owner in owners
+        }
+
+    def _learned_of(self, owner: bytes) -> list[Record]:
+        return self.records_of([owner])[State.LEARNED]
+
+    def _history(self, owner: bytes) -> list[bytes]:
+        known = self._histories
+        if owner in known:
+            return known[owner]
+        bodies = [one.body for one in self._learned_of(owner)]
+        if len(bodies) <= _MAX_KEPT:
+            if len(known) == _MAX_KEPT:
+                known.clear()
+            known[owner] = bodies
+        return bodies
+
+    @property
+    def _histories(self) -> dict[bytes, list[bytes]]:
+        return self.keep("histories", dict)
+
+    def change_learned(
+        self, new: Sequence[Record], gone: Sequence[Record], *, recoverable: bool
+    ) -> None:
+        """Learn waiting records, and delete learned ones or move them to the grace state.
+
+        Parameters
+        ----------
+        new, gone, recoverable
+            Records to learn and to evict, and whether evicted ones stay in the grace state.
+        """
+        histories, ids = self._histories, [one.id for one in gone]
+        self.move([one.id for one in new], State.WAITING, State.LEARNED)
+        if recoverable:
+            self.move(ids, State.LEARNED, State.GRACE)
+        else:
+            self.delete(ids, State.LEARNED)
+        for one in gone:
+            histories.pop(one.owner, None)
+        for one in new:
+            if one.owner in histories:
+                histories[one.owner].append(one.body)
+        self._kept["histories"] = histories
 
     def owners(self) -> dict[bytes, int]:
         """Return the number of records of each owner, by keyed hash."""
@@ -172,14 +218,10 @@ class Journal(StoredSettings):
         int
             The number of records.
         """
-        if state not in self._counts:
-            query = "SELECT count(*) FROM records WHERE state = ?"
-            self._counts[state] = int(self._db.execute(query, (int(state),)).fetchone()[0])
-        return self._counts[state]
-
-    def _forget_cached(self) -> None:
-        super()._forget_cached()
-        self._counts.clear()
+        query = "SELECT count(*) FROM records WHERE state = ?"
+        return self.keep(
+            f"count {state}", lambda: int(self._db.execute(query, (int(state),)).fetchone()[0])
+        )
 
     def move(self, ids: Iterable[int], before: State, after: State) -> None:
         """Move records from a state to another; they count as used now.
@@ -197,10 +239,12 @@ class Journal(StoredSettings):
         moved = self._db.executemany(query, values).rowcount
         self._count(before, -moved)
         self._count(after, moved)
+        if State.LEARNED in (before, after):
+            self.drop("histories")
 
     def _count(self, state: State, more: int) -> None:
-        if state in self._counts:
-            self._counts[state] += more
+        if (name := f"count {state}") in self._kept:
+            self._kept[name] += more
 
     def touch(self, ids: Iterable[int]) -> None:
         """Mark records as used now, e.g. by a local prediction.
@@ -225,6 +269,8 @@ class Journal(StoredSettings):
             query = "DELETE FROM records WHERE id = ? AND state = ?"
             self._count(state, -self._db.executemany(query, rows).rowcount)
             self.note_deletion()
+            if state is State.LEARNED:
+                self.drop("histories")
 
     def quarantine(self, identity: int, reason: str) -> None:
         """Delete a record that cannot be learned, and keep the reason.
@@ -246,37 +292,3 @@ class Journal(StoredSettings):
         """Return ids and reasons of all quarantined records."""
         rows = self._db.execute("SELECT id, reason FROM quarantine ORDER BY id")
         return [(int(identity), str(reason)) for identity, reason in rows]
-
-    # -- messages and settings ------------------------------------------------------------------
-
-    def outbox(self) -> list[Outgoing]:
-        """Return all updates without a receipt, by sequence number."""
-        rows = self._db.execute("SELECT body, sent, withdrawing FROM outbox ORDER BY sequence")
-        decode = msgspec.msgpack.Decoder(Update).decode
-        return [Outgoing(decode(body), bool(sent), bool(wd)) for body, sent, wd in rows]
-
-    def next_send_s(self) -> float | None:
-        """Return the time when the next update or answer is due, in seconds; None if none is."""
-        both = "SELECT send_at_s FROM outbox UNION ALL SELECT send_at_s FROM answers"
-        query = f"SELECT min(send_at_s) FROM ({both})"  # noqa: S608
-        moment = self._db.execute(query).fetchone()[0]
-        return None if moment is None else float(moment)
-
-    def put_published(self, version: int, statistics: bytes, digest: str = "") -> None:
-        """Store a published model, unless a newer one is stored.
-
-        Parameters
-        ----------
-        version, statistics, digest
-            Version of the model, its encoded statistics, and their digest.
-        """
-        if self._db.execute("DELETE FROM published WHERE version <= ?", (version,)).rowcount:
-            self.note_deletion()
-        if self.published() is None:
-            row = (version, statistics, digest)
-            self._db.execute("INSERT INTO published VALUES (?, ?, ?)", row)
-
-    def published(self) -> tuple[int, bytes] | None:
-        """Return version and statistics of the newest published model; None before the first."""
-        row = self._db.execute("SELECT version, statistics FROM published").fetchone()
-        return None if row is None else (int(row[0]), bytes(row[1]))

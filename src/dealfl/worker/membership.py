@@ -54,6 +54,7 @@ class Membership:
             self._journal.set_setting("epoch", epoch)
             self._journal.set_setting("round", "0")
             self._journal.execute("UPDATE published SET version = 0")
+            self._journal.drop("published")
 
     def follows(self, epoch: str) -> bool:
         """Return whether a message belongs to the worker's epoch; if not, announce the worker."""
@@ -65,8 +66,8 @@ class Membership:
     def has_reached(self, position: Position) -> bool:
         """Return whether the worker has forgotten everyone up to a place in the list."""
         query = "SELECT 1 FROM reached WHERE number = ? AND chain = ?"
-        start = position == Position()
-        return start or self._journal.execute(query, position).fetchone() is not None
+        known = position == Position() or position in self._places
+        return known or self._journal.execute(query, position).fetchone() is not None
 
     def reach(self, before: Position, after: Position) -> None:
         """Note that the worker has forgotten everyone between two places in the list."""
@@ -74,9 +75,14 @@ class Membership:
             # places after `before` were in a list that the server has lost
             self._journal.execute("DELETE FROM reached WHERE number > ?", (before.number,))
             self._journal.execute("INSERT INTO reached VALUES (?, ?)", after)
+            self._journal.drop("places")
 
+    @property
     def _places(self) -> tuple[Position, ...]:
-        """Return the last place reached, and ever fewer of those before."""
+        """The last place reached, and ever fewer of those before."""
+        return self._journal.keep("places", self._read_places)
+
+    def _read_places(self) -> tuple[Position, ...]:
         query = "SELECT number, chain FROM reached WHERE number <= ? ORDER BY number DESC LIMIT 1"
         last = self._journal.execute("SELECT max(number) FROM reached").fetchone()[0] or 0
         steps = (last - (2**power >> 1) for power in count())
@@ -138,7 +144,7 @@ class Membership:
 
     def announce(self, now_s: float) -> list[Message]:
         """Return an announcement if one is due."""
-        waiting, outbox, places = self._journal.count(State.WAITING), self._outbox, self._places()
+        waiting, outbox, places = self._journal.count(State.WAITING), self._outbox, self._places
         self._call_if_due(waiting, now_s)
         if self.is_asleep:
             return []
@@ -155,8 +161,7 @@ class Membership:
         self._journal.set_setting("announced_s", repr(now_s))
         self._journal.set_setting("announced", said)
         device = self._device(now_s)
-        held = self._journal.execute("SELECT version, digest FROM published").fetchone()
-        version, digest = held or (0, "")
+        version, digest = self._journal.published_version()
         return [
             Announce(
                 job=outbox.job,

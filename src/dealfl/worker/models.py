@@ -61,7 +61,7 @@ class Recovery:
         hidden = self._journal.records(State.VALIDATION)
         known: Sequence[Record] = ()
         if model.whole_owners:
-            known = self._journal.learned_of(record.owner for record in hidden)
+            known = self._journal.records_of(one.owner for one in hidden)[State.LEARNED]
         score = model.score_records(hidden, known)
         if score is not None:
             self._scored.append(model.last_work.operations)
@@ -84,7 +84,7 @@ class Recovery:
 
     def current(self, fraction: Fraction) -> Fraction:
         """Return the current θ: the assigned one, or a part of it after a bad eviction."""
-        return fraction * self._part
+        return fraction * self._part if self.active else fraction
 
     def restore(self, fraction: Fraction) -> None:
         """Double θ, up to the assigned one, after a training without a bad eviction."""
@@ -92,7 +92,7 @@ class Recovery:
 
     @property
     def _part(self) -> Fraction:
-        return Fraction(self._journal.setting("theta_part", "1") if self.active else 1)
+        return Fraction(self._journal.setting("theta_part", "1"))
 
     def _set_part(self, part: Fraction, fraction: Fraction) -> Fraction:
         self._journal.set_setting("theta_part", str(part))
@@ -130,7 +130,7 @@ class LocalModel:
     @property
     def version(self) -> int:
         """The version of the model; 0 before the first is fetched."""
-        return (self._journal.published() or (0, b""))[0]
+        return self._journal.published_version()[0]
 
     def predict(self, features: object, live: Learner | None = None) -> NDArray[Any]:
         """Return predictions for rows of features, of the published model or a live one."""
@@ -146,7 +146,7 @@ class LocalModel:
         These are the owner's examples, or the neighbours that a live model finds; without features,
         those of the owner's newest example.
         """
-        records = self._journal.learned_of([owner])
+        records = self._journal.records_of([owner])[State.LEARNED]
         found = self._find_used(records[-1:], features) if self._resident and records else None
         self._journal.touch((record.id for record in records) if found is None else found)
 
@@ -165,7 +165,7 @@ class LocalModel:
             raise BadInput("this job predicts targets: use predict(features) instead of recommend")
         model = self._read()
         assert isinstance(model, HistoryLearner)
-        records = self._journal.learned_of([owner])
+        records = self._journal.records_of([owner])[State.LEARNED]
         self._journal.touch(record.id for record in records)
         history = sorted({Histories.decode(record.body) for record in records})
         return model.recommend(history, k)

@@ -16,12 +16,12 @@ from dealfl.learners import Work
 from dealfl.messages import Erased, Update, Withdraw
 from dealfl.statistics import Statistics
 from dealfl.worker.journal import Journal
+from dealfl.worker.tables import OutboxRow
 
 __all__ = ["Outbox"]
 
 _ERASED = "last_with_erased"
 _TERMS = 8  # that are announced
-_decode = msgspec.msgpack.Decoder(Update).decode
 
 
 class Outbox:
@@ -63,13 +63,12 @@ class Outbox:
     @property
     def receipted(self) -> int:
         """The sequence up to which every update of this incarnation is settled with the server."""
-        first = self._run("SELECT min(sequence) FROM outbox").fetchone()[0]
-        return self.sequence if first is None else int(first) - 1
+        return min(self._journal.outgoing, default=self.sequence + 1) - 1
 
     @property
     def is_training(self) -> bool:
         """Whether an update is made that was not sent yet."""
-        return self._run("SELECT 1 FROM outbox WHERE sent = 0").fetchone() is not None
+        return any(not one.sent for one in self._journal.outgoing.values())
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -78,14 +77,14 @@ class Outbox:
 
     def note_term(self, sequence: int, term: str) -> None:
         """Note the term of an answer that settles an update."""
-        query = "SELECT 1 FROM outbox WHERE sequence = ? AND sent = 1"
-        if term not in self.terms and self._run(query, (sequence,)).fetchone():
+        one = self._journal.outgoing.get(sequence)
+        if one is not None and one.sent and term not in self.terms:
             self._journal.set_setting("terms", " ".join([*self.terms, term][-_TERMS:]))
 
     def restart(self, incarnation: int) -> None:
         """Start a new incarnation, and drop all updates of the old one."""
-        for outgoing in self._journal.outbox():
-            self._drop(outgoing.update.sequence)
+        for sequence in list(self._journal.outgoing):
+            self._drop(sequence)
         self._journal.set_setting("incarnation", str(incarnation))
         self._journal.set_setting("sequence", "0")
         self._journal.set_setting("terms", "")
@@ -124,53 +123,52 @@ class Outbox:
 
     def _put(self, update: Update, due_s: float) -> None:
         """Store an update that was not sent; it replaces one with the same sequence."""
-        self._run(
-            "INSERT OR REPLACE INTO outbox (sequence, body, send_at_s) VALUES (?, ?, ?)",
-            (update.sequence, msgspec.msgpack.encode(update), due_s),
-        )
+        self._journal.put_outgoing(update.sequence, OutboxRow(update, due_s), is_new=True)
 
     def _drop(self, sequence: int) -> None:
-        if not self._run("DELETE FROM outbox WHERE sequence = ?", (sequence,)).rowcount:
+        if not self._journal.delete_outgoing(sequence):
             return
         last = int(self._journal.setting(_ERASED, "0"))  # that may hold examples of erased owners
-        under_way = self._run("SELECT 1 FROM outbox WHERE sequence <= ?", (last,)).fetchone()
-        settled = last > 0 and under_way is None
+        settled = last > 0 and not any(number <= last for number in self._journal.outgoing)
         self._journal.note_deletion(compact=settled)
         if settled:
             self._journal.set_setting(_ERASED, "0")
 
+    def _schedule(
+        self, sequence: int, moment_s: float | None, *, sent: bool = False, withdrawn: bool = False
+    ) -> None:
+        """Set when an update is sent; None holds it back. A sent or withdrawn one stays so."""
+        one = self._journal.outgoing[sequence]
+        one.send_at_s, one.sent = moment_s, one.sent or sent
+        one.withdrawing = one.withdrawing or withdrawn
+        self._journal.put_outgoing(sequence, one)
+
     @property
     def is_settled(self) -> bool:
         """Whether every update and every answer is settled."""
-        under_way = "SELECT 1 FROM outbox UNION SELECT 1 FROM answers WHERE send_at_s IS NOT NULL"
-        return self._run(under_way).fetchone() is None
+        return not self._journal.outgoing and self._journal.next_send_s() is None
 
     def repeat(self, now_s: float) -> None:
         """Make everything due that was sent and has no receipt."""
-        self._run("UPDATE outbox SET send_at_s = ? WHERE sent = 1", (now_s,))
-        self._run("UPDATE answers SET send_at_s = ?", (now_s,))
+        for sequence, one in self._journal.outgoing.items():
+            if one.sent:
+                self._schedule(sequence, now_s)
+        self._write_answers("UPDATE answers SET send_at_s = ?", (now_s,))
 
     def take_due(self, now_s: float) -> list[Update | Withdraw]:
         """Return the updates and withdrawals to send now, and mark them as sent."""
-        rows = self._run(
-            "SELECT sequence, body, withdrawing FROM outbox WHERE send_at_s <= ? "
-            # a clock that jumped back must not delay updates sent before
-            "OR (sent = 1 AND send_at_s > ?) ORDER BY sequence",
-            (now_s, now_s + self._retry_after_s),
-        ).fetchall()
-        successor = None
-        if any(withdrawing for _, _, withdrawing in rows):
-            # the rest of withdrawn updates is held back in the first that was not sent
-            successor = self._run("SELECT min(sequence) FROM outbox WHERE sent = 0").fetchone()[0]
-        for sequence, _, _ in rows:
-            self._run(
-                "UPDATE outbox SET sent = 1, send_at_s = ? WHERE sequence = ?",
-                (now_s + self._retry_after_s, sequence),
-            )
-        return [self._message(_decode(body), wd, successor or 0) for _, body, wd in rows]
+        rows, retry_s = self._journal.outgoing, now_s + self._retry_after_s
+        due = [sequence for sequence, one in rows.items() if _is_due(one, now_s, retry_s)]
+        # the rest of withdrawn updates is held back in the first that was not sent
+        successor = next((sequence for sequence, one in rows.items() if not one.sent), 0)
+        messages = [self._message(sequence, successor) for sequence in due]
+        for sequence in due:
+            self._schedule(sequence, retry_s, sent=True)
+        return messages
 
-    def _message(self, update: Update, withdrawing: bool, successor: int) -> Update | Withdraw:
-        if not withdrawing:
+    def _message(self, sequence: int, successor: int) -> Update | Withdraw:
+        update = self._journal.read_update(sequence)
+        if not self._journal.outgoing[sequence].withdrawing:
             return msgspec.structs.replace(update, session=self.session)
         return Withdraw(
             job=self.job, worker=self.worker, session=self.session, successor=successor,
@@ -185,20 +183,20 @@ class Outbox:
 
     def settle_withdrawn(self, sequence: int, now_s: float) -> None:
         """Move the delta of a withdrawn update to the update that is held back for it."""
-        outbox = self._journal.outbox()
+        journal, rows = self._journal, self._journal.outgoing
         # an earlier process on this journal may have asked, before a backup was restored
-        withdrawn = next((o for o in outbox if o.update.sequence == sequence and o.sent), None)
-        if withdrawn is None:
+        if sequence not in rows or not rows[sequence].sent:
             return
-        held = next((o for o in outbox if not o.sent), None)
+        withdrawn = journal.read_update(sequence)
+        held = next((number for number, one in rows.items() if not one.sent), None)
         self._drop(sequence)
         if held is None:
-            kept = self.post(withdrawn.update.delta, now_s)
+            kept = self.post(withdrawn.delta, now_s)
         else:
-            kept = held.update
-            self._replace(kept, _delta(kept) + _delta(withdrawn.update), now_s)
+            kept = journal.read_update(held)
+            self._replace(kept, _delta(kept) + _delta(withdrawn), now_s)
         self.compact_when_settled()
-        self._hold_or_release(kept.sequence, now_s)
+        self._release(now_s, kept.sequence)
 
     def erase(self, negative: Statistics, now_s: float) -> None:
         """Remove erased records from every update that is not counted yet.
@@ -206,21 +204,18 @@ class Outbox:
         Unsent updates are rebuilt with the negative delta. Sent updates are withdrawn; the rebuilt
         one is held back until the server's verdicts arrive.
         """
-        outbox = self._journal.outbox()
-        unsent = [o.update for o in outbox if not o.sent]
-        sent = [o.update.sequence for o in outbox if o.sent]
+        rows = self._journal.outgoing
+        unsent = [self._journal.read_update(number) for number, one in rows.items() if not one.sent]
+        sent = [sequence for sequence, one in rows.items() if one.sent]
         for sequence in sent:
-            self._run(
-                "UPDATE outbox SET withdrawing = 1, send_at_s = ? WHERE sequence = ?",
-                (now_s, sequence),
-            )
+            self._schedule(sequence, now_s, withdrawn=True)
         if negative.is_zero and not unsent and not sent:
             return
         total = negative
         for update in unsent:
             total = total + _delta(update)
         kept = self._rebuild(unsent, total, now_s)
-        self._hold_or_release(kept, now_s)
+        self._release(now_s, kept)
 
     def compact_when_settled(self) -> None:
         """Compact the journal now, and again when all updates made so far are settled.
@@ -228,8 +223,8 @@ class Outbox:
         Files and updates may hold examples of the erased owners, also those evicted before.
         """
         self._journal.note_deletion(compact=True)
-        for outgoing in self._journal.outbox()[-1:]:
-            self._journal.set_setting(_ERASED, str(outgoing.update.sequence))
+        if self._journal.outgoing:
+            self._journal.set_setting(_ERASED, str(max(self._journal.outgoing)))
 
     def _rebuild(self, unsent: Sequence[Update], total: Statistics, now_s: float) -> int:
         """Put the total into the first unsent update, and zero into the others.
@@ -250,17 +245,15 @@ class Outbox:
         rebuilt = msgspec.structs.replace(update, delta=delta.to_bytes(), rebuilt=True, **claims)
         self._put(rebuilt, now_s)
 
-    def _hold_or_release(self, sequence: int, now_s: float) -> None:
-        if any(outgoing.withdrawing for outgoing in self._journal.outbox()):
-            self._run("UPDATE outbox SET send_at_s = NULL WHERE sequence = ?", (sequence,))
-        else:
-            self._release(now_s)
-
-    def _release(self, now_s: float) -> None:
-        """Release the updates held back, unless a withdrawal is still open."""
-        outbox = self._journal.outbox()
-        if not any(outgoing.withdrawing for outgoing in outbox):
-            self._run("UPDATE outbox SET send_at_s = ? WHERE send_at_s IS NULL", (now_s,))
+    def _release(self, now_s: float, latest: int | None = None) -> None:
+        """Release the updates held back; while a withdrawal is open, hold back the latest, too."""
+        rows = self._journal.outgoing
+        if not any(one.withdrawing for one in rows.values()):
+            for sequence, one in rows.items():
+                if one.send_at_s is None:
+                    self._schedule(sequence, now_s)
+        elif latest is not None:
+            self._schedule(latest, None)
 
     # -- answers to erasure requests ------------------------------------------------------------
 
@@ -272,15 +265,16 @@ class Outbox:
     def post_answer(self, request_hash: bytes, request: str, examples: int, now_s: float) -> None:
         """Store the answer to an erasure; it is sent until the server confirms it."""
         row = (request_hash, request, examples, now_s)
-        self._run("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", row)
+        self._write_answers("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", row)
 
     def take_due_answers(self, now_s: float) -> list[Erased]:
         """Return the answers to send now, and schedule the next attempt."""
-        query = "SELECT hash, request, examples FROM answers WHERE send_at_s <= ? "
-        rows = self._run(query + "ORDER BY request", (now_s,)).fetchall()
-        for request_hash, _, _ in rows:
-            later = (now_s + self._retry_after_s, request_hash)
-            self._run("UPDATE answers SET send_at_s = ? WHERE hash = ?", later)
+        query = "SELECT hash, request, examples FROM answers WHERE send_at_s <= ? ORDER BY request"
+        if (due_s := self._journal.next_answer_s()) is None or due_s > now_s:
+            return []
+        rows = self._run(query, (now_s,)).fetchall()
+        later = "UPDATE answers SET send_at_s = ? WHERE send_at_s <= ?"
+        self._write_answers(later, (now_s + self._retry_after_s, now_s))
         return [
             Erased(
                 job=self.job, worker=self.worker, request=request, hash=one, examples=examples
@@ -290,7 +284,16 @@ class Outbox:
 
     def settle_answer(self, request_hash: bytes) -> None:
         """Send an answer no more; it is remembered."""
-        self._run("UPDATE answers SET send_at_s = NULL WHERE hash = ?", (request_hash,))
+        self._write_answers("UPDATE answers SET send_at_s = NULL WHERE hash = ?", (request_hash,))
+
+    def _write_answers(self, sql: str, values: Sequence[object]) -> None:
+        self._run(sql, values)
+        self._journal.drop("answers")
+
+
+def _is_due(one: OutboxRow, now_s: float, retry_s: float) -> bool:
+    at_s = one.send_at_s  # a clock that jumped back must not delay updates sent before
+    return at_s is not None and (at_s <= now_s or (one.sent and at_s > retry_s))
 
 
 def _delta(update: Update) -> Statistics:

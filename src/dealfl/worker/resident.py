@@ -20,11 +20,12 @@ from msgspec import Meta, Struct
 
 from dealfl.errors import BadBytes, BadInput, NotLearned
 from dealfl.learners import Change, Learner
+from dealfl.learners import Record as AnyRecord
 from dealfl.memory import Arc, BudgetedThetaLru, Lru, PagedStorage, Policy, ThetaLru, paged
 from dealfl.settings import Amount, Count, OneOf, Share
 from dealfl.worker.cost import Done
 from dealfl.worker.journal import Journal
-from dealfl.worker.tables import Record, State
+from dealfl.worker.tables import State
 
 __all__ = ["MODELS", "POLICIES", "Memory", "ResidentModel", "WorkerKeys", "remove_pages"]
 
@@ -130,7 +131,7 @@ class ResidentModel:
         self._journal, self._make, self._memory = journal, make, memory
         self._live: Learner | None = None
         self._at = ""  # the journal's count of changes that the model has seen
-        self._unsettled: list[tuple[Sequence[Record], ...]] = []
+        self._unsettled: list[tuple[Sequence[AnyRecord], ...]] = []
         self._storage: PagedStorage | None = None
         self._counts = (0, 0, 0)
         self.rebuilt = 0  # times
@@ -150,7 +151,10 @@ class ResidentModel:
         return self._live
 
     def update(
-        self, learn: Sequence[Record], forget: Sequence[Record], kept: Sequence[Record] = ()
+        self,
+        learn: Sequence[AnyRecord],
+        forget: Sequence[AnyRecord],
+        kept: Sequence[AnyRecord] = (),
     ) -> Change:
         """Learn and forget records in place, before the journal does."""
         _ = self.learner  # with its storage
@@ -174,7 +178,7 @@ class ResidentModel:
             self._live = None
             return ask(self.learner)
 
-    def retrain(self, records: Sequence[Record]) -> None:
+    def retrain(self, records: Sequence[AnyRecord]) -> None:
         """Train a new model on all records."""
         self._live = None
         self._live = self._build(records)
@@ -207,7 +211,7 @@ class ResidentModel:
             return 0, 0, again
         return self._storage.swaps.ins, self._storage.swaps.outs, again
 
-    def _build(self, records: Sequence[Record]) -> Learner:
+    def _build(self, records: Sequence[AnyRecord]) -> Learner:
         learner = self._make()
         if self._memory is not None:
             folder = self._empty_folder()

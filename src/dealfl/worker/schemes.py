@@ -8,90 +8,62 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from functools import lru_cache
+from typing import Any
 
 from dealfl.errors import BadInput, unknown_name
 from dealfl.learners import Change, Learner, Work
+from dealfl.learners import Record as AnyRecord
 from dealfl.plugins import Registry
 from dealfl.retention import KeepAll, Newest, Retention, Theta
 from dealfl.worker.tables import Record
 
-__all__ = [
-    "SCHEMES",
-    "OnlyTheChange",
-    "Scheme",
-    "Scratch",
-    "Training",
-    "exact_fraction",
-    "find_scheme",
-]
-
-
-class Training(Protocol):
-    """Interface: turn what is learned and forgotten into a delta."""
-
-    @property
-    def needs_everything(self) -> bool:
-        """Whether `change` needs all records held, or only those that change."""
-
-    def change(
-        self,
-        learner: Learner,
-        learn: Sequence[Record],
-        forget: Sequence[Record],
-        kept: Sequence[Record],
-    ) -> Change:
-        """Return statistics(learn) − statistics(forget), and the work; the learner is empty."""
-
-
-class OnlyTheChange:
-    """Learn new and changed records, and forget their previous state, in one pass."""
-
-    needs_everything = False
-
-    def change(
-        self,
-        learner: Learner,
-        learn: Sequence[Record],
-        forget: Sequence[Record],
-        kept: Sequence[Record],
-    ) -> Change:
-        """Return the difference; `kept` are records of the same histories."""
-        return learner.difference(learn, forget, kept)
-
-
-class Scratch:
-    """Train on all records from scratch, and send the difference to the last statistics."""
-
-    needs_everything = True
-
-    def change(
-        self,
-        learner: Learner,
-        learn: Sequence[Record],
-        forget: Sequence[Record],
-        kept: Sequence[Record],
-    ) -> Change:
-        """Return the difference; the work is that of training on all records."""
-        everything = learner.difference([*kept, *learn], ())
-        sent = learner.difference([*kept, *forget], ())
-        return Change(everything.delta - sent.delta, everything.learned, Work(0, 0))
+__all__ = ["SCHEMES", "Scheme", "exact_fraction", "find_scheme"]
 
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """A retention policy and a way of training.
+    """A retention policy, and whether a worker trains on the change or on everything.
 
     Parameters
     ----------
     retention : Retention
         Decides which records are evicted.
-    training : Training
-        Computes the delta: from the change only, or from scratch.
+    needs_everything : bool
+        Whether each training starts from scratch, with all records held.
     """
 
     retention: Retention
-    training: Training
+    needs_everything: bool = False
+
+    def change(
+        self,
+        learner: Learner,
+        learn: Sequence[Record],
+        forget: Sequence[Record],
+        kept: Sequence[AnyRecord],
+    ) -> Change:
+        """Return statistics(learn) − statistics(forget), and the work.
+
+        Parameters
+        ----------
+        learner : Learner
+            An empty learner; it does not change.
+        learn, forget : sequence of Record
+            Records to learn and to forget.
+        kept : sequence of Record
+            All other records, or only those of the same histories.
+
+        Returns
+        -------
+        Change
+            The difference; from scratch, the work is that of training on all records.
+        """
+        if not self.needs_everything:
+            return learner.difference(learn, forget, kept)
+        everything = learner.difference([*kept, *learn], ())
+        sent = learner.difference([*kept, *forget], ())
+        return Change(everything.delta - sent.delta, everything.learned, Work(0, 0))
 
 
 def _admit(name: str, found: Any) -> Scheme:  # noqa: ANN401, ARG001
@@ -101,16 +73,16 @@ def _admit(name: str, found: Any) -> Scheme:  # noqa: ANN401, ARG001
     retention = found() if isinstance(found, type) else found
     if not callable(getattr(retention, "evict", None)):
         raise BadInput(f"{found!r} is not a dealfl.retention.Retention: it has no method evict")
-    return Scheme(retention, OnlyTheChange())
+    return Scheme(retention)
 
 
 SCHEMES: Registry[Scheme] = Registry(
     "dealfl.retentions",
     {
-        "original": Scheme(KeepAll(), Scratch()),
-        "newfl": Scheme(Newest(), Scratch()),
-        "deal": Scheme(Theta(), OnlyTheChange()),
-        "incremental": Scheme(KeepAll(), OnlyTheChange()),
+        "original": Scheme(KeepAll(), needs_everything=True),
+        "newfl": Scheme(Newest(), needs_everything=True),
+        "deal": Scheme(Theta()),
+        "incremental": Scheme(KeepAll()),
     },
     _admit,
 )
@@ -123,6 +95,7 @@ def find_scheme(name: str) -> Scheme:
     return SCHEMES[name]
 
 
+@lru_cache(maxsize=64)
 def exact_fraction(text: str) -> Fraction:
     """Return θ as an exact fraction.
 
@@ -152,6 +125,6 @@ def exact_fraction(text: str) -> Fraction:
         raise BadInput(
             f"forget_fraction is {text!r}; it must be a decimal such as '0.02'"
         ) from None
-    if not 0 <= fraction <= 1:
+    if not 0 <= fraction.numerator <= fraction.denominator:
         raise BadInput(f"forget_fraction is {text}; it must be from 0 to 1")
     return fraction

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dealfl.messages import Update
 
-__all__ = ["MIGRATIONS", "Outgoing", "Record", "State"]
+__all__ = ["MIGRATIONS", "OutboxRow", "Outgoing", "Record", "State"]
 
 _FIRST = """
 CREATE TABLE records (
@@ -74,8 +74,17 @@ class Record(NamedTuple):
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+@dataclass(slots=True)
+class OutboxRow:
+    """How an update in the outbox is sent, and the update itself until it is sent."""
+
+    update: Update | None
+    send_at_s: float | None  # None: held back
+    sent: bool = False
+    withdrawing: bool = False
+
+
+class Outgoing(NamedTuple):
     """An update in the outbox; a sent update never changes, it can only be withdrawn."""
 
     update: Update

@@ -7,7 +7,8 @@ from dataclasses import replace
 from fractions import Fraction
 from operator import itemgetter
 
-from dealfl.learners import Change, Learner
+from dealfl.learners import Change, HeldRecords, Learner
+from dealfl.learners import Record as AnyRecord
 from dealfl.power import Signalled
 from dealfl.worker.cost import Done, Meter
 from dealfl.worker.device import signalled
@@ -19,6 +20,8 @@ from dealfl.worker.schemes import Scheme
 from dealfl.worker.tables import Record, State
 
 __all__ = ["Trainer"]
+
+_ITEM = itemgetter(1, 2)  # owner and body of a record
 
 
 class Trainer:
@@ -56,15 +59,10 @@ class Trainer:
             self._journal.delete(
                 [one.id for one in self._journal.records(State.GRACE)], State.GRACE
             )
-        evicted_ids = {record.id for record in evicted}
         kept = self._affected(new, evicted)
         change, mistake = self._change_reviewed(new, evicted, kept, wanted)
         body = change.delta.to_bytes()
-        self._journal.move([record.id for record in new], State.WAITING, State.LEARNED)
-        if self._recovery.active:
-            self._journal.move(evicted_ids, State.LEARNED, State.GRACE)
-        else:
-            self._journal.delete(evicted_ids, State.LEARNED)
+        self._journal.change_learned(new, evicted, recoverable=self._recovery.active)
         self.note_forgetness(len(new), len(evicted))
         done = replace(
             self._settle(),
@@ -78,8 +76,10 @@ class Trainer:
         )
         learned, lost = len(new), len(evicted)
         if self._whole_owners:  # a history is a set: a repeated item is no new one
-            items, gained, gone = (_items_of(records) for records in (kept, new, evicted))
-            learned, lost = len(gained - gone - items), len(gone - gained - items)
+            gained, gone = set(map(_ITEM, new)), set(map(_ITEM, evicted))
+            rest = {owner: set(some) for owner, some in HeldRecords.of(kept).bodies.items()}
+            changed = {item for item in gained ^ gone if item[1] not in rest.get(item[0], ())}
+            learned, lost = len(gained & changed), len(gone & changed)
         due_s = self._post(body, done, now_s, round_number, learned, lost)
         if mistake:
             self._learn_back(evicted, due_s)
@@ -119,11 +119,11 @@ class Trainer:
         self,
         new: list[Record],
         evicted: list[Record],
-        kept: list[Record],
+        kept: Sequence[AnyRecord],
         fraction: Fraction,
     ) -> tuple[Change, bool]:
         """Return the change, and whether the eviction made the live model worse; θ follows."""
-        resident, scratch = self._resident, self._scheme.training.needs_everything
+        resident, scratch = self._resident, self._scheme.needs_everything
         if resident is None or scratch or not (self._recovery.active and evicted):
             return self._change(new, evicted, kept), False
         with signalled(self._clock, learns=bool(new), forgets=True):
@@ -135,15 +135,15 @@ class Trainer:
         return Change(gained.delta + lost.delta, gained.learned, lost.forgotten), mistake
 
     def _change(
-        self, new: Sequence[Record], evicted: Sequence[Record], kept: Sequence[Record]
+        self, new: Sequence[Record], evicted: Sequence[Record], kept: Sequence[AnyRecord]
     ) -> Change:
         """Return what learning and forgetting changes; clock and live model follow."""
-        training, resident = self._scheme.training, self._resident
-        forgets = bool(evicted) and not training.needs_everything
+        scheme, resident = self._scheme, self._resident
+        forgets = bool(evicted) and not scheme.needs_everything
         with signalled(self._clock, learns=bool(new), forgets=forgets):
-            if resident is not None and not training.needs_everything:
+            if resident is not None and not scheme.needs_everything:
                 return resident.update(new, evicted, kept)
-            change = training.change(self._learner, new, evicted, kept)
+            change = scheme.change(self._learner, new, evicted, kept)
             if resident is not None:
                 resident.retrain([*kept, *new])
             return change
@@ -189,22 +189,21 @@ class Trainer:
         )
         self._post(body, done, now_s, None, len(held), 0)
 
-    def _affected(self, new: Sequence[Record], evicted: Sequence[Record]) -> list[Record]:
+    def _affected(self, new: Sequence[Record], evicted: Sequence[Record]) -> Sequence[AnyRecord]:
         """Return the records beside the evicted ones that a training reads."""
-        if not self._scheme.training.needs_everything:
+        if not self._scheme.needs_everything:
             return self.rest_of_histories([*new, *evicted], evicted)
         ids = {record.id for record in evicted}
         return [record for record in self._journal.records(State.LEARNED) if record.id not in ids]
 
     def rest_of_histories(
         self, records: Sequence[Record], without: Sequence[Record]
-    ) -> list[Record]:
+    ) -> Sequence[AnyRecord]:
         """Return the other learned records of the owners of some records, if histories matter."""
         if not self._whole_owners:
-            return []
-        ids = {record.id for record in without}
-        of_owners = self._journal.learned_of(record.owner for record in records)
-        return [record for record in of_owners if record.id not in ids]
+            return ()
+        owners = {record.owner for record in records}
+        return HeldRecords(self._journal.bodies_of(owners, without))
 
     def note_forgetness(self, learned: int, forgotten: int, recovered: int = 0) -> None:
         """Add to the numbers of records that were learned, forgotten, and learned again."""
@@ -219,7 +218,3 @@ class Trainer:
         """The number of records forgotten per record learned, so far."""
         learned = int(self._journal.setting("total_learned", "0"))
         return int(self._journal.setting("total_forgotten", "0")) / learned if learned else 0.0
-
-
-def _items_of(records: Sequence[Record]) -> set[tuple[bytes, bytes]]:
-    return set(map(itemgetter(1, 2), records))  # owner and body

@@ -76,7 +76,7 @@ class Entries:
         Entries
             The entries.
         """
-        if is_compiled(len(values)):
+        if is_compiled(len(values) >> 4):  # numpy needs little time for a zero
             return cls._compressed(values, first)
         where = values.nonzero()
         indices = where + first if first else where

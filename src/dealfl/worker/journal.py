@@ -153,20 +153,21 @@ class Journal(KeptTables):
         """
         ids, losing = {one.id for one in without}, {one.owner for one in without}
         return {
-            owner: [one.body for one in self._learned_of(owner) if one.id not in ids]
+            owner: [body for number, body in self._learned_of(owner) if number not in ids]
             if owner in losing
             else list(self._history(owner))
             for owner in owners
         }
 
-    def _learned_of(self, owner: bytes) -> list[Record]:
-        return self.records_of([owner])[State.LEARNED]
+    def _learned_of(self, owner: bytes) -> Iterable[tuple[int, bytes]]:
+        query = "SELECT id, body FROM records WHERE owner = ? AND state = ?"
+        return self._db.execute(query, (owner, int(State.LEARNED)))
 
     def _history(self, owner: bytes) -> list[bytes]:
         known = self._histories
         if owner in known:
             return known[owner]
-        bodies = [one.body for one in self._learned_of(owner)]
+        bodies = [body for _, body in self._learned_of(owner)]
         if len(bodies) <= _MAX_KEPT:
             if len(known) == _MAX_KEPT:
                 known.clear()

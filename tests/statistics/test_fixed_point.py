@@ -120,7 +120,7 @@ def test_no_columns_are_a_grid_too() -> None:
         ),
         (
             {"bound": 1, "offset": [2, 2], "what": "target"},
-            {"target_exponent": 0, "fraction_bits": 8, "offset": 2.0},
+            {"target_exponent": 0, "fraction_bits": 8, "target_offset": 2.0},
         ),
     ],
 )

@@ -211,7 +211,8 @@ def _claims(rows: Sequence[Row]) -> list[Claim]:
     claims = []
     if swaps:
         better = [row for row in swaps if row["θ-LRU"] < row["LRU"]]
-        best = max((int(row["saved"]) for row in better), default=0)
+        better.sort(key=lambda row: -int(row["saved"]))
+        best = better[0]["saved"] if better else 0
         listed = "; ".join(
             f"{row['model']} M = {row['frames']:,} ({row['share']} %): {row['saved']} at best, "
             f"{row['LRU'] - row['θ-LRU']:+.0f} on average"

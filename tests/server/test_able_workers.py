@@ -2,13 +2,14 @@
 
 from typing import Any
 
+from dealfl.messages import Assignment, Erase, Message
 from dealfl.server import (
     Terms,
     WorkerRow,
 )
 from dealfl.server.roster import Roster, note_spending
 from dealfl.server.selection import Candidate, Uniform
-from tests.federation.parts import announce, server
+from tests.federation.parts import announce, joined, server, update
 
 
 def able(now_s: float = 0.0, **known: Any) -> bool:
@@ -59,3 +60,17 @@ def test_uniform_selection_repeats_itself_and_reaches_everybody() -> None:
     assert all(len(set(chosen)) == 5 for chosen in rounds)
     assert {name for chosen in rounds for name in chosen} == {c.name for c in names}
     assert Uniform().select(1, names[:3], 5) == ["w0", "w1", "w2"]
+
+
+def test_a_worker_is_idle_when_its_erasure_is_counted() -> None:
+    one = joined("w")  # its first assignment ends after 60 s
+    one.handle([update(1, 1, round=1)], 1.0)
+    (order,) = one.erase("r", [b"hash"], 2.0).messages
+    assert isinstance(order, Erase)
+    known: dict[str, Any] = {"epoch": one.epoch, "round": 1, "erased": (order.after,)}
+    said: list[Message] = [
+        announce(training=True, **known),
+        update(2, -1),
+    ]  # made, but not sent; then sent
+    answers = [*one.handle(said, 3.0).messages, *one.handle([announce(**known)], 4.0).messages]
+    assert [answer.round for answer in answers if isinstance(answer, Assignment)] == [2]

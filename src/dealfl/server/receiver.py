@@ -142,10 +142,15 @@ class Receiver:
             if message.evicted and not message.rebuilt:
                 self._rounds.publication.note_eviction(row, message.sequence, self._rounds.terms)
             row = self._members.rows[row.name]
-            busy = row.training and now_s < row.busy_until_s  # later, this was all it had to send
+            busy = row.training and self._is_assigned(row, now_s)  # if not, this was all it had
             self._members.put(replace(row, examples=examples, training=busy))
         sleep = self._rounds.send_to_sleep(row.name, now_s)
         return [Receipt(**_key(message), term=self._members.term), *sleep]
+
+    def _is_assigned(self, row: WorkerRow, now_s: float) -> bool:
+        """Return whether a worker has not answered an assignment, and has time to."""
+        unanswered = self._ledger.rounds.find_unanswered
+        return now_s < row.busy_until_s and unanswered(row.name, after=0) is not None
 
     def _refuse(
         self, row: WorkerRow, message: Update | Withdraw, problem: Problem

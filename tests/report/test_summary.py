@@ -26,3 +26,13 @@ def test_whoever_is_not_exact_is_named(result: Result) -> None:
     wrong = replace(result.outcomes[1], central_digest="another")
     told = summarize(Result(result.job, (result.main, wrong, *result.outcomes[2:])))
     assert f"NOT EXACT: {wrong.scheme}" in told
+
+
+def test_more_work_is_a_loss_and_no_saving(result: Result) -> None:
+    energy = result.main.energy
+    for more_j, said in ((1e6, "It loses in work ("), (-1e6, "less work ")):
+        changed = replace(energy, fastest_compute_j=energy.fastest_compute_j + more_j)
+        main = replace(result.main, selector="another", energy=changed)
+        told = summarize(Result(result.job, (main, *result.outcomes[1:])))
+        assert said in told
+        assert "less work -" not in told

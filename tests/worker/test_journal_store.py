@@ -1,5 +1,6 @@
 """The journal: transactions, order of use, deleted bytes, damaged and full disks."""
 
+import random
 import resource
 import sqlite3
 from contextlib import closing, suppress
@@ -244,3 +245,25 @@ def test_a_journal_in_memory_gives_much_free_memory_back() -> None:
     journal.compact_if_due(0.0)
     assert journal.size_bytes < 1 << 20
     assert [record.body for record in journal.records(State.WAITING)] == [b"y"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_histories_in_memory_are_those_of_the_file(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dealfl.worker.journal._MAX_KEPT", 4)
+    journal, draw, owners = Journal(), random.Random(seed), [b"ann", b"bob", b"cy"]
+    for step in range(60):
+        with suppress(KeyboardInterrupt), journal.transaction():
+            journal.add([(draw.choice(owners), b"%d" % step)], State.WAITING)
+            new, held = (journal.records(one) for one in (State.WAITING, State.LEARNED))
+            gone = draw.sample(held, min(len(held), draw.randrange(3)))
+            journal.change_learned(new, gone, recoverable=draw.random() < 0.5)
+            if draw.random() < 0.2:
+                raise KeyboardInterrupt
+        stored = journal.records_of(owners)[State.LEARNED]
+        by_owner = {one: [r.body for r in stored if r.owner == one] for one in owners}
+        found = journal.bodies_of(draw.sample(owners, 2), ())
+        assert all(sorted(some) == sorted(by_owner[one]) for one, some in found.items())
+        kept: dict[bytes, list[bytes]] = journal.keep("histories", dict)
+        assert all(len(some) <= 4 for some in kept.values()), "long histories stay in the file"

@@ -240,21 +240,21 @@ def describe_comparison(result: Result, beside: Comparison) -> str:
     if beside.whole_saved is None:
         saved = format_saving(beside.compute_saved)
         return f"Against {name}: computing per example takes {saved} energy (modelled)."
-    saving = format_saving(beside.whole_saved)
-    first = f"Against {name}: whole devices need {saving} energy"
+    first = f"Against {name}: whole devices need {format_saving(beside.whole_saved)} energy"
     if beside.quality_points is not None:
         points = round(beside.quality_points, 1) + 0.0  # no −0.0
         noise = ", within the noise of the test set" if beside.is_noise else ""
         first += f";\n  {main.metric} {points:+.1f} points{noise}"
-    parts = ", ".join(f"{lever} {format_energy(j)}" for lever, j in beside.levers_j.items())
-    lost = _losses(main, other, beside)
+    levers, lost = beside.levers_j.items(), _losses(main, other, beside)
+    parts = ", ".join(f"{lever} {format_energy(j)}" for lever, j in levers if j >= 0)
     loses = f"\n  It loses in {lost}." if lost else ""
     return f"{first}.\n  Saved: {parts} (modelled).{loses}"
 
 
 def _losses(main: Outcome, other: Outcome, beside: Comparison) -> str:
     """Return where the job's system is worse than another one."""
-    lost = []
+    levers = ((lever.split()[-1], j) for lever, j in beside.levers_j.items())
+    lost = [f"{what} ({format_energy(-j)} more, modelled)" for what, j in levers if j < 0]
     if main.median_delay_s and other.median_delay_s and main.median_delay_s > other.median_delay_s:
         ours, theirs = map(format_duration, (main.median_delay_s, other.median_delay_s))
         lost.append(f"median delay ({ours} instead of {theirs})")

@@ -199,6 +199,8 @@ class Journal(KeptTables):
         for one in new:
             if one.owner in histories:
                 histories[one.owner].append(one.body)
+                if len(histories[one.owner]) > _MAX_KEPT:
+                    del histories[one.owner]
         self._kept["histories"] = histories
 
     def owners(self) -> dict[bytes, int]:

@@ -277,17 +277,23 @@ def test_numba_is_imported_only_for_much_work(mode: str) -> None:
 
 
 @pytest.mark.parametrize("order", [None, list(range(40))[::-1]])
-def test_histories_scored_together_have_the_score_of_single_ones(order: list[int] | None) -> None:
+def test_a_score_counts_the_histories_whose_last_item_is_recommended(
+    order: list[int] | None,
+) -> None:
     draw = np.random.default_rng(5)
     table = draw.random((150, 40)) < np.linspace(0.6, 0.05, 40)
+    learned = table[:60].astype(int)
+    learned[:, 30:39] = learned[:, :9]  # equal scores, also of the k-th place
+    learned[:, 39] = 0
     model = PersonalizedPageRank(40, item_order=order)
-    model.learn(sparse.csr_array(table[:60].astype(int)))
+    model.learn(sparse.csr_array(learned))
     histories = [draw.permutation(np.flatnonzero(row)).tolist() for row in table]
     histories = [history for history in histories if len(history) > 1]
     assert len(histories) > 128
     for k in (1, 3, 10):
-        with loops_used("always"):
-            together = model.score(histories, k)
-        with loops_used("never"):
-            assert model.score(histories, k) == together
-    assert 0.0 < together < 1.0
+        hits = [last in model.recommend(known, k)[0] for *known, last in histories]
+        for mode in ("always", "never"):
+            with loops_used(mode):
+                assert model.score(histories, k) == sum(hits) / len(histories)
+        assert 0 < sum(hits) < len(hits)
+    assert model.score([[0, 1], [0, 99]], 39) == 0.5

@@ -14,7 +14,7 @@ from dealfl.cells import Cells, SparseCells, in_memory
 from dealfl.compiled import CHOICE
 from dealfl.errors import BadInput, Impossible, NotLearned
 from dealfl.learners import PersonalizedPageRank, pair_counts
-from dealfl.learners.pagerank import top_ratios, top_sums
+from dealfl.learners.exact_rankings import top_ratios, top_sums
 from dealfl.learners.pair_numbers import items_of, pair_number
 from dealfl.schema import ArraySpec
 

@@ -120,15 +120,15 @@ class HistoryLearner(Learner):
             A number in [0, 1].
         """
         known, wanted = [one[:-1] for one in histories], [one[-1] for one in histories]
-        pairs = zip(wanted, self._recommend_all(known, k), strict=True)
-        hits = sum(item in found for item, found in pairs)
+        hits = sum(self._find_hits(known, wanted, k))
         return hits / len(histories) if histories else 0.0
 
-    def _recommend_all(
-        self, histories: Sequence[Sequence[int]], k: int
-    ) -> Iterator[NDArray[np.int64]]:
-        """Yield the recommended items of each history."""
-        return (self.recommend(history, k)[0] for history in histories)
+    def _find_hits(
+        self, histories: Sequence[Sequence[int]], wanted: Sequence[int], k: int
+    ) -> Iterator[bool]:
+        """Yield, for each history, whether an item is among the k that are recommended."""
+        pairs = zip(histories, wanted, strict=True)
+        return (item in self.recommend(history, k)[0] for history, item in pairs)
 
     def score_federated(self, histories: Sequence[Sequence[int]]) -> float:
         """Return the same as `score`: recommendations need statistics only.

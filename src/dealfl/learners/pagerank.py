@@ -6,8 +6,7 @@ ever occurred with one of them. Therefore only counts are kept; similarities are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,14 @@ from dealfl.compiled import is_compiled
 from dealfl.errors import BadInput
 from dealfl.learners.base import Arrays, SparseVector
 from dealfl.learners.description import DataLimits, Workload
+from dealfl.learners.exact_rankings import (
+    FEW,
+    best_places,
+    is_among,
+    slack_of,
+    top_ratios,
+    top_sums,
+)  # fmt: skip
 from dealfl.learners.history_learner import Ranked, as_histories
 from dealfl.learners.inputs import as_array, require_integer
 from dealfl.learners.pair_counts import MAX_ITEMS, PairCounts
@@ -25,14 +32,11 @@ from dealfl.learners.pair_numbers import Batch, items_of, pair_number, require_i
 from dealfl.learners.workloads import N_ITEMS, histories
 from dealfl.work import Cycles, LearnerCycles, Work
 
-__all__ = ["PersonalizedPageRank", "top_ratios", "top_sums"]
+__all__ = ["PersonalizedPageRank"]
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 
-_EPSILON = 2.0**-52
-_DISTINCT = 1 << 26  # different fractions with smaller denominators have different floats
-_FEW = 64  # items that are found by inserting into a list
 _TOGETHER = 128  # histories whose scores are summed in one pass
 
 
@@ -108,11 +112,11 @@ class PersonalizedPageRank(PairCounts):
         table, held = self._table, self._item_counts
         if table is None or held is None:
             others, counts = self._row(number)
-        elif wanted <= _FEW and is_compiled(self._items):
+        elif wanted <= FEW and is_compiled(self._items):
             return top_ratios(*table.most_similar(held, number, wanted), wanted)
         else:
             scores = self._scores(np.array([number]))
-            others = _best_places(scores, wanted, 1.0)
+            others = best_places(scores, wanted, 1.0)
             counts = self._together(number, others)
         return top_ratios(others, counts, self._unions(number, others, counts), wanted)
 
@@ -145,21 +149,32 @@ class PersonalizedPageRank(PairCounts):
         self._work = Work(self._items * len(seen), 2 * 4 * self._items * len(seen))
         return self._best(seen, self._scores(seen), wanted)
 
-    def _recommend_all(self, histories: Sequence[Sequence[int]], k: int) -> Iterator[Int64s]:
+    def _find_hits(
+        self, histories: Sequence[Sequence[int]], wanted: Sequence[int], k: int
+    ) -> Iterator[bool]:
+        most = require_integer(k, "k", 1, MAX_ITEMS)
+        for (seen, scores), item in zip(self._all_scores(histories), wanted, strict=True):
+            scores[seen] = 0.0
+            clear = is_among(scores, item, most, 2.0 * slack_of(len(seen)))
+            yield item in self._best(seen, scores, most)[0] if clear is None else clear
+
+    def _all_scores(self, histories: Sequence[Sequence[int]]) -> Iterator[tuple[Int64s, Floats]]:
+        """Yield the items of each history, and the score of every item for it."""
         table, held = self._table, self._item_counts
         cells = self._items * sum(map(len, histories))
         many = 4 * cells > self._items**2 and self._layout == "packed"  # full rows are fast alone
         if table is None or held is None or not (many and is_compiled(cells)):
-            return (yield from super()._recommend_all(histories, k))
+            for seen in map(self._as_history, histories):
+                yield seen, self._scores(seen)
+            return
         for first in range(0, len(histories), _TOGETHER):
-            seen = [self._as_history(one) for one in histories[first : first + _TOGETHER]]
-            batch = Batch(np.cumsum([0, *map(len, seen)]), np.concatenate(seen))
-            for own, scores in zip(seen, table.sum_all_similarities(held, batch), strict=True):
-                yield self._best(own, scores, require_integer(k, "k", 1, MAX_ITEMS))[0]
+            some = [self._as_history(one) for one in histories[first : first + _TOGETHER]]
+            batch = Batch(np.cumsum([0, *map(len, some)]), np.concatenate(some))
+            yield from zip(some, table.sum_all_similarities(held, batch), strict=True)
 
     def _best(self, seen: Int64s, scores: Floats, wanted: int) -> Ranked:
         scores[seen] = 0.0
-        found = _best_places(scores, wanted, 1.0 - 2.0 * _slack(len(seen)))
+        found = best_places(scores, wanted, 1.0 - 2.0 * slack_of(len(seen)))
 
         def terms(place: int) -> list[tuple[int, int]]:
             other = np.full(len(seen), found[place])
@@ -202,99 +217,3 @@ class PersonalizedPageRank(PairCounts):
         first, second = items_of(pairs.indices)
         counts = pairs.values.to_float()
         return pairs.indices, counts / (items[first] + items[second] - counts)
-
-
-# Exact rankings: descending score, then ascending id, with scores compared as fractions. Most of
-# the work uses floats. Division rounds monotonically, so only scores whose floats are equal (or,
-# for sums, within the rounding error) need the exact comparison.
-
-
-def _best_places(scores: Floats, k: int, factor: float) -> Int64s:
-    """Return the places of positive scores that reach `factor` times the k-th largest one."""
-    if k <= _FEW and is_compiled(len(scores)):
-        from dealfl.learners.row_loops import best_places
-
-        places: Int64s = best_places(scores, k, factor)
-        return places
-    found = np.flatnonzero(scores)
-    if len(found) > k:
-        kth = np.partition(scores[found], len(found) - k)[len(found) - k]
-        found = found[scores[found] >= kth * factor]
-    return found
-
-
-def top_ratios(ids: Int64s, numerators: Int64s, denominators: Int64s, k: int) -> Ranked:
-    """Return the k ids with the largest numerator / denominator, and these ratios.
-
-    Examples
-    --------
-    >>> items, ratios = top_ratios(np.array([7, 3, 5]), np.array([1, 2, 1]), np.array([2, 4, 3]), 2)
-    >>> items.tolist()
-    [3, 7]
-    """
-    scores = numerators / denominators
-    if not len(ids) or denominators.max() < _DISTINCT:
-        best = np.lexsort((ids, -scores))[:k]
-        return ids[best], scores[best]
-
-    def exact(place: int) -> Fraction:
-        return Fraction(int(numerators[place]), int(denominators[place]))
-
-    return _ranked(ids, scores, k, exact, slack=0.0)
-
-
-def top_sums(
-    ids: Int64s,
-    scores: Floats,
-    k: int,
-    terms: Callable[[int], Sequence[tuple[int, int]]],
-    most: int,
-) -> Ranked:
-    """Return the k ids with the largest sum of ratios; `terms(place)` lists at most `most` ratios.
-
-    `scores` are the sums in floats, added one by one.
-    """
-    known: dict[tuple[tuple[int, int], ...], Fraction] = {}
-
-    def exact(place: int) -> Fraction:
-        ratios = tuple(sorted(terms(place)))
-        if ratios not in known:
-            known[ratios] = sum((Fraction(*ratio) for ratio in ratios), Fraction())
-        return known[ratios]
-
-    return _ranked(ids, scores, k, exact, _slack(most))
-
-
-def _slack(terms: int) -> float:
-    """Return the relative rounding error of a sum of ratios."""
-    return (terms + 2) * _EPSILON
-
-
-def _ranked(
-    ids: Int64s, scores: Floats, k: int, exact: Callable[[int], Fraction], slack: float
-) -> Ranked:
-    places = _worth_ranking(scores, k, slack)
-    order = places[np.lexsort((ids[places], -scores[places]))]
-    for start, stop in _unclear_runs(scores[order], slack):
-        if start < k:
-            run = sorted(order[start:stop].tolist(), key=lambda p: (-exact(p), int(ids[p])))
-            order[start:stop] = run
-    return ids[order[:k]], scores[order[:k]]
-
-
-def _worth_ranking(scores: Floats, k: int, slack: float) -> Int64s:
-    """Return the positions whose score can be among the k largest."""
-    if len(scores) <= k:
-        return np.arange(len(scores))
-    return np.flatnonzero(scores >= np.partition(scores, -k)[-k] * (1.0 - 2.0 * slack))
-
-
-def _unclear_runs(descending: Floats, slack: float) -> list[tuple[int, int]]:
-    """Return the runs of adjacent scores whose floats do not determine their order."""
-    clear = descending[:-1] * (1.0 - slack) > descending[1:]
-    if np.count_nonzero(clear) == len(clear):
-        return []
-    stops = np.append(np.flatnonzero(clear) + 1, len(descending))
-    starts = np.append(0, stops[:-1])
-    pairs = zip(starts.tolist(), stops.tolist(), strict=True)
-    return [(start, stop) for start, stop in pairs if stop - start > 1]

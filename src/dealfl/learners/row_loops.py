@@ -204,17 +204,22 @@ def sum_all_similarities(
     """Return the sums of the similarities to the items of each history, in one pass over pairs."""
     size = len(held)
     heads, _, owners = _holders(starts, ranks, size)
-    scores = np.zeros((size, len(starts) - 1))
-    for rank in range(size):
+    scores, found = np.zeros((size, len(starts) - 1)), np.empty(size, np.int64)
+    met: Array = np.flatnonzero(held)
+    asked = met[heads[met + 1] > heads[met]]  # a pair without one of them adds nothing
+    for rank in met:
         base, own, line = start_of(rank, size, full), held[rank], scores[rank]
-        for other in range(rank):
+        others, count = asked if heads[rank + 1] == heads[rank] else met, 0
+        for other in others[: np.searchsorted(others, rank)]:
+            found[count] = other
+            count += pairs[base + other] != 0
+        for other in found[:count]:
             both = pairs[base + other]
-            if both != 0:
-                similarity = both / (own + held[other] - both)
-                for slot in range(heads[rank], heads[rank + 1]):
-                    scores[other, owners[slot]] += similarity
-                for slot in range(heads[other], heads[other + 1]):
-                    line[owners[slot]] += similarity
+            similarity = both / (own + held[other] - both)
+            for slot in range(heads[rank], heads[rank + 1]):
+                scores[other, owners[slot]] += similarity
+            for slot in range(heads[other], heads[other + 1]):
+                line[owners[slot]] += similarity
     return np.ascontiguousarray(scores.T)
 
 

@@ -43,7 +43,7 @@ def test_the_five_lines(learner: str, tmp_path: Path) -> None:
         result = dealfl.run(fleet, rounds=2, seed=0, verbose=False)
         assert result.exact
         assert result.quality is not None
-        assert result.model.name == learner
+        assert (result.model.name, result.model.digest()) == (learner, result.digest)
         assert result.energy.whole_j > 0
         assert len(result.rounds) == 2
         assert isinstance(result.rounds, pd.DataFrame)

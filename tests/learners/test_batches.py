@@ -21,7 +21,9 @@ from dealfl.learners import (
     Tikhonov,
     TikhonovClassifier,
     factors,
+    pair_numbers,
 )
+from dealfl.learners.history_learner import as_batch
 from dealfl.statistics import Statistics
 
 pd: Any = import_module("pandas")
@@ -210,3 +212,17 @@ def test_a_factor_that_failed_half_way_is_not_used_again(monkeypatch: pytest.Mon
     expected = Tikhonov(1, solver="qr")
     expected.merge(model.statistics)
     assert model.change(expected) < 1e-9
+
+
+@pytest.mark.parametrize("chunk", [1, 100, 1 << 20])
+def test_pairs_counted_in_parts_are_those_of_a_learner(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pair_numbers, "_CHUNK", chunk)
+    table = np.random.default_rng(4).random((80, 30)) < np.linspace(0.5, 0.02, 30)
+    histories, model = sparse.csr_array(table.astype(int)), PersonalizedPageRank(30)
+    model.learn(histories)
+    numbers, counts = as_batch(histories, 30).pairs()
+    assert np.all(np.diff(numbers) > 0)
+    found = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+    assert found == model.statistics["pairs"].to_dict()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import dealfl
 from dealfl.errors import BadInput
 from dealfl.server import LedgerReader
 from dealfl.simulate import Progress, run_fleet
@@ -33,19 +34,26 @@ def test_other_learners_are_simulated_as_exactly(learner: str) -> None:
     assert outcome.metric == "accuracy"
 
 
-def test_a_difference_to_central_training_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("task", ["rows", "histories"])
+def test_a_difference_to_central_training_is_not_hidden(
+    task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from dealfl.server.aggregation import Aggregated, Aggregation
 
     honest = Aggregation.aggregate
 
     def twice(self: Aggregation, workers: Any, terms: Any) -> Aggregated:
         done = honest(self, workers, terms)
-        if "w03" in done.counted:
+        if "w03" in done.counted or "w3" in done.counted:
             self.total.merge(self.total.statistics)
         return done
 
+    some = [[place % 7, 7 + place % 5, 12 + place % 3] for place in range(90)]
+    recommended = dealfl.Fleet.from_histories(some, workers=3).with_rounds(2).simulated
+    simulated = fleet({"job.rounds": 3}) if task == "rows" else recommended
+    assert run_fleet(simulated).exact
     monkeypatch.setattr(Aggregation, "aggregate", twice)
-    assert not run_fleet(fleet({"job.rounds": 3})).exact
+    assert not run_fleet(simulated).exact
 
 
 def test_the_same_seed_is_the_same_simulation_and_another_is_not() -> None:

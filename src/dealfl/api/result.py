@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
-from dealfl.api.data import Items, features_of, items_of
+from dealfl.api.data import Items, features_of, items_of, name_features
 from dealfl.api.describing import as_table, html_table
 from dealfl.api.fleet import Fleet
 from dealfl.errors import BadInput
@@ -25,6 +26,7 @@ from dealfl.report import (
 from dealfl.runs import About, Erased, Model, RunFolder, erase_owners, export_model, open_model
 from dealfl.runs import Result as RunResult
 from dealfl.simulate import FleetEnergy, Outcome
+from dealfl.statistics import Statistics
 
 __all__ = ["Result"]
 
@@ -38,19 +40,17 @@ class Result:
         The fleet that ran.
     outcomes
         The outcome of the job's own scheme, and of those compared with it.
-    model
-        The model that the server has in the end.
+    statistics
+        Statistics of the model that the server has in the end.
     page
         The report, or else the result, in the folder of the run; None if nothing was written.
     """
 
     def __init__(
-        self, fleet: Fleet, outcomes: RunResult, model: Learner, page: Path | None = None
+        self, fleet: Fleet, outcomes: RunResult, statistics: Statistics, page: Path | None = None
     ) -> None:
-        self.fleet, self.model, self.page = fleet, model, page
-        self._outcomes = outcomes
-
-    # -- figures --------------------------------------------------------------------------------
+        self.fleet, self.page = fleet, page
+        self._outcomes, self._statistics = outcomes, statistics
 
     @property
     def quality(self) -> float | None:
@@ -102,6 +102,15 @@ class Result:
         return self._outcomes.as_dict()
 
     # -- the model ------------------------------------------------------------------------------
+
+    @cached_property
+    def model(self) -> Learner:
+        """The model that the server has in the end; it is made when it is first used."""
+        model, names = self.fleet.simulated.plan.make(), name_features(self.fleet)
+        model.merge(self._statistics)
+        if isinstance(model, RowLearner) and names:
+            model.name_features(names)
+        return model
 
     def predict(self, X: object) -> NDArray[Any]:
         """Return what the model predicts for raw rows: the job's feature map is applied.
@@ -190,9 +199,8 @@ class Result:
         BadInput
             If the file exists, or its folder does not.
         """
-        about = About(len(self.outcome.rounds))
-        text, document = self.fleet.job_text(), self.fleet.document
-        export_model(Model(self.model, str(path), about, document, text), Path(path))
+        about, text = About(len(self.outcome.rounds)), self.fleet.job_text()
+        export_model(Model(self.model, str(path), about, self.fleet.document, text), Path(path))
 
     # -- to look at -----------------------------------------------------------------------------
 
@@ -266,19 +274,18 @@ class Result:
         """
         if self.page is None:
             raise BadInput("a run without a folder keeps no examples; give out= to dealfl.run")
-        folder = RunFolder(self.page.parent)
-        erased = erase_owners(folder, owners, requested_by=requested_by)
-        self.model = open_model(folder.path).learner
+        erased = erase_owners(RunFolder(self.page.parent), owners, requested_by=requested_by)
+        self.model = open_model(self.page.parent).learner
         return erased
 
     def __repr__(self) -> str:
         return summarize(self._outcomes)
 
     def _repr_html_(self) -> str:
-        head = ["", *(one.scheme for one in self._outcomes.outcomes)]
-        rows = [[name, *map(form, self._outcomes.outcomes)] for name, form in self._figures()]
-        title = f"<b>{for_html(self._outcomes.job)}</b>, {self.outcome.workers:,} phones"
-        return title + html_table(head, rows)
+        every, title = self._outcomes.outcomes, for_html(self._outcomes.job)
+        rows = [[name, *map(form, every)] for name, form in self._figures()]
+        table = html_table(["", *(one.scheme for one in every)], rows)
+        return f"<b>{title}</b>, {self.outcome.workers:,} phones{table}"
 
     def _figures(self) -> list[tuple[str, Any]]:
         return [

@@ -11,13 +11,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from dealfl.api.data import name_features
 from dealfl.api.describing import as_table, record_of
 from dealfl.api.fleet import Fleet
 from dealfl.api.prepared_job import plain_value
 from dealfl.api.result import Result
 from dealfl.errors import BadInput
-from dealfl.learners import Learner, RowLearner
 from dealfl.report import choose_line, choose_view, write_page
 from dealfl.runs import Interrupted, NoFolder, Run, RunFolder, log_to, open_model
 from dealfl.runs import Result as RunResult
@@ -107,7 +105,9 @@ def run(
         if resume or restart:
             raise BadInput("a run without a folder leaves nothing to resume; give out=")
         with choose_view(sys.stderr, fleet.name, verbose) as view:
-            return Result(fleet, running.run(view), _named(fleet, running.model))
+            outcomes = running.run(view)
+        assert running.statistics is not None, "a run that has ended has a model"
+        return Result(fleet, outcomes, running.statistics)
     try:
         with folder.locked():
             _prepare(folder, fleet, resume=resume, restart=restart)
@@ -115,8 +115,8 @@ def run(
     except Interrupted:
         again = f"dealfl.run(fleet, out={str(out)!r}, resume=True)"
         raise Interrupted(f"the run was stopped; {again} continues it") from None
-    model = running.model or open_model(folder.path).learner
-    return Result(fleet, outcomes, _named(fleet, model), page)
+    statistics = running.statistics or open_model(folder.path).learner.statistics
+    return Result(fleet, outcomes, statistics, page)
 
 
 def _run_in_folder(
@@ -131,14 +131,6 @@ def _run_in_folder(
         outcomes = running.run(view, forget_one=forget_one)
         page = running.save(outcomes, write_page if find_spec("plotly") is not None else None)
     return outcomes, page
-
-
-def _named(fleet: Fleet, model: Learner | None) -> Learner:
-    assert model is not None, "a run that has ended has a model"
-    names = name_features(fleet)
-    if isinstance(model, RowLearner) and names:
-        model.name_features(names)
-    return model
 
 
 def _prepare(folder: RunFolder, fleet: Fleet, *, resume: bool, restart: bool) -> None:

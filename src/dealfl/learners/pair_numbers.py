@@ -5,7 +5,9 @@ The pair (i, j), i > j, has the number i·(i−1)/2 + j, independent of the orde
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -18,10 +20,11 @@ from dealfl.settings import As
 
 __all__ = [
     "Batch", "ItemOrder", "items_of", "numbers_of", "pair_number", "require_items", "require_sets",
-    "triangle",
+    "row_products", "triangle",
 ]  # fmt: skip
 
 Int64s = NDArray[np.int64]
+_CHUNK = 1 << 20  # additions at a time
 
 ItemOrder = Annotated[
     ArrayLike | None,
@@ -56,17 +59,27 @@ class Batch(NamedTuple):
     def pairs(self) -> tuple[Int64s, Int64s]:
         """Return the ascending numbers of all pairs that occur, and the histories of each."""
         if len(self.starts) == 2:
-            numbers = numbers_of(self.items)
-            return numbers, np.ones(len(numbers), dtype=np.int64)
+            once = numbers_of(self.items)
+            return once, np.ones(len(once), dtype=np.int64)
         items, columns = np.unique(self.items, return_inverse=True)
         shape = (len(self.starts) - 1, len(items))  # only items that occur: there can be very many
-        ones = np.ones(len(self.items), dtype=np.int64)
-        table = sparse.csr_array((ones, columns, self.starts), shape=shape)
-        together = sparse.tril(table.T @ table, -1).tocoo()
-        ends = (items[ends].astype(np.int64) for ends in (together.row, together.col))
-        numbers = pair_number(*ends)
-        order = np.argsort(numbers)
-        return numbers[order], together.data[order].astype(np.int64)
+        ones = np.ones(len(self.items), dtype=np.int32)
+        numbers, counts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for first, rows in row_products(sparse.csr_array((ones, columns, self.starts), shape)):
+            below = sparse.tril(rows, first - 1, format="csr")
+            below.sort_indices()
+            ends = (below := below.tocoo()).row + first, below.col
+            numbers.append(pair_number(*(items[end] for end in ends)))
+            counts.append(below.data.astype(np.int64))
+        return np.concatenate(numbers), np.concatenate(counts)
+
+
+def row_products(table: sparse.csr_array) -> Iterator[tuple[int, sparse.csr_array]]:
+    """Yield the transposed histories times themselves, a few rows at a time after their number."""
+    columns = sparse.csr_array(table.T)
+    parts = np.cumsum(columns @ np.diff(table.indptr).astype(np.int64)) // _CHUNK
+    for first, stop in pairwise([0, *(np.flatnonzero(np.diff(parts)) + 1), table.shape[1]]):
+        yield int(first), columns[first:stop] @ table
 
 
 @lru_cache(maxsize=8)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,7 @@ from dealfl.digests import BLOCK
 from dealfl.entries import Entries
 from dealfl.errors import NotLearned
 from dealfl.integers import Integers
-from dealfl.learners.pair_numbers import Batch, items_of, numbers_of, triangle
+from dealfl.learners.pair_numbers import Batch, items_of, numbers_of, row_products, triangle
 
 __all__ = ["LAYOUTS", "PairTable"]
 
@@ -132,11 +131,8 @@ class PairTable:
         """Add the product of the transposed histories with themselves, a few rows at a time."""
         shape, ones = (len(batch.starts) - 1, self._size), np.ones(len(batch.items), dtype=np.int32)
         table = sparse.csr_array((ones, self._ranks(batch.items), batch.starts), shape=shape)
-        columns = sparse.csr_array(table.T)
-        parts = np.cumsum(columns @ np.diff(batch.starts)) // _CHUNK
-        cuts = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), self._size]
-        for first, stop in pairwise(cuts):
-            block = (columns[first:stop] @ table).tocoo()
+        for first, rows in row_products(table):
+            block = rows.tocoo()
             high, low = block.row.astype(np.int64) + first, block.col.astype(np.int64)
             kept = np.flatnonzero(high != low if self._full else high > low)
             self._counts[self._starts(high[kept]) + low[kept]] += block.data[kept]

@@ -103,7 +103,7 @@ class FinishedRun:
         for _ in range(_MAX_STEPS):
             clock.run_next()
             clock.deliver_model()
-            if self.is_shown and not any(journal.outbox() for journal in self.journals.values()):
+            if self.is_shown and not any(one.outgoing for one in self.journals.values()):
                 break
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import secrets
 import time
@@ -14,7 +15,6 @@ from pathlib import Path
 
 from dealfl.atomic_files import replace_file
 from dealfl.errors import DealError
-from dealfl.learners import Learner
 from dealfl.runs.erasing import carry_out, forget_person
 from dealfl.runs.finished_run import keep_journals
 from dealfl.runs.folder import RESULT, RunFolder
@@ -35,6 +35,7 @@ from dealfl.simulate import (
     split_examples,
     start_run,
 )
+from dealfl.statistics import Statistics
 
 __all__ = ["Interrupted", "NoFolder", "Run", "default_job"]
 
@@ -140,7 +141,7 @@ class Run:
         own, others = fleet.job.scheme, _COMPARED if compare else ()
         self.schemes = [own, *(scheme for scheme in others if scheme != own)]
         self._stopped, self._processes = False, require_processes(processes)
-        self.model: Learner | None = None
+        self.statistics: Statistics | None = None  # of the first scheme's model
 
     def stop(self) -> None:
         """Stop at the next point from which the run can be resumed; safe in a signal handler."""
@@ -177,7 +178,7 @@ class Run:
     def _forget_one(self, result: Result) -> Result:
         forgotten = forget_person(self._folder)
         if forgotten is not None:
-            self.model = None  # the ledger has a newer one
+            self.statistics = None  # the ledger has newer ones
         return replace(result, forgotten=forgotten)
 
     def _run_schemes(self, watcher: Watcher) -> Result:
@@ -200,12 +201,12 @@ class Run:
                 if scheme not in done:
                     poll = partial(processes.poll, busy=1)
                     keep({scheme: self._run_scheme(scheme, watcher.show_progress, poll)})
+                    gc.collect()  # the run is a cycle of references; its model may be large
                 watcher.finish_scheme(done[scheme])
                 self._raise_if_stopped()
-        outcomes = tuple(done[scheme] for scheme in self.schemes)
-        text, base = self._folder.job_text(), str(self._start_from or "")
-        name, central = own.job.name, split.central_quality()
-        return Result(name, outcomes, settings=text, started_from=base, central=central)
+        outcomes, base = tuple(done[scheme] for scheme in self.schemes), str(self._start_from or "")
+        text, central = self._folder.job_text(), split.central_quality()
+        return Result(own.job.name, outcomes, text, base, central)
 
     def save(self, result: Result, write_page: Callable[[Result, Path], None] | None) -> Path:
         """Write the result and the report, and delete the saved state.
@@ -224,7 +225,7 @@ class Run:
         """
         assert not isinstance(self._folder, NoFolder), "without a folder nothing can be written"
         if self._keep_data and carry_out(self._folder):
-            self.model = None  # the ledger has a newer one
+            self.statistics = None  # the ledger has newer ones
         if not self._keep_data:
             self._folder.discard_copy()
         shown = replace_file(self._folder.path / RESULT, json.dumps(result.as_dict(), indent=2))
@@ -262,7 +263,7 @@ class Run:
                 self._raise_if_stopped()
             outcome = finish(run)  # short, so a stop does not interrupt it
             if scheme == self.schemes[0]:
-                self.model = run.parts.server.model
+                self.statistics = run.parts.server.model.statistics
             self._save_ledger(run)
             if self._keep_data and scheme == self.schemes[0]:
                 keep_journals(self._folder, run.parts.journals)
@@ -282,8 +283,7 @@ class Run:
         fleet, base = self._fleet.as_system(scheme), None
         if self._start_from is not None:
             base = read_statistics(self._start_from, fleet.plan.make())
-        state = self._folder.state(scheme)
-        key = self._folder.owners_key()
+        state, key = self._folder.state(scheme), self._folder.owners_key()
         return start_run(fleet, state, progress=show, base=base, owners_key=key)
 
     def _save_progress(self, run: FleetRun) -> None:

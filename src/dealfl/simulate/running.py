@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 
-from dealfl.learners import Histories, HistoryLearner, statistics_of
+from dealfl.learners import statistics_of
 from dealfl.power import Spent
 from dealfl.server import Ledger
 from dealfl.simulate.building import SimulatedDevice
@@ -20,7 +20,7 @@ from dealfl.simulate.fleet_run import FleetRun, Report
 from dealfl.simulate.fleet_simulation import RunState
 from dealfl.simulate.outcome import Outcome, Participant
 from dealfl.statistics import Statistics
-from dealfl.worker import Record, State
+from dealfl.worker import State
 
 __all__ = ["finish", "run_fleet", "start_run"]
 
@@ -196,7 +196,7 @@ def _settle(run: FleetRun) -> None:
 def _settled(run: FleetRun) -> bool:
     if run.ledger.open_round() is not None or run.ledger.updates.waiting():
         return False
-    return not any(journal.outbox() for journal in run.parts.journals.values())
+    return not any(journal.outgoing for journal in run.parts.journals.values())
 
 
 def _participants(run: FleetRun) -> tuple[Participant, ...]:
@@ -219,19 +219,15 @@ def _participants(run: FleetRun) -> tuple[Participant, ...]:
 
 
 def _train_centrally(run: FleetRun) -> str:
-    """Return the digest of one learner trained on the base and all learned records."""
-    central = run.split.make()
+    """Return the digest of training on the base and all learned records on one computer."""
+    make, journals = run.split.make, run.parts.journals.values()
+    central = make()
+    if central.whole_owners:  # an owner of histories may be on several workers
+        together = [record for one in journals for record in one.records(State.LEARNED)]
+        statistics = statistics_of(make, together)[0]  # smaller than a second model
+        return (statistics if run.base is None else run.base + statistics).digest()
     if run.base is not None:
         central.merge(run.base)
-    together: list[Record] = []  # an owner of histories may be on several workers
-    for journal in run.parts.journals.values():
-        records = journal.records(State.LEARNED)
-        if central.whole_owners:
-            together += records
-        else:
-            central.merge(statistics_of(run.split.make, records)[0])
-    if together and isinstance(central, HistoryLearner):  # without the statistics as a delta
-        central.learn(Histories.table(together, central.n_items))
-    else:
-        central.merge(statistics_of(run.split.make, together)[0])
+    for journal in journals:
+        central.merge(statistics_of(make, journal.records(State.LEARNED))[0])
     return central.digest()

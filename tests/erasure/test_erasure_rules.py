@@ -1,10 +1,14 @@
 """The rules of erasure, on plain records: settled, suppressed, released."""
 
+import hmac
 import math
+
+import pytest
 
 from dealfl.erasure import (
     Outstanding,
     ReleaseRule,
+    example_hash,
     hash_request,
     next_position,
     owner_hash,
@@ -34,6 +38,15 @@ def test_a_hash_depends_on_the_key_and_on_the_owner() -> None:
     hashes = {owner_hash(key, owner) for key in (b"k", b"l") for owner in ("ann", "bob")}
     assert len(hashes) == 4
     assert {len(one) for one in hashes} == {32}
+
+
+@pytest.mark.parametrize("size", [0, 1, 32, 63, 64, 65, 200])
+def test_hashes_are_those_of_the_standard_library(size: int) -> None:
+    key = bytes(range(size))
+    assert owner_hash(key, "ann") == hmac.digest(key, b"ann", "sha256")
+    assert example_hash(key, b"owner", b"body" * 50) == b"e" + hmac.digest(
+        key, b"owner" + b"body" * 50, "sha256"
+    )
 
 
 def test_a_batch_of_one_holds_nothing_back() -> None:

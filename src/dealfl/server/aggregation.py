@@ -63,13 +63,17 @@ class Aggregation:
         self._held: set[str] = set()  # workers whose updates do not fit into the total
 
     def load(self) -> None:
-        """Reload the total from the ledger."""
+        """Reload the total from the ledger, or add up the sums if it is behind."""
         self._received.clear()
         self._ready, self._held = set(self._ledger.updates.waiting()), set()
-        saved = self._ledger.total()
-        self.total = self._make()
-        if saved is not None:
-            self.total.merge(saved)
+        self._ledger.sums.reset_marks(self._schema.arrays if self.is_behind else ())
+        total = self._make()
+        if self.is_behind:
+            for worker in self._ledger.sums.fingerprints():
+                total.merge(self._ledger.sums.read(worker, self._schema))
+        elif (saved := self._ledger.total()) is not None:
+            total.merge(saved)
+        self.total = total  # a damaged ledger leaves the total in memory
 
     def verify(self) -> None:
         """Raise an error if the total is not the sum of all workers."""
@@ -102,7 +106,19 @@ class Aggregation:
         self.total.merge(delta)
         self._ledger.sums.mark(delta)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether the total in the ledger lacks updates that count; their sums have them."""
+        return bool(self._ledger.setting("behind"))
+
+    def save_total(self) -> str:
+        """Write the total, if it is behind; return its digest."""
+        if self.is_behind:
+            self._put_total()
+        return self.total.digest()
+
     def _put_total(self) -> None:
+        self._ledger.set_setting("behind", b"")
         self._ledger.sums.put_total(self._schema, self.total.entries)
         self._ledger.set_setting("schema", self._schema.canonical())
         self._ledger.set_setting("digest", self.total.digest().encode())
@@ -178,13 +194,16 @@ class Aggregation:
         return bool(self._ready)
 
     def aggregate(self, workers: dict[str, WorkerRow], terms: Terms) -> Aggregated:
-        """Add stored updates to the sums, except after a gap or if a sum is impossible."""
+        """Add stored updates to the sums, except after a gap or if a sum is impossible.
+
+        The total in the ledger is then behind, until `save_total`.
+        """
         done = Aggregated({}, {}, {})
         for row in (workers[name] for name in sorted(self._ready | self._held)):
             if ready := _without_open_withdrawals(list(self._ledger.updates.pending(row))):
                 self._count(row, ready, terms, done)
         if done.counted:
-            self._put_total()
+            self._ledger.set_setting("behind", b"yes")
         self._ready, self._held = set(), set(done.held_back)
         self._received.clear()
         return done

@@ -68,7 +68,7 @@ class Ledger(Database):
     def _forget_cached(self) -> None:
         super()._forget_cached()
         self._settings.clear()
-        for store in (self.rounds, self.erasures, self.sums):
+        for store in (self.rounds, self.erasures):
             store.forget_cached()
 
     @property

@@ -66,12 +66,12 @@ class Publication:
             return []
         if release_at_s > float("-inf"):  # by the deadline
             self._ledger.set_setting("released_s", repr(now_s).encode())
-        total = self._aggregation.total
         shown = self._last.erased if self._last else 0
         erased = max(self._members.settled, shown)
         if erased > shown:
             self._kept.clear()
-        self._ledger.erasures.put_version(round_number, total.digest(), now_s, erased)
+        digest = self._aggregation.save_total()
+        self._ledger.erasures.put_version(round_number, digest, now_s, erased)
         self._last = self._ledger.reader.last_version()
         self._forget_shown_evictions()
         return self._send(now_s, _REPEAT_S)
@@ -139,7 +139,8 @@ class Publication:
         last = self._last
         if last is None:  # who was erased before the first version waits for it
             return max(now_s, self._release_at_s(terms)) if self._members.settled else None
-        changed = last.digest != self._aggregation.total.digest()
+        total = self._aggregation
+        changed = total.is_behind or last.digest != total.total.digest()
         if not changed and self._members.settled <= last.erased:
             return None
         jumped_back = now_s < last.published_s  # the elapsed time is unknown then
@@ -150,6 +151,7 @@ class Publication:
         """Compact the ledger when more requests are settled: it needs nothing of these people."""
         settled = self._members.settled
         if settled > int(self._ledger.setting("compacted", b"0")):
+            self._aggregation.save_total()
             self._ledger.note_deletion(compact=True)
             self._ledger.set_setting("compacted", str(settled).encode())
 

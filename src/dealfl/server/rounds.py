@@ -287,7 +287,7 @@ class Rounds:
                 self._members.put(note_spending(silent, energy_j, now_s))
                 self._ledger.rounds.put_assumed(row.number, name, energy_j)
         replies = self._members.aggregate(self.terms)
-        self._ledger.rounds.close(row.number, now_s, reason, self._aggregation.total.digest())
+        self._ledger.rounds.close(row.number, now_s, reason, self._aggregation.save_total())
         if reason == "majority":  # other rounds say nothing about convergence
             self._note_change(1.0 if before is None else self._aggregation.total.change(before))
         return replies + self.publication.publish(row.number, self.terms, now_s)

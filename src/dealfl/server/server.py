@@ -163,6 +163,8 @@ class Server:
             for message in messages:
                 replies += receive(message, now_s)
             replies += self._rounds.advance(now_s)
+            if self._rounds.finished or self._rounds.draining:
+                self._aggregation.save_total()
             self._rounds.publication.note_settled()
             if not self._rounds.draining:
                 replies += self._rounds.publication.repeat(now_s)

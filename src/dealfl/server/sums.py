@@ -93,10 +93,6 @@ class SumStore:
         self._run, self._ledger = ledger.execute, ledger
         self._marks: dict[int, tuple[list[int], Marks]] = {}  # pages of the total, by array
 
-    def forget_cached(self) -> None:
-        """Forget which pages of the total were to be written."""
-        self._marks.clear()
-
     def read(self, worker: str, schema: Schema) -> Statistics:
         """Return a sum."""
         return read_sum(self._run, self._ledger.path, worker, schema)
@@ -166,18 +162,23 @@ class SumStore:
             keys, marks = self._marks[place]
             marks |= _touch(keys, delta[spec.name])
 
+    def reset_marks(self, changed: Sequence[ArraySpec] = ()) -> None:
+        """Note that nothing in the total has changed except some arrays, the first of a schema."""
+        keys = (self._keys(TOTAL, place) for place in range(len(changed)))
+        self._marks = dict(enumerate((one, np.full(max(len(one), 1), True)) for one in keys))
+
     def put_total(self, schema: Schema, read: Callable[[str, int, int], Entries]) -> None:
         """Store the pages of the total that changed; `read` returns a range of an array."""
         for place, (keys, marks) in self._marks.items():
             spec = schema.arrays[place]
             for run in _find_runs(keys, spec.size, marks):
                 self._write(TOTAL, place, spec, run, read(spec.name, run.start, run.stop))
-        self._marks.clear()
+        self.reset_marks()
 
     def replace_total(self, whole: Statistics) -> None:
         """Replace the total."""
         self._replace(TOTAL, whole)
-        self._marks.clear()
+        self.reset_marks()
 
     # -- pages ----------------------------------------------------------------------------------
 

@@ -1,24 +1,21 @@
-"""Storage of a live model's integers: a change is applied to all arrays of a schema or to none."""
+"""Cells: an array of integers that is read and written by index, in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.digests import BLOCK, BlockHashes, whole_digest
+from dealfl.digests import BLOCK
 from dealfl.entries import Entries
 from dealfl.integers import Integers
-from dealfl.schema import ArraySpec, Schema
-from dealfl.statistics import Statistics
+from dealfl.schema import ArraySpec
+from dealfl.spans import Span, make_entries
 
-__all__ = [
-    "DENSE_LIMIT", "Cells", "DenseCells", "Proposal", "SparseCells", "State", "Storage",
-    "in_memory",
-]  # fmt: skip
+__all__ = ["DENSE_LIMIT", "Cells", "DenseCells", "SparseCells", "Storage", "in_memory"]
 
 Int64s = NDArray[np.int64]
 DENSE_LIMIT = 1 << 29  # cells; zeros that are never written use no memory
@@ -95,6 +92,22 @@ class DenseCells(Cells):
         high = None if self.high is None else self.high[indices].copy()
         return Integers(self.low[indices].astype(np.int64), high)
 
+    def view(self, indices: Int64s | slice) -> Integers:
+        """Return the values at some indices, not copied if possible.
+
+        Parameters
+        ----------
+        indices
+            Cells to read.
+
+        Returns
+        -------
+        Integers
+            One value per index; not to be changed.
+        """
+        high = None if self.high is None else self.high[indices]
+        return Integers(self.low[indices].astype(np.int64, copy=False), high)
+
     def put(self, indices: Int64s | slice, values: Integers) -> None:
         """Replace the values at some indices."""
         self.low[indices] = values.low
@@ -105,7 +118,9 @@ class DenseCells(Cells):
         """Return the non-zero values of a range of indices."""
         part = slice(start, stop)
         values = Integers(self.low[part], None if self.high is None else self.high[part])
-        found = Entries.of_dense(values, start)
+        found = make_entries(values, start)
+        if isinstance(found, Span):  # of the live cells
+            return Span(self.at(part), start, len(found))
         shared = np.may_share_memory(found.values.low, self.low)
         return Entries(found.indices, self.at(part)) if shared else found
 
@@ -155,144 +170,3 @@ def in_memory(spec: ArraySpec) -> Cells:
         All are zero.
     """
     return DenseCells(spec) if spec.wide or spec.size <= DENSE_LIMIT else SparseCells()
-
-
-class Proposal(Entries):
-    """The indices of touched cells of one array, and their values after a change, also zeros."""
-
-
-class State:
-    """The integers of a live model, by array.
-
-    Parameters
-    ----------
-    schema, storage
-        Schema of the statistics, and a function that creates the cells of an array.
-
-    Examples
-    --------
-    >>> state = State(Schema("counter", {}, (ArraySpec("counts", 9),)), in_memory)
-    >>> state.commit(state.propose(Statistics(state.schema, {"counts": Entries.of({7: 1})})))
-    >>> state.digest() == state.snapshot().digest()
-    True
-    """
-
-    def __init__(self, schema: Schema, storage: Storage) -> None:
-        self.schema = schema
-        self._cells = {spec.name: storage(spec) for spec in schema.arrays}
-        self._hashes = {spec.name: BlockHashes(spec.size) for spec in schema.arrays}
-
-    def cells(self, name: str) -> Cells:
-        """Return the live cells of one array, not a copy.
-
-        Parameters
-        ----------
-        name : str
-            Name of the array.
-
-        Returns
-        -------
-        Cells
-            The cells.
-        """
-        return self._cells[name]
-
-    def whole(self, name: str) -> Integers:
-        """Return a copy of every value of one array, zeros included.
-
-        Parameters
-        ----------
-        name
-            Name of the array.
-
-        Returns
-        -------
-        Integers
-            The values.
-        """
-        size = next(spec.size for spec in self.schema.arrays if spec.name == name)
-        where: Any = slice(None) if isinstance(self._cells[name], DenseCells) else np.arange(size)
-        return self._cells[name].at(where)
-
-    def after(self, name: str, proposals: Mapping[str, Proposal]) -> Integers:
-        """Return every value of one array as it would be after a change.
-
-        Parameters
-        ----------
-        name, proposals
-            Name of the array, and result of `propose`.
-
-        Returns
-        -------
-        Integers
-            The values.
-        """
-        values, change = self.whole(name), proposals[name]
-        values.low[change.indices] = change.values.low
-        if values.high is not None and change.values.high is not None:
-            values.high[change.indices] = change.values.high
-        return values
-
-    def propose(self, delta: Statistics) -> dict[str, Proposal]:
-        """Compute the result of adding statistics, without changing the state.
-
-        Parameters
-        ----------
-        delta
-            Statistics to add; another schema or a sum that does not fit is an error.
-
-        Returns
-        -------
-        dict of str to Proposal
-            The changed cells of each array.
-        """
-        self.schema.require_same(delta.schema)
-        proposals = {}
-        for spec in self.schema.arrays:
-            cells, entries = self._cells[spec.name], delta[spec.name]
-            where = entries.place if isinstance(cells, DenseCells) else entries.indices
-            values = cells.at(where) + entries.values
-            spec.require_fit(values)
-            proposals[spec.name] = Proposal(entries.indices, values)
-        return proposals
-
-    def commit(self, proposals: Mapping[str, Proposal]) -> None:
-        """Write proposed values.
-
-        Parameters
-        ----------
-        proposals
-            Result of `propose`.
-        """
-        for name, proposal in proposals.items():
-            cells = self._cells[name]
-            where = proposal.place if isinstance(cells, DenseCells) else proposal.indices
-            cells.put(where, proposal.values)
-            self._hashes[name].mark(proposal.indices)
-
-    def stale(self, name: str) -> NDArray[np.bool_]:
-        """Return the marks of the blocks of an array in memory that the next digest hashes again.
-
-        Parameters
-        ----------
-        name : str
-            Name of the array.
-
-        Returns
-        -------
-        ndarray of bool
-            One mark per block, not a copy; set them after changing cells in place.
-        """
-        stale = self._hashes[name].stale
-        assert not isinstance(stale, set), "an array of that many blocks is changed by commit only"
-        return stale
-
-    def snapshot(self) -> Statistics:
-        """Return a copy of the current statistics."""
-        arrays = {s.name: self._cells[s.name].entries(0, s.size) for s in self.schema.arrays}
-        return Statistics(self.schema, arrays)
-
-    def digest(self) -> str:
-        """Return the digest of the statistics; only changed blocks are hashed again."""
-        digests = ((n, self._hashes[n].digest(self._cells[n].entries)) for n in self._cells)
-        return whole_digest(self.schema.canonical(), tuple(digests))

@@ -58,14 +58,16 @@ class BlockHashes:
         self._hashes: dict[int, bytes] = {}
         self._digest: bytes | None = None
 
-    def mark(self, indices: NDArray[np.int64]) -> None:
+    def mark(self, indices: NDArray[np.int64] | slice) -> None:
         """Note that some integers changed.
 
         Parameters
         ----------
-        indices : ndarray of int64
+        indices : ndarray of int64 or slice
             Their ascending indices.
         """
+        if isinstance(indices, slice):
+            indices = np.arange(indices.start // BLOCK * BLOCK, indices.stop, BLOCK)
         if not isinstance(self.stale, set) and len(indices) > len(self.stale):
             ends = np.searchsorted(indices, BLOCK * np.arange(1, 1 + len(self.stale)))
             self.stale |= np.diff(ends, prepend=0) > 0
@@ -149,11 +151,11 @@ def block_hashes(entries: Entries) -> dict[int, bytes]:
 
 def _records(entries: Entries) -> NDArray[Any]:
     if is_compiled(len(entries)):
-        from dealfl.exact_loops import write_records
+        from dealfl.byte_loops import PADDING, write_records
 
-        words = np.empty((len(entries), _RECORD_BYTES // 2), dtype="<u2")
-        write_records(entries.indices, *entries.values.parts, BLOCK - 1, words)
-        return words
+        out = np.empty(len(entries) * _RECORD_BYTES + PADDING, dtype=np.uint8)
+        write_records(entries.indices, *entries.values.parts, BLOCK - 1, out)
+        return out
     records = np.empty((len(entries), _RECORD_BYTES), dtype=np.uint8)
     offsets = (entries.indices % BLOCK).astype("<u2")
     records[:, :2] = offsets.view(np.uint8).reshape(-1, 2)

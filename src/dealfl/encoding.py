@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from dealfl.compiled import is_compiled
 from dealfl.entries import Entries
 from dealfl.errors import BadBytes
-from dealfl.integers import LOW_BITS, LOW_MASK, WORD_BYTES, Integers
+from dealfl.integers import LOW_BITS, LOW_MASK, WORD_BYTES, Integers, unset
 from dealfl.schema import ArraySpec, Schema
+from dealfl.spans import Span, make_entries
 
 __all__ = ["MAX_BYTES", "decode", "encode"]
 
@@ -70,10 +71,14 @@ def encode(schema: Schema, arrays: Mapping[str, Entries]) -> bytes:
 def _shape_of(spec: ArraySpec, entries: Entries) -> Shape:
     """Return count, layout, gap width and value width: what the writer chooses for entries."""
     if is_compiled(len(entries)):
-        from dealfl.exact_loops import find_bits, find_gap_bits
+        from dealfl.exact_loops import find_bits, find_gap_bits, find_zero_bits
 
-        gap_bits = find_gap_bits(entries.indices).bit_length()
-        upper, lower = find_bits(*entries.values.parts)
+        values = entries.placed.parts
+        if isinstance(entries, Span):
+            gap_bits = find_zero_bits(*values, entries.first).bit_length()
+        else:
+            gap_bits = find_gap_bits(entries.indices).bit_length()
+        upper, lower = find_bits(*values)
         bits = LOW_BITS + upper.bit_length() if upper else lower.bit_length()
     else:
         has_gaps = len(entries) < spec.size
@@ -87,27 +92,20 @@ def _shape_of(spec: ArraySpec, entries: Entries) -> Shape:
 def _body_of(spec: ArraySpec, entries: Entries, shape: Shape) -> bytes | memoryview:
     """Return the bytes of gaps and values, or of all values."""
     count, layout, gap_width, width = shape
+    values = entries.values if layout == _SPARSE else entries.dense(spec.size)
     if is_compiled(count):
-        from dealfl.exact_loops import write_gaps, write_values
+        from dealfl.byte_loops import PADDING, write_gaps, write_values
 
-        low, high = entries.values.parts
-        if layout == _DENSE:
-            out = np.zeros(spec.size * width, dtype=np.uint8)
-            write_values(low, high, entries.indices, 0, width, out)
-            return out.data
-        out = np.empty(count * (gap_width + width), dtype=np.uint8)
-        write_gaps(entries.indices, 0, gap_width, out)
-        write_values(low, high, entries.indices[:0], count * gap_width, width, out)
-        return out.data
-    wide = entries.values.high is not None
-    values = entries.values.words() if wide else _words_of(entries.values.low)
+        gaps = count * gap_width if layout == _SPARSE else 0
+        out = np.empty(gaps + len(values) * width + PADDING, dtype=np.uint8)
+        if layout == _SPARSE:
+            write_gaps(entries.indices, gap_width, out)
+        write_values(*values.parts, gaps, width, out)
+        return out[:-PADDING].data
+    words = _words_of(values.low) if values.high is None else values.words()
     if layout == _SPARSE:
-        return _first_bytes(_words_of(_gaps_of(entries)), gap_width) + _first_bytes(values, width)
-    if count == spec.size:
-        return _first_bytes(values, width)
-    whole = np.zeros((spec.size, width), dtype=np.uint8)
-    whole[entries.indices] = values[:, :width]
-    return whole.data
+        return _first_bytes(_words_of(_gaps_of(entries)), gap_width) + _first_bytes(words, width)
+    return _first_bytes(words, width)
 
 
 def _words_of(numbers: NDArray[np.int64]) -> Bytes2D:
@@ -249,8 +247,8 @@ def _decode_array(reader: _Reader, spec: ArraySpec, max_bytes: int, trusted: boo
             f"{max_bytes} bytes: raise max_bytes to allow more"
         )
     if layout == _DENSE:
-        values, _ = _decode_values(reader.matrix(spec.size, width, spec.name), spec)
-        entries = Entries.of_dense(values)
+        cells, nonzero = _decode_values(reader.matrix(spec.size, width, spec.name), spec)
+        entries = make_entries(cells, 0, nonzero)
     else:
         indices = _decode_indices(reader.matrix(count, gap_width, spec.name), spec)
         values, nonzero = _decode_values(reader.matrix(count, width, spec.name), spec)
@@ -265,7 +263,7 @@ def _decode_array(reader: _Reader, spec: ArraySpec, max_bytes: int, trusted: boo
 def _decode_indices(gap_bytes: Bytes2D, spec: ArraySpec) -> NDArray[np.int64]:
     indices = np.empty(len(gap_bytes), dtype=np.int64)
     if is_compiled(len(gap_bytes)):
-        from dealfl.exact_loops import read_gaps
+        from dealfl.byte_loops import read_gaps
 
         inside = read_gaps(gap_bytes.reshape(-1), gap_bytes.shape[1], spec.size, indices)
     else:
@@ -284,9 +282,9 @@ def _decode_indices(gap_bytes: Bytes2D, spec: ArraySpec) -> NDArray[np.int64]:
 def _decode_values(value_bytes: Bytes2D, spec: ArraySpec) -> tuple[Integers, int]:
     """Return values, and how many of them are not zero."""
     if is_compiled(len(value_bytes)):
-        from dealfl.exact_loops import read_values
+        from dealfl.byte_loops import read_values
 
-        values = Integers.zeros(len(value_bytes), spec.wide)
+        values = unset(len(value_bytes), spec.wide)
         width = value_bytes.shape[1]
         return values, read_values(value_bytes.reshape(-1), width, *values.parts)
     sign = value_bytes[:, -1:] >> 7

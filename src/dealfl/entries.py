@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dealfl.compiled import is_compiled
 from dealfl.errors import OutOfBounds
-from dealfl.integers import Integers
+from dealfl.integers import Integers, unset
 
 __all__ = ["Entries"]
 
@@ -91,7 +91,7 @@ class Entries:
         if count == len(values):
             whole = Integers(values.low.astype(np.int64, copy=False), values.high)
             return cls(np.arange(first, first + count), whole)
-        indices, kept = np.empty(count, dtype=np.int64), Integers.zeros(count, values.wide)
+        indices, kept = np.empty(count, dtype=np.int64), unset(count, values.wide)
         take_nonzero(*values.parts, first, indices, *kept.parts)
         return cls(indices, kept)
 
@@ -220,7 +220,7 @@ class Entries:
         if len(self) and len(other):  # not more than there are cells
             first = min(self.indices[0], other.indices[0])
             count = min(count, int(max(self.indices[-1], other.indices[-1]) - first) + 1)
-        indices, total = np.empty(count, np.int64), Integers.zeros(count, self.values.wide)
+        indices, total = np.empty(count, np.int64), unset(count, self.values.wide)
         ours, theirs = self.values.parts, other.values.parts
         kept = add_sorted(self.indices, *ours, other.indices, *theirs, indices, *total.parts)
         if kept < 0:
@@ -234,6 +234,11 @@ class Entries:
             return self.indices
         whole = slice(int(self.indices[0]), int(self.indices[-1]) + 1)
         return whole if whole.stop - whole.start == len(self) else self.indices
+
+    @property
+    def placed(self) -> Integers:
+        """The values at `place`."""
+        return self.values
 
     @property
     def nbytes(self) -> int:
@@ -275,7 +280,5 @@ class Entries:
         if len(self) == size:
             return self.values
         whole = Integers.zeros(size, self.values.wide)
-        whole.low[self.indices] = self.values.low
-        if whole.high is not None and self.values.high is not None:
-            whole.high[self.indices] = self.values.high
+        whole.put(self.indices, self.values)
         return whole

@@ -1,4 +1,4 @@
-"""Compiled loops over vectors of exact integers: sums, canonical bytes and fingerprints.
+"""Compiled loops over vectors of exact integers: sums and fingerprints.
 
 A wide integer is high·2^32 + low, as in `dealfl.integers`; of others, `high` is empty. Every loop
 reads its arrays once and allocates nothing.
@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import types
+from numba.extending import intrinsic
 
 from dealfl.compiled import compile_loop
 
@@ -18,7 +21,6 @@ Array = Any  # a contiguous array; numba derives the types
 
 _LOW = 0xFFFF_FFFF
 _PRIME = np.uint64((1 << 61) - 1)
-_LOW_WORD = np.uint64(_LOW)
 _LOW_29 = np.uint64((1 << 29) - 1)
 
 
@@ -129,6 +131,19 @@ def find_bits(low: Array, high: Array) -> tuple[int, int]:
 
 
 @compile_loop
+def find_zero_bits(low: Array, high: Array, gap: int) -> int:
+    """Return the union of the bits of the gaps before values that are not zero, `gap` the first."""
+    bits, wide = 0, len(high) > 0
+    for place in range(len(low)):
+        if low[place] != 0 or (wide and high[place] != 0):
+            bits |= gap
+            gap = 0
+        else:
+            gap += 1
+    return bits
+
+
+@compile_loop
 def find_gap_bits(indices: Array) -> int:
     """Return the union of the bits of all gaps between ascending indices."""
     bits, before = 0, -1
@@ -138,108 +153,27 @@ def find_gap_bits(indices: Array) -> int:
     return bits
 
 
-@compile_loop
-def write_values(
-    low: Array, high: Array, indices: Array, first: int, width: int, out: Array
-) -> None:
-    """Write values as little-endian bytes, one after the other, or at their indices if given."""
-    wide, scattered = len(high) > 0, len(indices) > 0
-    for place in range(len(low)):
-        start = first + (indices[place] if scattered else place) * width
-        word = low[place] | (high[place] << 32) if wide else low[place]
-        rest = high[place] >> 32 if wide else low[place] >> 63
-        for byte in range(min(width, 8)):
-            out[start + byte] = word & 255
-            word >>= 8
-        for byte in range(8, width):
-            out[start + byte] = rest & 255
-            rest >>= 8
+@intrinsic
+def _typed_multiply(_: Any, value: Any, key: Any) -> Any:  # noqa: ANN401 - types of numba
+    """Return a number below 2⁶² that is value · key modulo 2⁶¹ − 1; both are at most 2⁶¹."""
+
+    def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:  # noqa: ANN401
+        del target, signature
+        word, double = ir.IntType(64), ir.IntType(128)
+        product = builder.mul(*(builder.zext(one, double) for one in values))
+        below = builder.and_(builder.trunc(product, word), word(int(_PRIME)))
+        return builder.add(below, builder.trunc(builder.lshr(product, double(61)), word))
+
+    return types.uint64(value, key), generate
 
 
-@compile_loop
-def write_records(indices: Array, low: Array, high: Array, mask: int, out: Array) -> None:
-    """Write the masked index and the value of each entry in words of 16 bits: one and eight."""
-    wide = len(high) > 0
-    for place in range(len(indices)):
-        word = low[place] | (high[place] << 32) if wide else low[place]
-        rest = high[place] >> 32 if wide else low[place] >> 63
-        record = out[place]
-        record[0] = indices[place] & mask
-        for part in range(4):
-            record[1 + part] = (word >> (16 * part)) & 0xFFFF
-            record[5 + part] = (rest >> (16 * part)) & 0xFFFF
-
-
-@compile_loop
-def write_gaps(indices: Array, first: int, width: int, out: Array) -> None:
-    """Write the gaps between ascending indices as little-endian bytes."""
-    before, start = -1, first
-    for place in range(len(indices)):
-        gap = indices[place] - before - 1
-        before = indices[place]
-        for byte in range(width):
-            out[start + byte] = gap & 255
-            gap >>= 8
-        start += width
-
-
-@compile_loop
-def read_values(data: Array, width: int, low: Array, high: Array) -> int:
-    """Read values that `write_values` wrote one after the other; return how many are not zero."""
-    wide, nonzero = len(high) > 0, 0
-    short = 64 - 8 * min(width, 8)
-    rest_short = 64 - 8 * (width - 8) if width > 8 else 0
-    for place in range(len(low)):
-        start = place * width
-        word, rest = np.int64(0), np.int64(0)
-        for byte in range(min(width, 8)):
-            word |= np.int64(data[start + byte]) << (8 * byte)
-        word = (word << short) >> short
-        for byte in range(8, width):
-            rest |= np.int64(data[start + byte]) << (8 * (byte - 8))
-        rest = (rest << rest_short) >> rest_short if width > 8 else word >> 63
-        nonzero += 1 if word != 0 or rest != 0 else 0
-        if wide:
-            low[place] = word & _LOW
-            high[place] = ((word >> 32) & _LOW) + (rest << 32)
-        else:
-            low[place] = word
-    return nonzero
-
-
-@compile_loop
-def read_gaps(data: Array, width: int, size: int, indices: Array) -> bool:
-    """Read the indices whose gaps were written; return False if one is not below `size`."""
-    index = np.int64(-1)
-    for place in range(len(indices)):
-        gap = np.int64(0)
-        for byte in range(width):
-            gap |= np.int64(data[place * width + byte]) << (8 * byte)
-        if gap < 0 or gap >= size - index - 1:
-            return False
-        index += gap + 1
-        indices[place] = index
-    return True
+_multiply: Any = _typed_multiply  # a loop calls it without the first argument
 
 
 @compile_loop
 def _fold(value: Any) -> Any:  # noqa: ANN401 - a number of 64 bits
-    """Return a number modulo 2⁶¹ − 1, because 2⁶¹ is 1 modulo the prime."""
-    rest = (value & _PRIME) + (value >> np.uint64(61))
-    return rest - _PRIME if rest >= _PRIME else rest
-
-
-@compile_loop
-def _multiply(value: Any, key: Any) -> Any:  # noqa: ANN401 - numbers of 64 bits
-    """Return value · key modulo 2⁶¹ − 1; both are at most 2⁶¹."""
-    word, bits29, bits61 = np.uint64(32), np.uint64(29), np.uint64(61)
-    top, bottom = value >> word, value & _LOW_WORD
-    middle = top * (key & _LOW_WORD) + bottom * (key >> word)
-    low = bottom * (key & _LOW_WORD)
-    # 2⁶⁴ = 8 and 2⁶¹ = 1 modulo the prime
-    product = (top * (key >> word) << np.uint64(3)) + (middle >> bits29) + (low >> bits61)
-    product += ((middle & _LOW_29) << word) + (low & _PRIME)
-    return _fold(product)
+    """Return a number of at most 61 bits, or 2⁶¹, that is the same modulo 2⁶¹ − 1."""
+    return (value & _PRIME) + (value >> np.uint64(61))
 
 
 @compile_loop
@@ -251,11 +185,11 @@ def _reduce(value: Any) -> Any:  # noqa: ANN401 - a number of 64 bits
 
 @compile_loop
 def add_products(low: Array, high: Array, keys: Array) -> Any:  # noqa: ANN401 - a number
-    """Return Σ value · key modulo 2⁶¹ − 1; keys are below 2⁶¹."""
-    total, wide, shift = np.uint64(0), len(high) > 0, np.uint64(1 << 32)
+    """Return a number that is Σ value · key modulo 2⁶¹ − 1; keys are below 2⁶¹."""
+    total, wide, word, bits29 = np.uint64(0), len(high) > 0, np.uint64(32), np.uint64(29)
     for place in range(len(low)):
-        value = _reduce(low[place])
-        if wide:
-            value += _multiply(_reduce(high[place]), shift)
-        total = _fold(total + _multiply(_fold(value), keys[place]))
+        value = _reduce(high[place] if wide else low[place])
+        if wide:  # times 2³²
+            value = _fold(((value & _LOW_29) << word) + (value >> bits29) + np.uint64(low[place]))
+        total = _fold(total + _multiply(value, keys[place]))
     return total

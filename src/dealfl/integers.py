@@ -167,6 +167,18 @@ class Integers:
     def __getitem__(self, index: slice | Int64s) -> Integers:
         return Integers(self.low[index], None if self.high is None else self.high[index])
 
+    def put(self, index: slice | Int64s, values: Integers) -> None:
+        """Replace some values.
+
+        Parameters
+        ----------
+        index, values
+            Positions of the values, and the new ones.
+        """
+        self.low[index] = values.low
+        if self.high is not None and values.high is not None:
+            self.high[index] = values.high
+
     def __neg__(self) -> Integers:
         if self.high is None:
             if np.any(self.low == np.iinfo(np.int64).min):
@@ -188,7 +200,7 @@ class Integers:
     def _added(self, other: Integers) -> Integers:
         from dealfl.exact_loops import add_values
 
-        total = Integers.zeros(len(self), self.wide)
+        total = unset(len(self), self.wide)
         if not add_values(*self.parts, *other.parts, *total.parts):
             raise OutOfBounds(_TOO_LONG)
         return total
@@ -222,24 +234,6 @@ class Integers:
         """Return the ascending positions of the values that are not zero."""
         held: Int64s = (self.low if self.high is None else self.low | self.high).nonzero()[0]
         return held
-
-    def exceeds(self, limit: int) -> NDArray[np.bool_]:
-        """Return a mask of the values above a limit.
-
-        Parameters
-        ----------
-        limit
-            Any integer.
-
-        Returns
-        -------
-        ndarray of bool
-            True where a value is greater than `limit`.
-        """
-        if self.high is None:
-            return self.low > min(limit, np.iinfo(np.int64).max)
-        high, low = divmod(limit, 1 << 32)
-        return np.asarray((self.high > high) | ((self.high == high) & (self.low > low)))
 
     def same(self, other: Integers) -> bool:
         """Return whether two vectors are equal.
@@ -293,3 +287,9 @@ class Integers:
 def _wide(low: Int64s, middle: Int64s, upper: Int64s) -> Integers:
     """Return upper·2^64 + middle·2^32 + low, where each can be longer than 32 bits."""
     return Integers(low & LOW_MASK, joined(middle + (low >> LOW_BITS), upper))
+
+
+def unset(count: int, wide: bool) -> Integers:
+    """Return a vector for a loop that sets all values."""
+    low = np.empty(count, dtype=np.int64)
+    return Integers(low, np.empty(count, dtype=np.int64) if wide else None)

@@ -170,11 +170,17 @@ class Statistics:
         total = 0
         for place, name in enumerate(self):
             entries, secrets = self.arrays[name], round_keys(seed, place)
-            for first in range(0, len(entries), _AT_ONCE):
-                some = slice(first, first + _AT_ONCE)
-                keys = words(secrets, entries.indices[some].astype(np.uint64))
+            where, values = entries.place, entries.placed
+            for first in range(0, len(values), _AT_ONCE):
+                some = values[first : first + _AT_ONCE]
+                if isinstance(where, slice):
+                    start = where.start + first
+                    indices = np.arange(start, start + len(some), dtype=np.uint64)
+                else:
+                    indices = where[first : first + _AT_ONCE].astype(np.uint64)
+                keys = words(secrets, indices)
                 keys >>= np.uint64(3)
-                total += _sum_products(entries.values[some], keys)
+                total += _sum_products(some, keys)
         return total % _PRIME
 
 

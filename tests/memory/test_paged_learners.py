@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dealfl.cells import DenseCells, State
+from dealfl.cells import DenseCells
 from dealfl.datasets import Examples
 from dealfl.errors import BadInput
 from dealfl.integers import Integers
@@ -20,6 +20,7 @@ from dealfl.learners import PersonalizedPageRank, Tikhonov
 from dealfl.learners.checks import check_learner
 from dealfl.memory import BudgetedThetaLru, PagedStorage, Policy, ThetaLru, paged
 from dealfl.schema import ArraySpec, Schema
+from dealfl.state import State
 from tests.learners.subjects import SUBJECTS, pagerank, tikhonov
 from tests.memory.arrays import POLICIES, no_sync
 

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from dealfl import spans
 from dealfl.entries import Entries
 from dealfl.errors import BadBytes, Impossible, OutOfBounds
+from dealfl.integers import Integers
 from dealfl.learners import Learner, Neighbors, PersonalizedPageRank
 from dealfl.server import Ledger, sums
 from dealfl.server.sums import SumStore
+from dealfl.spans import make_entries
 from dealfl.statistics import ArraySpec, Schema, Statistics
 from tests.federation.parts import Connect, examples, joined, server, update
 
@@ -58,6 +61,31 @@ def test_sums_and_total_in_pages_equal_whole_sums(
             assert set(pages_of(ledger, owner)) <= set(whole["wide"].indices.tolist())
         assert folded.cells == expected[name].count_nonzero()
     assert len(pages_of(ledger, sums.TOTAL)) > 10
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sums_of_arrays_with_few_zeros_equal_whole_sums(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sums, "_PAGE", 4)
+    monkeypatch.setattr(spans, "_MIN_CELLS", 1)
+    schema, chance = Schema("test", {}, (ArraySpec("n", 40, 96),)), random.Random(seed)
+    ledger, whole = Ledger(), Statistics.zero(schema)
+    for number in range(30):
+        first, share = chance.randrange(30), chance.choice([0.3, 0.8, 1.0])
+        cells = [chance.randrange(-9, 9) * (chance.random() < share) for _ in range(first, 40)]
+        change = Statistics(schema, {"n": make_entries(Integers.of(cells, wide=True), first)})
+        if number % 7 == 6:
+            change = -whole  # what is left is nothing
+        whole = whole + change
+        folded = ledger.sums.fold("w", change)
+        assert folded.whole == whole
+        assert folded.cells == whole.count_nonzero()
+        ledger.sums.put(folded, number)
+        assert ledger.sums.read("w", schema) == whole
+        query = "SELECT first FROM pages WHERE owner = 'w'"
+        keys = {key for (key,) in ledger.execute(query)}
+        assert keys <= set(whole["n"].indices.tolist())
 
 
 def test_only_touched_pages_are_read_and_written(monkeypatch: pytest.MonkeyPatch) -> None:

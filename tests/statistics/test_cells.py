@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dealfl import cells as cells_module
-from dealfl.cells import Cells, DenseCells, SparseCells, State, Storage, in_memory
+from dealfl.cells import Cells, DenseCells, SparseCells, Storage, in_memory
 from dealfl.digests import BLOCK
 from dealfl.errors import Incompatible, OutOfBounds
 from dealfl.integers import Integers
+from dealfl.state import State
 from dealfl.statistics import ArraySpec, Schema, Statistics
 from tests.statistics.samples import SCHEMA, as_dicts, integers, made, relaxed, values_of
 

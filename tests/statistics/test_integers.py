@@ -119,16 +119,6 @@ def test_every_vector_answers_as_a_list_does(wide: bool, data: st.DataObject) ->
 @either_width
 @relaxed
 @given(data=st.data())
-def test_exceeds_compares_with_limits_of_any_size(wide: bool, data: st.DataObject) -> None:
-    values = data.draw(wides if wide else narrows)
-    around = [value + step for value in values for step in (-1, 0, 1)] or [0]
-    limit = data.draw(st.sampled_from(around) | st.sampled_from(LIMITS) | st.integers())
-    assert integers(values, wide).exceeds(limit).tolist() == [value > limit for value in values]
-
-
-@either_width
-@relaxed
-@given(data=st.data())
 def test_words_are_twos_complement_and_give_the_values_back(
     wide: bool, data: st.DataObject
 ) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
-from dealfl.cells import Proposal, Storage
+from dealfl.cells import Storage
 from dealfl.entries import Entries
 from dealfl.errors import Impossible, NotLearned
 from dealfl.fixedpoint import FixedPoint
@@ -27,6 +27,7 @@ from dealfl.learners import (
 )
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.settings import As, Numbers
+from dealfl.state import Proposal
 from dealfl.statistics import Statistics
 
 __all__ = ["NearestMean"]

@@ -10,7 +10,7 @@ from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dealfl.cells import DenseCells, Proposal, Storage
+from dealfl.cells import DenseCells, Storage
 from dealfl.entries import Entries
 from dealfl.errors import BadInput, Impossible
 from dealfl.fixedpoint import FixedPoint, require_finite
@@ -31,6 +31,7 @@ from dealfl.learners.row_learner import Classifier
 from dealfl.learners.workloads import LABELLED, labelled_rows
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.settings import Positive
+from dealfl.state import Proposal
 from dealfl.statistics import Deferred, Statistics
 from dealfl.work import Cycles, LearnerCycles, Work
 

@@ -10,26 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.cells import DenseCells, Proposal, Storage
+from dealfl.cells import DenseCells, Storage
 from dealfl.compiled import is_compiled
 from dealfl.entries import Entries
 from dealfl.fixedpoint import FixedPoint, require_finite
 from dealfl.integers import Integers
 from dealfl.learners.base import Arrays
 from dealfl.learners.description import DataLimits
-from dealfl.learners.gram import (
-    MAX_BITS,
-    add_rounded_gram,
-    block_rows,
-    exact_gram,
-    signed_gram,
-)  # fmt: skip
+from dealfl.learners.gram import MAX_BITS, add_rounded_gram, block_rows, exact_gram, signed_gram
 from dealfl.learners.inputs import Matrix, dense_blocks, require_integer
 from dealfl.learners.moment_arrays import FOLLOWED, LOST, SAME
 from dealfl.learners.product_checks import are_possible, require_products
 from dealfl.learners.ridge_weights import RidgeWeights
 from dealfl.learners.row_learner import RowLearner
 from dealfl.schema import ArraySpec, Schema, Setting
+from dealfl.spans import make_entries
+from dealfl.state import Proposal
 from dealfl.statistics import Deferred, Statistics
 from dealfl.work import Work
 
@@ -215,7 +211,7 @@ class NormalEquations(RowLearner):
 
         def entries() -> dict[str, Entries]:
             moments = compute()
-            return {"moments": Entries.of_dense(moments if sign > 0 else -moments)}
+            return {"moments": make_entries(moments if sign > 0 else -moments)}
 
         return Statistics(self._state.schema, Deferred(self._state.schema, entries))
 
@@ -223,7 +219,7 @@ class NormalEquations(RowLearner):
         """Return the present moments; not a copy, if they are in memory."""
         cells = self._state.cells("moments")
         if isinstance(cells, DenseCells):
-            return Integers(cells.low, cells.high)
+            return cells.view(slice(None))
         return self._state.whole("moments")
 
     def _cost(self, rows: int) -> Work:
@@ -247,7 +243,7 @@ class NormalEquations(RowLearner):
     def _signed(self, points: Points, signs: Int64s) -> Statistics:
         rows, bits = self._rows_at(points), self._grid.fraction_bits
         moments = signed_gram(rows, signs, bits, wide=self._wide)
-        return Statistics(self.schema, {"moments": Entries.of_dense(moments)})
+        return Statistics(self.schema, {"moments": make_entries(moments)})
 
     def _follow_points(self, points: Points, signs: Int64s, ids: Sequence[int]) -> None:
         del ids

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
-from dealfl.cells import DENSE_LIMIT, Cells, DenseCells, Proposal, Storage, in_memory
+from dealfl.cells import DENSE_LIMIT, Cells, DenseCells, Storage, in_memory
 from dealfl.entries import Entries
 from dealfl.errors import BadInput, Impossible, NotLearned, unknown_name
 from dealfl.integers import Integers
@@ -26,6 +26,7 @@ from dealfl.learners.pair_table import LAYOUTS, PairTable
 from dealfl.learners.records import Change
 from dealfl.schema import ArraySpec, Schema
 from dealfl.settings import OneOf
+from dealfl.state import Proposal
 from dealfl.statistics import Deferred, Statistics
 
 __all__ = ["MAX_ITEMS", "PairCounts", "PairLayout"]

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from dealfl.cells import Proposal, Storage, in_memory
+from dealfl.cells import Storage, in_memory
 from dealfl.entries import Entries
 from dealfl.errors import Impossible, NotLearned
 from dealfl.fixedpoint import FixedPoint
@@ -28,6 +28,7 @@ from dealfl.learners.saved import SavedLearner
 from dealfl.learners.signatures import Signatures
 from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.settings import Count
+from dealfl.state import Proposal
 from dealfl.statistics import Deferred, Statistics
 from dealfl.work import Work
 

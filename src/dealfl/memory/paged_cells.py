@@ -73,7 +73,7 @@ class PagedStorage:
     Examples
     --------
     >>> import tempfile
-    >>> from dealfl.cells import State
+    >>> from dealfl.state import State
     >>> from dealfl.schema import Schema
     >>> from dealfl.statistics import Statistics
     >>> schema = Schema("counter", {}, (ArraySpec("counts", 9000, 32),))

@@ -21,6 +21,7 @@ from dealfl import encoding
 from dealfl.database import Database
 from dealfl.entries import Entries
 from dealfl.errors import BadBytes
+from dealfl.spans import Span, chain_entries, cut_entries
 from dealfl.statistics import ArraySpec, Schema, Statistics
 
 __all__ = ["BASE", "TOTAL", "Folded", "SumStore", "read_schema", "read_sum", "split_sums"]
@@ -212,8 +213,11 @@ class SumStore:
 
 def _touch(keys: Sequence[int], entries: Entries) -> Marks:
     """Return which pages cover some of the entries; without pages, one covers everything."""
-    if len(keys) <= 1:
-        return np.array([len(entries) > 0])
+    if len(keys) <= 1 or not len(entries):
+        return np.full(max(len(keys), 1), len(entries) > 0)
+    if isinstance(entries, Span):  # some of its pages may have zeros only
+        bounds = np.array([0, *keys[1:], entries.stop])
+        return (bounds[:-1] < entries.stop) & (bounds[1:] > entries.first)
     starts = np.searchsorted(entries.indices, [0, *keys[1:]])
     return np.diff(starts, append=len(entries)) > 0
 
@@ -230,14 +234,9 @@ def _find_runs(keys: list[int], size: int, marks: Marks) -> Iterator[_Run]:
 
 def _split(spec: ArraySpec, entries: Entries) -> Iterator[tuple[int, bytes]]:
     """Yield the key and the content of each page."""
-    count = -(-len(entries) // _PAGE)
-    for page in range(count):
-        part = slice(len(entries) * page // count, len(entries) * (page + 1) // count)
-        indices = entries.indices[part]
-        first = int(indices[0])
-        own = ArraySpec("", int(indices[-1]) - first + 1, spec.bits)
-        shifted = Entries(indices - first if first else indices, entries.values[part])
-        yield first, encoding.encode(Schema("", {}, (own,)), {"": shifted})
+    for first, size, part in cut_entries(entries, _PAGE):
+        own = ArraySpec("", size, spec.bits)
+        yield first, encoding.encode(Schema("", {}, (own,)), {"": part})
 
 
 def _read_range(
@@ -251,9 +250,8 @@ def _read_range(
     parts = []
     for first, content, sha256 in rows:
         _require_intact(path, owner, content, sha256)
-        part = encoding.decode(content, _NO_LIMIT, trusted=True)[1][""]
-        parts.append(Entries(part.indices + first, part.values) if first else part)
-    return Entries.chained(parts, spec.wide)
+        parts.append((first, encoding.decode(content, _NO_LIMIT, trusted=True)[1][""]))
+    return chain_entries(parts, cells.start, cells.stop, wide=spec.wide)
 
 
 def _require_intact(path: str, owner: str, content: bytes, sha256: bytes) -> None:

@@ -91,6 +91,8 @@ class Transactions:
         self._kept.pop(name, None)
 
     def _follow_others(self) -> None:
+        if self.path == ":memory:":  # nobody else can change it
+            return
         (others,) = self._db.execute("PRAGMA data_version").fetchone()
         if others != self._seen:
             self._forget_cached()

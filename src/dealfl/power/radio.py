@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass, field
 
 from dealfl.power.energy import Energy, EnergyModel
@@ -151,15 +150,14 @@ class Radio:
         self.keep_alive(now_s)
         traffic, wifi = self.traffic, self._wifi
         active_s = (sent + received) / wifi.bytes_per_s
-        bursts = Counter(traffic.bursts)
-        if now_s > traffic.quiet_at_s:
-            traffic.cause = cause
-            bursts[cause] += 1
-        elif cause == TRAINING != traffic.cause:
+        bursts, continues = traffic.bursts, now_s <= traffic.quiet_at_s
+        if continues and cause == TRAINING != traffic.cause:
             bursts[traffic.cause] -= 1
-            bursts[TRAINING] += 1
-            traffic.cause = TRAINING
-        traffic.bursts = dict(+bursts)
+            if not bursts[traffic.cause]:
+                del bursts[traffic.cause]
+        if not continues or cause == TRAINING != traffic.cause:
+            bursts[cause] = bursts.get(cause, 0) + 1
+            traffic.cause = cause
         begin_s = max(now_s, traffic.quiet_at_s - wifi.tail_s)  # transfers do not overlap
         traffic.active_s += active_s
         traffic.tail_s += wifi.tail_s - max(traffic.quiet_at_s - begin_s, 0.0)

@@ -123,21 +123,31 @@ class SimulatedDevice:
         self._level_j = device.battery * device.capacity_j
         self._power_w = charging_w if device.charging else -idle_w
         self._at_s = self._known_j = 0.0
-        self._basis: object = None  # of `_spent`
-        self._spent = meter.spent
+        self._basis: object = None  # of `_radio_energy`
+        self._radio_energy = Energy()
 
     @property
     def spent(self) -> Spent:
         """Energy spent so far."""
-        spent = self._meter.spent
+        spent, traffic = self._meter.spent, self._traffic
         if self.radio is None:
             return spent
-        basis = (spent, self.radio.traffic.active_s, self.radio.traffic.tail_s)
+        return replace(spent, radio=traffic, fastest=spent.fastest + (traffic - spent.radio))
+
+    @property
+    def parts_j(self) -> tuple[float, float, float]:
+        """Joules of computing, of its operations alone, and of the radio so far."""
+        spent = self._meter.spent
+        return spent.compute.total_j, spent.operating.total_j, self._traffic.total_j
+
+    @property
+    def _traffic(self) -> Energy:
+        if self.radio is None:
+            return self._meter.spent.radio
+        basis = self.radio.traffic.active_s, self.radio.traffic.tail_s
         if basis != self._basis:
-            traffic = self.radio.energy
-            fastest = spent.fastest + (traffic - spent.radio)
-            self._basis, self._spent = basis, replace(spent, radio=traffic, fastest=fastest)
-        return self._spent
+            self._basis, self._radio_energy = basis, self.radio.energy
+        return self._radio_energy
 
     def start(self) -> None:
         """Start the meter."""
@@ -155,12 +165,13 @@ class SimulatedDevice:
         if self._device.capacity_j <= 0.0:
             return self._device
         passed_s = max(now_s - self._at_s, 0.0)
-        spent_j = self.spent.whole.total_j
+        spent_j = (self._meter.spent.compute + self._traffic).total_j
         drawn_j = 0.0 if self._device.charging else spent_j - self._known_j
         level_j = self._level_j - drawn_j + self._power_w * passed_s
         self._level_j = min(max(level_j, 0.0), self._device.capacity_j)
         self._at_s, self._known_j = max(now_s, self._at_s), spent_j
-        return replace(self._device, battery=self._level_j / self._device.capacity_j)
+        battery = self._level_j / self._device.capacity_j
+        return Device(self._device.name, self._device.capacity_j, battery, self._device.charging)
 
     def state(self) -> DeviceState:
         """Return the state of the device."""

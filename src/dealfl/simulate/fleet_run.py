@@ -163,9 +163,8 @@ class FleetRun:
         ))  # fmt: skip
 
     def _energy_j(self) -> dict[str, float]:
-        spent = [device.spent for device in self.parts.devices.values()]
-        parts = ("compute", "operating", "radio")
-        return {f"{part}_j": sum(getattr(one, part).total_j for one in spent) for part in parts}
+        parts = zip(*(device.parts_j for device in self.parts.devices.values()), strict=True)
+        return dict(zip(("compute_j", "operating_j", "radio_j"), map(sum, parts), strict=True))
 
     def erase(self, request: str, entries: Sequence[bytes], requested_by: str) -> None:
         """Ask all workers to forget; the same request again changes nothing.

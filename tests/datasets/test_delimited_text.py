@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import math
 import random
 from pathlib import Path
 
@@ -18,6 +19,11 @@ CELLS = st.one_of(
     st.floats().map(repr),
     st.integers().map(str),
     st.sampled_from(["", "NA", "1_0", " 2.5", "x", "1e400", "٣", "0x10", "+7"]),
+)
+# Texts that are almost plain decimals; ':' follows '9'
+DECIMALS = st.one_of(
+    st.from_regex(r"-?[0-9]{0,9}(\.[0-9]{0,9})?", fullmatch=True),
+    st.sampled_from(["1:", "/1", "1.2.3", "--1", "1-", "-", ".", "+1", " 1", "1\0", "-0", "1e5"]),
 )
 
 
@@ -43,6 +49,39 @@ def test_a_column_in_bulk_equals_its_cells_one_by_one(numbers: list[float]) -> N
     (block,) = read("\n".join(f"{number!r},a" for number in numbers), 2)
     assert block.numbers(0).tolist() == numbers
     assert block.table([0], np.float64)[:, 0].tolist() == numbers
+
+
+def python_float(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return math.nan
+
+
+@given(
+    st.lists(st.tuples(DECIMALS, DECIMALS), min_size=1, max_size=4),
+    st.sampled_from([",", ";", "\t", "é"]),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.booleans(),
+)
+def test_decimals_are_the_floats_of_python(
+    rows: list[tuple[str, str]], delimiter: str, end: str, ended: bool
+) -> None:
+    text = end.join(delimiter.join(row) for row in rows) + end * ended
+    (block,) = read(text, 2, delimiter=delimiter)
+    for column in range(2):
+        expected = np.array([python_float(row[column]) for row in rows])
+        assert block.numbers(column).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("digits", range(1, 19))
+def test_decimals_of_any_length_are_the_floats_of_python(digits: int) -> None:
+    draw = random.Random(digits)
+    texts = [f"{draw.randrange(10**digits):0{digits}}" for _ in range(400)]
+    cells = [f"-{text[:n]}.{text[n:]}" for text in texts for n in [draw.randint(0, digits)]]
+    (block,) = read("\n".join(f"{cell},{cell[1:]}" for cell in cells), 2)
+    assert block.numbers(0).tolist() == [float(cell) for cell in cells]
+    assert block.numbers(1).tolist() == [-float(cell) for cell in cells]
 
 
 def test_rows_and_lines_stay_whole_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from dealfl.datasets.readers.block import Block
 from dealfl.datasets.readers.content import (
     PACKINGS,
     Content,
@@ -10,7 +11,7 @@ from dealfl.datasets.readers.content import (
     read_lines,
     unpacked_name,
 )
-from dealfl.datasets.readers.delimited import Block, DelimitedText
+from dealfl.datasets.readers.delimited import DelimitedText
 from dealfl.datasets.readers.layout import Encoding, Layout, read_number, require_rows
 from dealfl.datasets.readers.libsvm import (
     SparseRows,

@@ -1,145 +1,21 @@
 """Delimited text, read in blocks of rows, so that files can be larger than memory."""
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
-import numpy as np
-from numpy.typing import DTypeLike, NDArray
-
+from dealfl.datasets.readers.block import Block
 from dealfl.datasets.readers.content import Content, open_text
 from dealfl.datasets.readers.layout import Layout, require_rows
 from dealfl.errors import BadInput
 
-__all__ = ["BLOCK_CHARACTERS", "Block", "DelimitedText"]
+__all__ = ["BLOCK_CHARACTERS", "DelimitedText"]
 
 BLOCK_CHARACTERS = 1 << 20
 _PLAIN = Layout()
-
-
-class Block:
-    """Some rows of a table, by column; rows of another width are separate.
-
-    Parameters
-    ----------
-    layout : Layout
-        Layout of the table.
-    width : int
-        Number of cells of a row.
-    lines : list of int
-        Line on which each row ends.
-    rows : list of str or list of list of str
-        The rows: texts if there are no quotation marks, otherwise cells.
-    ragged : sequence of (int, list of str), optional
-        Rows of another width: the line on which each ends, and its cells.
-    """
-
-    unit = "line"  # what `lines` count
-
-    def __init__(
-        self,
-        layout: Layout,
-        width: int,
-        lines: list[int],
-        rows: list[str] | list[list[str]],
-        ragged: Sequence[tuple[int, list[str]]] = (),
-    ) -> None:
-        self.layout, self.width, self.lines, self.ragged = layout, width, lines, ragged
-        self._rows: Any = rows
-
-    def __len__(self) -> int:
-        return len(self.lines) + len(self.ragged)
-
-    def texts(self, column: int) -> list[str]:
-        """Return the cells of a column.
-
-        Parameters
-        ----------
-        column : int
-            Index of the column, from 0.
-
-        Returns
-        -------
-        list of str
-            One text per row.
-        """
-        cells: list[str] = self._columns[column].tolist()
-        return cells
-
-    def numbers(self, column: int) -> NDArray[np.float64]:
-        """Return the numbers of a column.
-
-        Parameters
-        ----------
-        column : int
-            Index of the column, from 0.
-
-        Returns
-        -------
-        ndarray of float64
-            One number per row; nan where a cell does not hold one.
-        """
-        if self._floats is not None:
-            return self._floats[:, column].copy()
-        texts = self.texts(column)
-        if not self.layout.decimal_comma and "_" not in "".join(texts):
-            try:
-                return np.asarray(self._columns[column], dtype=np.float64)
-            except ValueError:
-                pass  # some cell is not a number: parse each distinct cell
-        known = {text: self.layout.read_number(text) for text in set(texts)}
-        return np.array([known[text] for text in texts], dtype=np.float64)
-
-    def table(self, columns: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
-        """Return some columns as numbers of one type.
-
-        Parameters
-        ----------
-        columns : sequence of int
-            Indices of the columns, from 0.
-        dtype : dtype
-            Type of the numbers.
-
-        Returns
-        -------
-        ndarray
-            Rows by columns.
-
-        Raises
-        ------
-        ValueError
-            A cell does not hold a number of this type.
-        """
-        if self.lines and isinstance(self._rows[0], str):
-            return self._parse(columns, dtype)
-        return np.asarray(self._columns[list(columns)].T, dtype=dtype)
-
-    @cached_property
-    def _floats(self) -> NDArray[np.float64] | None:
-        """All cells, if each is a number that numpy reads as Python does; without their texts."""
-        if self.layout.decimal_comma or not self.lines or not isinstance(self._rows[0], str):
-            return None
-        with suppress(ValueError):
-            return self._parse(None, np.float64)
-        return None
-
-    @cached_property
-    def _columns(self) -> NDArray[Any]:
-        if self.lines and isinstance(self._rows[0], str):
-            return self._parse(None, object).T
-        return np.array(self._rows, dtype=object).reshape(-1, self.width).T
-
-    def _parse(self, columns: Sequence[int] | None, dtype: DTypeLike) -> NDArray[Any]:
-        delimiter = self.layout.delimiter
-        table: NDArray[Any] = np.loadtxt(
-            self._rows, dtype, comments=None, delimiter=delimiter, usecols=columns, ndmin=2
-        )
-        return table
 
 
 @dataclass(frozen=True, slots=True)

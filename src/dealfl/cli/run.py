@@ -11,6 +11,7 @@ examples:
 """
 
 import argparse
+import gc
 import json
 import sys
 from collections.abc import Sequence
@@ -85,6 +86,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from dealfl.runs import Interrupted, RunFolder
 
     keep_freed_memory()
+    gc.set_threshold(100_000)  # a run makes millions of records, and none is part of a cycle
     fleet = Fleet.from_job(arguments.job, read_values(arguments.values))
     latest = arguments.resume or arguments.restart or arguments.discard
     folder = arguments.out or RunFolder.for_job(_folder_name(fleet.name), latest=latest).path

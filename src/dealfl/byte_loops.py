@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 
 from dealfl.compiled import compile_loop
 
-__all__ = ["PADDING"]
+__all__: list[str] = []  # nothing for other programs
 
 Array = Any  # a contiguous array; numba derives the types
 

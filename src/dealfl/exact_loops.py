@@ -14,6 +14,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from dealfl.compiled import compile_loop
+from dealfl.seeded import MIXERS
 
 __all__: list[str] = []  # nothing for other programs
 
@@ -22,6 +23,7 @@ Array = Any  # a contiguous array; numba derives the types
 _LOW = 0xFFFF_FFFF
 _PRIME = np.uint64((1 << 61) - 1)
 _LOW_29 = np.uint64((1 << 29) - 1)
+_GOLDEN, _FIRST, _SECOND = map(np.uint64, MIXERS)
 
 
 @compile_loop
@@ -184,12 +186,23 @@ def _reduce(value: Any) -> Any:  # noqa: ANN401 - a number of 64 bits
 
 
 @compile_loop
-def add_products(low: Array, high: Array, keys: Array) -> Any:  # noqa: ANN401 - a number
-    """Return a number that is Σ value · key modulo 2⁶¹ − 1; keys are below 2⁶¹."""
-    total, wide, word, bits29 = np.uint64(0), len(high) > 0, np.uint64(32), np.uint64(29)
+def add_products(
+    low: Array, high: Array, indices: Array, start: int, secret: int, second: int
+) -> Any:  # noqa: ANN401 - a number
+    """Return a number that is Σ value · key modulo 2⁶¹ − 1.
+
+    Values have indices, or follow each other from `start` on. The key of an index is what
+    `dealfl.seeded.words` returns, without its three lowest bits.
+    """
+    total, wide, listed = np.uint64(0), len(high) > 0, len(indices) > 0
+    word, bits29 = np.uint64(32), np.uint64(29)
     for place in range(len(low)):
         value = _reduce(high[place] if wide else low[place])
         if wide:  # times 2³²
             value = _fold(((value & _LOW_29) << word) + (value >> bits29) + np.uint64(low[place]))
-        total = _fold(total + _multiply(value, keys[place]))
+        key = np.uint64(indices[place] if listed else start + place) * _GOLDEN ^ secret
+        key = (key ^ (key >> np.uint64(30))) * _FIRST + second
+        key = (key ^ (key >> np.uint64(27))) * _SECOND
+        key = (key ^ (key >> np.uint64(31))) >> np.uint64(3)
+        total = _fold(total + _multiply(value, key))
     return total

@@ -15,6 +15,7 @@ __all__ = ["round_keys", "seeded_bytes", "seeded_sums", "uniforms", "words"]
 _GOLDEN = 0x9E3779B97F4A7C15
 _FIRST = 0xBF58476D1CE4E5B9
 _SECOND = 0x94D049BB133111EB
+MIXERS = _GOLDEN, _FIRST, _SECOND
 _MASK = (1 << 64) - 1
 
 

@@ -193,14 +193,23 @@ def cut_entries(entries: Entries, most: int) -> Iterator[tuple[int, int, Entries
     for number in range(count):
         part = slice(size * number // count, size * (number + 1) // count)
         if isinstance(entries, Span):
-            held = entries.cells[part].nonzero() + part.start
-            if len(held):
-                cells = entries.cells[held[0] : held[-1] + 1]
-                yield entries.first + int(held[0]), len(cells), make_entries(cells, 0, len(held))
+            start, stop = _trimmed(entries.cells, part)
+            if start < stop:
+                cells = entries.cells[start:stop]
+                yield entries.first + start, stop - start, make_entries(cells)
         else:
             indices = entries.indices[part]
             inside = Entries(indices - indices[0], entries.values[part])
             yield int(indices[0]), int(inside.indices[-1]) + 1, inside
+
+
+def _trimmed(cells: Integers, part: slice) -> tuple[int, int]:
+    """Return the part from its first to its last value that is not zero."""
+    ends = cells[np.array([part.start, part.stop - 1])]
+    if len(ends.nonzero()) == len(ends):
+        return part.start, part.stop
+    held = cells[part].nonzero() + part.start
+    return (int(held[0]), int(held[-1]) + 1) if len(held) else (0, 0)
 
 
 def chain_entries(

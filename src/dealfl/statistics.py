@@ -25,6 +25,7 @@ __all__ = ["ArraySpec", "Deferred", "Schema", "Statistics"]
 
 _PRIME = (1 << 61) - 1
 _AT_ONCE = 1 << 14  # values whose keys stay in the cache
+_NOWHERE = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +114,7 @@ class Statistics:
         self.schema.require_same(other.schema)
         arrays = {name: self.arrays[name] + other.arrays[name] for name in self.arrays}
         for spec in self.schema.arrays:
-            spec.require_fit(arrays[spec.name].values)
+            spec.require_fit(arrays[spec.name].placed)
         return Statistics(self.schema, arrays)
 
     def __sub__(self, other: Statistics) -> Statistics:
@@ -170,28 +171,26 @@ class Statistics:
         total = 0
         for place, name in enumerate(self):
             entries, secrets = self.arrays[name], round_keys(seed, place)
-            where, values = entries.place, entries.placed
-            for first in range(0, len(values), _AT_ONCE):
-                some = values[first : first + _AT_ONCE]
-                if isinstance(where, slice):
-                    start = where.start + first
-                    indices = np.arange(start, start + len(some), dtype=np.uint64)
-                else:
-                    indices = where[first : first + _AT_ONCE].astype(np.uint64)
-                keys = words(secrets, indices)
-                keys >>= np.uint64(3)
-                total += _sum_products(some, keys)
+            total += _sum_products(entries, secrets)
         return total % _PRIME
 
 
-def _sum_products(values: Integers, keys: NDArray[np.uint64]) -> int:
-    """Return Σ value · key modulo 2⁶¹ − 1; keys are below 2⁶¹."""
-    if is_compiled(len(values)):
+def _sum_products(entries: Entries, secrets: tuple[int, int]) -> int:
+    """Return a number that is Σ value · key(index) modulo 2⁶¹ − 1; keys are below 2⁶¹."""
+    if is_compiled(len(entries)):
         from dealfl.exact_loops import add_products
 
-        return int(add_products(*values.parts, keys))
-    total = _dot(values.low, keys)
-    return total if values.high is None else total + (_dot(values.high, keys) << 32)
+        place = entries.place
+        where = (_NOWHERE, place.start) if isinstance(place, slice) else (place, 0)
+        return int(add_products(*entries.placed.parts, *where, *map(np.uint64, secrets)))
+    total = 0
+    for first in range(0, len(entries), _AT_ONCE):
+        values = entries.values[first : first + _AT_ONCE]
+        keys = words(secrets, entries.indices[first : first + _AT_ONCE].astype(np.uint64))
+        keys >>= np.uint64(3)
+        total += _dot(values.low, keys)
+        total += 0 if values.high is None else _dot(values.high, keys) << 32
+    return total
 
 
 def _dot(values: NDArray[np.int64], keys: NDArray[np.uint64]) -> int:

@@ -45,8 +45,8 @@ class Publication:
         self._job, self._ledger = job, ledger
         self._aggregation, self._members = aggregation, members
         self._repeat_at_s, self._repeat_s = float("-inf"), _REPEAT_S
-        # digest and statistics of versions, the latest last
-        self._kept: dict[int, tuple[str, bytes]] = {}
+        # digest, statistics and their hash of versions, the latest last
+        self._kept: dict[int, tuple[str, bytes, bytes]] = {}
         self._fetched: dict[str, int] = {}  # the version that each worker was sent
         self.load()
 
@@ -93,20 +93,21 @@ class Publication:
         if last.number not in self._kept:
             if total.digest() != last.digest:
                 return []
-            self._kept[last.number] = last.digest, total.publish().to_bytes()
+            body = total.publish().to_bytes()
+            self._kept[last.number] = last.digest, body, hashlib.sha256(body).digest()
             while len(self._kept) > 1 and self._keeps_too_much():
                 del self._kept[next(iter(self._kept))]
         return [self._whole(last.number)]
 
     def _keeps_too_much(self) -> bool:
-        size_bytes = sum(len(body) for _, body in self._kept.values())
+        size_bytes = sum(len(body) for _, body, _ in self._kept.values())
         return len(self._kept) > _KEPT or size_bytes > _KEPT_BYTES
 
     def _whole(self, version: int) -> Published:
-        digest, body = self._kept[version]
+        digest, body, body_hash = self._kept[version]
         return Published(
             job=self._job, worker="", epoch=self._members.epoch, version=version, digest=digest,
-            statistics=body, hash=hashlib.sha256(body).digest(),
+            statistics=body, hash=body_hash,
         )  # fmt: skip
 
     def answer(self, message: Fetch) -> list[Message]:

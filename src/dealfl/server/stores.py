@@ -85,8 +85,8 @@ class UpdateStore:
 
     def pending(self, row: WorkerRow) -> Iterator[Pending]:
         """Yield the updates of a worker that are not counted yet, up to the first gap."""
-        query = (
-            "SELECT sequence, withdrawn, successor FROM updates "
+        query = (  # a successor is stored behind a delta, which takes time to read
+            "SELECT sequence, withdrawn, iif(withdrawn, successor, 0) FROM updates "
             "WHERE worker = ? AND incarnation = ? AND sequence > ? ORDER BY sequence"
         )
         found = self._run(query, (row.name, row.incarnation, row.counted))

@@ -114,7 +114,7 @@ class SumStore:
                 before = self._read_run(worker, place, spec, run)
                 part = entries.between(run.start, run.stop)
                 after = before + part if len(before) else part
-                spec.require_fit(after.values)
+                spec.require_fit(after.placed)
                 parts[place].append((run, after))
                 cells += len(after) - len(before)
         schema = delta.schema
@@ -234,7 +234,9 @@ def _find_runs(keys: list[int], size: int, marks: Marks) -> Iterator[_Run]:
 
 def _split(spec: ArraySpec, entries: Entries) -> Iterator[tuple[int, bytes]]:
     """Yield the key and the content of each page."""
-    for first, size, part in cut_entries(entries, _PAGE):
+    for first, size, part in cut_entries(
+        entries, 4 * _PAGE if isinstance(entries, Span) else _PAGE
+    ):
         own = ArraySpec("", size, spec.bits)
         yield first, encoding.encode(Schema("", {}, (own,)), {"": part})
 

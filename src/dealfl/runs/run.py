@@ -135,9 +135,8 @@ class Run:
         processes: int = 1,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._fleet, self._folder = fleet, folder
-        self._start_from, self._clock, self._keep_data = start_from, clock, keep_data
-        self._keep_data &= not isinstance(folder, NoFolder)
+        self._fleet, self._folder, self._start_from, self._clock = fleet, folder, start_from, clock
+        self._keep_data = keep_data and not isinstance(folder, NoFolder)
         own, others = fleet.job.scheme, _COMPARED if compare else ()
         self.schemes = [own, *(scheme for scheme in others if scheme != own)]
         self._stopped, self._processes = False, require_processes(processes)
@@ -249,7 +248,8 @@ class Run:
                 logged = len(run.rounds)
                 self._apply_requests(run, applied)
                 poll()
-                if (start_s := self._clock()) <= saved_s + _SAVE_EVERY_S:
+                start_s = self._clock()
+                if start_s <= saved_s + max(_SAVE_EVERY_S, saving_s / _SAVING_SHARE):
                     return
                 saving_s = max(saving_s, run.size_bytes / _SAVED_BYTES_PER_S)
                 if start_s > saved_s + saving_s / _SAVING_SHARE:

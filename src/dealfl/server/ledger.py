@@ -245,6 +245,8 @@ class Ledger(Database):
         parts : mapping of str to bytes
             Changed parts of its state by name; empty bytes delete a part.
         """
+        if not parts:
+            return
         gone = [(owner, name) for name, value in parts.items() if not value]
         kept = [(owner, name, value) for name, value in parts.items() if value]
         self._db.executemany("DELETE FROM parts WHERE owner = ? AND name = ?", gone)

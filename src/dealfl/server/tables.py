@@ -32,7 +32,7 @@ CREATE TABLE updates (
   worker TEXT NOT NULL, incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL,
   sha256 BLOB, delta_sha256 BLOB, withdrawn INTEGER NOT NULL, delta BLOB,
   successor INTEGER NOT NULL DEFAULT 0,
-  PRIMARY KEY (worker, incarnation, sequence)) WITHOUT ROWID;
+  PRIMARY KEY (worker, incarnation, sequence)); -- with a rowid: a search reads no delta
 CREATE INDEX updates_pending ON updates (worker, incarnation, sequence) WHERE delta IS NOT NULL;
 CREATE TABLE rounds (
   number INTEGER PRIMARY KEY, opened_s REAL NOT NULL, deadline_s REAL NOT NULL,

@@ -1,6 +1,5 @@
 """The journal: transactions, order of use, deleted bytes, damaged and full disks."""
 
-import random
 import resource
 import sqlite3
 from contextlib import closing, suppress
@@ -55,18 +54,6 @@ def test_everything_is_there_after_opening_again(tmp_path: Path) -> None:
     assert second.id == journal_id
     assert [record.body for record in second.records(State.WAITING)][:1] == [SECRET + b"0"]
     second.close()
-
-
-def test_records_come_by_use_then_arrival_then_id() -> None:
-    journal = Journal()
-    first = journal.add([(b"o", b"1"), (b"o", b"2")], State.LEARNED)
-    second = journal.add([(b"o", b"3")], State.LEARNED)
-    assert [r.id for r in journal.records(State.LEARNED)] == [*first, *second]
-    journal.touch(first[:1])
-    assert [r.id for r in journal.records(State.LEARNED)] == [first[1], *second, first[0]]
-    journal.touch([*second, first[1]])  # used together: the one that arrived earlier comes first
-    assert [r.id for r in journal.records(State.LEARNED)] == [first[0], first[1], *second]
-    assert [r.id for r in journal.records(State.LEARNED, 1)] == first[:1]
 
 
 def test_learning_counts_as_use() -> None:
@@ -198,46 +185,6 @@ def test_only_the_newest_published_model_is_kept() -> None:
     assert journal.published() == (3, b"3")
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 8, 63, 64, 65, 200])
-def test_batches_of_every_size_keep_their_order(size: int) -> None:
-    journal = Journal()
-    journal.add([(b"owner", b"first")], State.WAITING)
-    rows = [(b"owner %d" % n, b"%d" % n) for n in range(size)]
-    ids = journal.add(rows, State.LEARNED)
-    assert journal.records(State.LEARNED) == [(n, *row) for n, row in zip(ids, rows, strict=True)]
-    assert journal.count(State.WAITING) == 1
-
-
-def test_only_the_given_records_move_and_only_from_their_state() -> None:
-    journal = Journal()
-    ids = journal.add([(b"owner", b"body")] * 9, State.WAITING)
-    journal.move([ids[4]], State.WAITING, State.GRACE)
-    journal.move([ids[n] for n in (7, 3, 4, 5, 1, 3)], State.WAITING, State.LEARNED)
-    moved = [one.id for one in journal.records(State.LEARNED)]
-    assert moved == [ids[n] for n in (1, 3, 5, 7)]
-    assert [journal.count(state) for state in State] == [4, 4, 1, 0]
-
-
-def test_counts_follow_every_change_and_a_failed_one() -> None:
-    journal = Journal()
-    ids = journal.add([(b"owner", b"body")] * 5, State.WAITING)
-    assert journal.count(State.WAITING) == 5
-    with suppress(ZeroDivisionError), journal.transaction():
-        journal.add([(b"owner", b"body")], State.WAITING)
-        assert journal.count(State.WAITING) == 6
-        raise ZeroDivisionError
-    assert journal.count(State.WAITING) == 5
-    journal.move(ids[:2], State.WAITING, State.LEARNED)
-    assert (journal.count(State.WAITING), journal.count(State.LEARNED)) == (3, 2)
-    before = journal.content()
-    journal.delete(ids, State.WAITING)  # only those that wait
-    assert (journal.count(State.WAITING), journal.count(State.LEARNED)) == (0, 2)
-    journal.delete(ids, State.LEARNED)
-    assert (journal.count(State.WAITING), journal.count(State.LEARNED)) == (0, 0)
-    journal.replace_content(before)
-    assert (journal.count(State.WAITING), journal.count(State.LEARNED)) == (3, 2)
-
-
 def test_settings_follow_failed_transactions_and_other_processes(tmp_path: Path) -> None:
     with (
         closing(Journal(tmp_path / "a.db")) as journal,
@@ -265,25 +212,3 @@ def test_a_journal_in_memory_gives_much_free_memory_back() -> None:
     journal.compact_if_due(0.0)
     assert journal.size_bytes < 1 << 20
     assert [record.body for record in journal.records(State.WAITING)] == [b"y"]
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_histories_in_memory_are_those_of_the_file(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dealfl.worker.journal._MAX_KEPT", 4)
-    journal, draw, owners = Journal(), random.Random(seed), [b"ann", b"bob", b"cy"]
-    for step in range(60):
-        with suppress(KeyboardInterrupt), journal.transaction():
-            journal.add([(draw.choice(owners), b"%d" % step)], State.WAITING)
-            new, held = (journal.records(one) for one in (State.WAITING, State.LEARNED))
-            gone = draw.sample(held, min(len(held), draw.randrange(3)))
-            journal.change_learned(new, gone, recoverable=draw.random() < 0.5)
-            if draw.random() < 0.2:
-                raise KeyboardInterrupt
-        stored = journal.records_of(owners)[State.LEARNED]
-        by_owner = {one: [r.body for r in stored if r.owner == one] for one in owners}
-        found = journal.bodies_of(draw.sample(owners, 2), ())
-        assert all(sorted(some) == sorted(by_owner[one]) for one, some in found.items())
-        kept: dict[bytes, list[bytes]] = journal.keep("histories", dict)
-        assert all(len(some) <= 4 for some in kept.values()), "long histories stay in the file"

@@ -24,8 +24,8 @@ class Database(Transactions):
     """A SQLite file with migrations; base class of `Ledger` and `Journal`.
 
     A subclass sets `kind` and `remedy`, which appear in error messages, `migrations`, whose element
-    n upgrades version n to n + 1 by SQL or by a function of the database, and `own_table`, a table
-    that no other kind of file has.
+    n upgrades version n to n + 1 by SQL or by a function of the database, `own_table`, a table that
+    no other kind of file has, and `finish_copy`, what `write_copy` does to a copy.
 
     Parameters
     ----------
@@ -44,6 +44,7 @@ class Database(Transactions):
     remedy: ClassVar[str]
     migrations: ClassVar[Sequence[Migration]]
     own_table: ClassVar[str]
+    finish_copy: ClassVar[tuple[str, ...]] = ("DELETE FROM settings WHERE name = 'compact'",)
 
     def __init__(
         self, path: str | Path = ":memory:", *, connect: Connect = sqlite3.connect
@@ -221,7 +222,8 @@ class Database(Transactions):
         with _replacing(path) as part:
             self._db.execute("VACUUM INTO ?", (str(part),))
             with closing(sqlite3.connect(part)) as copy, copy:
-                copy.execute("DELETE FROM settings WHERE name = 'compact'")
+                for statement in self.finish_copy:
+                    copy.execute(statement)
 
     def content(self) -> bytes:
         """Return the database as the bytes of a file; compact it before, if that was requested."""

@@ -17,7 +17,15 @@ import numpy as np
 
 from dealfl.database import Connect
 from dealfl.worker.kept_tables import KeptTables
-from dealfl.worker.tables import INSERTIONS, MIGRATIONS, MOVE, Record, State, as_record
+from dealfl.worker.tables import (
+    INDEX_OWNERS,
+    INSERTIONS,
+    MIGRATIONS,
+    MOVE,
+    Record,
+    State,
+    as_record,
+)
 
 __all__ = ["Journal"]
 
@@ -51,6 +59,7 @@ class Journal(KeptTables):
     remedy = "restore a backup, or remove it and let the worker join again"
     migrations = MIGRATIONS
     own_table = "outbox"
+    finish_copy = (*KeptTables.finish_copy, INDEX_OWNERS)
 
     def __init__(
         self,
@@ -64,6 +73,13 @@ class Journal(KeptTables):
 
     def _fill(self) -> None:
         self.set_setting("journal_id", self._new_id)
+        if self.path == ":memory:":
+            self._db.execute("DROP INDEX records_by_owner")
+
+    def _index_owners(self) -> None:
+        """Create the index that a journal in memory does not have yet: it makes `add` slow."""
+        if self.path == ":memory:":
+            self.keep("index", lambda: self._db.execute(INDEX_OWNERS))
 
     @property
     def id(self) -> str:
@@ -93,9 +109,7 @@ class Journal(KeptTables):
             done += len(starts) * width
         (last,) = self._db.execute("SELECT last_insert_rowid()").fetchone()
         ids = list(range(last - len(rows) + 1, last + 1))  # AUTOINCREMENT leaves no gap
-        self._count(state, len(ids))
-        if state is State.LEARNED:
-            self.drop("histories")
+        self._note_change(state, len(ids))
         return ids
 
     def records(self, state: State, limit: int = -1) -> list[Record]:
@@ -103,10 +117,8 @@ class Journal(KeptTables):
 
         Parameters
         ----------
-        state : State
-            State of the records.
-        limit : int
-            Maximum number of records; -1 for all.
+        state, limit
+            State of the records, and their maximum number; -1 for all.
 
         Returns
         -------
@@ -132,6 +144,7 @@ class Journal(KeptTables):
         """
         found: dict[State, list[Record]] = {state: [] for state in State}
         query = "SELECT state, id, owner, body FROM records WHERE owner = ? ORDER BY id"
+        self._index_owners()
         for owner in sorted(set(owners)):
             for state, *record in self._db.execute(query, (owner,)):
                 found[state].append(Record(*record))
@@ -161,6 +174,7 @@ class Journal(KeptTables):
         }
 
     def _learned_of(self, owner: bytes) -> Iterable[tuple[int, bytes]]:
+        self._index_owners()
         query = "SELECT id, body FROM records WHERE owner = ? AND state = ?"
         return self._db.execute(query, (owner, int(State.LEARNED)))
 
@@ -241,12 +255,12 @@ class Journal(KeptTables):
         same = {"after": after, "used": self._tick(), "before": before}
         rows = ({"first": int(run[0]), "last": int(run[-1])} | same for run in runs)
         moved = self._db.executemany(MOVE, rows).rowcount
-        self._count(before, -moved)
-        self._count(after, moved)
-        if State.LEARNED in (before, after):
-            self.drop("histories")
+        self._note_change(before, -moved)
+        self._note_change(after, moved)
 
-    def _count(self, state: State, more: int) -> None:
+    def _note_change(self, state: State, more: int) -> None:
+        if state is State.LEARNED:
+            self.drop("histories")
         if (name := f"count {state}") in self._kept:
             self._kept[name] += more
 
@@ -271,10 +285,8 @@ class Journal(KeptTables):
         """
         if rows := [(identity, int(state)) for identity in ids]:
             query = "DELETE FROM records WHERE id = ? AND state = ?"
-            self._count(state, -self._db.executemany(query, rows).rowcount)
+            self._note_change(state, -self._db.executemany(query, rows).rowcount)
             self.note_deletion()
-            if state is State.LEARNED:
-                self.drop("histories")
 
     def quarantine(self, identity: int, reason: str) -> None:
         """Delete a record that cannot be learned, and keep the reason.
@@ -286,13 +298,3 @@ class Journal(KeptTables):
         """
         self.delete([identity], State.WAITING)
         self._db.execute("INSERT OR REPLACE INTO quarantine VALUES (?, ?)", (identity, reason))
-
-    def _tick(self) -> int:
-        clock = int(self.setting("clock", "0")) + 1
-        self.set_setting("clock", str(clock))
-        return clock
-
-    def quarantined(self) -> list[tuple[int, str]]:
-        """Return ids and reasons of all quarantined records."""
-        rows = self._db.execute("SELECT id, reason FROM quarantine ORDER BY id")
-        return [(int(identity), str(reason)) for identity, reason in rows]

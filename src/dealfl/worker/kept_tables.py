@@ -107,6 +107,11 @@ class KeptTables(Database):
             settings[name] = self._changed[name] = value
             self._write_at_once()
 
+    def _tick(self) -> int:
+        clock = int(self.setting("clock", "0")) + 1
+        self.set_setting("clock", str(clock))
+        return clock
+
     # -- outbox ----------------------------------------------------------------------------------
 
     @property
@@ -205,3 +210,8 @@ class KeptTables(Database):
         """Return version and statistics of the newest published model; None before the first."""
         row = self._db.execute("SELECT version, statistics FROM published").fetchone()
         return None if row is None else (int(row[0]), bytes(row[1]))
+
+    def quarantined(self) -> list[tuple[int, str]]:
+        """Return ids and reasons of all quarantined records."""
+        rows = self._db.execute("SELECT id, reason FROM quarantine ORDER BY id")
+        return [(int(identity), str(reason)) for identity, reason in rows]

@@ -86,6 +86,15 @@ def test_a_backup_is_a_sound_copy_of_the_moment(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.glob("*.part")) == []
 
 
+@pytest.mark.parametrize("secret", ["secret " * 4000, "secret"], ids=["pages", "a part of one"])
+def test_content_in_memory_has_no_bytes_of_deleted_rows(secret: str) -> None:
+    journal = Journal()
+    for text in (secret, "grey"):
+        with journal.transaction():
+            journal.set_setting("colour", text)
+    assert secret[-100:].encode() not in journal.content()
+
+
 def test_content_in_memory_can_be_taken_out_and_put_back() -> None:
     journal = Journal()
     with journal.transaction():

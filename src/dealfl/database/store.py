@@ -65,7 +65,8 @@ class Database(Transactions):
         return find_write_failure(self.path, error) or damaged
 
     def _open(self) -> None:
-        for pragma in ("secure_delete = ON", "journal_mode = WAL", "synchronous = FULL"):
+        cleaned = "FAST" if self.path == ":memory:" else "ON"  # `content` removes free pages
+        for pragma in (f"secure_delete = {cleaned}", "journal_mode = WAL", "synchronous = FULL"):
             self._db.execute(f"PRAGMA {pragma}")
         self._migrate()
         if (problem := self._db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
@@ -226,8 +227,8 @@ class Database(Transactions):
                     copy.execute(statement)
 
     def content(self) -> bytes:
-        """Return the database as the bytes of a file; compact it before, if that was requested."""
-        if self._compaction.get("compact"):
+        """Return the database as the bytes of a file, without the bytes of deleted rows."""
+        if self._compaction.get("compact") or self._read_pragma("freelist_count"):
             self.compact()
         return self._db.serialize()
 

@@ -162,6 +162,11 @@ def test_after_a_removal_the_ledger_holds_nothing_of_the_worker(name: str, tmp_p
     pair.close()
 
 
+OLDER = """CREATE TABLE updates (
+  worker, incarnation, sequence, sha256, delta_sha256, withdrawn, delta, successor,
+  PRIMARY KEY (worker, incarnation, sequence)) WITHOUT ROWID"""
+
+
 @pytest.mark.parametrize("cause", ["a day", "a removal"])
 def test_no_page_of_a_compacted_ledger_holds_a_counted_update(cause: str, tmp_path: Path) -> None:
     draws, ledger = random.Random(4), Ledger(tmp_path / "ledger.db")
@@ -170,6 +175,8 @@ def test_no_page_of_a_compacted_ledger_holds_a_counted_update(cause: str, tmp_pa
     counted: Needles = {}
     waiting: dict[str, list[bytes]] = {}
     with ledger.transaction():
+        ledger.execute("DROP TABLE updates")
+        ledger.execute(OLDER)
         for number in range(1_500):
             name, needle = f"w{draws.randrange(40):02}", b"delta %05d of a person" % number
             body = needle + draws.randbytes(draws.randrange(700))

@@ -18,6 +18,13 @@ NAMES = ("anna", "bob", "carl", "dora", "mallory")
 HONEST = [update(1, 2, name=name, round=1, elapsed_s=1.0) for name in NAMES[:4]]
 
 
+@pytest.fixture(autouse=True, params=["small", "large"])
+def deltas(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test with deltas that are written at once, and at the end of a transaction."""
+    if request.param == "large":
+        monkeypatch.setattr("dealfl.server.update_store._LARGE", 1)
+
+
 def federation(ledger: Ledger) -> Server:
     """Return a server in its first round, for which all workers were selected."""
     ledger.set_setting("epoch", b"the same in all")

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from dealfl.messages import Receipt, Withdraw
 from dealfl.server import Ledger
 from dealfl.statistics import Statistics
 from dealfl.worker import Record
-from tests.federation.parts import examples, joined, row, server, update
+from tests.federation.parts import Connect, examples, joined, row, server, update
 
 
 def fine() -> NaiveBayes:
@@ -28,6 +29,13 @@ def many(power: int, target: str = "a") -> Statistics:
 
 
 LARGE: dict[str, Any] = {"make": fine, "max_examples": 10**9}
+
+
+@pytest.fixture(autouse=True, params=["small", "large"])
+def deltas(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test with deltas that are written at once, and at the end of a transaction."""
+    if request.param == "large":
+        monkeypatch.setattr("dealfl.server.update_store._LARGE", 1)
 
 
 def test_an_overflow_of_the_total_blames_nobody_and_names_the_largest_sum() -> None:
@@ -159,3 +167,51 @@ def test_a_sum_that_just_reaches_a_limit_counts(limit: str) -> None:
     other = joined(**terms[1])
     other.handle([update(1, 3, round=1)], 1.0)
     assert other.workers["w"].flag == f"diverged: a worker has 3 of {limit} = 2"
+
+
+def test_a_large_delta_that_counts_at_once_is_never_written() -> None:
+    connect = Connect()
+    one = joined("w", ledger=Ledger(connect=connect), rounds=1)
+    statements: list[str] = []
+    connect.db.set_trace_callback(statements.append)
+    one.handle([update(1, 3, round=1)], 1.0)
+    written = [text for text in statements if text.startswith("UPDATE updates SET delta = x")]
+    assert not written
+    assert one.model.statistics == examples(3)
+
+
+def deltas_in(ledger: Ledger) -> list[bytes]:
+    return [delta for (delta,) in ledger.execute("SELECT delta FROM updates ORDER BY sequence")]
+
+
+def test_what_a_failed_transaction_stored_is_not_written_later() -> None:
+    ledger, sent = Ledger(), update(1, 9)
+    with suppress(ZeroDivisionError), ledger.transaction():
+        ledger.updates.put(sent)
+        raise ZeroDivisionError
+    with ledger.transaction():
+        row = ("w", 1, 1, b"", b"", 0, None, 0)  # counts already
+        ledger.execute("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    assert deltas_in(ledger) == [None]
+
+
+def test_a_message_that_was_undone_leaves_no_delta() -> None:
+    ledger, sent = Ledger(), update(1, 2)
+    with ledger.transaction():
+        for number in (1, 2):
+            with suppress(ZeroDivisionError), ledger.savepoint():
+                ledger.updates.put(update(number, 9))
+                raise ZeroDivisionError
+        ledger.updates.put(sent)
+        ledger.updates.put_withdrawn("w", 1, 2, 3)
+    assert deltas_in(ledger) == [sent.delta, b""]
+
+
+def test_what_does_not_count_yet_is_stored_with_what_does() -> None:
+    ledger = Ledger()
+    joined("w", ledger=ledger).handle([update(1, 2, round=1), update(3, 4)], 1.0)
+    again = server(ledger)
+    assert again.model.statistics == examples(2)
+    again.handle([update(2, 1)], 501.0)
+    again.handle([], 1000.0)
+    assert again.model.statistics == examples(7)

@@ -139,6 +139,7 @@ class Database(Transactions):
         self._db.execute("SAVEPOINT block")
         try:
             yield
+            self._write_changes()  # a later block that fails drops what is in memory
         except BaseException as error:
             if self._db.in_transaction:  # else SQLite has undone everything
                 self._db.execute("ROLLBACK TO block")

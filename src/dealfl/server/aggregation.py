@@ -12,10 +12,10 @@ from dealfl.learners import Learner
 from dealfl.messages import PROTOCOL, Update, Withdraw
 from dealfl.server.claims import Stored
 from dealfl.server.ledger import Ledger
-from dealfl.server.stores import Pending
 from dealfl.server.sums import BASE, Folded
 from dealfl.server.tables import WorkerRow
 from dealfl.server.terms import Terms
+from dealfl.server.update_store import Pending
 from dealfl.statistics import Statistics
 
 __all__ = ["BEHIND_GAP", "WITHDRAWN", "Aggregated", "Aggregation", "Problem", "rebuild_total"]

@@ -16,9 +16,10 @@ from pathlib import Path
 from dealfl.database import Connect, Database
 from dealfl.server.erasure_store import ErasureStore
 from dealfl.server.ledger_reader import LedgerReader
-from dealfl.server.stores import RoundStore, UpdateStore
+from dealfl.server.round_store import RoundStore
 from dealfl.server.sums import SumStore, read_schema
 from dealfl.server.tables import MIGRATIONS, OpenRound, WorkerRow, worker_row
+from dealfl.server.update_store import UpdateStore
 from dealfl.statistics import Statistics
 
 __all__ = ["Ledger"]
@@ -68,8 +69,11 @@ class Ledger(Database):
     def _forget_cached(self) -> None:
         super()._forget_cached()
         self._settings.clear()
-        for store in (self.rounds, self.erasures):
+        for store in (self.updates, self.rounds, self.erasures):
             store.forget_cached()
+
+    def _write_changes(self) -> None:
+        self.updates.write_deltas()
 
     @property
     def epoch(self) -> str:

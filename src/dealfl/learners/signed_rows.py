@@ -84,9 +84,14 @@ class SignedRows(Learner):
 
     def pack(self, records: Sequence[Record]) -> list[bytes]:
         """Check records, and convert them to integers."""
-        new = [record for record in records if not Rows.is_packed(record.body)]
-        bodies = iter([row.tobytes() for row in self._as_points(*Rows.table(new))] if new else [])
-        return [r.body if Rows.is_packed(r.body) else next(bodies) for r in records]
+        done = [Rows.is_packed(record.body) for record in records]
+        if all(done):
+            return [record.body for record in records]
+        others = [record for record, old in zip(records, done, strict=True) if not old]
+        points = self._as_points(*Rows.table(others))
+        data, size = points.tobytes(), points.strides[0]
+        new = (data[first : first + size] for first in range(0, len(data), size))
+        return [r.body if old else next(new) for r, old in zip(records, done, strict=True)]
 
     def difference(
         self, learn: Sequence[Record], forget: Sequence[Record], kept: Sequence[Record] = ()

@@ -80,11 +80,10 @@ class Holdings:
         known = [row for row in rows if not (anyone and self._is_suppressed(row[0]))]
         packed, reasons = self._pack(list(map(_as_record, known)))
         new = list(zip((owner for owner, _ in known), packed, strict=True))
-        places = [
-            place
-            for place, (owner, body) in enumerate(new)
-            if not (anyone and self._is_suppressed(example_hash(self._key, owner, body)))
-        ]
+        places: Sequence[int] = range(len(new))
+        if anyone:
+            hashes = [example_hash(self._key, *row) for row in new]
+            places = [place for place in places if not self._is_suppressed(hashes[place])]
         ids = self._journal.add([new[place] for place in places], State.WAITING)
         numbers = dict(zip(places, ids, strict=True))
         for place, reason in reasons.items():

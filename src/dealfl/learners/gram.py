@@ -16,7 +16,7 @@ from scipy.linalg import blas
 
 from dealfl.compiled import is_compiled
 from dealfl.fixedpoint import FixedPoint
-from dealfl.integers import Integers
+from dealfl.integers import Integers, unset
 
 __all__ = [
     "MAX_BITS", "add_rounded_gram", "are_short", "block_rows", "exact_gram", "packed",
@@ -137,7 +137,7 @@ def _scaled(whole: NDArray[np.floating], units: NDArray[np.float64]) -> Integers
     if is_compiled(whole.size):
         from dealfl.learners.moment_loops import take_triangle
 
-        total = Integers.zeros(len(units) * (len(units) + 1) // 2, wide=True)
+        total = unset(len(units) * (len(units) + 1) // 2, wide=True)
         take_triangle(whole, units, *total.parts)
         return total
     left, right = triangle(len(units))

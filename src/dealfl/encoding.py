@@ -24,7 +24,7 @@ from dealfl.entries import Entries
 from dealfl.errors import BadBytes
 from dealfl.integers import LOW_BITS, LOW_MASK, WORD_BYTES, Integers, unset
 from dealfl.schema import ArraySpec, Schema
-from dealfl.spans import Span, make_entries
+from dealfl.spans import Span, make_entries, spread_entries
 
 __all__ = ["MAX_BYTES", "decode", "encode"]
 
@@ -254,7 +254,7 @@ def _decode_array(reader: _Reader, spec: ArraySpec, max_bytes: int, trusted: boo
         values, nonzero = _decode_values(reader.matrix(count, width, spec.name), spec)
         if nonzero != count:
             raise BadBytes(f"array {spec.name!r} stores a zero; only non-zero values are allowed")
-        entries = Entries(indices, values)
+        entries = spread_entries(Entries(indices, values), spec.size)
     if not trusted and _shape_of(spec, entries) != shape:
         raise BadBytes("statistics are not in canonical form")
     return entries

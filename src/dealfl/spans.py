@@ -12,7 +12,7 @@ from dealfl.compiled import is_compiled
 from dealfl.entries import Entries
 from dealfl.integers import Integers
 
-__all__ = ["Span", "chain_entries", "cut_entries", "make_entries"]
+__all__ = ["Span", "chain_entries", "cut_entries", "make_entries", "spread_entries"]
 
 Int64s = NDArray[np.int64]
 _MIN_CELLS = 1 << 12  # a shorter range is listed at once
@@ -162,6 +162,25 @@ def make_entries(cells: Integers, first: int = 0, count: int | None = None) -> E
     if 2 * count < len(cells):
         return Entries.of_dense(cells, first)
     return Span(Integers(cells.low.astype(np.int64, copy=False), cells.high), first, count)
+
+
+def spread_entries(entries: Entries, size: int) -> Entries:
+    """Return the entries of an array: as a span if few of its values are zero.
+
+    Parameters
+    ----------
+    entries : Entries
+        The non-zero values.
+    size : int
+        Number of values of the array.
+
+    Returns
+    -------
+    Entries
+        The same entries.
+    """
+    is_full = size >= _MIN_CELLS and 2 * len(entries) >= size
+    return Span(entries.dense(size), 0, len(entries)) if is_full else entries
 
 
 def _count_nonzero(cells: Integers) -> int:

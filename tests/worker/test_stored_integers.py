@@ -33,9 +33,18 @@ def files(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
 
 
+FIRST_OUTBOX = """
+CREATE TABLE first (sequence INTEGER PRIMARY KEY, body BLOB NOT NULL, send_at_s REAL,
+  sent INTEGER NOT NULL DEFAULT 0, withdrawing INTEGER NOT NULL DEFAULT 0);
+INSERT INTO first SELECT * FROM outbox JOIN sending USING (sequence);
+DROP TABLE outbox; DROP TABLE sending; ALTER TABLE first RENAME TO outbox
+"""
+
+
 def as_before(path: Path) -> None:
     """Turn a journal into one of the first version, whose rows are floats."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.executescript(FIRST_OUTBOX)
         db.execute("UPDATE records SET body = ?", (row(*VALUES),))
         db.execute("DELETE FROM settings WHERE name IN ('floats', 'schema')")
         db.execute("PRAGMA user_version = 1")
@@ -67,10 +76,13 @@ def test_a_journal_of_before_is_converted_without_a_trace(tmp_path: Path, learne
         one.ingest([(f"owner {n}", row(*VALUES)) for n in range(5)])
         if learned:
             one.handle([assignment(1)], 1.0)
+        posted = journal.outbox()
+        assert [outgoing.sent for outgoing in posted] == [True] * learned
     as_before(path)
     assert row(*VALUES) in files(tmp_path)
     with closing(Journal(path)) as journal:
-        assert journal.version == 2
+        assert journal.version == 3
+        assert journal.outbox() == posted
         two = worker(journal=journal)
         two.handle([], 2.0)
         state = State.LEARNED if learned else State.WAITING

@@ -16,9 +16,9 @@ __all__ = ["KeptTables"]
 
 _SETTINGS = "SELECT name, value FROM settings"
 _SET = "INSERT OR REPLACE INTO settings VALUES (?, ?)"
-_OUTBOX = "SELECT sequence, send_at_s, sent, withdrawing FROM outbox ORDER BY sequence"
-_PUT = "INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)"
-_MARK = "UPDATE outbox SET send_at_s = ?, sent = ?, withdrawing = ? WHERE sequence = ?"
+_OUTBOX = "SELECT sequence, send_at_s, sent, withdrawing FROM sending ORDER BY sequence"
+_PUT = "INSERT OR REPLACE INTO outbox VALUES (?, ?)"
+_MARK = "INSERT OR REPLACE INTO sending VALUES (?, ?, ?, ?)"
 _decode = msgspec.msgpack.Decoder(Update).decode
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -39,11 +39,9 @@ class KeptTables(Database):
             self._changed = {}
         for sequence, is_new in self._moved.items():
             one = self.outgoing[sequence]
-            flags = one.send_at_s, one.sent, one.withdrawing
             if is_new:
-                self._db.execute(_PUT, (sequence, _encode(one.update), *flags))
-            else:
-                self._db.execute(_MARK, (*flags, sequence))
+                self._db.execute(_PUT, (sequence, _encode(one.update)))
+            self._db.execute(_MARK, (sequence, one.send_at_s, one.sent, one.withdrawing))
             if one.sent:
                 one.update = None
         self._moved = {}
@@ -149,7 +147,8 @@ class KeptTables(Database):
             Whether it was there.
         """
         self._moved.pop(sequence, None)
-        self._db.execute("DELETE FROM outbox WHERE sequence = ?", (sequence,))
+        for table in ("outbox", "sending"):
+            self._db.execute(f"DELETE FROM {table} WHERE sequence = ?", (sequence,))  # noqa: S608
         return self.outgoing.pop(sequence, None) is not None
 
     def read_update(self, sequence: int) -> Update:

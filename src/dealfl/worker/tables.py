@@ -36,7 +36,18 @@ CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID
 # records of the first version hold rows as floats; a worker converts them (`Holdings.open`)
 _INTEGERS = "INSERT INTO settings VALUES ('floats', 'yes')"
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _INTEGERS)
+# how an update is sent changes without writing its body again
+_SENDING = """
+ALTER TABLE outbox RENAME TO old_outbox;
+CREATE TABLE outbox (sequence INTEGER PRIMARY KEY, body BLOB NOT NULL);
+CREATE TABLE sending (sequence INTEGER PRIMARY KEY, send_at_s REAL, sent INTEGER NOT NULL,
+  withdrawing INTEGER NOT NULL);
+INSERT INTO outbox SELECT sequence, body FROM old_outbox;
+INSERT INTO sending SELECT sequence, send_at_s, sent, withdrawing FROM old_outbox;
+DROP TABLE old_outbox
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _INTEGERS, _SENDING)
 
 INDEX_OWNERS = "CREATE INDEX IF NOT EXISTS records_by_owner ON records (owner)"
 

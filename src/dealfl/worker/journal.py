@@ -249,7 +249,7 @@ class Journal(KeptTables):
         ids, before, after
             Ids of the records, their state, and their new state.
         """
-        if not (numbers := np.unique(np.fromiter(ids, np.int64))).size:
+        if not (numbers := sorted(set(ids))):
             return
         runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
         same = {"after": after, "used": self._tick(), "before": before}

@@ -24,6 +24,7 @@ __all__ = ["Change", "Record", "Rows", "StoredRecord"]
 
 Points = NDArray[np.int32]
 
+_MANY = 4  # rows; for less, numpy takes longer than Python
 _FLOAT = 0xCB  # in msgpack the byte before a float
 _PACKED = np.array([1], "<i4").tobytes()  # the first four bytes of a row of integers
 
@@ -153,8 +154,9 @@ class Rows:
             Features and targets, one row per record.
         """
         bodies = [record.body for record in records]
-        with suppress(ValueError):
-            return _read_floats(bodies)
+        if len(bodies) >= _MANY:
+            with suppress(ValueError):
+                return _read_floats(bodies)
         pairs = [Rows.decode(body) for body in bodies]
         return np.array([features for features, _ in pairs]), [target for _, target in pairs]
 
@@ -201,7 +203,7 @@ class Rows:
 
 def _read_floats(bodies: Sequence[bytes]) -> tuple[NDArray[np.float64], list[Any]]:
     """Return the content of rows of floats; `ValueError` if a feature is something else."""
-    features, _ = Rows.decode(bodies[0]) if bodies else ([], None)
+    features, _ = Rows.decode(bodies[0])
     if not isinstance(features, list) or not features:
         raise ValueError("there are no features")
     head, layout = _float_layout(len(features))

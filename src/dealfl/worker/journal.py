@@ -13,8 +13,6 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import chain, repeat
 from pathlib import Path
 
-import numpy as np
-
 from dealfl.database import Connect
 from dealfl.worker.kept_tables import KeptTables
 from dealfl.worker.tables import (
@@ -249,11 +247,12 @@ class Journal(KeptTables):
         ids, before, after
             Ids of the records, their state, and their new state.
         """
-        if not (numbers := sorted(set(ids))):
+        if not (known := set(ids)):
             return
-        runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
-        same = {"after": after, "used": self._tick(), "before": before}
-        rows = ({"first": int(run[0]), "last": int(run[-1])} | same for run in runs)
+        firsts = sorted(number for number in known if number - 1 not in known)
+        lasts = sorted(number for number in known if number + 1 not in known)
+        same = (int(after), self._tick(), int(before))
+        rows = ((*same, *run) for run in zip(firsts, lasts, strict=True))
         moved = self._db.executemany(MOVE, rows).rowcount
         self._note_change(before, -moved)
         self._note_change(after, moved)

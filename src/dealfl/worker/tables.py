@@ -56,8 +56,7 @@ _INSERT = "INSERT INTO records (owner, body, arrived, used, state) VALUES "
 INSERTIONS = {5 * size: _INSERT + ", ".join(["(?, ?, ?, ?, ?)"] * size) for size in (64, 8, 1)}
 
 # Records without a gap between their ids; + keeps SQLite from reading all records of the state
-MOVE = """UPDATE records SET state = :after, used = :used
-  WHERE id BETWEEN :first AND :last AND +state = :before"""
+MOVE = "UPDATE records SET state = ?, used = ? WHERE +state = ? AND id BETWEEN ? AND ?"
 
 
 class State(IntEnum):

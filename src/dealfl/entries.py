@@ -16,6 +16,7 @@ from dealfl.integers import Integers, unset
 __all__ = ["Entries"]
 
 Int64s = NDArray[np.int64]
+_FEW = 8  # cells per entry from which on zeros are skipped
 _MAX_SPREAD = 8  # cells per entry up to which entries are added as whole arrays
 
 
@@ -85,14 +86,18 @@ class Entries:
 
     @classmethod
     def _compressed(cls, values: Integers, first: int) -> Entries:
-        from dealfl.exact_loops import count_nonzero, take_nonzero
+        from dealfl.exact_loops import count_nonzero, take_few, take_nonzero
 
-        count = count_nonzero(*values.parts)
+        count, (low, high) = count_nonzero(*values.parts), values.parts
         if count == len(values):
-            whole = Integers(values.low.astype(np.int64, copy=False), values.high)
+            whole = Integers(low.astype(np.int64, copy=False), values.high)
             return cls(np.arange(first, first + count), whole)
         indices, kept = np.empty(count, dtype=np.int64), unset(count, values.wide)
-        take_nonzero(*values.parts, first, indices, *kept.parts)
+        if not values.wide and _FEW * count < len(low) and low.ctypes.data % 8 == 0:
+            cells = len(low) - len(low) % (64 // low.itemsize)
+            take_few(low, low[:cells].view(np.int64), first, indices, kept.low)
+        else:
+            take_nonzero(low, high, first, indices, *kept.parts)
         return cls(indices, kept)
 
     @classmethod

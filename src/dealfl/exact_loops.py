@@ -118,6 +118,28 @@ def take_nonzero(
 
 
 @compile_loop
+def take_few(low: Array, words: Array, first: int, indices: Array, kept: Array) -> None:
+    """Do the same for values without a high part; skip zeros, eight words of memory at a time.
+
+    `words` are the first cells, as words of 64 bits; it has a multiple of eight.
+    """
+    count, total, cells = 0, len(indices), 64 // low.itemsize
+    for group in range((len(words) + 7) // 8 + 1):
+        start = group * cells
+        stop = min(start + cells, len(low)) if 8 * group < len(words) else len(low)
+        if 8 * group < len(words):
+            some = words[8 * group : 8 * group + 8]
+            union = some[0] | some[1] | some[2] | some[3] | some[4] | some[5] | some[6] | some[7]
+            if union == 0:
+                continue
+        for place in range(start, stop):
+            if count == total:
+                return
+            indices[count], kept[count] = first + place, low[place]
+            count += 1 if low[place] != 0 else 0
+
+
+@compile_loop
 def find_bits(low: Array, high: Array) -> tuple[int, int]:
     """Return the union of the bits of all values, without their signs: of highs, and of lows."""
     upper, lower = 0, 0

@@ -10,6 +10,7 @@ import pytest
 from dealfl.compiled import CHOICE
 from dealfl.entries import Entries
 from dealfl.errors import DealError
+from dealfl.integers import Integers
 from dealfl.statistics import ArraySpec, Schema, Statistics
 
 pytest.importorskip("numba")
@@ -62,6 +63,20 @@ def test_sums_bytes_and_fingerprints_are_the_same(
     assert found == {7 + place: value for place, value in enumerate(dense.tolist()) if value}
     total = both(lambda: (one + other).fingerprint(7), monkeypatch)
     assert total == (one.fingerprint(7) + other.fingerprint(7)) % ((1 << 61) - 1)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("length", [0, 1, 7, 8, 15, 16, 17, 64, 200, 333])
+def test_few_values_among_zeros_are_found(
+    length: int, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = np.random.default_rng(length)
+    for offset in (0, 1, 2):
+        cells = np.zeros(length + offset, kind)[offset:]
+        cells[draw.random(length) < 0.08] = -5
+        cells[length - 1 :] = 3  # the last one is not in a whole group
+        found = both(lambda: Entries.of_dense(Integers(cells), 7).to_dict(), monkeypatch)  # noqa: B023
+        assert found == {7 + place: int(cells[place]) for place in np.flatnonzero(cells)}
 
 
 def test_sums_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

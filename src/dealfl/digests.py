@@ -78,6 +78,11 @@ class BlockHashes:
         else:
             self.stale[blocks] = True
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether an integer has changed since the last digest."""
+        return bool(self.stale) if isinstance(self.stale, set) else bool(self.stale.any())
+
     def digest(self, entries: Callable[[int, int], Entries]) -> bytes:
         """Return the digest of the array.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -62,6 +63,10 @@ class State:
         self.schema = schema
         self._cells = {spec.name: storage(spec) for spec in schema.arrays}
         self._hashes = {spec.name: BlockHashes(spec.size) for spec in schema.arrays}
+        self._snapshot: weakref.ref[Statistics] | None = None  # the last one, while it is held
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_snapshot": None}
 
     def cells(self, name: str) -> Cells:
         """Return the live cells of one array, not a copy.
@@ -167,11 +172,20 @@ class State:
         return stale
 
     def snapshot(self) -> Statistics:
-        """Return a copy of the current statistics."""
+        """Return a copy of the current statistics, the last one if nothing has changed since."""
+        stale = any(hashes.is_stale for hashes in self._hashes.values())
+        held = self._snapshot() if self._snapshot is not None else None
+        if held is not None and not stale:
+            return held
         arrays = {s.name: self._cells[s.name].entries(0, s.size) for s in self.schema.arrays}
-        return Statistics(self.schema, arrays)
+        made = Statistics(self.schema, arrays)
+        if not stale:
+            self._snapshot = weakref.ref(made)
+        return made
 
     def digest(self) -> str:
         """Return the digest of the statistics; only changed blocks are hashed again."""
+        if any(hashes.is_stale for hashes in self._hashes.values()):
+            self._snapshot = None
         digests = ((n, self._hashes[n].digest(self._cells[n].entries)) for n in self._cells)
         return whole_digest(self.schema.canonical(), tuple(digests))

@@ -28,7 +28,7 @@ _AT_ONCE = 1 << 14  # values whose keys stay in the cache
 _NOWHERE = np.empty(0, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Statistics:
     """Named arrays of integers of one learner: the only data that is sent or stored.
 

@@ -1,5 +1,6 @@
 """Cells of every kind are one array of integers; a state changes wholly or not at all."""
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from dealfl import cells as cells_module
 from dealfl.cells import Cells, DenseCells, SparseCells, Storage, in_memory
 from dealfl.digests import BLOCK
+from dealfl.entries import Entries
 from dealfl.errors import Incompatible, OutOfBounds
 from dealfl.integers import Integers
 from dealfl.state import State
@@ -201,3 +203,28 @@ def test_the_whole_array_after_a_change_is_foretold_without_making_it() -> None:
     assert state.whole("wide").tolist() == [2**90, 0, -1]
     state.whole("few").low[:] = 9
     assert state.whole("few").tolist() == [0, 5, 0, 0, 0]
+
+
+def test_a_snapshot_is_made_once_while_nothing_changes() -> None:
+    schema = Schema("counter", {}, (ArraySpec("counts", 9),))
+    state = State(schema, in_memory)
+    delta = Statistics(schema, {"counts": Entries.of({7: 1})})
+    state.commit(state.propose(delta))
+    state.digest()
+    first = state.snapshot()
+    assert state.snapshot() is first
+    state.commit(state.propose(delta))
+    assert state.snapshot() == delta + delta
+    state.digest()
+    assert state.snapshot() == delta + delta
+    assert first == delta, "a copy that was given away does not change"
+    cells = state.cells("counts")
+    assert isinstance(cells, DenseCells)
+    held = state.snapshot()
+    cells.low[3] = 5  # as compiled loops do
+    state.stale("counts")[0] = True
+    assert state.snapshot()["counts"].to_dict() == {3: 5, 7: 2}
+    state.digest()
+    assert state.snapshot()["counts"].to_dict() == {3: 5, 7: 2}
+    assert held == delta + delta
+    assert pickle.loads(pickle.dumps(state)).snapshot() == state.snapshot()

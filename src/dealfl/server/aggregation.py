@@ -59,6 +59,7 @@ class Aggregation:
         self.schema_digest = self._schema.digest()
         self._scratch = make()  # empty between uses; it checks sums
         self._received: dict[tuple[str, int], Statistics | bytes] = {}  # stored deltas
+        self.snapshot: Statistics | None = None  # of the total, held within a transaction
         self._ready: set[str] = set()  # workers with updates that may be added
         self._held: set[str] = set()  # workers whose updates do not fit into the total
 
@@ -119,9 +120,15 @@ class Aggregation:
 
     def _put_total(self) -> None:
         self._ledger.set_setting("behind", b"")
-        self._ledger.sums.put_total(self._schema, self.total.entries)
         self._ledger.set_setting("schema", self._schema.canonical())
         self._ledger.set_setting("digest", self.total.digest().encode())
+        if self._ledger.sums.is_mostly_marked:  # reads all cells once, also for the publication
+            self.snapshot = whole = self.total.statistics
+            self._ledger.sums.put_total(
+                self._schema, lambda name, *cells: whole[name].between(*cells)
+            )
+        else:
+            self._ledger.sums.put_total(self._schema, self.total.entries)
 
     def _fingerprint(self, statistics: Statistics) -> int:
         key = self._ledger.setting("fingerprint_key")

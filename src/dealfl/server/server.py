@@ -168,6 +168,7 @@ class Server:
             self._rounds.publication.note_settled()
             if not self._rounds.draining:
                 replies += self._rounds.publication.repeat(now_s)
+            self._aggregation.snapshot = None
         return replies
 
     @contextmanager

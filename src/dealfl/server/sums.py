@@ -37,6 +37,7 @@ ALTER TABLE sums RENAME TO whole_sums;
 CREATE TABLE sums (worker TEXT PRIMARY KEY, fingerprint INTEGER NOT NULL, cells INTEGER NOT NULL)
   WITHOUT ROWID
 """
+_PUT = "INSERT OR REPLACE INTO sums VALUES (?, ?, ?)"
 
 Execute = Callable[..., sqlite3.Cursor]
 Marks = NDArray[np.bool_]
@@ -74,13 +75,10 @@ class _Arrays(Mapping[str, Entries]):
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A worker's sum after an addition, not stored yet.
-
-    `touched` has at least the cells that changed, `whole` has all; both are read when used.
-    """
+    """A worker's sum after an addition, not stored yet; statistics are read when used."""
 
     worker: str
-    touched: Statistics
+    touched: Statistics  # at least the cells that changed
     whole: Statistics
     fingerprint: int  # before
     cells: int  # non-zeros
@@ -111,7 +109,7 @@ class SumStore:
             entries, parts[place] = delta[spec.name], []
             keys = self._keys(worker, place) if len(entries) else []
             for run in _find_runs(keys, spec.size, _touch(keys, entries)):
-                before = self._read_run(worker, place, spec, run)
+                before = _read_range(self._run, self._ledger.path, worker, place, spec, run)
                 part = entries.between(run.start, run.stop)
                 after = before + part if len(before) else part
                 spec.require_fit(after.placed)
@@ -122,7 +120,8 @@ class SumStore:
         def whole(place: int, spec: ArraySpec) -> Entries:
             if [run.stop - run.start for run, _ in parts[place]] == [spec.size]:
                 return parts[place][0][1]
-            before = self._read_run(worker, place, spec, _Run((), 0, spec.size))
+            every = _Run((), 0, spec.size)
+            before = _read_range(self._run, self._ledger.path, worker, place, spec, every)
             return before + delta[spec.name]
 
         def touched(place: int, spec: ArraySpec) -> Entries:
@@ -137,20 +136,17 @@ class SumStore:
         for place, spec in enumerate(folded.whole.schema.arrays):
             for run, entries in folded.parts[place]:
                 self._write(folded.worker, place, spec, run, entries)
-        self._put_figures(folded.worker, fingerprint, folded.cells)
+        self._run(_PUT, (folded.worker, fingerprint, folded.cells))
 
     def replace(self, worker: str, whole: Statistics, fingerprint: int) -> None:
         """Replace a sum; that of `BASE` belongs to no worker."""
         self._replace(worker, whole)
-        self._put_figures(worker, fingerprint, whole.count_nonzero())
+        self._run(_PUT, (worker, fingerprint, whole.count_nonzero()))
 
     def drop(self, worker: str) -> None:
         """Delete a sum."""
         self._run("DELETE FROM pages WHERE owner = ?", (worker,))
         self._run("DELETE FROM sums WHERE worker = ?", (worker,))
-
-    def _put_figures(self, *row: object) -> None:
-        self._run("INSERT OR REPLACE INTO sums VALUES (?, ?, ?)", row)
 
     # -- the total ------------------------------------------------------------------------------
 
@@ -167,6 +163,12 @@ class SumStore:
         """Note that nothing in the total has changed except some arrays, the first of a schema."""
         keys = (self._keys(TOTAL, place) for place in range(len(changed)))
         self._marks = dict(enumerate((one, np.full(max(len(one), 1), True)) for one in keys))
+
+    @property
+    def is_mostly_marked(self) -> bool:
+        """Whether most pages of the total have changed."""
+        marks = [marks for _, marks in self._marks.values()]
+        return 2 * sum(int(one.sum()) for one in marks) > sum(map(len, marks))
 
     def put_total(self, schema: Schema, read: Callable[[str, int, int], Entries]) -> None:
         """Store the pages of the total that changed; `read` returns a range of an array."""
@@ -186,9 +188,6 @@ class SumStore:
     def _keys(self, owner: str, place: int) -> list[int]:
         query = "SELECT first FROM pages WHERE owner = ? AND place = ? ORDER BY first"
         return [first for (first,) in self._run(query, (owner, place))]
-
-    def _read_run(self, owner: str, place: int, spec: ArraySpec, run: _Run) -> Entries:
-        return _read_range(self._run, self._ledger.path, owner, place, spec, run)
 
     def _replace(self, owner: str, whole: Statistics) -> None:
         for place, spec in enumerate(whole.schema.arrays):

@@ -53,6 +53,9 @@ class State:
 
     Examples
     --------
+    >>> from dealfl.cells import in_memory
+    >>> from dealfl.entries import Entries
+    >>> from dealfl.schema import ArraySpec
     >>> state = State(Schema("counter", {}, (ArraySpec("counts", 9),)), in_memory)
     >>> state.commit(state.propose(Statistics(state.schema, {"counts": Entries.of({7: 1})})))
     >>> state.digest() == state.snapshot().digest()

@@ -48,10 +48,12 @@ class CholeskyFactor:
     """
 
     def __init__(self, matrix: Floats, right: Floats) -> None:
-        upper = linalg.cholesky(matrix, lower=False, check_finite=False)
+        upper = linalg.cholesky(matrix.T, lower=False, check_finite=False)  # in LAPACK's order
         _require_rank(np.diag(upper) ** 2, np.diag(matrix))
-        solved = linalg.solve_triangular(upper, right, trans="T", check_finite=False)
-        self.table = np.ascontiguousarray(np.hstack([upper, solved]))
+        size = len(upper)
+        self.table = np.empty((size, size + right.shape[1]))
+        self.table[:, :size] = upper
+        self.table[:, size:] = linalg.solve_triangular(upper, right, trans="T", check_finite=False)
 
     def update(self, row: Floats, sign: int) -> bool:
         """Add a row to both sides, or subtract it; return False if it would lose accuracy."""

@@ -35,10 +35,14 @@ def compare_naive_bayes(table: Table, quick: bool) -> None:
     bound, classes = X.max(axis=0) + 1.0, np.unique(y)
     rng = np.random.default_rng(2)
     peer = MultinomialNB().fit(X, y)
-    peers, ours = [median_s(lambda: MultinomialNB().fit(X, y), 3)], [dict[str, float]()]
     begin = partial(NaiveBayes, X.shape[1], classes, feature_bound=bound, fraction_bits=20)
+    all_at_once = {
+        "peer": partial(MultinomialNB().fit, X, y),
+        "here": partial(learn_with, begin, X, y),
+    }
     with loops("always"):
-        ours[0]["numba"] = median_s(partial(learn_with, begin, X, y), 3)
+        found = medians_of({name: [call] * 5 for name, call in all_at_once.items()})
+    peers, ours = [found["peer"]], [{"numba": found["here"]}]
     order = rng.permutation(len(X))
     for size, count in ((1000, 30), (1, 300)):
         places, order = order[: count * size].reshape(count, size), order[count * size :]

@@ -151,6 +151,7 @@ def test_without_a_battery_nothing_falls() -> None:
     meter = SpeedMeter(1e6, 1e-6)
     meter.spent = Spent(compute=Energy(cpu_j=1e9))
     assert SimulatedDevice(Device("d", 0.0, 1.0), meter)(1e9).battery == 1.0
+    assert SimulatedDevice(Device("d", 100.0, metered=True, hot=True), meter)(1.0).metered
 
 
 def test_phones_with_low_batteries_decline_and_rounds_end() -> None:

@@ -170,8 +170,7 @@ class SimulatedDevice:
         level_j = self._level_j - drawn_j + self._power_w * passed_s
         self._level_j = min(max(level_j, 0.0), self._device.capacity_j)
         self._at_s, self._known_j = max(now_s, self._at_s), spent_j
-        battery = self._level_j / self._device.capacity_j
-        return Device(self._device.name, self._device.capacity_j, battery, self._device.charging)
+        return replace(self._device, battery=self._level_j / self._device.capacity_j)
 
     def state(self) -> DeviceState:
         """Return the state of the device."""

@@ -1,8 +1,9 @@
 """The ledger of the server, in one SQLite file: workers, updates, rounds, statistics, erasures.
 
 One call of the server is one transaction (WAL, synchronous=FULL), so that a receipt stays true
-after a crash. When a round closes, the deltas of updates are added to their worker's sum and
-deleted; the key of a counted update and keyed hashes of it remain.
+after a crash. When updates count, their deltas are added to their worker's sum and deleted; their
+keys and keyed hashes of them remain. The total of all sums is written when a round closes, when a
+version is published and when the job ends; until then it is behind the sums.
 """
 
 from __future__ import annotations

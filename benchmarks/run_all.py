@@ -44,7 +44,9 @@ def sections() -> dict[str, str]:
     """Return the sections of the page as it is, by name."""
     text = PAGE.read_text() if PAGE.exists() else ""
     parts = re.split(r"^## (\w+)\n", text, flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
+    return {
+        name: f"\n{text.strip()}\n" for name, text in zip(parts[1::2], parts[2::2], strict=True)
+    }
 
 
 def section_of(name: str) -> tuple[str, int]:

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing import Process
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,9 @@ def prepare(job: Job, folder: Path, rows: int) -> list[str]:
     if job.write is None:
         return []
     data, file = folder / "data.csv", folder / "job.toml"
-    job.write(data, rows)
+    writer = Process(target=job.write, args=(data, rows))  # a child's memory begins with ours
+    writer.start()
+    writer.join()
     _call("job", "init", str(data), "--out", str(file), "--yes")
     if job.features:
         text = file.read_text()

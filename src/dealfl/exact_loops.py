@@ -123,11 +123,11 @@ def take_few(low: Array, words: Array, first: int, indices: Array, kept: Array) 
 
     `words` are the first cells, as words of 64 bits; it has a multiple of eight.
     """
-    count, total, cells = 0, len(indices), 64 // low.itemsize
-    for group in range((len(words) + 7) // 8 + 1):
-        start = group * cells
-        stop = min(start + cells, len(low)) if 8 * group < len(words) else len(low)
-        if 8 * group < len(words):
+    count, total, cells, groups = 0, len(indices), 64 // low.itemsize, len(words) // 8
+    for group in range(groups + 1):  # after the last one, what is left
+        start, stop = group * cells, len(low)
+        if group < groups:
+            stop = start + cells
             some = words[8 * group : 8 * group + 8]
             union = some[0] | some[1] | some[2] | some[3] | some[4] | some[5] | some[6] | some[7]
             if union == 0:

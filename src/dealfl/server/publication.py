@@ -140,8 +140,8 @@ class Publication:
         last = self._last
         if last is None:  # who was erased before the first version waits for it
             return max(now_s, self._release_at_s(terms)) if self._members.settled else None
-        total = self._aggregation
-        changed = total.is_behind or last.digest != total.total.digest()
+        behind, total = self._aggregation.is_behind, self._aggregation.total
+        changed = behind or last.digest != total.digest()
         if not changed and self._members.settled <= last.erased:
             return None
         jumped_back = now_s < last.published_s  # the elapsed time is unknown then

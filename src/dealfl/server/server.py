@@ -168,7 +168,6 @@ class Server:
             self._rounds.publication.note_settled()
             if not self._rounds.draining:
                 replies += self._rounds.publication.repeat(now_s)
-            self._aggregation.snapshot = None
         return replies
 
     @contextmanager
@@ -181,6 +180,8 @@ class Server:
         except BaseException:
             self.reload()
             raise
+        finally:
+            self._aggregation.snapshot = None
 
     def erase(
         self, request: str, owners: Sequence[bytes], now_s: float, requested_by: str = ""

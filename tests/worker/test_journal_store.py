@@ -4,12 +4,13 @@ import resource
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadBytes, BadInput, WriteFailed
-from dealfl.messages import Erase
+from dealfl.messages import Erase, Receipt
 from dealfl.worker import Journal, State
 from tests.federation.parts import (
     KEY,
@@ -212,3 +213,17 @@ def test_a_journal_in_memory_gives_much_free_memory_back() -> None:
     journal.compact_if_due(0.0)
     assert journal.size_bytes < 1 << 20
     assert [record.body for record in journal.records(State.WAITING)] == [b"y"]
+
+
+def test_a_receipt_deletes_the_update_and_how_it_is_sent() -> None:
+    connect = Connect()
+    journal = Journal(journal_id="mark", connect=connect)
+    one = welcomed(journal=journal)
+    one.ingest([("ann", row(0.0, 0.5, 1.0))])
+    (sent,) = updates(one.handle([assignment(1)], 1.0).messages)
+    stored = "SELECT (SELECT count(*) FROM outbox), (SELECT count(*) FROM sending)"
+    assert connect.db.execute(stored).fetchone() == (1, 1)
+    about: dict[str, Any] = {"session": sent.session, "incarnation": 1, "sequence": sent.sequence}
+    one.handle([Receipt(job="job", worker="w", **about)], 2.0)
+    assert connect.db.execute(stored).fetchone() == (0, 0)
+    assert not journal.outgoing

@@ -1,15 +1,17 @@
-"""The real data, where DEALFL_DATA names it."""
+"""The real data, where DEALFL_DATA names it, for tests that request it; no test downloads."""
 
 import os
 import signal
+import socket
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from dealfl.datasets import CATALOG, Examples, Places, load
+from dealfl.datasets import CATALOG, Examples, Places, find_dataset, load
 
 settings.register_profile("untimed", deadline=None)  # the first call may compile loops
 settings.load_profile("untimed")
@@ -18,6 +20,38 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell started the tes
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 NOT_TO_BE_HAD = {"yearpredictionmsd", "cifar10-full", "retailrocket-full"}  # too large, or a login
+
+
+_HERE = {None, "", "localhost", "localhost.localdomain", socket.gethostname()}
+_look_up = socket.getaddrinfo
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what requests real data as `data`: `.ci/run` runs it also where there is none."""
+    for item in items:
+        names = getattr(item, "fixturenames", ())
+        if "real" in names or "require_data" in names or "datasets" in item.path.parts:
+            item.add_marker("data")
+
+
+def _look_up_here(host: Any, *rest: Any, **named: Any) -> Any:
+    name = host.decode() if isinstance(host, bytes) else host
+    if name not in _HERE and not str(name).startswith(("127.", "::1", "10.", "fe80")):
+        raise OSError(f"a test looked up {name!r}; tests do not use the internet")
+    return _look_up(host, *rest, **named)
+
+
+@pytest.fixture(autouse=True)
+def no_internet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse to look up any other machine."""
+    monkeypatch.setattr(socket, "getaddrinfo", _look_up_here)
+
+
+@pytest.fixture(autouse=True)
+def hidden_data(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Hide real data from a test that does not request it, so that it passes without, too."""
+    monkeypatch.setenv("DEALFL_CACHE", str(tmp_path_factory.getbasetemp() / "no-cache"))
+    monkeypatch.delenv("DEALFL_DATA", raising=False)
 
 
 @pytest.fixture(scope="session")
@@ -42,3 +76,16 @@ def load_real(real: Places) -> Callable[[str], Examples]:
         return load(name, places=real, download=False)
 
     return loaded
+
+
+@pytest.fixture
+def require_data(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Shows the real data to a test, and skips it if its dataset is not here."""
+    if DATA:
+        monkeypatch.setenv("DEALFL_DATA", DATA)
+
+    def require(name: str) -> None:
+        if Places.from_environment().missing(find_dataset(name)):
+            pytest.skip(f"NO DATA: {name} is not here; name its folder by DEALFL_DATA")
+
+    return require

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,8 @@ def test_a_single_erasure_is_exposed_and_a_batch_less() -> None:
         assert one.quality > one.floor
 
 
-def test_attacks_on_movielens() -> None:
+def test_attacks_on_movielens(require_data: Callable[[str], None]) -> None:
+    require_data("movielens")
     points = try_attacks("recommender", trials=12, sizes=(1, 128))
     found = {(one.attack, one.size, one.measure): one.quality for one in points}
     assert found["stale model, as in the paper", 1, "mean recall"] == 1.0

@@ -2,12 +2,12 @@
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dealfl.datasets import Places, find_dataset
 from dealfl.learners import Statistics, load
 from tests.before import record
 
@@ -32,12 +32,6 @@ def _require_same(before: Any, now: Any, place: str) -> None:
         assert before == now, f"{place}: {before} before, {now} now"
 
 
-def _require_data(name: str) -> None:
-    dataset = name.rpartition("-")[2]
-    if Places.from_environment().missing(find_dataset(dataset)):
-        pytest.skip(f"NO DATA: {dataset} is not here; name its folder by DEALFL_DATA")
-
-
 @pytest.mark.parametrize("name", sorted(LEARNERS))
 def test_a_learner_has_the_statistics_it_had_before(name: str) -> None:
     data = (RESULTS / f"{name}.statistics").read_bytes()
@@ -53,8 +47,8 @@ def test_a_model_saved_before_can_be_loaded(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SHORT))
-def test_a_short_run_comes_out_as_before(name: str) -> None:
-    _require_data(name)
+def test_a_short_run_comes_out_as_before(name: str, require_data: Callable[[str], None]) -> None:
+    require_data(name.rpartition("-")[2])
     job = None if name == "digits" else next(job for job in record.JOBS if job.stem == name)
     now = (
         record.run(None, record.DIGITS)
@@ -65,9 +59,9 @@ def test_a_short_run_comes_out_as_before(name: str) -> None:
 
 
 @pytest.mark.soak
-def test_whole_runs_come_out_as_before() -> None:
+def test_whole_runs_come_out_as_before(require_data: Callable[[str], None]) -> None:
     before = json.loads((RESULTS / "whole_runs.json").read_text("utf-8"))
     for name in before:
-        _require_data(name)
+        require_data(name.rpartition("-")[2])
     for name, now in record.whole_runs():
         _require_same(before[name], now, name)

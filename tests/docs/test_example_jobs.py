@@ -2,13 +2,13 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dealfl.cli import main
-from dealfl.datasets import Places, find_dataset
 from dealfl.power import PHONES
 from dealfl.settings import Document
 from dealfl.simulate import read_fleet, run_fleet
@@ -30,13 +30,6 @@ LEAST = {
 }
 
 
-def _require_data(document: Document) -> None:
-    name = document.tables["job"]["dataset"]
-    missing = Places.from_environment().missing(find_dataset(name))
-    if missing:
-        pytest.skip(f"NO DATA: {name} is not here; name its folder by DEALFL_DATA")
-
-
 def _short(path: Path, folder: Path) -> list[str]:
     groups = len(Document.read(path).tables["devices"])
     values = [*SHORT, "data.rows=600", *(f"devices.{n}.count=2" for n in range(1, groups + 1))]
@@ -46,9 +39,12 @@ def _short(path: Path, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("path", JOBS, ids=lambda path: path.stem)
 def test_an_example_job_runs_and_is_exact(
-    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    path: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    require_data: Callable[[str], None],
 ) -> None:
-    _require_data(Document.read(path))
+    require_data(Document.read(path).tables["job"]["dataset"])
     assert main(_short(path, tmp_path / "run")) == 0
     told: dict[str, Any] = json.loads(capsys.readouterr().out)
     outcome = told["outcomes"]["deal"]
@@ -93,9 +89,9 @@ def test_every_example_is_understood(path: Path) -> None:
     assert read_fleet(Document.read(path)).workers >= 20
 
 
-def test_an_example_pages_its_model_and_is_exact() -> None:
+def test_an_example_pages_its_model_and_is_exact(require_data: Callable[[str], None]) -> None:
     document = Document.read(EXAMPLES / "fleets" / "movielens.toml")
-    _require_data(document)
+    require_data("movielens")
     short = {"job.rounds": 2, "job.evaluate_every": 2, "data.rows": 2000, "devices.1.count": 4}
     for key, value in short.items():
         document = document.replaced(key, value)

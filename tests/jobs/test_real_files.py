@@ -3,6 +3,7 @@
 import gzip
 import os
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,14 @@ from tests.jobs.foreign_files import simulated
 
 DATA = Path(os.environ.get("DEALFL_DATA", ""))
 
-pytestmark = pytest.mark.skipif(
-    not (DATA / "movielens" / "u.data.gz").is_file() or "DEALFL_DATA" not in os.environ,
-    reason="DEALFL_DATA does not name a directory of data files",
-)
+pytestmark = pytest.mark.usefixtures("movielens_here")
+
+
+@pytest.fixture
+def movielens_here(require_data: Callable[[str], None]) -> None:
+    """Skip the tests of this file without data; MovieLens stands for all of it."""
+    require_data("movielens")
+
 
 FILES = [
     ("mushrooms/mushrooms.gz", [], "tikhonov_classifier", 0.95),

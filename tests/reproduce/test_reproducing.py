@@ -1,7 +1,7 @@
 """Rows are stored and resumed; missing data is skipped; the command reports what it did."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -86,7 +86,8 @@ def test_the_command_writes_page_and_results(
     assert "no figure called 'device'" in capsys.readouterr().err
 
 
-def test_processes_leave_the_same_rows(tmp_path: Path) -> None:
+def test_processes_leave_the_same_rows(tmp_path: Path, require_data: Callable[[str], None]) -> None:
+    require_data("movielens")
     alone = reproduce(tmp_path / "one", ["devices", "swaps"], quick=True)
     shared = reproduce(tmp_path / "two", ["devices", "swaps"], quick=True, processes=2)
     assert [done.rows for done in shared.figures] == [done.rows for done in alone.figures]

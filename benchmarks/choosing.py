@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from reporting import Report
 from timing import loops
 
-from dealfl.seeded import round_keys, uniforms
+from dealfl.exact.seeded import round_keys, uniforms
 from dealfl.server.selection import Arms, Candidate, FairUpperConfidence
 
 MILLION, PER_ROUND, ETA, AWAKE = 1_000_000, 1_000, 10.0, 0.7
@@ -29,8 +29,8 @@ Floats = NDArray[np.float64]
 def compiled_draw() -> Callable[..., Any]:
     """Return the compiled draw of who is awake: `draw(first, second, thresholds, awake)`.
 
-    The words are those of `dealfl.seeded.words`; an arm is awake when its upper 32 bits are below
-    its threshold.
+    The words are those of `dealfl.exact.words`; an arm is awake when its upper 32 bits are
+    below its threshold.
     """
 
     def draw(

@@ -16,7 +16,7 @@ from reporting import Report
 
 from dealfl.erasure import hash_request
 from dealfl.learners import Learner, NaiveBayes, PersonalizedPageRank, Rows, Tikhonov, statistics_of
-from dealfl.messages import Announce, Assignment, Erase, Erased, Message, Published, Update
+from dealfl.protocol.messages import Announce, Assignment, Erase, Erased, Message, Published, Update
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone, FairUpperConfidence
 from dealfl.worker import Record

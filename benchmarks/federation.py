@@ -27,11 +27,11 @@ from typing import Any
 
 from reporting import Report, main, progress
 
+from dealfl.exact.statistics import Statistics
 from dealfl.learners import NaiveBayes, Rows, statistics_of
-from dealfl.messages import Announce, Assignment, Message, Update, Welcome
+from dealfl.protocol.messages import Announce, Assignment, Message, Update, Welcome
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Uniform
-from dealfl.statistics import Statistics
 from dealfl.worker import Cost, Done, Journal, Record, Worker
 
 TARGET_MS = {(1_000, 100): 50.0, (10_000, 1_000): 450.0}

@@ -29,11 +29,11 @@ import numpy as np
 from reporting import Report, main, progress
 
 from dealfl.learners import PersonalizedPageRank, Rows, Tikhonov
-from dealfl.messages import Announce, Assignment, Message, Step, Update
 from dealfl.network import Broker, BrokerSettings, ServerEnd, WorkerEnd, create_broker
+from dealfl.protocol.messages import Announce, Assignment, Message, Step, Update
+from dealfl.protocol.transport import encode
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Uniform
-from dealfl.transport import encode
 from dealfl.worker import Journal, MeasuredMeter, Worker
 
 FEATURES = 70

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dealfl.cells import Cells, in_memory
-from dealfl.entries import Entries
-from dealfl.integers import Integers
+from dealfl.exact.cells import Cells, in_memory
+from dealfl.exact.entries import Entries
+from dealfl.exact.integers import Integers
+from dealfl.exact.schema import ArraySpec
 from dealfl.learners import PersonalizedPageRank, Tikhonov
-from dealfl.schema import ArraySpec
 
 Int64s = NDArray[np.int64]
 Rounds = list[list[int]]

@@ -29,7 +29,7 @@ from dealfl.learners import (
     Tikhonov,
     cycles_of,
 )
-from dealfl.messages import Assignment, Receipt, Update, Welcome
+from dealfl.protocol.messages import Assignment, Receipt, Update, Welcome
 from dealfl.settings import Document
 from dealfl.simulate import read_fleet, run_fleet
 from dealfl.worker import Journal, MeasuredMeter, Memory, State, Worker, WorkerKeys

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from reporting import Report
 
-from dealfl.compiled import CHOICE
+from dealfl.exact.compiled import CHOICE
 
 MODES = {"numba": "always", "numpy": "never"}
 _TURNS = 5

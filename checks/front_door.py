@@ -17,9 +17,18 @@ def side_doors(graph: grimp.ImportGraph, root: str) -> list[tuple[str, str]]:
         if graph.find_children(module) or package in ("", root):
             continue
         importers = sorted(graph.find_modules_that_directly_import(module))
-        outside = (name for name in importers if not f"{name}.".startswith(f"{package}."))
+        outside = (
+            name
+            for name in importers
+            if not f"{name}.".startswith(f"{package}.") and not _are_loops(name, module)
+        )
         found.extend((importer, module) for importer in outside)
     return found
+
+
+def _are_loops(importer: str, imported: str) -> bool:
+    """Return whether compiled loops call compiled loops: importing those takes numba."""
+    return importer.endswith("loops") and imported.endswith("loops")
 
 
 class FrontDoor(Contract):

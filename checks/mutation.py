@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from checks.mutants import Mutant, mutants_of, mutate
-from dealfl.atomic_files import replace_file
+from dealfl.storage.atomic_files import replace_file
 
 __all__ = ["main", "sampled"]
 

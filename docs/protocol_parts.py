@@ -8,7 +8,7 @@ import typing
 
 import msgspec
 
-from dealfl.messages import Message, Position
+from dealfl.protocol.messages import Message, Position
 
 __all__ = ["message_tables"]
 

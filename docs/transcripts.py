@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from dealfl.erasure import owner_hash
 from dealfl.learners import NaiveBayes, Rows
-from dealfl.messages import Message
+from dealfl.protocol.messages import Message
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone
 from dealfl.simulate import Network, Simulation

@@ -13,7 +13,7 @@ from dealfl.erasure import (
     next_position,
     owner_hash,
 )
-from dealfl.messages import Position
+from dealfl.protocol.messages import Position
 
 
 def test_a_request_is_known_by_its_name_and_its_owners() -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from dealfl.learners import NaiveBayes
-from dealfl.messages import Message, Step
+from dealfl.protocol.messages import Message, Step
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone
 from dealfl.worker import Cost, Done, Journal, Worker

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
+from dealfl.exact.statistics import Statistics
 from dealfl.learners import Histories, NaiveBayes, PersonalizedPageRank, Rows, statistics_of
-from dealfl.messages import Announce, Assignment, Message, Update, Welcome
+from dealfl.protocol.messages import Announce, Assignment, Message, Update, Welcome
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone
-from dealfl.statistics import Statistics
 from dealfl.worker import Cost, Done, Journal, Record, State, Worker
 
 KEY = b"key of the job"

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from dealfl.messages import Assignment, Message, Update
+from dealfl.exact.statistics import Statistics
+from dealfl.protocol.messages import Assignment, Message, Update
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Uniform
 from dealfl.simulate import Network, Returns, Simulation
-from dealfl.statistics import Statistics
 from dealfl.worker import Cost, Done, Journal, Worker
 from tests.federation.parts import KEY, bayes, learned_statistics, row, server, worker
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dealfl.messages import Erase, Fetch, Message, Published
+from dealfl.exact.statistics import Statistics
+from dealfl.protocol.messages import Erase, Fetch, Message, Published
 from dealfl.server import Ledger, Server
-from dealfl.statistics import Statistics
 from dealfl.worker import Journal
 from tests.federation.parts import announce, bayes, joined, pagerank, update, welcomed
 

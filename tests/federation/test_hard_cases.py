@@ -9,7 +9,7 @@ import pytest
 
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
-from dealfl.messages import (
+from dealfl.protocol.messages import (
     Declined,
     Erase,
     Erased,

@@ -17,7 +17,7 @@ import pytest
 
 from dealfl.erasure import owner_hash
 from dealfl.learners import Rows, statistics_of
-from dealfl.messages import Message, Receipt, Step
+from dealfl.protocol.messages import Message, Receipt, Step
 from dealfl.server import Ledger
 from dealfl.worker import Journal, State
 from tests.federation.mortal import KEY, Call, Life, make, new_server, read, write

@@ -3,7 +3,8 @@
 from typing import Any
 
 from dealfl.erasure import owner_hash
-from dealfl.messages import (
+from dealfl.exact.statistics import Statistics
+from dealfl.protocol.messages import (
     Announce,
     Assignment,
     Erase,
@@ -14,7 +15,6 @@ from dealfl.messages import (
     Welcome,
 )
 from dealfl.server import Ledger, Server
-from dealfl.statistics import Statistics
 from dealfl.worker import Journal, State, Worker
 from tests.federation.parts import KEY, examples, learned_statistics, row, server, worker
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dealfl.messages import Assignment, Erase, Message, Receipt, Sleep
+from dealfl.protocol.messages import Assignment, Erase, Message, Receipt, Sleep
 from dealfl.server import Server
 from tests.federation.parts import (
     announce,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dealfl.atomic_files import replace_file
 from dealfl.errors import BadInput, WriteFailed
+from dealfl.storage.atomic_files import replace_file
 
 
 def test_text_bytes_and_parts_are_written_alike(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ import pytest
 
 import dealfl
 import dealfl.errors
+import dealfl.exact
 import dealfl.features
 import dealfl.learners
 import dealfl.memory
 import dealfl.power
-import dealfl.statistics
 from dealfl.cli import main, parser
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ def test_the_public_names_of_learners() -> None:
         "from_schema", "is_absent", "is_frame", "learners_for", "load", "settings_for",
         "statistics_of",
     ]  # fmt: skip
-    assert sorted(dealfl.statistics.__all__) == [
+    assert sorted(dealfl.exact.statistics.__all__) == [
         "ArraySpec", "Deferred", "Schema", "Statistics",
     ]  # fmt: skip
 

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dealfl.entries import Entries
+from dealfl.exact.entries import Entries
+from dealfl.exact.statistics import Statistics
 from dealfl.learners import (
     LEARNERS,
     NaiveBayes,
@@ -15,7 +16,6 @@ from dealfl.learners import (
     TikhonovClassifier,
 )
 from dealfl.learners.checks import Subject
-from dealfl.statistics import Statistics
 
 ROWS = np.array(
     [

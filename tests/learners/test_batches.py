@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dealfl.errors import BadInput
+from dealfl.exact.statistics import Statistics
 from dealfl.learners import (
     Learner,
     NaiveBayes,
@@ -24,7 +25,6 @@ from dealfl.learners import (
     pair_numbers,
 )
 from dealfl.learners.history_learner import as_batch
-from dealfl.statistics import Statistics
 
 pd: Any = import_module("pandas")
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dealfl.compiled import CHOICE
 from dealfl.errors import DealError
+from dealfl.exact.compiled import CHOICE
 from dealfl.learners import (
     Learner,
     NaiveBayes,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dealfl.compiled import CHOICE
 from dealfl.errors import BadInput, Incompatible, NotLearned
+from dealfl.exact.compiled import CHOICE
 from dealfl.learners import (
     NaiveBayes,
     Neighbors,

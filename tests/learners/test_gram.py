@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dealfl.compiled import CHOICE
+from dealfl.exact.compiled import CHOICE
 from dealfl.learners import TikhonovClassifier
 from dealfl.learners.gram import are_short, block_rows, exact_gram, signed_gram
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dealfl.cells import SparseCells
 from dealfl.errors import NotLearned
+from dealfl.exact.cells import SparseCells
 from dealfl.learners import NaiveBayes, Neighbors, PersonalizedPageRank, Tikhonov
 
 

@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 from sklearn.naive_bayes import MultinomialNB  # type: ignore[import-untyped]
 
-from dealfl.digests import BLOCK
 from dealfl.errors import BadInput, NotLearned
+from dealfl.exact.digests import BLOCK
 from dealfl.learners import NaiveBayes
 
 RNG = np.random.default_rng(1)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from dealfl.errors import BadInput, NotLearned
+from dealfl.exact.seeded import seeded_bytes, seeded_sums
 from dealfl.learners import Neighbors
 from dealfl.learners import forest as forest_module
 from dealfl.learners.forest import PrefixForest
 from dealfl.learners.held_examples import HeldExamples
 from dealfl.learners.signatures import Signatures
-from dealfl.seeded import seeded_bytes, seeded_sums
 
 RNG = np.random.default_rng(2)
 X = np.concatenate([RNG.normal(c, 1.0, (60, 5)) for c in (-2, 0, 2)]).clip(-8, 8)

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dealfl import cells as storage_module
-from dealfl.cells import Cells, SparseCells, in_memory
-from dealfl.compiled import CHOICE
 from dealfl.errors import BadInput, Impossible, NotLearned
+from dealfl.exact import cells as storage_module
+from dealfl.exact.cells import Cells, SparseCells, in_memory
+from dealfl.exact.compiled import CHOICE
+from dealfl.exact.schema import ArraySpec
 from dealfl.learners import PersonalizedPageRank, pair_counts
 from dealfl.learners.exact_rankings import top_ratios, top_sums
 from dealfl.learners.pair_numbers import items_of, pair_number
-from dealfl.schema import ArraySpec
 
 RNG = np.random.default_rng(4)
 TABLE = (RNG.random((80, 30)) < np.linspace(0.5, 0.02, 30)).astype(int)

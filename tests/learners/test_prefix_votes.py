@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dealfl.entries import Entries
 from dealfl.errors import NotLearned
+from dealfl.exact.entries import Entries
 from dealfl.learners import Neighbors, from_schema
 from dealfl.learners.buckets import Buckets, winners
 

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dealfl.cells import DenseCells
 from dealfl.datasets import Examples
 from dealfl.errors import BadInput
-from dealfl.integers import Integers
+from dealfl.exact.cells import DenseCells
+from dealfl.exact.integers import Integers
+from dealfl.exact.schema import ArraySpec, Schema
+from dealfl.exact.state import State
 from dealfl.learners import PersonalizedPageRank, Tikhonov
 from dealfl.learners.checks import check_learner
 from dealfl.memory import BudgetedThetaLru, PagedStorage, Policy, ThetaLru, paged
-from dealfl.schema import ArraySpec, Schema
-from dealfl.state import State
 from tests.learners.subjects import SUBJECTS, pagerank, tikhonov
 from tests.memory.arrays import POLICIES, no_sync
 

@@ -22,9 +22,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NoReturn
 
-from dealfl.messages import Message, Receipt, Step, Update
 from dealfl.network import working
 from dealfl.network.clock import Clock
+from dealfl.protocol.messages import Message, Receipt, Step, Update
 from dealfl.worker import Worker
 
 ROOT = Path(__file__).parents[2]

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import TypeVar
 
-from dealfl.messages import Message
 from dealfl.network import Credentials, ServerEnd, ServerState
+from dealfl.protocol.messages import Message
+from dealfl.protocol.transport import MAX_BYTES, decode, encode
 from dealfl.server import Server
-from dealfl.transport import MAX_BYTES, decode, encode
 from tests.federation.parts import announce, joined, kinds
 from tests.network.strangers import Stranger
 

@@ -17,16 +17,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from dealfl.database import open_read_only
 from dealfl.erasure import owner_hash
 from dealfl.errors import DealError
+from dealfl.exact.statistics import Statistics
 from dealfl.jobs import Document, plan_without_data, read_job
 from dealfl.learners import statistics_of
 from dealfl.network import Credentials, ask, write_credentials
 from dealfl.network.growing_files import Position
 from dealfl.server import Ledger, LedgerReader, Server
 from dealfl.server.selection import make_selector
-from dealfl.statistics import Statistics
+from dealfl.storage import open_read_only
 from dealfl.worker import Journal, State
 from tests.network.brokers import start_broker
 from tests.network.forks import Forks, wait_for

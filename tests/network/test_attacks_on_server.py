@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from dealfl.messages import (
+from dealfl.network import Quota
+from dealfl.protocol.messages import (
     Assignment,
     Erase,
     ErasedReceipt,
@@ -20,8 +21,7 @@ from dealfl.messages import (
     Verdict,
     Welcome,
 )
-from dealfl.network import Quota
-from dealfl.transport import decode, encode, pack, split
+from dealfl.protocol.transport import decode, encode, pack, split
 from tests.federation.parts import announce, examples, kinds, server, update
 from tests.network.brokers import RunningBroker, start_broker
 from tests.network.serving import TOP, Phone, Served, serve

@@ -13,9 +13,9 @@ import pytest
 from dealfl.cli import main
 from dealfl.errors import BadInput, DealError
 from dealfl.network import Desk, ServerEnd, ask, write_credentials
+from dealfl.protocol.transport import pack, unpack
 from dealfl.runs import RunFolder, answers_about
 from dealfl.server import Ledger, Server
-from dealfl.transport import pack, unpack
 from tests.federation.parts import bayes
 from tests.network.brokers import JOB, RunningBroker
 from tests.runs.made_runs import make_run

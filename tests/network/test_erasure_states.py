@@ -9,10 +9,10 @@ from shutil import copyfile
 import pytest
 
 from dealfl.erasure import owner_hash
-from dealfl.messages import Message, Published, Receipt, Update
+from dealfl.protocol.messages import Message, Published, Receipt, Update
+from dealfl.protocol.transport import decode, encode
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone
-from dealfl.transport import decode, encode
 from dealfl.worker import Journal, Worker
 from tests.federation.parts import KEY, FixedMeter, bayes, row
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dealfl.messages import Asleep, Assignment, Message, Step
 from dealfl.network import Credentials, WorkerEnd
+from dealfl.protocol.messages import Asleep, Assignment, Message, Step
 from dealfl.server import Ledger
 from dealfl.worker import Journal, Worker
 from tests.federation.parts import KEY, FixedMeter, announce, bayes, joined, row, server, update

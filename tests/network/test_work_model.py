@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from dealfl.learners import PersonalizedPageRank
-from dealfl.messages import Message, Published, Step
 from dealfl.network import ServerEnd, ServerState, WorkerEnd
+from dealfl.protocol.messages import Message, Published, Step
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone
 from dealfl.worker import Journal, Worker

@@ -11,11 +11,11 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.errors import BadBytes, BadInput
-from dealfl.messages import Message
+from dealfl.exact.statistics import Statistics
+from dealfl.protocol.messages import Message
 from dealfl.runs import MANIFEST, RunFolder, back_up, open_model, remove_worker, restore
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import Everyone
-from dealfl.statistics import Statistics
 from dealfl.worker import Journal, State, Worker
 from tests.federation.parts import KEY, FixedMeter, bayes, examples, row
 
@@ -158,7 +158,7 @@ def test_a_failure_half_way_leaves_the_old_file(
             restore(tmp_path / "copy", run, force=True)
     assert open_model(run).info()["digest"] == before
     assert not [path for path in run.iterdir() if path.name.endswith(".part")]
-    monkeypatch.setattr("dealfl.database.Database.back_up", fails)
+    monkeypatch.setattr("dealfl.storage.Database.back_up", fails)
     with pytest.raises(OSError, match="no space left"):
         back_up(run, tmp_path / "second")
     assert not list(tmp_path.glob("*second*"))

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from dealfl.cli import main
-from dealfl.entries import Entries
 from dealfl.errors import BadBytes, BadInput, Incompatible, NotLearned
+from dealfl.exact.entries import Entries
 from dealfl.learners import LEARNERS, NaiveBayes, SavedLearner, Tikhonov, from_schema, load
 from dealfl.runs import export_model, open_model
 from dealfl.runs.models import model_arrays, read_statistics

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dealfl.cli import main
-from dealfl.database import require_unused
 from dealfl.errors import BadInput
 from dealfl.runs import RunFolder, back_up, open_model, read_status, remove_worker, restore
+from dealfl.storage import require_unused
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,7 +12,7 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.errors import BadBytes, BadInput
-from dealfl.messages import Asleep, Erase
+from dealfl.protocol.messages import Asleep, Erase
 from dealfl.report import format_energy
 from dealfl.runs import RunFolder, read_status, read_worker_rounds, read_workers
 from dealfl.server import Ledger

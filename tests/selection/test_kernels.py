@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dealfl.compiled import CHOICE
-from dealfl.seeded import round_keys, uniforms, words
+from dealfl.exact.compiled import CHOICE
+from dealfl.exact.seeded import round_keys, uniforms, words
 from dealfl.server.selection import Arms
 from dealfl.server.selection.kernels import best_of, growth_of
 

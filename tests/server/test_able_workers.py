@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dealfl.messages import Assignment, Erase, Message
+from dealfl.protocol.messages import Assignment, Erase, Message
 from dealfl.server import (
     Terms,
     WorkerRow,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.messages import Asleep, Assignment, Message
+from dealfl.protocol.messages import Asleep, Assignment, Message
 from dealfl.server import Ledger, Server, Terms, WorkerRow
 from dealfl.simulate import RunState, finish, read_fleet, run_fleet, start_run
 from tests.federation.parts import announce, bayes, update

@@ -6,11 +6,20 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from dealfl.bounds import check_id, problem_of
 from dealfl.errors import BadBytes, BadInput
-from dealfl.messages import Declined, Erase, Erased, Message, Position, Published, Welcome, Withdraw
+from dealfl.protocol.bounds import check_id, problem_of
+from dealfl.protocol.messages import (
+    Declined,
+    Erase,
+    Erased,
+    Message,
+    Position,
+    Published,
+    Welcome,
+    Withdraw,
+)
+from dealfl.protocol.transport import decode, encode
 from dealfl.server import Server
-from dealfl.transport import decode, encode
 from dealfl.worker import Journal, Worker
 from tests.federation.parts import (
     KEY,

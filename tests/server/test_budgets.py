@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dealfl.messages import Assignment
+from dealfl.protocol.messages import Assignment
 from dealfl.server import Ledger, Server
 from tests.federation.parts import announce, joined, server, update
 

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from dealfl.messages import Erased, Published, Welcome
+from dealfl.protocol.messages import Erased, Published, Welcome
 from dealfl.server import Server
 from tests.federation.parts import announce, joined, kinds, server, update
 

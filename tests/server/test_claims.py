@@ -9,10 +9,19 @@ import pytest
 
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
-from dealfl.messages import Assignment, Erase, Message, Receipt, Refusal, Update, Verdict, Withdraw
+from dealfl.exact.statistics import Statistics
+from dealfl.protocol.messages import (
+    Assignment,
+    Erase,
+    Message,
+    Receipt,
+    Refusal,
+    Update,
+    Verdict,
+    Withdraw,
+)
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import SELECTORS, make_selector
-from dealfl.statistics import Statistics
 from dealfl.worker import SCHEMES, WorkerKeys
 from tests.federation.parts import (
     KEY,

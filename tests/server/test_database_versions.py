@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dealfl.database import Database
 from dealfl.errors import BadInput
 from dealfl.server import Ledger, OpenRound
+from dealfl.storage import Database
 from dealfl.worker import Journal
 
 

@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from dealfl.errors import BadBytes, WriteFailed
-from dealfl.messages import Erased, Message, Receipt, Withdraw
+from dealfl.exact.statistics import Statistics
+from dealfl.protocol.messages import Erased, Message, Receipt, Withdraw
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.receiver import Receiver
 from dealfl.server.selection import FairUpperConfidence
-from dealfl.statistics import Statistics
 from tests.federation.parts import announce, bayes, examples, kinds, update
 
 NAMES = ("anna", "bob", "carl", "dora", "mallory")

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from dealfl.erasure import owner_hash
+from dealfl.exact.statistics import Statistics
 from dealfl.learners import Learner, statistics_of
-from dealfl.messages import Message, Published, Step
+from dealfl.protocol.messages import Message, Published, Step
 from dealfl.server import Ledger, Server, Terms
 from dealfl.server.selection import SELECTORS, make_selector
-from dealfl.statistics import Statistics
 from dealfl.worker import Journal, State, Worker
 from tests.federation.parts import KEY, FixedMeter, bayes, item, pagerank, row
 

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from dealfl.exact.statistics import Statistics
 from dealfl.learners import NaiveBayes, statistics_of
-from dealfl.messages import Receipt, Withdraw
+from dealfl.protocol.messages import Receipt, Withdraw
 from dealfl.server import Ledger
-from dealfl.statistics import Statistics
 from dealfl.worker import Record
 from tests.federation.parts import Connect, examples, joined, row, server, update
 

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from dealfl.bounds import problem_of
 from dealfl.learners import TikhonovClassifier
-from dealfl.messages import Update
 from dealfl.power import PHONES, PhoneSpending, Training
+from dealfl.protocol.bounds import problem_of
+from dealfl.protocol.messages import Update
 from dealfl.server import Ledger, Server, WorkerRow
 from dealfl.server.predictions import Predictions
 from tests.federation.parts import announce, server, update

@@ -9,7 +9,7 @@ import pytest
 
 from dealfl.errors import WriteFailed
 from dealfl.learners import Neighbors, Statistics
-from dealfl.messages import Erase, Fetch, Message, Published
+from dealfl.protocol.messages import Erase, Fetch, Message, Published
 from dealfl.server import Ledger, Server
 from dealfl.settings import Document
 from dealfl.simulate import read_fleet, run_fleet

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dealfl.messages import Declined, Update
+from dealfl.protocol.messages import Declined, Update
 from dealfl.server import Server
 from dealfl.server.erasure_store import ErasureStore
 from dealfl.server.selection import Everyone

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from dealfl.learners import NaiveBayes
-from dealfl.messages import Update
+from dealfl.protocol.messages import Update
 from dealfl.server import Terms, WorkerRow
 from dealfl.server.predictions import Predictions
 from dealfl.server.roster import Roster, note_decline

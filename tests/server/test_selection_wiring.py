@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dealfl.messages import Assignment, Message
+from dealfl.protocol.messages import Assignment, Message
 from dealfl.server import Ledger, RewardWeights, Server, Terms
 from dealfl.server.selection import (
     SELECTORS,

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from dealfl.exact.statistics import Statistics
 from dealfl.learners import LEARNERS, Tikhonov
 from dealfl.learners.checks import Subject
-from dealfl.messages import Receipt, Refusal, Update, Welcome
+from dealfl.protocol.messages import Receipt, Refusal, Update, Welcome
 from dealfl.server import Ledger, Server
-from dealfl.statistics import Statistics
 from tests.federation.parts import announce, bayes, examples, joined, kinds, server, update
 from tests.learners.subjects import SUBJECTS
 

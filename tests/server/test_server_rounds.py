@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.messages import (
+from dealfl.protocol.messages import (
     Asleep,
     Assignment,
     Declined,

@@ -6,7 +6,7 @@ import pytest
 
 from dealfl.erasure import hash_request
 from dealfl.errors import BadInput
-from dealfl.messages import (
+from dealfl.protocol.messages import (
     Erase,
     Erased,
     Published,

@@ -2,7 +2,15 @@
 
 from typing import Any
 
-from dealfl.messages import Announce, Erase, Erased, ErasedReceipt, Message, Position, Published
+from dealfl.protocol.messages import (
+    Announce,
+    Erase,
+    Erased,
+    ErasedReceipt,
+    Message,
+    Position,
+    Published,
+)
 from dealfl.server import Ledger, Server
 from tests.federation.parts import announce, examples, joined, server, update
 

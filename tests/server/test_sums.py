@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from dealfl import spans
-from dealfl.entries import Entries
 from dealfl.errors import BadBytes, Impossible, OutOfBounds
-from dealfl.integers import Integers
+from dealfl.exact import spans
+from dealfl.exact.entries import Entries
+from dealfl.exact.integers import Integers
+from dealfl.exact.spans import make_entries
+from dealfl.exact.statistics import ArraySpec, Schema, Statistics
 from dealfl.learners import Learner, Neighbors, PersonalizedPageRank
 from dealfl.server import Ledger, sums
 from dealfl.server.sums import SumStore
-from dealfl.spans import make_entries
-from dealfl.statistics import ArraySpec, Schema, Statistics
 from tests.federation.parts import Connect, examples, joined, server, update
 
 SCHEMA = Schema("test", {}, (ArraySpec("small", 9), ArraySpec("wide", 1 << 40, 96)))

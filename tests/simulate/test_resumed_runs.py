@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from dealfl.errors import BadBytes, BadInput, WriteFailed
+from dealfl.exact.statistics import Statistics
 from dealfl.learners import statistics_of
 from dealfl.simulate import FleetRun, Outcome, RunState, Split, finish, run_fleet, start_run
-from dealfl.statistics import Statistics
 from dealfl.worker import Record
 from tests.simulate.fleets import fleet
 from tests.simulate.test_phone_fleets import phone_fleet

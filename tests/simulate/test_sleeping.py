@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
-from dealfl.messages import Announce, Assignment, Erased, Message, Sleep
+from dealfl.protocol.messages import Announce, Assignment, Erased, Message, Sleep
 from dealfl.runs import default_job
 from dealfl.settings import Document
 from dealfl.simulate import FleetRun, finish, read_fleet, run_fleet, start_run

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from dealfl.messages import Published
+from dealfl.protocol.messages import Published
 from dealfl.simulate import read_fleet, run_fleet
 from dealfl.simulate.uses import Askers
 from dealfl.worker import Journal, State

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealfl import cells as cells_module
-from dealfl.cells import Cells, DenseCells, SparseCells, Storage, in_memory
-from dealfl.digests import BLOCK
-from dealfl.entries import Entries
 from dealfl.errors import Incompatible, OutOfBounds
-from dealfl.integers import Integers
-from dealfl.state import State
-from dealfl.statistics import ArraySpec, Schema, Statistics
+from dealfl.exact import cells as cells_module
+from dealfl.exact.cells import Cells, DenseCells, SparseCells, Storage, in_memory
+from dealfl.exact.digests import BLOCK
+from dealfl.exact.entries import Entries
+from dealfl.exact.integers import Integers
+from dealfl.exact.state import State
+from dealfl.exact.statistics import ArraySpec, Schema, Statistics
 from tests.statistics.samples import SCHEMA, as_dicts, integers, made, relaxed, values_of
 
 SIZE = 3 * BLOCK + 5

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dealfl.encoding import MAX_HEADER_BYTES
-from dealfl.entries import Entries
 from dealfl.errors import BadBytes, BadInput, Incompatible, OutOfBounds
-from dealfl.fixedpoint import FixedPoint
-from dealfl.integers import Integers
+from dealfl.exact.encoding import MAX_HEADER_BYTES
+from dealfl.exact.entries import Entries
+from dealfl.exact.fixedpoint import FixedPoint
+from dealfl.exact.integers import Integers
+from dealfl.exact.statistics import ArraySpec, Schema, Statistics
 from dealfl.learners import NaiveBayes, SavedLearner
-from dealfl.statistics import ArraySpec, Schema, Statistics
 
 HEADER = '{"learner":"c","settings":{},"arrays":[{"name":"a","size":8,"bits":64}]}'
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealfl import digests
-from dealfl.cells import DenseCells, SparseCells, Storage, in_memory
-from dealfl.digests import BLOCK, block_hashes
-from dealfl.entries import Entries
-from dealfl.state import State
-from dealfl.statistics import ArraySpec, Schema, Statistics
+from dealfl.exact import digests
+from dealfl.exact.cells import DenseCells, SparseCells, Storage, in_memory
+from dealfl.exact.digests import BLOCK, block_hashes
+from dealfl.exact.entries import Entries
+from dealfl.exact.state import State
+from dealfl.exact.statistics import ArraySpec, Schema, Statistics
 from tests.statistics.samples import SCHEMA, any_statistics, as_dicts, made, relaxed
 
 NARROW = made(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealfl.entries import Entries
 from dealfl.errors import OutOfBounds
-from dealfl.integers import Integers
+from dealfl.exact.entries import Entries
+from dealfl.exact.integers import Integers
 from tests.statistics.samples import integers, relaxed, values_of
 
 INT64_MAX = 2**63 - 1

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dealfl.compiled import CHOICE
-from dealfl.entries import Entries
 from dealfl.errors import DealError
-from dealfl.integers import Integers
-from dealfl.statistics import ArraySpec, Schema, Statistics
+from dealfl.exact.compiled import CHOICE
+from dealfl.exact.entries import Entries
+from dealfl.exact.integers import Integers
+from dealfl.exact.statistics import ArraySpec, Schema, Statistics
 
 pytest.importorskip("numba")
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dealfl.errors import OutOfBounds
-from dealfl.integers import WORD_BYTES, Integers
+from dealfl.exact.integers import WORD_BYTES, Integers
 from tests.statistics.samples import WIDEST, integers, relaxed, values_of
 
 INT64_MAX = 2**63 - 1

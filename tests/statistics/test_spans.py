@@ -6,14 +6,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dealfl import spans
-from dealfl.cells import in_memory
-from dealfl.compiled import CHOICE
-from dealfl.entries import Entries
-from dealfl.integers import Integers
-from dealfl.spans import Span, chain_entries, cut_entries, make_entries
-from dealfl.state import State
-from dealfl.statistics import ArraySpec, Schema, Statistics
+from dealfl.exact import spans
+from dealfl.exact.cells import in_memory
+from dealfl.exact.compiled import CHOICE
+from dealfl.exact.entries import Entries
+from dealfl.exact.integers import Integers
+from dealfl.exact.spans import Span, chain_entries, cut_entries, make_entries
+from dealfl.exact.state import State
+from dealfl.exact.statistics import ArraySpec, Schema, Statistics
 
 SIZE = 24
 relaxed = settings(

@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dealfl.exact.statistics import Statistics
 from dealfl.learners import Learner, statistics_of
-from dealfl.statistics import Statistics
 from dealfl.worker import Record
 
 Needles = dict[str, bytes]

@@ -11,7 +11,7 @@ import pytest
 import dealfl
 from dealfl.cli import main
 from dealfl.erasure import owner_hash
-from dealfl.messages import Declined, Refusal, Update
+from dealfl.protocol.messages import Declined, Refusal, Update
 from dealfl.runs import RunFolder, back_up, restore
 from dealfl.server import Ledger
 from dealfl.simulate import finish, start_run

@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dealfl.database import Database
 from dealfl.erasure import owner_hash
 from dealfl.learners import (
     Histories,
@@ -22,8 +21,9 @@ from dealfl.learners import (
     Tikhonov,
     TikhonovClassifier,
 )
-from dealfl.messages import Message, Update
+from dealfl.protocol.messages import Message, Update
 from dealfl.server import Ledger, Server
+from dealfl.storage import Database
 from dealfl.worker import Journal, State, Worker
 from tests.federation.parts import KEY, joined, server, update, worker
 from tests.traces.needles import (

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dealfl.errors import BadBytes
-from dealfl.messages import Message, Update
-from dealfl.transport import decode, encode
+from dealfl.protocol.messages import Message, Update
+from dealfl.protocol.transport import decode, encode
 
 UPDATE = Update(
     job="j", worker="w", incarnation=1, sequence=2, round=None, delta=b"\x00\xff", energy_j=0.25

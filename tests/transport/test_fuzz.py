@@ -17,8 +17,8 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from dealfl.errors import BadBytes
-from dealfl.messages import Message
-from dealfl.transport import Assembly, decode, encode, split
+from dealfl.protocol.messages import Message
+from dealfl.protocol.transport import Assembly, decode, encode, split
 
 LIMIT = 1 << 22
 HEADS = [b"", b"DEAL", *(b"DEAL\x01" + bytes([kind]) for kind in range(4))]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from dealfl.errors import BadBytes
 from dealfl.learners import PersonalizedPageRank
-from dealfl.messages import Erase, Message, Receipt, Update
-from dealfl.transport import Assembly, decode, encode, split
+from dealfl.protocol.messages import Erase, Message, Receipt, Update
+from dealfl.protocol.transport import Assembly, decode, encode, split
 
 HEAD = b"DEAL\x01"
 

@@ -6,8 +6,8 @@ import pytest
 
 from dealfl.erasure import owner_hash
 from dealfl.learners import Work, cycles_of
-from dealfl.messages import Erase
 from dealfl.power import PHONES, PhoneSpending
+from dealfl.protocol.messages import Erase
 from dealfl.worker import Done, PhoneMeter
 from tests.federation.parts import KEY, FixedMeter, assignment, row, updates, welcomed
 

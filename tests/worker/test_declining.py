@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dealfl.messages import Announce, Declined, Step
+from dealfl.protocol.messages import Announce, Declined, Step
 from dealfl.worker import Device, Worker
 from tests.federation.parts import assignment, row, updates, welcomed
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dealfl.erasure import owner_hash
-from dealfl.messages import Erase
+from dealfl.protocol.messages import Erase
 from dealfl.worker import Journal, Memory, WorkerKeys
 from tests.federation.parts import KEY, assignment
 from tests.worker.test_resident_model import (

@@ -10,7 +10,7 @@ import pytest
 
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadBytes, BadInput, WriteFailed
-from dealfl.messages import Erase, Receipt
+from dealfl.protocol.messages import Erase, Receipt
 from dealfl.worker import Journal, State
 from tests.federation.parts import (
     KEY,

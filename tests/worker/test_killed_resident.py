@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from dealfl.erasure import owner_hash
+from dealfl.exact.statistics import Statistics
 from dealfl.memory import PagedStorage, paged
-from dealfl.messages import Erase
-from dealfl.statistics import Statistics
+from dealfl.protocol.messages import Erase
 from dealfl.worker import Journal, Memory, WorkerKeys
 from tests.federation.parts import KEY, assignment, delta_of, learned_statistics
 from tests.worker.test_resident_model import MAKERS, records, require_equal, started

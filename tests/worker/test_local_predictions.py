@@ -9,7 +9,7 @@ import pytest
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadBytes, BadInput, NotLearned
 from dealfl.learners import Neighbors
-from dealfl.messages import Erase, Published
+from dealfl.protocol.messages import Erase, Published
 from dealfl.worker import Journal, State, WorkerKeys
 from tests.federation.parts import KEY, assignment, bayes, item, pagerank, row, welcomed, worker
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dealfl.messages import Update, Withdraw
-from dealfl.statistics import Statistics
+from dealfl.exact.statistics import Statistics
+from dealfl.protocol.messages import Update, Withdraw
 from dealfl.worker import Journal
 from dealfl.worker.outbox import Outbox
 from tests.federation.parts import bayes, delta_of, examples

@@ -25,7 +25,7 @@ from dealfl.learners import (
     Tikhonov,
     statistics_of,
 )
-from dealfl.messages import Erase, Update
+from dealfl.protocol.messages import Erase, Update
 from dealfl.worker import Journal, Memory, State, Worker, WorkerKeys
 from tests.federation.parts import KEY, Connect, assignment, welcome, worker
 

@@ -1,7 +1,7 @@
 """Erasure on a worker: records, answers and repetitions."""
 
 from dealfl.erasure import hash_request, owner_hash
-from dealfl.messages import (
+from dealfl.protocol.messages import (
     Erase,
     Erased,
     ErasedReceipt,

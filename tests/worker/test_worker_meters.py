@@ -8,9 +8,9 @@ import pytest
 
 from dealfl.errors import DealError
 from dealfl.learners import Work, cycles_of
-from dealfl.messages import Declined, Published
 from dealfl.power import PHONES, PhoneSpending
 from dealfl.power.meters import Kind, Reading, Source, make_meter
+from dealfl.protocol.messages import Declined, Published
 from dealfl.worker import Cost, Device, Done, MeasuredMeter, PhoneMeter
 from tests.federation.parts import FixedMeter, assignment, bayes, row, updates, welcomed
 from tests.power.test_meter_sysfs import supply, tree, zone

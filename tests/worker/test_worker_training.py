@@ -7,7 +7,7 @@ import pytest
 
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
-from dealfl.messages import (
+from dealfl.protocol.messages import (
     Announce,
     Declined,
     Erase,

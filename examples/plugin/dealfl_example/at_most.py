@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from dealfl.retention import Eviction
+from dealfl.worker.retention import Eviction
 
 __all__ = ["AtMost"]
 

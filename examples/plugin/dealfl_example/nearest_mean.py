@@ -9,11 +9,14 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
-from dealfl.cells import Storage
-from dealfl.entries import Entries
 from dealfl.errors import Impossible, NotLearned
-from dealfl.fixedpoint import FixedPoint
-from dealfl.integers import Integers
+from dealfl.exact.cells import Storage
+from dealfl.exact.entries import Entries
+from dealfl.exact.fixedpoint import FixedPoint
+from dealfl.exact.integers import Integers
+from dealfl.exact.schema import ArraySpec, Schema, Setting
+from dealfl.exact.state import Proposal
+from dealfl.exact.statistics import Statistics
 from dealfl.learners import (
     Classifier,
     Cycles,
@@ -25,10 +28,7 @@ from dealfl.learners import (
     as_matrix,
     dense_blocks,
 )
-from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.settings import As, Numbers
-from dealfl.state import Proposal
-from dealfl.statistics import Statistics
 
 __all__ = ["NearestMean"]
 

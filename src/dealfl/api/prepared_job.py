@@ -11,12 +11,12 @@ import numpy as np
 
 from dealfl.api.describing import describe, describe_html
 from dealfl.api.proposing import Proposal
-from dealfl.atomic_files import replace_file
 from dealfl.errors import BadInput
 from dealfl.jobs import Data, Document
 from dealfl.settings import toml_document
 from dealfl.simulate import Fleet as SimulatedFleet
 from dealfl.simulate import read_fleet
+from dealfl.storage import replace_file
 
 __all__ = ["PreparedJob", "Settings", "change", "plain_value"]
 

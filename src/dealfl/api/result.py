@@ -14,6 +14,7 @@ from dealfl.api.describing import as_table, html_table
 from dealfl.api.fleet import Fleet
 from dealfl.errors import BadInput
 from dealfl.escaping import for_html
+from dealfl.exact import Statistics
 from dealfl.learners import HistoryLearner, Learner, RowLearner
 from dealfl.report import (
     draw_plot,
@@ -26,7 +27,6 @@ from dealfl.report import (
 from dealfl.runs import About, Erased, Model, RunFolder, erase_owners, export_model, open_model
 from dealfl.runs import Result as RunResult
 from dealfl.simulate import FleetEnergy, Outcome
-from dealfl.statistics import Statistics
 
 __all__ = ["Result"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dealfl.atomic_files import replace_file
 from dealfl.audit.auditing import Audit
 from dealfl.audit.curves import Point
 from dealfl.escaping import for_html, for_plotly
 from dealfl.pages import Plot, page, plot_section, table
+from dealfl.storage import replace_file
 
 __all__ = ["write_audit"]
 

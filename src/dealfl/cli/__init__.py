@@ -19,7 +19,6 @@ from contextlib import suppress
 from typing import Any
 
 from dealfl import __version__
-from dealfl.atomic_files import is_disk_failure
 from dealfl.cli import (
     audit,
     backup,
@@ -40,6 +39,7 @@ from dealfl.cli import (
 )
 from dealfl.cli.printing import examples_in, say
 from dealfl.errors import BadInput, DealError
+from dealfl.storage import is_disk_failure
 
 __all__ = ["main", "parser"]
 

@@ -88,8 +88,8 @@ def _keys(arguments: argparse.Namespace) -> int:  # noqa: ARG001
 
 def _init(arguments: argparse.Namespace) -> int:
     from dealfl.api import propose
-    from dealfl.atomic_files import replace_file
     from dealfl.jobs.proposals import start
+    from dealfl.storage import replace_file
 
     path = Path(arguments.file)
     out = Path(arguments.out or f"{path.name.split('.')[0]}.toml")

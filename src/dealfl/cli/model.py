@@ -169,7 +169,7 @@ def _write(
     problems: Sequence[Any],
     columns: Sequence[str],
 ) -> None:
-    from dealfl.atomic_files import replace_file
+    from dealfl.storage import replace_file
 
     text = io.StringIO(newline="")
     table = csv.DictWriter(text, columns, lineterminator="\n")

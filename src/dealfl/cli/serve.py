@@ -106,10 +106,10 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _work(arguments: argparse.Namespace) -> int:
-    from dealfl.atomic_files import make_folder
     from dealfl.jobs import Document
     from dealfl.network import read_credentials, run_until_stopped, work
     from dealfl.runs import log_to
+    from dealfl.storage import make_folder
 
     document = Document.read(arguments.job)
     brokers = [read_credentials(path) for path in arguments.brokers]

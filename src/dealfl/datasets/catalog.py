@@ -24,8 +24,8 @@ from dealfl.datasets.readers import (
     TargetColumn,
 )
 from dealfl.errors import BadInput, DatasetMissing, unknown_name
+from dealfl.exact import seeded_sums
 from dealfl.plugins import Registry
-from dealfl.seeded import seeded_sums
 
 __all__ = ["CATALOG", "find_dataset", "yearpredictionmsd_like"]
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from dealfl.atomic_files import replace_file
 from dealfl.datasets.dataset import DataFile, Dataset
 from dealfl.datasets.readers import Content
 from dealfl.errors import BadBytes, BadInput, DatasetMissing
+from dealfl.storage import replace_file
 
 __all__ = [
     "Found",

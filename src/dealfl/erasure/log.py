@@ -16,7 +16,6 @@ from typing import Annotated, BinaryIO
 
 import msgspec
 
-from dealfl.atomic_files import make_folder, make_private, replace_file
 from dealfl.erasure.head import Head, parse_note, read_head
 from dealfl.erasure.merkle_tree import (
     Peaks,
@@ -29,6 +28,7 @@ from dealfl.erasure.merkle_tree import (
 )  # fmt: skip
 from dealfl.erasure.signing import PublicKey, SigningKey
 from dealfl.errors import BadBytes, BadInput
+from dealfl.storage import make_folder, make_private, replace_file
 
 __all__ = ["CertificateLog", "check_proof"]
 

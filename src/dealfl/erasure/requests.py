@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 
-from dealfl.messages import Position
+from dealfl.protocol import Position
 
 __all__ = [
     "Request",

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dealfl.atomic_files import make_folder, replace_file
 from dealfl.errors import BadBytes, BadInput
+from dealfl.storage import make_folder, replace_file
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

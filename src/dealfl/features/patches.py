@@ -18,6 +18,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from dealfl.errors import BadInput
+from dealfl.exact import seeded_sums
 from dealfl.features.base import (
     EXACT_32,
     FeatureMap,
@@ -28,7 +29,6 @@ from dealfl.features.base import (
     refuse_outside,
     table_of,
 )
-from dealfl.seeded import seeded_sums
 from dealfl.settings import Count
 
 __all__ = ["Grid", "Patches"]

@@ -7,6 +7,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from dealfl.exact import seeded_bytes
 from dealfl.features.base import (
     EXACT,
     EXACT_32,
@@ -19,7 +20,6 @@ from dealfl.features.base import (
     refuse_outside,
     table_of,
 )
-from dealfl.seeded import seeded_bytes
 from dealfl.settings import Count
 
 __all__ = ["Relu"]

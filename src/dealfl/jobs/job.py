@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from dealfl.bounds import Name
 from dealfl.datasets import CATALOG, Dataset, Task, load
 from dealfl.jobs.sources import (
     CsvSource,
@@ -24,6 +23,7 @@ from dealfl.jobs.sources import (
     Source,
 )
 from dealfl.learners import learners_for
+from dealfl.protocol import Name
 from dealfl.server import RewardWeights, Terms
 from dealfl.server.selection import SELECTORS
 from dealfl.settings import (

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dealfl.errors import BadInput, unknown_name
+from dealfl.exact import Cycles, LearnerCycles, Schema, Statistics, Work
 from dealfl.learners.base import Arrays, Learner, SparseVector, statistics_of
 from dealfl.learners.description import DataLimits, Workload
 from dealfl.learners.frames import column_array, frame_columns, is_absent, is_frame
@@ -24,9 +25,6 @@ from dealfl.learners.saved import SavedLearner
 from dealfl.learners.tikhonov import Tikhonov, TikhonovClassifier
 from dealfl.learners.workloads import TimedLearner
 from dealfl.plugins import Registry
-from dealfl.schema import Schema
-from dealfl.statistics import Statistics
-from dealfl.work import Cycles, LearnerCycles, Work
 
 __all__ = [
     "LEARNERS", "Arrays", "Change", "Classifier", "Cycles", "DataLimits", "HeldRecords",

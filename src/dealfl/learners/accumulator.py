@@ -9,15 +9,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from dealfl.cells import Storage, in_memory
-from dealfl.entries import Entries
 from dealfl.errors import BadBytes, BadInput, Impossible, Incompatible, NotLearned
-from dealfl.fixedpoint import bounds_from
+from dealfl.exact import (
+    Entries,
+    Proposal,
+    Schema,
+    State,
+    Statistics,
+    Storage,
+    Work,
+    bounds_from,
+    in_memory,
+)
 from dealfl.learners.saved import SavedLearner
-from dealfl.schema import Schema
-from dealfl.state import Proposal, State
-from dealfl.statistics import Statistics
-from dealfl.work import Work
 
 __all__ = ["Accumulator"]
 

@@ -14,11 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dealfl.exact import LearnerCycles, Statistics, Work
 from dealfl.learners.accumulator import Accumulator
 from dealfl.learners.description import DataLimits, Workload
 from dealfl.learners.records import Change, Record
-from dealfl.statistics import Statistics
-from dealfl.work import LearnerCycles, Work
 
 __all__ = ["Arrays", "Learner", "SparseVector", "statistics_of"]
 

@@ -11,8 +11,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.entries import Entries
-from dealfl.integers import Integers
+from dealfl.exact import Entries, Integers
 from dealfl.learners.signatures import prefix_mask
 
 __all__ = ["Buckets", "winners"]

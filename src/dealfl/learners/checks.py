@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from dealfl.errors import BadInput, Impossible, NotLearned
+from dealfl.exact import Statistics
 from dealfl.learners.base import Learner, statistics_of
 from dealfl.learners.row_learner import RowLearner
-from dealfl.statistics import Statistics
 
 __all__ = ["Operation", "Subject", "check_interleaving", "check_learner", "random_operations"]
 

@@ -15,11 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dealfl.compiled import is_compiled
-from dealfl.digests import BLOCK
 from dealfl.errors import Impossible
-from dealfl.fixedpoint import FixedPoint
-from dealfl.integers import checked_sum
+from dealfl.exact import BLOCK, FixedPoint, checked_sum, is_compiled
 from dealfl.learners.inputs import Matrix, dense_blocks
 from dealfl.learners.labels import Labels
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.compiled import is_compiled
+from dealfl.exact import is_compiled
 from dealfl.learners.history_learner import Ranked
 
 __all__ = ["FEW", "best_places", "is_among", "slack_of", "top_ratios", "top_sums"]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy import linalg
 from scipy.linalg import lapack
 
-from dealfl.compiled import is_compiled
 from dealfl.errors import unknown_name
+from dealfl.exact import is_compiled
 
 __all__ = ["MIN_SLACK", "SOLVERS", "CholeskyFactor", "Factor", "factorise", "follows"]
 

@@ -14,9 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
 
-from dealfl.compiled import is_compiled
-from dealfl.fixedpoint import FixedPoint
-from dealfl.integers import Integers, unset
+from dealfl.exact import FixedPoint, Integers, is_compiled, unset
 
 __all__ = [
     "MAX_BITS", "add_rounded_gram", "are_short", "block_rows", "exact_gram", "packed",

@@ -14,8 +14,8 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from dealfl.compiled import is_compiled
 from dealfl.errors import BadBytes, BadInput, NotLearned
+from dealfl.exact import is_compiled
 from dealfl.learners.forest import PrefixForest
 from dealfl.learners.inputs import as_vector
 from dealfl.learners.signatures import Signatures

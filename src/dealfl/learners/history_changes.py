@@ -10,13 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.entries import Entries
-from dealfl.integers import Integers
+from dealfl.exact import Entries, Integers, Schema, Statistics, Work
 from dealfl.learners.pair_numbers import Batch, pair_number
 from dealfl.learners.records import Change
-from dealfl.schema import Schema
-from dealfl.statistics import Statistics
-from dealfl.work import Work
 
 __all__ = ["Replaced", "Signed", "count_pairs", "replaced", "signed_cost"]
 

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dealfl.errors import BadInput
+from dealfl.exact import Statistics, Work
 from dealfl.learners.base import Learner
 from dealfl.learners.history_changes import Replaced
 from dealfl.learners.history_records import Histories
 from dealfl.learners.inputs import as_array
 from dealfl.learners.pair_numbers import Batch, require_items, require_sets
 from dealfl.learners.records import Change, Record, StoredRecord
-from dealfl.statistics import Statistics
-from dealfl.work import Work
 
 __all__ = ["HistoryLearner", "as_batch", "as_histories"]
 

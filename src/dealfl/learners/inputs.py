@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from dealfl.errors import BadInput
-from dealfl.fixedpoint import FixedPoint
+from dealfl.exact import FixedPoint
 from dealfl.learners.frames import column_array, frame_matrix, is_frame
 from dealfl.settings import As, Numbers
 

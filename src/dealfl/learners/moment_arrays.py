@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.integers import LOW_BITS, LOW_MASK, Integers
+from dealfl.exact import LOW_BITS, LOW_MASK, Integers
 from dealfl.learners.gram import row_products
 
 __all__ = ["FOLLOWED", "LOST", "SAME", "change_moments", "change_row", "shift_row"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dealfl.compiled import compile_loop
+from dealfl.exact import compile_loop
 from dealfl.learners.factor_loops import follow
 
 __all__ = [

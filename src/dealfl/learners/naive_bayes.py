@@ -10,11 +10,24 @@ from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dealfl.cells import DenseCells, Storage
-from dealfl.entries import Entries
 from dealfl.errors import BadInput, Impossible
-from dealfl.fixedpoint import FixedPoint, require_finite
-from dealfl.integers import Integers
+from dealfl.exact import (
+    ArraySpec,
+    Cycles,
+    Deferred,
+    DenseCells,
+    Entries,
+    FixedPoint,
+    Integers,
+    LearnerCycles,
+    Proposal,
+    Schema,
+    Setting,
+    Statistics,
+    Storage,
+    Work,
+    require_finite,
+)
 from dealfl.learners.base import Arrays, SparseVector
 from dealfl.learners.class_sums import ClassSums, Tables
 from dealfl.learners.description import DataLimits, Workload
@@ -29,11 +42,7 @@ from dealfl.learners.inputs import (
 from dealfl.learners.labels import Labels
 from dealfl.learners.row_learner import Classifier
 from dealfl.learners.workloads import LABELLED, labelled_rows
-from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.settings import Positive
-from dealfl.state import Proposal
-from dealfl.statistics import Deferred, Statistics
-from dealfl.work import Cycles, LearnerCycles, Work
 
 __all__ = ["NaiveBayes"]
 

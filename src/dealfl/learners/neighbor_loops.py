@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dealfl.compiled import compile_loop
+from dealfl.exact import compile_loop
 
 __all__ = ["nearest_rows", "remove_examples", "vote_rows"]
 

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dealfl.cells import Storage
 from dealfl.errors import BadInput, NotLearned
-from dealfl.fixedpoint import FixedPoint
+from dealfl.exact import Cycles, FixedPoint, LearnerCycles, Statistics, Storage, Work
 from dealfl.learners.description import DataLimits, Workload
 from dealfl.learners.held_examples import CandidateCount, NeighborCount
 from dealfl.learners.inputs import (
@@ -38,8 +37,6 @@ from dealfl.learners.signatures import (
 )  # fmt: skip
 from dealfl.learners.votes import MinBucket, PrefixVotes
 from dealfl.learners.workloads import HIGHEST, LABELLED, labelled_rows
-from dealfl.statistics import Statistics
-from dealfl.work import Cycles, LearnerCycles, Work
 
 __all__ = ["Neighbors"]
 

@@ -10,11 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.cells import DenseCells, Storage
-from dealfl.compiled import is_compiled
-from dealfl.entries import Entries
-from dealfl.fixedpoint import FixedPoint, require_finite
-from dealfl.integers import Integers
+from dealfl.exact import (
+    ArraySpec,
+    Deferred,
+    DenseCells,
+    Entries,
+    FixedPoint,
+    Integers,
+    Proposal,
+    Schema,
+    Setting,
+    Statistics,
+    Storage,
+    Work,
+    is_compiled,
+    make_entries,
+    require_finite,
+)
 from dealfl.learners.base import Arrays
 from dealfl.learners.description import DataLimits
 from dealfl.learners.gram import MAX_BITS, add_rounded_gram, block_rows, exact_gram, signed_gram
@@ -23,11 +35,6 @@ from dealfl.learners.moment_arrays import FOLLOWED, LOST, SAME
 from dealfl.learners.product_checks import are_possible, require_products
 from dealfl.learners.ridge_weights import RidgeWeights
 from dealfl.learners.row_learner import RowLearner
-from dealfl.schema import ArraySpec, Schema, Setting
-from dealfl.spans import make_entries
-from dealfl.state import Proposal
-from dealfl.statistics import Deferred, Statistics
-from dealfl.work import Work
 
 __all__ = ["FLOATS", "NormalEquations"]
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dealfl.compiled import is_compiled
 from dealfl.errors import BadInput
+from dealfl.exact import Cycles, LearnerCycles, Work, is_compiled
 from dealfl.learners.base import Arrays, SparseVector
 from dealfl.learners.description import DataLimits, Workload
 from dealfl.learners.exact_rankings import (
@@ -30,7 +30,6 @@ from dealfl.learners.inputs import as_array, require_integer
 from dealfl.learners.pair_counts import MAX_ITEMS, PairCounts
 from dealfl.learners.pair_numbers import Batch, items_of, pair_number, require_items
 from dealfl.learners.workloads import N_ITEMS, histories
-from dealfl.work import Cycles, LearnerCycles, Work
 
 __all__ = ["PersonalizedPageRank"]
 

@@ -14,20 +14,28 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
-from dealfl.cells import DENSE_LIMIT, Cells, DenseCells, Storage, in_memory
-from dealfl.entries import Entries
 from dealfl.errors import BadInput, Impossible, NotLearned, unknown_name
-from dealfl.integers import Integers
+from dealfl.exact import (
+    DENSE_LIMIT,
+    ArraySpec,
+    Cells,
+    Deferred,
+    DenseCells,
+    Entries,
+    Integers,
+    Proposal,
+    Schema,
+    Statistics,
+    Storage,
+    in_memory,
+)
 from dealfl.learners.history_changes import Replaced, Signed, count_pairs, replaced, signed_cost
 from dealfl.learners.history_learner import HistoryLearner, as_batch, as_histories
 from dealfl.learners.inputs import require_integer
 from dealfl.learners.pair_numbers import ItemOrder, items_of, pair_number
 from dealfl.learners.pair_table import LAYOUTS, PairTable
 from dealfl.learners.records import Change
-from dealfl.schema import ArraySpec, Schema
 from dealfl.settings import OneOf
-from dealfl.state import Proposal
-from dealfl.statistics import Deferred, Statistics
 
 __all__ = ["MAX_ITEMS", "PairCounts", "PairLayout"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dealfl.compiled import compile_loop
+from dealfl.exact import compile_loop
 from dealfl.learners.row_loops import ALL, LEVELS, NO_SET, guard_row, is_set, start_of
 
 __all__ = ["change_histories"]

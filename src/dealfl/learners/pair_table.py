@@ -15,11 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dealfl.compiled import is_compiled
-from dealfl.digests import BLOCK
-from dealfl.entries import Entries
 from dealfl.errors import NotLearned
-from dealfl.integers import Integers
+from dealfl.exact import BLOCK, Entries, Integers, is_compiled
 from dealfl.learners.pair_numbers import Batch, items_of, numbers_of, row_products, triangle
 
 __all__ = ["LAYOUTS", "PairTable"]

@@ -8,9 +8,8 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.compiled import is_compiled
 from dealfl.errors import Impossible
-from dealfl.integers import Integers
+from dealfl.exact import Integers, is_compiled
 from dealfl.learners.gram import packed, triangle, widened
 
 __all__ = ["are_possible", "require_one_class_each", "require_products"]

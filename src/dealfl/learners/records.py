@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.errors import BadBytes
-from dealfl.statistics import Statistics
-from dealfl.work import Work
+from dealfl.exact import Statistics, Work
 
 __all__ = ["Change", "Record", "Rows", "StoredRecord"]
 

@@ -9,10 +9,8 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from dealfl.compiled import is_compiled
 from dealfl.errors import BadInput, unknown_name
-from dealfl.fixedpoint import FixedPoint
-from dealfl.integers import Integers
+from dealfl.exact import FixedPoint, Integers, is_compiled
 from dealfl.learners.factors import SOLVERS, CholeskyFactor, Factor, factorise, follows
 from dealfl.learners.gram import packed, triangle
 from dealfl.settings import Amount, OneOf

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.errors import BadBytes, BadInput, NotLearned
+from dealfl.exact import Statistics
 from dealfl.learners.base import Arrays
 from dealfl.learners.frames import names_of, require_names
 from dealfl.learners.inputs import Matrix, as_array, as_matrix
@@ -18,7 +19,6 @@ from dealfl.learners.labels import Labels
 from dealfl.learners.records import Record, Rows, StoredRecord
 from dealfl.learners.saved import SavedLearner
 from dealfl.learners.signed_rows import SignedRows
-from dealfl.statistics import Statistics
 
 __all__ = ["Classifier", "RowLearner"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dealfl.compiled import compile_loop
+from dealfl.exact import compile_loop
 
 __all__ = [
     "ALL", "LEVELS", "NO_SET", "add_histories", "best_places", "guard_row", "guard_rows", "is_set",

@@ -13,10 +13,9 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from dealfl.atomic_files import replace_file
 from dealfl.errors import BadBytes, BadInput
-from dealfl.schema import Setting
-from dealfl.statistics import Statistics
+from dealfl.exact import Setting, Statistics
+from dealfl.storage import replace_file
 
 __all__ = ["SavedLearner"]
 

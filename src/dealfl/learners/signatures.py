@@ -17,9 +17,8 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from dealfl.errors import BadInput
+from dealfl.exact import Setting, seeded_bytes, seeded_sums
 from dealfl.learners.inputs import require_integer
-from dealfl.schema import Setting
-from dealfl.seeded import seeded_bytes, seeded_sums
 from dealfl.settings import Count, Whole
 
 __all__ = [

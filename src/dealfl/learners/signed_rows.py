@@ -12,12 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.fixedpoint import FixedPoint
+from dealfl.exact import FixedPoint, Statistics, Work
 from dealfl.learners.base import Learner
 from dealfl.learners.inputs import Matrix, quantised
 from dealfl.learners.records import Change, Record, Rows, StoredRecord
-from dealfl.statistics import Statistics
-from dealfl.work import Work
 
 __all__ = ["SignedRows"]
 

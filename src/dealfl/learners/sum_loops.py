@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dealfl.compiled import compile_loop
-from dealfl.digests import BLOCK
+from dealfl.exact import BLOCK, compile_loop
 
 __all__ = ["add_changes", "change_rows", "sum_rows", "sum_stored"]
 

@@ -8,10 +8,8 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
-from dealfl.cells import Storage
 from dealfl.errors import BadInput, Impossible
-from dealfl.fixedpoint import FixedPoint
-from dealfl.integers import Integers
+from dealfl.exact import Cycles, FixedPoint, Integers, LearnerCycles, Setting, Storage
 from dealfl.learners.base import Arrays
 from dealfl.learners.description import DataLimits, Workload
 from dealfl.learners.gram import packed
@@ -29,9 +27,7 @@ from dealfl.learners.product_checks import require_one_class_each
 from dealfl.learners.ridge_weights import Intercept, Penalty, RidgeWeights, Solver
 from dealfl.learners.row_learner import Classifier
 from dealfl.learners.workloads import LABELLED, NUMBERED, labelled_rows, numbered_rows
-from dealfl.schema import Setting
 from dealfl.settings import Positive
-from dealfl.work import Cycles, LearnerCycles
 
 __all__ = ["Tikhonov", "TikhonovClassifier"]
 

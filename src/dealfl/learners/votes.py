@@ -13,11 +13,21 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from dealfl.cells import Storage, in_memory
-from dealfl.entries import Entries
 from dealfl.errors import Impossible, NotLearned
-from dealfl.fixedpoint import FixedPoint
-from dealfl.integers import Integers
+from dealfl.exact import (
+    ArraySpec,
+    Deferred,
+    Entries,
+    FixedPoint,
+    Integers,
+    Proposal,
+    Schema,
+    Setting,
+    Statistics,
+    Storage,
+    Work,
+    in_memory,
+)
 from dealfl.learners.base import Arrays, SparseVector
 from dealfl.learners.buckets import Buckets, winners
 from dealfl.learners.held_examples import HeldExamples
@@ -26,11 +36,7 @@ from dealfl.learners.labels import Labels
 from dealfl.learners.row_learner import Classifier
 from dealfl.learners.saved import SavedLearner
 from dealfl.learners.signatures import Signatures
-from dealfl.schema import ArraySpec, Schema, Setting
 from dealfl.settings import Count
-from dealfl.state import Proposal
-from dealfl.statistics import Deferred, Statistics
-from dealfl.work import Work
 
 __all__ = ["MinBucket", "PrefixVotes"]
 

@@ -10,14 +10,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.atomic_files import make_folder
-from dealfl.entries import Entries
 from dealfl.errors import BadInput
-from dealfl.integers import Integers
+from dealfl.exact import ArraySpec, Entries, Integers
 from dealfl.memory.frames import Frames, Swaps
 from dealfl.memory.paged_array import PagedArray
 from dealfl.memory.policies import Policy, ThetaLru
-from dealfl.schema import ArraySpec
+from dealfl.storage import make_folder
 
 __all__ = ["PagedCells", "PagedStorage", "paged"]
 

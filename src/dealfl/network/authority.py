@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from dealfl.atomic_files import replace_file
 from dealfl.errors import BadInput
+from dealfl.storage import replace_file
 
 __all__ = ["Authority", "require_valid"]
 

@@ -16,14 +16,14 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from dealfl.atomic_files import replace_file
-from dealfl.bounds import check_id
 from dealfl.errors import BadInput
 from dealfl.network.authority import Authority, require_valid
 from dealfl.network.credentials import SERVER, Credentials
 from dealfl.network.mosquitto import configure, hash_password, reload, start, take_over
 from dealfl.network.topics import Topics
+from dealfl.protocol import check_id
 from dealfl.settings import Count, Document, Text, read_section, toml_document
+from dealfl.storage import replace_file
 
 __all__ = ["Broker", "BrokerSettings", "create_broker", "open_broker"]
 

@@ -11,9 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dealfl.messages import Message, Step
 from dealfl.network.connection import Connection
-from dealfl.pump import Pump
+from dealfl.protocol import Message, Pump, Step
 
 __all__ = ["Clock", "carry"]
 

@@ -19,7 +19,7 @@ from dealfl.errors import BadBytes, BadInput, DealError
 from dealfl.network.connection import Connection, Delivery
 from dealfl.network.credentials import Credentials
 from dealfl.network.topics import Topics
-from dealfl.transport import Assembly, pack, split, unpack
+from dealfl.protocol import Assembly, pack, split, unpack
 
 __all__ = ["Desk", "ask"]
 

@@ -13,10 +13,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, structs
 
-from dealfl.atomic_files import replace_file
 from dealfl.errors import BadInput
 from dealfl.network.authority import require_valid
 from dealfl.settings import Count, Document, Text, read_section, toml_document
+from dealfl.storage import replace_file
 
 __all__ = ["SERVER", "Credentials", "read_credentials", "require_role", "write_credentials"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dealfl.errors import BadBytes
 from dealfl.network.connection import Delivery
-from dealfl.transport import MAX_BYTES, Assembly
+from dealfl.protocol import MAX_BYTES, Assembly
 
 __all__ = ["MAX_SENDERS", "Inbox", "Quota"]
 

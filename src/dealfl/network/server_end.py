@@ -11,15 +11,14 @@ from functools import partial
 import msgspec
 
 from dealfl.errors import BadBytes
-from dealfl.messages import Asleep, Assignment, Message, Published
 from dealfl.network.clock import Clock, carry
 from dealfl.network.connection import Connection, Delivery, Will
 from dealfl.network.credentials import Credentials
 from dealfl.network.inbox import MAX_SENDERS, Inbox, Quota
 from dealfl.network.state import ServerState
 from dealfl.network.topics import Topics
+from dealfl.protocol import Asleep, Assignment, Message, Published, decode, encode, split
 from dealfl.server import Server
-from dealfl.transport import decode, encode, split
 
 __all__ = ["ServerEnd"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dealfl.errors import BadBytes
-from dealfl.messages import PROTOCOL
-from dealfl.transport import INLINE_BYTES, MAX_BYTES
+from dealfl.protocol import INLINE_BYTES, MAX_BYTES, PROTOCOL
 
 __all__ = ["ServerState"]
 

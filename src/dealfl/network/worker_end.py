@@ -12,13 +12,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from dealfl.errors import BadBytes
-from dealfl.messages import Fetch, Message, Published, Update
 from dealfl.network.clock import Clock, carry
 from dealfl.network.connection import Connection, Delivery, Will
 from dealfl.network.credentials import Credentials
 from dealfl.network.state import ServerState
 from dealfl.network.topics import Topics
-from dealfl.transport import Assembly, decode, encode, pack, split
+from dealfl.protocol import Assembly, Fetch, Message, Published, Update, decode, encode, pack, split
 from dealfl.worker import Worker
 
 __all__ = ["WorkerEnd"]

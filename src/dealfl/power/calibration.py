@@ -11,9 +11,9 @@ from typing import Protocol
 
 import numpy as np
 
-from dealfl.atomic_files import replace_file
 from dealfl.power.identification import TimedTraining, identify, relative_errors
 from dealfl.power.training_time import REFERENCE_HZ, TrainingTime
+from dealfl.storage import replace_file
 
 __all__ = [
     "FULL", "QUICK", "TARGET_ERROR", "Calibration", "Effort", "Fit", "Point", "TimedLearner",

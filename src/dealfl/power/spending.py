@@ -8,11 +8,11 @@ this tail cuts it short, so the clock is chosen with the radio's share of the ch
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
+from dealfl.exact import Cycles, LearnerCycles
 from dealfl.power.energy import Energy, EnergyModel
 from dealfl.power.frequency import END, FORGET, LEARN
 from dealfl.power.hardware import BaseLoad, OperatingPoint, Phone
 from dealfl.power.phone_clocks import PhoneClock, phone_clock, run
-from dealfl.work import Cycles, LearnerCycles
 
 __all__ = ["PhoneSpending", "Spent", "Training"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dealfl.atomic_files import replace_file
 from dealfl.erasure import Erasure, ModelVersion
 from dealfl.escaping import for_html
+from dealfl.storage import replace_file
 
 __all__ = ["write_certificate_page"]
 

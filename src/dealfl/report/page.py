@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dealfl.atomic_files import replace_file
 from dealfl.errors import unknown_name
 from dealfl.escaping import for_html
 from dealfl.pages import Cell, details, draw, page, plot_section, table
@@ -27,6 +26,7 @@ from dealfl.report.wording import (
 )
 from dealfl.runs import Forgotten, Result
 from dealfl.simulate import Outcome, Participant
+from dealfl.storage import replace_file
 
 __all__ = ["draw_plot", "plot_names", "write_page"]
 

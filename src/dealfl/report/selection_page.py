@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.atomic_files import replace_file
 from dealfl.escaping import for_html, for_plotly
 from dealfl.pages import COLOURS, Plot, page, plot_section
+from dealfl.storage import replace_file
 
 if TYPE_CHECKING:
     from dealfl.simulate.laboratory import Course, Result

@@ -12,12 +12,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from dealfl.atomic_files import make_folder, replace_file
 from dealfl.escaping import for_html
 from dealfl.pages import details, page, plot_section, table
 from dealfl.power import SPEED_BAND
 from dealfl.reproduce.figure import Claim, Verdict
 from dealfl.reproduce.running import Done, Reproduction
+from dealfl.storage import make_folder, replace_file
 
 __all__ = ["as_results", "write_results"]
 

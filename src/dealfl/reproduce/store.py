@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dealfl.atomic_files import make_folder
 from dealfl.reproduce.figure import Row, Setting, key_of
+from dealfl.storage import make_folder
 
 __all__ = ["Store"]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dealfl.reproduce.figure import Row
 from dealfl.reproduce.problems import Batch, Problem
-from dealfl.retention import KeepAll, Newest, Retention, Theta
+from dealfl.worker import KeepAll, Newest, Retention, Theta
 
 __all__ = ["Stream", "play", "split"]
 

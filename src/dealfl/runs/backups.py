@@ -12,11 +12,17 @@ from pathlib import Path
 
 import msgspec
 
-from dealfl.atomic_files import make_folder, make_private, replace_file, synchronize
-from dealfl.database import Database, require_unused
 from dealfl.errors import BadBytes, BadInput
 from dealfl.runs.folder import JOB, OWNERS_KEY, WORKERS
 from dealfl.server import Ledger
+from dealfl.storage import (
+    Database,
+    make_folder,
+    make_private,
+    replace_file,
+    require_unused,
+    synchronize,
+)
 from dealfl.worker import Journal
 
 __all__ = ["MANIFEST", "Copied", "back_up", "restore"]

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dealfl.atomic_files import replace_file
 from dealfl.erasure import (
     CertificateLog,
     Erasure,
@@ -21,6 +20,7 @@ from dealfl.erasure import (
     sign_certificate,
 )
 from dealfl.errors import BadInput
+from dealfl.storage import replace_file
 
 __all__ = [
     "CERTIFICATES", "Evidence", "is_about", "prove_entry", "verify_certificate",

@@ -11,7 +11,6 @@ from zipfile import ZipFile, is_zipfile
 
 import msgspec
 
-from dealfl.atomic_files import replace_file
 from dealfl.erasure import (
     EXAMPLE,
     READMISSION,
@@ -37,6 +36,7 @@ from dealfl.runs.logs import log
 from dealfl.runs.requests import NewRequest, find_queued
 from dealfl.runs.result import Forgotten
 from dealfl.server import LedgerReader
+from dealfl.storage import replace_file
 from dealfl.worker import Journal, State
 
 __all__ = ["Erased", "carry_out", "erase_owners", "forget_person", "readmit_owners"]

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from dealfl.atomic_files import make_folder
 from dealfl.erasure import EXAMPLE, example_hash, owner_hash, plain_name, resolve_owner
 from dealfl.errors import BadInput, DealError
 from dealfl.jobs import Document, plan_without_data, read_job, read_plan
@@ -21,6 +20,7 @@ from dealfl.runs.folder import JOB, WORKERS, RunFolder
 from dealfl.server import Ledger, Server
 from dealfl.server.selection import Uniform
 from dealfl.simulate import Simulation
+from dealfl.storage import make_folder
 from dealfl.worker import Journal, MeasuredMeter, State, Worker
 
 __all__ = [

@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from dealfl.atomic_files import is_disk_failure, lock_file, make_folder, refused_write, replace_file
 from dealfl.errors import BadBytes, BadInput, DealError
 from dealfl.jobs import Document
 from dealfl.runs.result import RunProgress
 from dealfl.server import Ledger
 from dealfl.settings import toml_document
 from dealfl.simulate import Outcome, RunState
+from dealfl.storage import is_disk_failure, lock_file, make_folder, refused_write, replace_file
 
 __all__ = ["FORGETTING", "JOB", "OWNERS_KEY", "REQUESTS", "RESULT", "WORKERS", "RunFolder"]
 

@@ -22,9 +22,9 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
-from dealfl.atomic_files import is_disk_failure, make_private
 from dealfl.errors import BadInput
 from dealfl.simulate import Round
+from dealfl.storage import is_disk_failure, make_private
 
 __all__ = ["LOG", "JsonLines", "configure_logs", "log", "log_rounds", "log_to"]
 

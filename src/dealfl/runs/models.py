@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from dealfl.atomic_files import replace_file
 from dealfl.errors import BadBytes, BadInput, Incompatible
+from dealfl.exact import Schema
 from dealfl.jobs import Document, plan_without_data, read_source
 from dealfl.jobs.sources import CsvSource
 from dealfl.learners import Arrays, Learner, RowLearner, SavedLearner, Statistics, from_schema, load
 from dealfl.runs.folder import RunFolder
-from dealfl.schema import Schema
 from dealfl.server import LedgerReader
+from dealfl.storage import replace_file
 
 __all__ = [
     "About", "Model", "export_model", "make_learner", "model_arrays", "open_model",

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import msgspec
 
-from dealfl.atomic_files import make_folder, replace_file
 from dealfl.erasure import (
     EXAMPLE,
     READMISSION,
@@ -29,6 +28,7 @@ from dealfl.erasure import (
 )
 from dealfl.errors import BadInput
 from dealfl.runs.folder import REQUESTS, RunFolder
+from dealfl.storage import make_folder, replace_file
 
 __all__ = ["NewRequest", "find_queued", "format_stamp", "read_stamp"]
 

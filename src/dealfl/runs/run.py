@@ -13,8 +13,8 @@ from functools import partial
 from importlib import resources
 from pathlib import Path
 
-from dealfl.atomic_files import replace_file
 from dealfl.errors import DealError
+from dealfl.exact import Statistics
 from dealfl.runs.erasing import carry_out, forget_person
 from dealfl.runs.finished_run import keep_journals
 from dealfl.runs.folder import RESULT, RunFolder
@@ -35,7 +35,7 @@ from dealfl.simulate import (
     split_examples,
     start_run,
 )
-from dealfl.statistics import Statistics
+from dealfl.storage import replace_file
 
 __all__ = ["Interrupted", "NoFolder", "Run", "default_job"]
 

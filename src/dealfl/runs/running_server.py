@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from dealfl.atomic_files import make_folder, replace_file
 from dealfl.erasure import open_signing_key
 from dealfl.runs.certificates import Evidence, verify_certificate
 from dealfl.runs.erasing import Erased
@@ -24,6 +23,7 @@ from dealfl.runs.models import export_model, open_model
 from dealfl.runs.requests import NewRequest
 from dealfl.runs.status import RunStatus, read_status
 from dealfl.runs.workers import WorkerStatus, read_worker_rounds, read_workers
+from dealfl.storage import make_folder, replace_file
 
 __all__ = ["RunningServer", "answers_about"]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from dealfl.database import require_unused
 from dealfl.errors import BadInput, unknown_name
+from dealfl.exact import Statistics
 from dealfl.jobs import Document, read_job, read_selection
 from dealfl.learners import Learner
 from dealfl.runs.folder import RunFolder
@@ -26,7 +26,7 @@ from dealfl.server import (
     rebuild_total,
 )
 from dealfl.server.selection import Candidate, Selector, make_selector
-from dealfl.statistics import Statistics
+from dealfl.storage import require_unused
 
 __all__ = [
     "Removal", "WorkerStatus", "describe_workers", "find_now_s", "read_worker_rounds",

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dealfl.bounds import MAX_EXAMPLES, MAX_NAME
 from dealfl.errors import BadBytes, BadInput, Impossible, describe_without_values
 from dealfl.escaping import for_terminal
+from dealfl.exact import Statistics
 from dealfl.learners import Learner
-from dealfl.messages import PROTOCOL, Update, Withdraw
+from dealfl.protocol import MAX_EXAMPLES, MAX_NAME, PROTOCOL, Update, Withdraw
 from dealfl.server.claims import Stored
 from dealfl.server.ledger import Ledger
 from dealfl.server.sums import BASE, Folded
 from dealfl.server.tables import WorkerRow
 from dealfl.server.terms import Terms
 from dealfl.server.update_store import Pending
-from dealfl.statistics import Statistics
 
 __all__ = ["BEHIND_GAP", "WITHDRAWN", "Aggregated", "Aggregation", "Problem", "rebuild_total"]
 

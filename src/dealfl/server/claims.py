@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from dealfl.messages import Update
+from dealfl.protocol import Update
 from dealfl.server.predictions import Prediction
 from dealfl.server.tables import WorkerRow
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from dealfl.errors import BadInput
+from dealfl.exact import LearnerCycles
 from dealfl.power import PHONES, PhoneSpending, Spent, TimeEstimate, Training, TrainingTime
-from dealfl.work import LearnerCycles
 
 __all__ = [
     "DeviceLaws",

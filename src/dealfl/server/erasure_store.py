@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from dealfl.database import Database
 from dealfl.erasure import count_persons, hash_request, next_position
 from dealfl.errors import BadInput
-from dealfl.messages import Erased, Position
+from dealfl.protocol import Erased, Position
+from dealfl.storage import Database
 
 __all__ = ["ErasureStore", "Listed"]
 

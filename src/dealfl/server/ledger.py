@@ -14,14 +14,14 @@ from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from pathlib import Path
 
-from dealfl.database import Connect, Database
+from dealfl.exact import Statistics
 from dealfl.server.erasure_store import ErasureStore
 from dealfl.server.ledger_reader import LedgerReader
 from dealfl.server.round_store import RoundStore
 from dealfl.server.sums import SumStore, read_schema
 from dealfl.server.tables import MIGRATIONS, OpenRound, WorkerRow, worker_row
 from dealfl.server.update_store import UpdateStore
-from dealfl.statistics import Statistics
+from dealfl.storage import Connect, Database
 
 __all__ = ["Ledger"]
 

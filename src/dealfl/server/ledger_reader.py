@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from dealfl.database import find_write_failure, open_read_only
 from dealfl.erasure import Request
 from dealfl.errors import BadBytes, BadInput
+from dealfl.exact import Statistics
 from dealfl.server.sums import TOTAL, read_schema, read_sum
 from dealfl.server.tables import (
     MIGRATIONS,
@@ -26,7 +26,7 @@ from dealfl.server.tables import (
     WorkerRow,
     worker_row,
 )
-from dealfl.statistics import Statistics
+from dealfl.storage import find_write_failure, open_read_only
 
 __all__ = ["LedgerReader"]
 

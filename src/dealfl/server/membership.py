@@ -11,8 +11,7 @@ from collections import Counter
 
 from msgspec.structs import replace
 
-from dealfl.bounds import MAX_OWNERS
-from dealfl.messages import PROTOCOL, Announce, Erase, Message, Position, Welcome
+from dealfl.protocol import MAX_OWNERS, PROTOCOL, Announce, Erase, Message, Position, Welcome
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.erasure_store import Listed
 from dealfl.server.ledger import Ledger

@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Meta
 
 from dealfl.learners import Cycles, Learner, LearnerCycles
-from dealfl.messages import Update
 from dealfl.power import TrainingTime
+from dealfl.protocol import Update
 from dealfl.server.device_laws import (
     DeviceLaws,
     Pace,

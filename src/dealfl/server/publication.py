@@ -9,13 +9,13 @@ import msgspec
 from msgspec.structs import replace
 
 from dealfl.erasure import Outstanding, ReleaseRule
-from dealfl.messages import Fetch, Message, Published
+from dealfl.exact import Statistics
+from dealfl.protocol import Fetch, Message, Published
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger
 from dealfl.server.membership import Membership
 from dealfl.server.tables import WorkerRow
 from dealfl.server.terms import Terms
-from dealfl.statistics import Statistics
 
 __all__ = ["Publication", "shorten"]
 

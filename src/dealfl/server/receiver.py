@@ -7,9 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dealfl.bounds import problem_of
 from dealfl.errors import BadBytes, Fenced, WriteFailed
-from dealfl.messages import (
+from dealfl.protocol import (
     Announce,
     Asleep,
     Declined,
@@ -23,6 +22,7 @@ from dealfl.messages import (
     Update,
     Verdict,
     Withdraw,
+    problem_of,
 )
 from dealfl.server.aggregation import BEHIND_GAP, WITHDRAWN, Aggregation, Problem
 from dealfl.server.ledger import Ledger

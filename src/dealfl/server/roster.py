@@ -21,7 +21,7 @@ from bisect import bisect_left
 
 from msgspec.structs import replace
 
-from dealfl.messages import Announce, Update
+from dealfl.protocol import Announce, Update
 from dealfl.server.predictions import Predictions
 from dealfl.server.selection import Candidate
 from dealfl.server.tables import WorkerRow

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from dealfl.database import Database
-from dealfl.messages import Update
+from dealfl.protocol import Update
 from dealfl.server.tables import ClosedRound, OpenRound, WorkerRow
+from dealfl.storage import Database
 
 __all__ = ["RoundStore"]
 

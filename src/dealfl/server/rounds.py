@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec.structs import replace
 
-from dealfl.messages import Announce, Assignment, Declined, Message, Sleep, Update
+from dealfl.protocol import Announce, Assignment, Declined, Message, Sleep, Update
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.claims import (
     Stored,

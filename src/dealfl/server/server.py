@@ -11,11 +11,11 @@ from contextlib import contextmanager
 
 from msgspec.structs import replace
 
-from dealfl.bounds import MAX_NAME, MAX_OWNERS, problem_of
 from dealfl.errors import BadInput
 from dealfl.escaping import for_terminal
+from dealfl.exact import Statistics
 from dealfl.learners import Learner
-from dealfl.messages import Erase, Message, Step
+from dealfl.protocol import MAX_NAME, MAX_OWNERS, Erase, Message, Step, problem_of
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import LedgerReader
@@ -26,7 +26,6 @@ from dealfl.server.rounds import Rounds
 from dealfl.server.selection import OverPromise, Selector, Uniform
 from dealfl.server.tables import WorkerRow
 from dealfl.server.terms import Terms
-from dealfl.statistics import Statistics
 
 __all__ = ["Server"]
 

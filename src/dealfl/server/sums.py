@@ -17,12 +17,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl import encoding
-from dealfl.database import Database
-from dealfl.entries import Entries
 from dealfl.errors import BadBytes
-from dealfl.spans import Span, chain_entries, cut_entries
-from dealfl.statistics import ArraySpec, Schema, Statistics
+from dealfl.exact import ArraySpec, Entries, Schema, Span, Statistics, chain_entries, cut_entries
+from dealfl.storage import Database
 
 __all__ = ["BASE", "TOTAL", "Folded", "SumStore", "read_schema", "read_sum", "split_sums"]
 
@@ -237,7 +234,7 @@ def _split(spec: ArraySpec, entries: Entries) -> Iterator[tuple[int, bytes]]:
         entries, 4 * _PAGE if isinstance(entries, Span) else _PAGE
     ):
         own = ArraySpec("", size, spec.bits)
-        yield first, encoding.encode(Schema("", {}, (own,)), {"": part})
+        yield first, Statistics(Schema("", {}, (own,)), {"": part}).to_bytes()
 
 
 def _read_range(
@@ -251,7 +248,7 @@ def _read_range(
     parts = []
     for first, content, sha256 in rows:
         _require_intact(path, owner, content, sha256)
-        parts.append((first, encoding.decode(content, _NO_LIMIT, trusted=True)[1][""]))
+        parts.append((first, Statistics.from_bytes(content, _NO_LIMIT, trusted=True)[""]))
     return chain_entries(parts, cells.start, cells.stop, wide=spec.wide)
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from dealfl.database import Migration
 from dealfl.server.sums import split_sums
+from dealfl.storage import Migration
 
 __all__ = [
     "MIGRATIONS", "ClosedRound", "OpenRound", "Replies", "RoundFigures", "Selection",

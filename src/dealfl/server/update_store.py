@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from dealfl.database import Database
 from dealfl.errors import BadBytes
-from dealfl.messages import Update
+from dealfl.protocol import Update
 from dealfl.server.tables import WorkerRow
+from dealfl.storage import Database
 
 __all__ = ["Pending", "UpdateStore"]
 

@@ -8,6 +8,7 @@ from functools import cache, partial
 from itertools import islice
 
 from dealfl.errors import BadInput
+from dealfl.exact import Statistics
 from dealfl.server import Ledger
 from dealfl.simulate.building import build, make_drawer
 from dealfl.simulate.fleet import Fleet
@@ -17,7 +18,6 @@ from dealfl.simulate.simulation import SERVER, Arrives
 from dealfl.simulate.split import split_examples
 from dealfl.simulate.traffic import Traffic
 from dealfl.simulate.uses import follow_uses
-from dealfl.statistics import Statistics
 from dealfl.worker import Journal, State
 
 __all__ = ["FleetRun"]

@@ -13,15 +13,15 @@ from typing import Any
 
 import msgspec
 
-from dealfl.atomic_files import replace_file
 from dealfl.errors import BadBytes, BadInput
-from dealfl.messages import Assignment, Message, Published
+from dealfl.protocol import Assignment, Message, Published
 from dealfl.server import Server
 from dealfl.simulate.building import DeviceState
 from dealfl.simulate.lossy_network import Network
 from dealfl.simulate.outcome import Round
 from dealfl.simulate.simulation import SERVER, Leaves, Returns, Simulation, SimulationState, Uses
 from dealfl.simulate.traffic import RadioKeys, Traffic, TrafficState
+from dealfl.storage import replace_file
 from dealfl.worker import Worker
 
 __all__ = ["FleetSimulation", "FleetState", "RunState"]

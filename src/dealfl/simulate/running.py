@@ -9,6 +9,7 @@ from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 
+from dealfl.exact import Statistics
 from dealfl.learners import statistics_of
 from dealfl.power import Spent
 from dealfl.server import Ledger
@@ -19,7 +20,6 @@ from dealfl.simulate.fleet import Fleet
 from dealfl.simulate.fleet_run import FleetRun, Report
 from dealfl.simulate.fleet_simulation import RunState
 from dealfl.simulate.outcome import Outcome, Participant
-from dealfl.statistics import Statistics
 from dealfl.worker import State
 
 __all__ = ["finish", "run_fleet", "start_run"]

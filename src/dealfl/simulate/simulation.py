@@ -12,8 +12,7 @@ from typing import Any
 
 import msgspec
 
-from dealfl.messages import Assignment, Message, Published, Step
-from dealfl.pump import Pump
+from dealfl.protocol import Assignment, Message, Published, Pump, Step
 from dealfl.server import Server
 from dealfl.simulate.lossy_network import Draws, Network
 from dealfl.worker import Worker

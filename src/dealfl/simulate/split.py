@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from dealfl.datasets import Examples, Task, split_by_label, split_by_owner, split_uniformly
 from dealfl.errors import BadInput, NotLearned
+from dealfl.exact import Statistics
 from dealfl.jobs import Plan, Quarantine, Reading, Records, records_of
 from dealfl.learners import Learner
 from dealfl.settings import Positive, Whole
 from dealfl.simulate.evaluation import METRICS, TRIVIAL, Trivial, make_questions
-from dealfl.statistics import Statistics
 
 __all__ = ["PARTITIONS", "Partition", "Split", "split_examples"]
 

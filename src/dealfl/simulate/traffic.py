@@ -8,7 +8,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from dealfl.messages import (
+from dealfl.power import Radio
+from dealfl.protocol import (
     Announce,
     Asleep,
     Assignment,
@@ -22,7 +23,6 @@ from dealfl.messages import (
     Update,
     Welcome,
 )
-from dealfl.power import Radio
 from dealfl.server import shorten
 from dealfl.settings import Amount, OneOf, Whole
 

@@ -5,6 +5,7 @@ from dealfl.worker.device import MIN_BATTERY, Device, DeviceNow
 from dealfl.worker.holdings import Accepted
 from dealfl.worker.journal import Journal
 from dealfl.worker.resident import Memory, WorkerKeys
+from dealfl.worker.retention import Eviction, KeepAll, Newest, Retention, Theta
 from dealfl.worker.schemes import SCHEMES, Scheme, exact_fraction
 from dealfl.worker.tables import Record, State
 from dealfl.worker.worker import Worker
@@ -17,14 +18,19 @@ __all__ = [
     "Device",
     "DeviceNow",
     "Done",
+    "Eviction",
     "Journal",
+    "KeepAll",
     "MeasuredMeter",
     "Memory",
     "Meter",
+    "Newest",
     "PhoneMeter",
     "Record",
+    "Retention",
     "Scheme",
     "State",
+    "Theta",
     "Worker",
     "WorkerKeys",
     "exact_fraction",

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import chain, repeat
 from pathlib import Path
 
-from dealfl.database import Connect
+from dealfl.storage import Connect
 from dealfl.worker.kept_tables import KeptTables
 from dealfl.worker.tables import (
     INDEX_OWNERS,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from dealfl.database import Database
-from dealfl.messages import Update
+from dealfl.protocol import Update
+from dealfl.storage import Database
 from dealfl.worker.tables import OutboxRow, Outgoing
 
 __all__ = ["KeptTables"]

@@ -6,9 +6,8 @@ import math
 import secrets
 from itertools import count, takewhile
 
-from dealfl.bounds import MAX_NAME, bounded
 from dealfl.escaping import for_terminal
-from dealfl.messages import Announce, Message, Position, Sleep
+from dealfl.protocol import MAX_NAME, Announce, Message, Position, Sleep, bounded
 from dealfl.worker.device import DeviceNow
 from dealfl.worker.journal import Journal
 from dealfl.worker.outbox import Outbox

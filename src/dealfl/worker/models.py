@@ -17,9 +17,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dealfl.errors import BadBytes, BadInput, NotLearned
+from dealfl.exact import Statistics
 from dealfl.learners import Histories, HistoryLearner, Learner, RowLearner
-from dealfl.messages import Published
-from dealfl.statistics import Statistics
+from dealfl.protocol import Published
 from dealfl.worker.journal import Journal
 from dealfl.worker.resident import ResidentModel
 from dealfl.worker.tables import Record, State

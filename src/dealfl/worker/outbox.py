@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from dealfl.bounds import bounded
+from dealfl.exact import Statistics
 from dealfl.learners import Work
-from dealfl.messages import Erased, Update, Withdraw
-from dealfl.statistics import Statistics
+from dealfl.protocol import Erased, Update, Withdraw, bounded
 from dealfl.worker.journal import Journal
 from dealfl.worker.tables import OutboxRow
 

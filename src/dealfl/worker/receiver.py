@@ -6,11 +6,11 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from dealfl.bounds import MAX_NAME, problem_of
 from dealfl.erasure import hash_request
 from dealfl.errors import BadInput
 from dealfl.escaping import for_terminal
-from dealfl.messages import (
+from dealfl.protocol import (
+    MAX_NAME,
     Assignment,
     Declined,
     Erase,
@@ -23,6 +23,7 @@ from dealfl.messages import (
     Sleep,
     Verdict,
     Welcome,
+    problem_of,
 )
 from dealfl.worker.holdings import Holdings
 from dealfl.worker.journal import Journal

@@ -15,7 +15,7 @@ from dealfl.errors import BadInput, unknown_name
 from dealfl.learners import Change, Learner, Work
 from dealfl.learners import Record as AnyRecord
 from dealfl.plugins import Registry
-from dealfl.retention import KeepAll, Newest, Retention, Theta
+from dealfl.worker.retention import KeepAll, Newest, Retention, Theta
 from dealfl.worker.tables import Record
 
 __all__ = ["SCHEMES", "Scheme", "exact_fraction", "find_scheme"]
@@ -72,7 +72,9 @@ def _admit(name: str, found: Any) -> Scheme:  # noqa: ANN401, ARG001
         return found
     retention = found() if isinstance(found, type) else found
     if not callable(getattr(retention, "evict", None)):
-        raise BadInput(f"{found!r} is not a dealfl.retention.Retention: it has no method evict")
+        raise BadInput(
+            f"{found!r} is not a dealfl.worker.retention.Retention: it has no method evict"
+        )
     return Scheme(retention)
 
 

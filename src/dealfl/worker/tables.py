@@ -7,7 +7,7 @@ from enum import IntEnum
 from functools import partial
 from typing import NamedTuple
 
-from dealfl.messages import Update
+from dealfl.protocol import Update
 
 __all__ = [
     "INDEX_OWNERS", "INSERTIONS", "MIGRATIONS", "MOVE", "OutboxRow", "Outgoing", "Record", "State",

@@ -12,12 +12,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dealfl.bounds import check_id
 from dealfl.erasure import owner_hash
 from dealfl.errors import NotLearned
 from dealfl.learners import Learner
-from dealfl.messages import Declined, Message, Step
 from dealfl.power import Signalled
+from dealfl.protocol import Declined, Message, Step, check_id
 from dealfl.worker.cost import Meter
 from dealfl.worker.device import MIN_BATTERY, Device, DeviceNow, NoSignals, always
 from dealfl.worker.holdings import Accepted, Holdings

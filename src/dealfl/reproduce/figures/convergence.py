@@ -34,7 +34,7 @@ from dealfl.reproduce.figure import (
     values_of,
 )
 from dealfl.reproduce.problems import Problem, load_problem
-from dealfl.retention import Theta
+from dealfl.worker import Theta
 
 __all__ = ["FIGURE"]
 

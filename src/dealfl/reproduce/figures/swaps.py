@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from dealfl.learners import Histories, Rows
 from dealfl.memory import Arc, Lru, ThetaLru, Touch, belady, count_swaps
-from dealfl.messages import Assignment, Welcome
 from dealfl.pages import Plot
+from dealfl.protocol import Assignment, Welcome
 from dealfl.reproduce.drawing import axis, bars
 from dealfl.reproduce.figure import Claim, Figure, Row, Setting, Verdict, judge, select, values_of
 from dealfl.reproduce.problems import Problem, load_problem

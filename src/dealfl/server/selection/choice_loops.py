@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dealfl.compiled import compile_loop
+from dealfl.exact import compile_loop
 
 __all__ = ["choose"]
 

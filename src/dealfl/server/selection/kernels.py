@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.compiled import is_compiled
+from dealfl.exact import is_compiled
 
 __all__ = [
     "Columns", "Floats", "Masks", "Places", "Scoring", "best", "best_of", "growth_of", "scores_of",

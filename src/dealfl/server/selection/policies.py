@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
-from dealfl.seeded import round_keys, uniforms
+from dealfl.exact import round_keys, uniforms
 from dealfl.server.selection.arms import Arms
 from dealfl.server.selection.bandit import Bandit
 from dealfl.server.selection.base import (

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import optimize, sparse
 
 from dealfl.errors import BadInput
-from dealfl.seeded import round_keys, uniforms
+from dealfl.exact import round_keys, uniforms
 from dealfl.server.selection import find_excess
 from dealfl.simulate.laboratory.setting import Batteries, DayNight, Laboratory, Markov
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.seeded import round_keys, uniforms
+from dealfl.exact import round_keys, uniforms
 from dealfl.server.selection import Arms, Utilities, draw_rewards
 from dealfl.simulate.laboratory.environment import (
     Environment,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from dealfl.errors import BadInput
-from dealfl.seeded import round_keys, uniforms
+from dealfl.exact import round_keys, uniforms
 from dealfl.server.selection import Arms
 
 __all__ = ["WrongChoices", "judge_wrong_choices", "measure_wrong_choices"]

@@ -13,7 +13,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import types
 from numba.extending import intrinsic
 
-from dealfl.compiled import compile_loop
+from dealfl.exact.compiled import compile_loop
 
 __all__: list[str] = []  # nothing for other programs
 

@@ -21,7 +21,7 @@ from typing import Annotated
 import msgspec
 
 from dealfl.errors import BadBytes
-from dealfl.messages import PROTOCOL, Message
+from dealfl.protocol.messages import PROTOCOL, Message
 
 __all__ = [
     "INLINE_BYTES", "MAX_BYTES", "MAX_MESSAGES", "Assembly", "decode", "encode", "pack", "split",

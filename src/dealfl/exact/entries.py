@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.compiled import is_compiled
 from dealfl.errors import OutOfBounds
-from dealfl.integers import Integers, unset
+from dealfl.exact.compiled import is_compiled
+from dealfl.exact.integers import Integers, unset
 
 __all__ = ["Entries"]
 
@@ -86,7 +86,7 @@ class Entries:
 
     @classmethod
     def _compressed(cls, values: Integers, first: int) -> Entries:
-        from dealfl.exact_loops import count_nonzero, take_few, take_nonzero
+        from dealfl.exact.exact_loops import count_nonzero, take_few, take_nonzero
 
         count, (low, high) = count_nonzero(*values.parts), values.parts
         if count == len(values):
@@ -219,7 +219,7 @@ class Entries:
         return Entries(self.indices - start, self.values).dense(stop - start)
 
     def _merged(self, other: Entries) -> Entries:
-        from dealfl.exact_loops import add_sorted
+        from dealfl.exact.exact_loops import add_sorted
 
         count = len(self) + len(other)
         if len(self) and len(other):  # not more than there are cells

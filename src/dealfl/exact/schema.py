@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from dealfl.errors import Incompatible, OutOfBounds
-from dealfl.integers import Integers
+from dealfl.exact.integers import Integers
 
 __all__ = ["ArraySpec", "Schema", "Setting"]
 

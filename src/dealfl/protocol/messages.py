@@ -26,7 +26,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from dealfl.bounds import (
+from dealfl.protocol.bounds import (
     Amount,
     Bytes,
     Count,

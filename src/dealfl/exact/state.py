@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.cells import Cells, DenseCells, Storage
-from dealfl.digests import BlockHashes, whole_digest
-from dealfl.integers import Integers
-from dealfl.schema import Schema
-from dealfl.statistics import Statistics
+from dealfl.exact.cells import Cells, DenseCells, Storage
+from dealfl.exact.digests import BlockHashes, whole_digest
+from dealfl.exact.integers import Integers
+from dealfl.exact.schema import Schema
+from dealfl.exact.statistics import Statistics
 
 __all__ = ["Proposal", "State"]
 

@@ -1,7 +1,6 @@
 """Compiled loops over vectors of exact integers: sums and fingerprints.
 
-A wide integer is high·2^32 + low, as in `dealfl.integers`; of others, `high` is empty. Every loop
-reads its arrays once and allocates nothing.
+A wide integer is high·2^32 + low, as in `integers`; of others, `high` is empty. Every loop reads its arrays once and allocates nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import types
 from numba.extending import intrinsic
 
-from dealfl.compiled import compile_loop
-from dealfl.seeded import MIXERS
+from dealfl.exact.compiled import compile_loop
+from dealfl.exact.seeded import MIXERS
 
 __all__: list[str] = []  # nothing for other programs
 
@@ -214,7 +213,7 @@ def add_products(
     """Return a number that is Σ value · key modulo 2⁶¹ − 1.
 
     Values have indices, or follow each other from `start` on. The key of an index is what
-    `dealfl.seeded.words` returns, without its three lowest bits.
+    `dealfl.exact.seeded.words` returns, without its three lowest bits.
     """
     total, wide, listed = np.uint64(0), len(high) > 0, len(indices) > 0
     word, bits29 = np.uint64(32), np.uint64(29)

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl import encoding
-from dealfl.compiled import is_compiled
-from dealfl.digests import array_digest, block_hashes, whole_digest
-from dealfl.entries import Entries
-from dealfl.integers import Integers
-from dealfl.schema import ArraySpec, Schema
-from dealfl.seeded import round_keys, words
+from dealfl.exact import encoding
+from dealfl.exact.compiled import is_compiled
+from dealfl.exact.digests import array_digest, block_hashes, whole_digest
+from dealfl.exact.entries import Entries
+from dealfl.exact.integers import Integers
+from dealfl.exact.schema import ArraySpec, Schema
+from dealfl.exact.seeded import round_keys, words
 
 __all__ = ["ArraySpec", "Deferred", "Schema", "Statistics"]
 
@@ -98,7 +98,7 @@ class Statistics:
         return cls(*encoding.decode(data, max_bytes, trusted=trusted))
 
     def to_bytes(self) -> bytes:
-        """Return canonical bytes: equal statistics give equal bytes; see `dealfl.encoding`."""
+        """Return canonical bytes: equal statistics give equal bytes; see `encoding`."""
         return encoding.encode(self.schema, self.arrays)
 
     def __getitem__(self, name: str) -> Entries:
@@ -178,7 +178,7 @@ class Statistics:
 def _sum_products(entries: Entries, secrets: tuple[int, int]) -> int:
     """Return a number that is Σ value · key(index) modulo 2⁶¹ − 1; keys are below 2⁶¹."""
     if is_compiled(len(entries)):
-        from dealfl.exact_loops import add_products
+        from dealfl.exact.exact_loops import add_products
 
         place = entries.place
         where = (_NOWHERE, place.start) if isinstance(place, slice) else (place, 0)

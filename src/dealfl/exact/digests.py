@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.compiled import is_compiled
-from dealfl.entries import Entries
-from dealfl.integers import WORD_BYTES
+from dealfl.exact.compiled import is_compiled
+from dealfl.exact.entries import Entries
+from dealfl.exact.integers import WORD_BYTES
 
 __all__ = ["BLOCK", "BlockHashes", "array_digest", "block_hashes", "whole_digest"]
 
@@ -156,7 +156,7 @@ def block_hashes(entries: Entries) -> dict[int, bytes]:
 
 def _records(entries: Entries) -> NDArray[Any]:
     if is_compiled(len(entries)):
-        from dealfl.byte_loops import PADDING, write_records
+        from dealfl.exact.byte_loops import PADDING, write_records
 
         out = np.empty(len(entries) * _RECORD_BYTES + PADDING, dtype=np.uint8)
         write_records(entries.indices, *entries.values.parts, BLOCK - 1, out)

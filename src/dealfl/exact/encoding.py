@@ -19,12 +19,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.compiled import is_compiled
-from dealfl.entries import Entries
 from dealfl.errors import BadBytes
-from dealfl.integers import LOW_BITS, LOW_MASK, WORD_BYTES, Integers, unset
-from dealfl.schema import ArraySpec, Schema
-from dealfl.spans import Span, make_entries, spread_entries
+from dealfl.exact.compiled import is_compiled
+from dealfl.exact.entries import Entries
+from dealfl.exact.integers import LOW_BITS, LOW_MASK, WORD_BYTES, Integers, unset
+from dealfl.exact.schema import ArraySpec, Schema
+from dealfl.exact.spans import Span, make_entries, spread_entries
 
 __all__ = ["MAX_BYTES", "decode", "encode"]
 
@@ -71,7 +71,7 @@ def encode(schema: Schema, arrays: Mapping[str, Entries]) -> bytes:
 def _shape_of(spec: ArraySpec, entries: Entries) -> Shape:
     """Return count, layout, gap width and value width: what the writer chooses for entries."""
     if is_compiled(len(entries)):
-        from dealfl.exact_loops import find_bits, find_gap_bits, find_zero_bits
+        from dealfl.exact.exact_loops import find_bits, find_gap_bits, find_zero_bits
 
         values = entries.placed.parts
         if isinstance(entries, Span):
@@ -94,7 +94,7 @@ def _body_of(spec: ArraySpec, entries: Entries, shape: Shape) -> bytes | memoryv
     count, layout, gap_width, width = shape
     values = entries.values if layout == _SPARSE else entries.dense(spec.size)
     if is_compiled(count):
-        from dealfl.byte_loops import PADDING, write_gaps, write_values
+        from dealfl.exact.byte_loops import PADDING, write_gaps, write_values
 
         gaps = count * gap_width if layout == _SPARSE else 0
         out = np.empty(gaps + len(values) * width + PADDING, dtype=np.uint8)
@@ -263,7 +263,7 @@ def _decode_array(reader: _Reader, spec: ArraySpec, max_bytes: int, trusted: boo
 def _decode_indices(gap_bytes: Bytes2D, spec: ArraySpec) -> NDArray[np.int64]:
     indices = np.empty(len(gap_bytes), dtype=np.int64)
     if is_compiled(len(gap_bytes)):
-        from dealfl.byte_loops import read_gaps
+        from dealfl.exact.byte_loops import read_gaps
 
         inside = read_gaps(gap_bytes.reshape(-1), gap_bytes.shape[1], spec.size, indices)
     else:
@@ -282,7 +282,7 @@ def _decode_indices(gap_bytes: Bytes2D, spec: ArraySpec) -> NDArray[np.int64]:
 def _decode_values(value_bytes: Bytes2D, spec: ArraySpec) -> tuple[Integers, int]:
     """Return values, and how many of them are not zero."""
     if is_compiled(len(value_bytes)):
-        from dealfl.byte_loops import read_values
+        from dealfl.exact.byte_loops import read_values
 
         values = unset(len(value_bytes), spec.wide)
         width = value_bytes.shape[1]

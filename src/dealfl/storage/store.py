@@ -9,10 +9,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import ClassVar
 
-from dealfl.atomic_files import lock_file, make_private, refused_write, synchronize
-from dealfl.database.files import find_write_failure, open_read_only
-from dealfl.database.transactions import Transactions
 from dealfl.errors import BadBytes, BadInput, DealError
+from dealfl.storage.atomic_files import lock_file, make_private, refused_write, synchronize
+from dealfl.storage.files import find_write_failure, open_read_only
+from dealfl.storage.transactions import Transactions
 
 __all__ = ["Connect", "Database", "Migration"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from dealfl.messages import Message, Step
+from dealfl.protocol.messages import Message, Step
 
 __all__ = ["Pump"]
 

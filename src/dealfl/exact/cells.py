@@ -9,11 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.digests import BLOCK
-from dealfl.entries import Entries
-from dealfl.integers import Integers
-from dealfl.schema import ArraySpec
-from dealfl.spans import Span, make_entries
+from dealfl.exact.digests import BLOCK
+from dealfl.exact.entries import Entries
+from dealfl.exact.integers import Integers
+from dealfl.exact.schema import ArraySpec
+from dealfl.exact.spans import Span, make_entries
 
 __all__ = ["DENSE_LIMIT", "Cells", "DenseCells", "SparseCells", "Storage", "in_memory"]
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
-from dealfl.database.files import find_write_failure
 from dealfl.errors import Fenced
+from dealfl.storage.files import find_write_failure
 
 __all__ = ["Transactions"]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.compiled import is_compiled
 from dealfl.errors import OutOfBounds
+from dealfl.exact.compiled import is_compiled
 
 __all__ = ["WORD_BYTES", "Integers", "checked_sum"]
 
@@ -198,7 +198,7 @@ class Integers:
         return _wide(self.low + other.low, middle, upper)
 
     def _added(self, other: Integers) -> Integers:
-        from dealfl.exact_loops import add_values
+        from dealfl.exact.exact_loops import add_values
 
         total = unset(len(self), self.wide)
         if not add_values(*self.parts, *other.parts, *total.parts):

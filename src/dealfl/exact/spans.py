@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.compiled import is_compiled
-from dealfl.entries import Entries
-from dealfl.integers import Integers
+from dealfl.exact.compiled import is_compiled
+from dealfl.exact.entries import Entries
+from dealfl.exact.integers import Integers
 
 __all__ = ["Span", "chain_entries", "cut_entries", "make_entries", "spread_entries"]
 
@@ -185,7 +185,7 @@ def spread_entries(entries: Entries, size: int) -> Entries:
 
 def _count_nonzero(cells: Integers) -> int:
     if is_compiled(len(cells) >> 4):  # numpy needs little time for a zero
-        from dealfl.exact_loops import count_nonzero
+        from dealfl.exact.exact_loops import count_nonzero
 
         return int(count_nonzero(*cells.parts))
     return int(np.count_nonzero(cells.low if cells.high is None else cells.low | cells.high))

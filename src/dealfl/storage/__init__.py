@@ -1,0 +1,36 @@
+"""A SQLite file that survives kill −9. Journal and ledger are such files.
+
+Every change is one transaction (WAL, synchronous=FULL). One process at a time writes a file: it
+holds a lock, and begins a new term that fences what an earlier one still writes. Deleted bytes
+leave all its files: the log after the commit, the pages when the file is compacted. Only the owner
+of a file can read it.
+Opening a file with an older schema version migrates it; a newer version is refused.
+"""
+
+from dealfl.storage.atomic_files import (
+    is_disk_failure,
+    lock_file,
+    make_folder,
+    make_private,
+    refused_write,
+    replace_file,
+    synchronize,
+)
+from dealfl.storage.files import find_write_failure, open_read_only, require_unused
+from dealfl.storage.store import Connect, Database, Migration
+
+__all__ = [
+    "Connect",
+    "Database",
+    "Migration",
+    "find_write_failure",
+    "is_disk_failure",
+    "lock_file",
+    "make_folder",
+    "make_private",
+    "open_read_only",
+    "refused_write",
+    "replace_file",
+    "require_unused",
+    "synchronize",
+]

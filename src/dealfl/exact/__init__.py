@@ -1,7 +1,7 @@
 """Exact integers, from vectors to canonical bytes: what every learner's state is made of."""
 
 from dealfl.exact.cells import DENSE_LIMIT, Cells, DenseCells, SparseCells, Storage, in_memory
-from dealfl.exact.compiled import CHOICE, compile_loop, is_compiled
+from dealfl.exact.compiled import CHOICE, compile_loop, is_compiled, prefer_loops, twin
 from dealfl.exact.digests import BLOCK, block_hashes
 from dealfl.exact.encoding import MAX_ARRAYS, MAX_HEADER_BYTES
 from dealfl.exact.entries import Entries
@@ -50,10 +50,12 @@ __all__ = [
     "in_memory",
     "is_compiled",
     "make_entries",
+    "prefer_loops",
     "require_finite",
     "round_keys",
     "seeded_bytes",
     "seeded_sums",
+    "twin",
     "uniforms",
     "unset",
     "words",

@@ -1,6 +1,7 @@
 """Compiled loops over vectors of exact integers: sums and fingerprints.
 
-A wide integer is high·2^32 + low, as in `integers`; of others, `high` is empty. Every loop reads its arrays once and allocates nothing.
+A wide integer is high·2^32 + low, as in `integers`; of others, `high` is empty. Every loop
+reads its arrays once and allocates nothing.
 """
 
 from __future__ import annotations

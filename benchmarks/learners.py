@@ -21,7 +21,7 @@ from sklearn.linear_model import Ridge  # type: ignore[import-untyped]
 from sklearn.naive_bayes import MultinomialNB  # type: ignore[import-untyped]
 from timing import MODES, Table, learn_with, loops, median_s, medians_of, times_s
 
-from dealfl.datasets import load
+from dealfl.data import load
 from dealfl.learners import NaiveBayes, Tikhonov
 
 # -- rows -----------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dealfl.datasets import CATALOG, load
+from dealfl.data import CATALOG, load
 from dealfl.features import feature_map
 from dealfl.learners import LEARNERS, settings_for
 

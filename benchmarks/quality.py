@@ -23,7 +23,7 @@ from sklearn.linear_model import RidgeClassifier  # type: ignore[import-untyped]
 from sklearn.naive_bayes import MultinomialNB  # type: ignore[import-untyped]
 from sklearn.neighbors import KNeighborsClassifier  # type: ignore[import-untyped]
 
-from dealfl.datasets import load
+from dealfl.data import load
 from dealfl.learners import PersonalizedPageRank
 from dealfl.settings import Document
 from dealfl.simulate import finish, read_fleet, standard_error, start_run

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from dealfl.datasets import CATALOG, Examples, Places, find_dataset, load
+from dealfl.data import CATALOG, Examples, Places, find_dataset, load
 
 settings.register_profile("untimed", deadline=None)  # the first call may compile loops
 settings.load_profile("untimed")

@@ -11,7 +11,7 @@ from sklearn import linear_model, naive_bayes, neighbors  # type: ignore[import-
 from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
 
-from dealfl.datasets import Examples
+from dealfl.data import Examples
 from dealfl.sklearn import KNeighborsClassifier, MultinomialNB, Ridge, RidgeClassifier
 
 Load = Callable[[str], Examples]

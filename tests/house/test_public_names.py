@@ -117,7 +117,7 @@ def test_learners_need_the_core_dependencies_only() -> None:
     code = (
         "import sys\n"
         "for name in ('sklearn', 'numba', 'pooch', 'tqdm'): sys.modules[name] = None\n"
-        "import dealfl.learners, dealfl.datasets, dealfl.features\n"
+        "import dealfl.learners, dealfl.data, dealfl.features\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

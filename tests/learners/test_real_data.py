@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge  # type: ignore[import-untyped]
 
-from dealfl.datasets import CATALOG, Examples, load
+from dealfl.data import CATALOG, Examples, load
 from dealfl.features import feature_map
 from dealfl.learners import LEARNERS, PersonalizedPageRank, learners_for, settings_for
 

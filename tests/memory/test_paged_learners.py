@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dealfl.datasets import Examples
+from dealfl.data import Examples
 from dealfl.errors import BadInput
 from dealfl.exact.cells import DenseCells
 from dealfl.exact.integers import Integers

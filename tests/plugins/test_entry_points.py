@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dealfl.cli import main
-from dealfl.datasets import CATALOG
+from dealfl.data import CATALOG
 from dealfl.errors import BadInput
 from dealfl.jobs import Document, Job, read_plan
 from dealfl.learners import LEARNERS, NaiveBayes, learners_for
@@ -100,7 +100,7 @@ def test_what_is_no_such_thing_is_refused(add: Add, group: str) -> None:
     ("group", "code"),
     [
         ("dealfl.learners", "from dealfl.learners import NaiveBayes as THING"),
-        ("dealfl.datasets", "from dealfl.datasets import CATALOG; THING = CATALOG['digits']"),
+        ("dealfl.datasets", "from dealfl.data import CATALOG; THING = CATALOG['digits']"),
         ("dealfl.phones", "from dealfl.power import PHONES; THING = PHONES['mi']"),
     ],
 )

@@ -37,11 +37,9 @@ def run(installed: Path, *words: str) -> str:
 def test_the_learner_keeps_the_contract(installed: Path) -> None:
     code = """
 import numpy as np
-from dealfl.entries import Entries
-from dealfl.integers import Integers
+from dealfl.exact import Entries, Statistics
 from dealfl.learners import LEARNERS
 from dealfl.learners.checks import Subject, check_learner
-from dealfl.statistics import Statistics
 
 make = lambda: LEARNERS["nearest_mean"](2, [0, 1], 4.0)
 draw = np.random.default_rng(0)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dealfl.cli import main
-from dealfl.datasets import find_dataset
-from dealfl.datasets import load as load_dataset
+from dealfl.data import find_dataset
+from dealfl.data import load as load_dataset
 from dealfl.errors import BadInput
 from dealfl.features import feature_map
 from dealfl.learners import Neighbors, PersonalizedPageRank, Tikhonov

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dealfl.datasets import Examples
+from dealfl.data import Examples
 from dealfl.simulate import make_questions, split_examples, standard_error
 from tests.simulate.fleets import fleet
 

@@ -18,7 +18,7 @@ from dealfl.audit.attacks import (
     guess_rarest_history,
     list_exposed_histories,
 )
-from dealfl.datasets import load, yearpredictionmsd_like
+from dealfl.data import load, yearpredictionmsd_like
 
 __all__ = ["MIN_TRIALS", "SIZES", "SUBJECTS", "Point", "try_attacks"]
 

@@ -16,7 +16,7 @@ from dealfl.cli.printing import add_json, examples_in, format_table, print_probl
 from dealfl.errors import DealError
 
 if TYPE_CHECKING:
-    from dealfl.datasets import Dataset, Places
+    from dealfl.data import Dataset, Places
 
 __all__ = ["add_parser"]
 
@@ -48,7 +48,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from dealfl.datasets import CATALOG, Places
+    from dealfl.data import CATALOG, Places
 
     places = Places.from_environment()
     rows = [_described(dataset, places) for dataset in CATALOG.usable().values()]
@@ -59,7 +59,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
-    from dealfl.datasets import Places, find_dataset
+    from dealfl.data import Places, find_dataset
 
     datasets = [find_dataset(name) for name in arguments.names]
     places = Places.from_environment()
@@ -69,7 +69,7 @@ def _fetch(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from dealfl.datasets import CATALOG, Places, State, check, find_dataset
+    from dealfl.data import CATALOG, Places, State, check, find_dataset
 
     places = Places.from_environment()
     names = arguments.names or list(CATALOG.usable())
@@ -115,7 +115,7 @@ def _found(dataset: "Dataset", places: "Places") -> str:
 
 
 def _fetched(dataset: "Dataset", places: "Places") -> dict[str, str]:
-    from dealfl.datasets import fetch
+    from dealfl.data import fetch
 
     try:
         paths = fetch(dataset, places)

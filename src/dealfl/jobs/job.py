@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from dealfl.datasets import CATALOG, Dataset, Task, load
+from dealfl.data import CATALOG, Dataset, Task, load
 from dealfl.jobs.sources import (
     CsvSource,
     LibsvmSource,

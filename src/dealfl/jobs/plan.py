@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dealfl.datasets import Domain, Task
+from dealfl.data import Domain, Task
 from dealfl.errors import BadInput
 from dealfl.features import MAPS, FeatureMap, feature_map
 from dealfl.jobs.job import Data, Job, Subject, read_job, read_source, read_subject

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from dealfl.datasets.readers import Content, Layout
+from dealfl.data.readers import Content, Layout
 from dealfl.jobs.job import read_source
 from dealfl.jobs.plan import Plan
 from dealfl.jobs.sources import Reading, open_table

@@ -88,7 +88,7 @@ def settings_for(learner: str, data: DataLimits) -> dict[str, Any]:
     learner : str
         Name of the learner.
     data : DataLimits
-        Limits of the data, for example an entry of `dealfl.datasets.CATALOG`.
+        Limits of the data, for example an entry of `dealfl.data.CATALOG`.
 
     Returns
     -------

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dealfl.datasets.readers import PACKINGS, unpacked_name
+from dealfl.data.readers import PACKINGS, unpacked_name
 
 __all__ = ["File", "GrowingFiles", "Matching", "Position"]
 

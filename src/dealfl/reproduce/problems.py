@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.datasets import CATALOG, load
+from dealfl.data import CATALOG, load
 from dealfl.features import feature_map
 from dealfl.learners import LEARNERS, Learner, settings_for
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dealfl.datasets import load
+from dealfl.data import load
 from dealfl.errors import DealError
 from dealfl.jobs import Document, read_job, read_plan
 from dealfl.runs.running_server import RunningServer

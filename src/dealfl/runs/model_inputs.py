@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from dealfl.datasets.readers import (
+from dealfl.data.readers import (
     Block,
     DelimitedText,
     Layout,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from dealfl.datasets import Task
+from dealfl.data import Task
 from dealfl.errors import BadInput
 from dealfl.jobs import Reading, read_source
 from dealfl.jobs.sources import CsvSource, OwnerNames, Quarantined, RatingsSource, sift

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.datasets import Examples, Task
+from dealfl.data import Examples, Task
 
 __all__ = ["METRICS", "TRIVIAL", "Trivial", "make_questions", "standard_error"]
 

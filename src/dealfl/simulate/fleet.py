@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from dealfl.datasets import Task
+from dealfl.data import Task
 from dealfl.jobs import Data, Document, Job, Plan, read_job, read_plan, read_selection
 from dealfl.settings import (
     Amount,

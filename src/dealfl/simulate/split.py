@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from dealfl.datasets import Examples, Task, split_by_label, split_by_owner, split_uniformly
+from dealfl.data import Examples, Task, split_by_label, split_by_owner, split_uniformly
 from dealfl.errors import BadInput, NotLearned
 from dealfl.exact import Statistics
 from dealfl.jobs import Plan, Quarantine, Reading, Records, records_of

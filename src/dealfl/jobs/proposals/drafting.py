@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dealfl.datasets.readers import Layout
+from dealfl.data.readers import Layout
 from dealfl.errors import BadInput
 from dealfl.jobs.proposals.proposal import Feature, Roles, Target, widen_limits
 from dealfl.jobs.proposals.survey import Found

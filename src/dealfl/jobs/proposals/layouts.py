@@ -10,7 +10,7 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
-from dealfl.datasets.readers import (
+from dealfl.data.readers import (
     Encoding,
     Layout,
     looks_like_libsvm,

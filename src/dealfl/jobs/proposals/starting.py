@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from dealfl.datasets.readers import Layout
+from dealfl.data.readers import Layout
 from dealfl.errors import BadInput
 from dealfl.jobs.proposals.drafting import (
     Sizes,

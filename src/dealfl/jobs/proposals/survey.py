@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.datasets.readers import Block, Layout, read_libsvm, read_pairs
+from dealfl.data.readers import Block, Layout, read_libsvm, read_pairs
 from dealfl.errors import BadInput
 from dealfl.jobs.sources import (
     Bounded,

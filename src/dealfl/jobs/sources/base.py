@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from dealfl.datasets import Dataset, Task
-from dealfl.datasets.readers import Layout
+from dealfl.data import Dataset, Task
+from dealfl.data.readers import Layout
 from dealfl.errors import BadInput
 from dealfl.jobs.sources.memory import Place, open_table
 from dealfl.jobs.sources.reading import Reading

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from dealfl.datasets.readers import Block
+from dealfl.data.readers import Block
 from dealfl.settings import Document, Labels, Text, read_value
 
 __all__ = [
@@ -230,7 +230,7 @@ class Vocabulary:
 
     Examples
     --------
-    >>> from dealfl.datasets.readers import Layout
+    >>> from dealfl.data.readers import Layout
     >>> Vocabulary(("no", "yes")).read(Block(Layout(), 1, [1, 2], ["yes", "maybe"]), 0)
     (array([ 1., -1.]), {1: "'maybe' is none of: no, yes"})
     """

@@ -10,8 +10,8 @@ from msgspec import Meta
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from dealfl.datasets import Dataset, Domain, Examples, Task
-from dealfl.datasets.readers import Block, Layout
+from dealfl.data import Dataset, Domain, Examples, Task
+from dealfl.data.readers import Block, Layout
 from dealfl.jobs.sources.base import (
     Classes,
     Source,

@@ -9,8 +9,8 @@ import numpy as np
 from msgspec import Meta
 from scipy.sparse import csr_array
 
-from dealfl.datasets import Dataset, Domain, Examples, Task
-from dealfl.datasets.readers import (
+from dealfl.data import Dataset, Domain, Examples, Task
+from dealfl.data.readers import (
     Content,
     Encoding,
     SparseRows,

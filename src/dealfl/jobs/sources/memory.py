@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dealfl.datasets.readers import Block, Content, DelimitedText, Layout
+from dealfl.data.readers import Block, Content, DelimitedText, Layout
 from dealfl.errors import BadInput
 from dealfl.learners import is_absent
 

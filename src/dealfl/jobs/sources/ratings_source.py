@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import numpy as np
 from msgspec import Meta
 
-from dealfl.datasets import Dataset, Examples, Task
-from dealfl.datasets.readers import Block, Interactions, Layout
+from dealfl.data import Dataset, Examples, Task
+from dealfl.data.readers import Block, Interactions, Layout
 from dealfl.errors import BadInput
 from dealfl.jobs.sources.base import Source, Time, require_columns
 from dealfl.jobs.sources.columns import Bounded, Floats, Reader, Vocabulary, Wrong, read_moments

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.datasets import Examples
-from dealfl.datasets.readers import Block, Layout
+from dealfl.data import Examples
+from dealfl.data.readers import Block, Layout
 from dealfl.erasure import plain_name
 from dealfl.errors import BadInput
 from dealfl.jobs.sources.columns import Reader, Wrong, is_missing
@@ -36,7 +36,7 @@ class OwnerNames:
 
     Examples
     --------
-    >>> from dealfl.datasets.readers import Layout
+    >>> from dealfl.data.readers import Layout
     >>> names = OwnerNames()
     >>> block = Block(Layout(), 1, [1, 2, 3], ["ann", "bob", " ann"])
     >>> ann, bob, again = names.read(block, 0)[0].tolist()

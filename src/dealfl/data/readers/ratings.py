@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.datasets.readers.content import Content, read_lines
-from dealfl.datasets.readers.supervised import Columns
+from dealfl.data.readers.content import Content, read_lines
+from dealfl.data.readers.supervised import Columns
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:

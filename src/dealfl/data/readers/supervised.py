@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from dealfl.datasets.readers.block import Block
-from dealfl.datasets.readers.content import Content
-from dealfl.datasets.readers.delimited import DelimitedText
-from dealfl.datasets.readers.layout import Layout
-from dealfl.datasets.readers.libsvm import SparseRows, read_finite, read_libsvm, read_pairs
+from dealfl.data.readers.block import Block
+from dealfl.data.readers.content import Content
+from dealfl.data.readers.delimited import DelimitedText
+from dealfl.data.readers.layout import Layout
+from dealfl.data.readers.libsvm import SparseRows, read_finite, read_libsvm, read_pairs
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:

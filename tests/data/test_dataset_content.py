@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dealfl.datasets.readers import Content, read_lines, unpacked_name
+from dealfl.data.readers import Content, read_lines, unpacked_name
 from dealfl.errors import BadBytes, BadInput
 
 Pack = Callable[[dict[str, bytes]], bytes]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from dealfl.datasets.dataset import DataFile, Dataset
-from dealfl.datasets.readers import Content
+from dealfl.data.dataset import DataFile, Dataset
+from dealfl.data.readers import Content
 from dealfl.errors import BadBytes, BadInput, DatasetMissing
 from dealfl.storage import replace_file
 

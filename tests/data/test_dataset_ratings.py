@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealfl.datasets import Examples
-from dealfl.datasets.readers import Content, Events, Interactions, RatingMatrix, Ratings
+from dealfl.data import Examples
+from dealfl.data.readers import Content, Events, Interactions, RatingMatrix, Ratings
 from dealfl.errors import BadInput
 
 TSV = Content("u.data", b"7\t1\t5\t100\n9\t3\t4\t50\n7\t3\t1\t300\n7\t2\t4\t200\n")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from dealfl.datasets.readers.layout import Layout
+from dealfl.data.readers.layout import Layout
 
 __all__ = ["Block"]
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from dealfl.datasets.readers.content import Content, open_bytes
+from dealfl.data.readers.content import Content, open_bytes
 from dealfl.errors import BadInput
 
 __all__ = ["Encoding", "Layout", "read_number", "require_rows"]

@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 from dealfl.cli import parser
-from dealfl.datasets import DataFile, Dataset, Places, Task, fetch
-from dealfl.datasets.examples import load_entry
-from dealfl.datasets.readers import Columns, TargetColumn
+from dealfl.data import DataFile, Dataset, Places, Task, fetch
+from dealfl.data.examples import load_entry
+from dealfl.data.readers import Columns, TargetColumn
 from dealfl.errors import BadBytes, DatasetMissing
 
 TEXT = b"".join(b"%d,%d\n" % (row, row * row) for row in range(20_000))
@@ -229,7 +229,7 @@ def test_a_download_that_is_killed_leaves_no_file_that_is_trusted_later(
     assert places.cache is not None
     web.pages["/all.zip"] = zipped(TEXT)
     web.cut["/all.zip"], web.held = 100_000, threading.Event()
-    code = "import sys; from pathlib import Path; from dealfl.datasets.data_files import download"
+    code = "import sys; from pathlib import Path; from dealfl.data.data_files import download"
     call = f"download({tiny.files[0].url!r}, Path({str(places.cache)!r}))"
     with subprocess.Popen([sys.executable, "-c", f"{code}; {call}"], stderr=DEVNULL) as process:
         deadline = time.monotonic() + 10
@@ -287,7 +287,7 @@ def test_the_command_fetches_into_the_cache(
 ) -> None:
     monkeypatch.setenv("DEALFL_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("DEALFL_DATA", raising=False)
-    monkeypatch.setattr("dealfl.datasets.catalog.CATALOG", {"tiny": tiny})
+    monkeypatch.setattr("dealfl.data.catalog.CATALOG", {"tiny": tiny})
     web.pages["/all.zip"] = zipped(TEXT)
     for state in ("fetched", "here"):
         arguments = parser().parse_args(["datasets", "fetch", "--json", "tiny"])

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dealfl.datasets.readers.content import Content, open_text
-from dealfl.datasets.readers.delimited import BLOCK_CHARACTERS
+from dealfl.data.readers.content import Content, open_text
+from dealfl.data.readers.delimited import BLOCK_CHARACTERS
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dealfl.datasets import CATALOG, Dataset, Examples, Places, load, yearpredictionmsd_like
+from dealfl.data import CATALOG, Dataset, Examples, Places, load, yearpredictionmsd_like
 from dealfl.errors import BadInput
 from dealfl.features import feature_map
 from dealfl.learners import learners_for, settings_for

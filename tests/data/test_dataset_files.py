@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dealfl.datasets import CATALOG, Content, DataFile, Dataset, Places, State, Task, check, load
-from dealfl.datasets.data_files import read_all, verify
-from dealfl.datasets.examples import load_entry
-from dealfl.datasets.readers import Columns, TargetColumn
+from dealfl.data import CATALOG, Content, DataFile, Dataset, Places, State, Task, check, load
+from dealfl.data.data_files import read_all, verify
+from dealfl.data.examples import load_entry
+from dealfl.data.readers import Columns, TargetColumn
 from dealfl.errors import BadBytes, BadInput, DatasetMissing, DealError
 
 TEXT = b"1,2\n3,4\n"

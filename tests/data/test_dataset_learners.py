@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dealfl.datasets import CATALOG, Examples, load
+from dealfl.data import CATALOG, Examples, load
 from dealfl.features import feature_map
 from dealfl.learners import LEARNERS, learners_for, settings_for
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from dealfl.datasets.readers.block import Block
-from dealfl.datasets.readers.content import (
+from dealfl.data.readers.block import Block
+from dealfl.data.readers.content import (
     PACKINGS,
     Content,
     open_bytes,
@@ -11,20 +11,20 @@ from dealfl.datasets.readers.content import (
     read_lines,
     unpacked_name,
 )
-from dealfl.datasets.readers.delimited import DelimitedText
-from dealfl.datasets.readers.layout import Encoding, Layout, read_number, require_rows
-from dealfl.datasets.readers.libsvm import (
+from dealfl.data.readers.delimited import DelimitedText
+from dealfl.data.readers.layout import Encoding, Layout, read_number, require_rows
+from dealfl.data.readers.libsvm import (
     SparseRows,
     looks_like_libsvm,
     read_finite,
     read_libsvm,
     read_pairs,
 )
-from dealfl.datasets.readers.ratings import Events, Histories, Interactions, RatingMatrix, Ratings
-from dealfl.datasets.readers.supervised import Cifar, Columns, Libsvm, Table, TargetColumn
+from dealfl.data.readers.ratings import Events, Histories, Interactions, RatingMatrix, Ratings
+from dealfl.data.readers.supervised import Cifar, Columns, Libsvm, Table, TargetColumn
 
 if TYPE_CHECKING:
-    from dealfl.datasets.readers.supervised import Matrix as Matrix
+    from dealfl.data.readers.supervised import Matrix as Matrix
 
 __all__ = [
     "PACKINGS", "Block", "Cifar", "Columns", "Content", "DelimitedText", "Encoding", "Events",

@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-from dealfl.datasets.domain import Domain
-from dealfl.datasets.readers import PACKINGS, Content, Interactions, Table, unpacked_name
+from dealfl.data.domain import Domain
+from dealfl.data.readers import PACKINGS, Content, Interactions, Table, unpacked_name
 
 __all__ = ["DataFile", "Dataset", "Task"]
 
@@ -146,7 +146,7 @@ class Dataset:
 
     Examples
     --------
-    >>> from dealfl.datasets import CATALOG
+    >>> from dealfl.data import CATALOG
     >>> CATALOG["housing"].target_bound, CATALOG["housing"].domain_for("").n_features
     (64.0, 13)
     """

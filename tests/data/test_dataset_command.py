@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dealfl.cli import parser
-from dealfl.datasets import CATALOG, Places
+from dealfl.data import CATALOG, Places
 from dealfl.errors import UnknownName
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealfl.datasets.readers import Block, Content, DelimitedText, Layout
+from dealfl.data.readers import Block, Content, DelimitedText, Layout
 from dealfl.errors import BadInput
 
 CELLS = st.one_of(
@@ -85,7 +85,7 @@ def test_decimals_of_any_length_are_the_floats_of_python(digits: int) -> None:
 
 
 def test_rows_and_lines_stay_whole_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dealfl.datasets.readers.delimited.BLOCK_CHARACTERS", 64)
+    monkeypatch.setattr("dealfl.data.readers.delimited.BLOCK_CHARACTERS", 64)
     draw = random.Random(0)
     notes = ["plain", "two\nlines", "a, comma", 'so "quoted"', ""]
     cells = [[str(row), draw.choice(notes[: 1 + row // 100]), "x"] for row in range(500)]

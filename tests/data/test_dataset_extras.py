@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from dealfl.datasets import CATALOG, Places, fetch, load
+from dealfl.data import CATALOG, Places, fetch, load
 from dealfl.errors import DatasetMissing
 
 HOUSING = CATALOG["housing"]

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.datasets.dataset import DataFile, Dataset, Task
-from dealfl.datasets.domain import Domain
-from dealfl.datasets.readers import (
+from dealfl.data.dataset import DataFile, Dataset, Task
+from dealfl.data.domain import Domain
+from dealfl.data.readers import (
     Cifar,
     Columns,
     Content,
@@ -198,7 +198,7 @@ def _read_catalog() -> dict[str, Dataset]:
 
 def _admit(name: str, found: Any) -> Dataset:  # noqa: ANN401
     if not isinstance(found, Dataset):
-        raise BadInput(f"{found!r} is not a dealfl.datasets.Dataset")
+        raise BadInput(f"{found!r} is not a dealfl.data.Dataset")
     if found.name != name:
         raise BadInput(f"the dataset has the name {found.name!r}; both names must be the same")
     return found

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dealfl.datasets.readers import Cifar, Columns, Content, Libsvm, Table, TargetColumn
+from dealfl.data.readers import Cifar, Columns, Content, Libsvm, Table, TargetColumn
 from dealfl.errors import BadInput
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False, width=64)

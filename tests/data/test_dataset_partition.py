@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dealfl.datasets import split_by_label, split_by_owner, split_uniformly
+from dealfl.data import split_by_label, split_by_owner, split_uniformly
 from dealfl.errors import BadInput
 
 Parts = list[NDArray[np.int64]]

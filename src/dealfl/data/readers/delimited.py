@@ -7,9 +7,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
-from dealfl.datasets.readers.block import Block
-from dealfl.datasets.readers.content import Content, open_text
-from dealfl.datasets.readers.layout import Layout, require_rows
+from dealfl.data.readers.block import Block
+from dealfl.data.readers.content import Content, open_text
+from dealfl.data.readers.layout import Layout, require_rows
 from dealfl.errors import BadInput
 
 __all__ = ["BLOCK_CHARACTERS", "DelimitedText"]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import dealfl.datasets
-from dealfl.datasets import CATALOG, Dataset, Domain, Places, Task, find_dataset, load
+import dealfl.data
+from dealfl.data import CATALOG, Dataset, Domain, Places, Task, find_dataset, load
 from dealfl.errors import BadInput, UnknownName
 from dealfl.features import feature_map
 from dealfl.learners import learners_for, settings_for
@@ -24,8 +24,8 @@ LEARNERS = (*CLASSIFIERS, "tikhonov", "personalized_pagerank")
 
 
 def test_the_public_names_are_these() -> None:
-    assert sorted(dealfl.datasets.__all__) == dealfl.datasets.__all__
-    assert set(dealfl.datasets.__all__) == {
+    assert sorted(dealfl.data.__all__) == dealfl.data.__all__
+    assert set(dealfl.data.__all__) == {
         "CATALOG", "Content", "DataFile", "Dataset", "Domain", "Examples", "Finding", "Places",
         "State", "Table", "Task", "check", "fetch", "find_dataset", "load", "split_by_owner",
         "split_by_label", "split_uniformly", "yearpredictionmsd_like",
@@ -61,7 +61,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 
 
 def test_importing_the_catalog_is_cheap() -> None:
-    code = "import sys, dealfl.datasets; print(*sorted(sys.modules))"
+    code = "import sys, dealfl.data; print(*sorted(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"scipy", "pooch", "tqdm", "sklearn", "requests", "numba", "dealfl.learners"}
     assert heavy.isdisjoint(run.stdout.split())

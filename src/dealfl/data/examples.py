@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.datasets.catalog import find_dataset
-from dealfl.datasets.data_files import Places, describe_remedy, read_all, read_verified
-from dealfl.datasets.dataset import DataFile, Dataset
-from dealfl.datasets.readers import Content, Histories, Interactions, Table
+from dealfl.data.catalog import find_dataset
+from dealfl.data.data_files import Places, describe_remedy, read_all, read_verified
+from dealfl.data.dataset import DataFile, Dataset
+from dealfl.data.readers import Content, Histories, Interactions, Table
 from dealfl.errors import BadBytes, BadInput, DatasetMissing
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from dealfl.datasets.readers import Matrix
+    from dealfl.data.readers import Matrix
 
 __all__ = ["Examples", "Finding", "State", "check", "load", "load_entry"]
 
@@ -252,7 +252,7 @@ def check(dataset: Dataset, places: Places) -> list[Finding]:
 
     Examples
     --------
-    >>> from dealfl.datasets import CATALOG
+    >>> from dealfl.data import CATALOG
     >>> [finding.state.value for finding in check(CATALOG["movielens"], Places(cache=None))]
     ['missing']
     """

@@ -11,11 +11,17 @@ from dealfl.errors import BadInput, unknown_name
 from dealfl.exact import Cycles, LearnerCycles, Schema, Statistics, Work
 from dealfl.learners.base import Arrays, Learner, SparseVector, statistics_of
 from dealfl.learners.description import DataLimits, Workload
-from dealfl.learners.frames import column_array, frame_columns, is_absent, is_frame
 from dealfl.learners.history_learner import HistoryLearner
 from dealfl.learners.history_records import HeldRecords, Histories
-from dealfl.learners.inputs import as_matrix, dense_blocks
-from dealfl.learners.labels import Labels
+from dealfl.learners.inputs import (
+    Labels,
+    as_matrix,
+    column_array,
+    dense_blocks,
+    frame_columns,
+    is_absent,
+    is_frame,
+)
 from dealfl.learners.naive_bayes import NaiveBayes
 from dealfl.learners.neighbors import Neighbors
 from dealfl.learners.pagerank import PersonalizedPageRank
@@ -23,7 +29,7 @@ from dealfl.learners.records import Change, Record, Rows, StoredRecord
 from dealfl.learners.row_learner import Classifier, RowLearner
 from dealfl.learners.saved import SavedLearner
 from dealfl.learners.tikhonov import Tikhonov, TikhonovClassifier
-from dealfl.learners.workloads import TimedLearner
+from dealfl.learners.timed_learner import TimedLearner
 from dealfl.plugins import Registry
 
 __all__ = [

@@ -175,7 +175,7 @@ def _check_survivors(subject: Subject, model: Learner, survivors: list[int]) -> 
 
 def _check_predictions(subject: Subject, model: Learner, scratch: Learner) -> None:
     if isinstance(model, RowLearner) and isinstance(scratch, RowLearner):
-        ours, theirs = (one.predict(subject.examples[0]) for one in (model, scratch))
+        ours, theirs = (learner.predict(subject.examples[0]) for learner in (model, scratch))
         same = np.allclose(ours, theirs, _DRIFT, _DRIFT) if ours.dtype.kind == "f" else None
         assert np.array_equal(ours, theirs) or same, "not the predictions of training from scratch"
 

@@ -17,8 +17,7 @@ from scipy import sparse
 
 from dealfl.errors import Impossible
 from dealfl.exact import BLOCK, FixedPoint, checked_sum, is_compiled
-from dealfl.learners.inputs import Matrix, dense_blocks
-from dealfl.learners.labels import Labels
+from dealfl.learners.inputs import Labels, Matrix, dense_blocks
 
 __all__ = ["Added", "ClassSums", "Tables"]
 

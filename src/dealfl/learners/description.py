@@ -1,4 +1,4 @@
-"""What the description of a learner refers to: limits of data, and workloads.
+"""What a learner states about itself: settings for data of some limits, and workloads to time it.
 
 The limits of data are known before any example; learners derive settings from them.
 """
@@ -10,11 +10,20 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-
-__all__ = ["Batch", "DataLimits", "FeatureLimits", "Workload"]
+from numpy.typing import NDArray
+from scipy import sparse
 
 Batch = tuple[Any, ...]
 Bound = float | Sequence[float]  # one per feature, or one number if all are equal
+
+N_FEATURES = 64
+N_ITEMS = 1000
+CLASSES = list(range(10))
+HIGHEST = 16.0
+_MEDIAN_HISTORY = 30
+
+NUMBERED = {"n_features": N_FEATURES, "feature_bound": HIGHEST, "target_bound": HIGHEST}
+LABELLED = {"n_features": N_FEATURES, "feature_bound": HIGHEST, "classes": CLASSES}
 
 
 class FeatureLimits(Protocol):
@@ -107,3 +116,31 @@ class Workload:
     batch: Callable[[np.random.Generator, int], Batch]
     fewest: int
     most: int
+
+
+def _rows(generator: np.random.Generator, count: int) -> NDArray[np.float64]:
+    return generator.integers(0, int(HIGHEST) + 1, (count, N_FEATURES)).astype(np.float64)
+
+
+def numbered_rows(generator: np.random.Generator, count: int) -> Batch:
+    """Return rows whose targets are numbers from 0 to `HIGHEST`."""
+    rows = _rows(generator, count)
+    return rows, rows.mean(axis=1)
+
+
+def labelled_rows(generator: np.random.Generator, count: int) -> Batch:
+    """Return rows whose targets are `CLASSES`."""
+    return _rows(generator, count), generator.integers(0, len(CLASSES), count)
+
+
+def histories(generator: np.random.Generator, count: int) -> Batch:
+    """Return histories of log-normal length; the popularity of items follows Zipf's law."""
+    lengths = generator.lognormal(np.log(_MEDIAN_HISTORY), 0.5, count).clip(2, 300).astype(int)
+    popularity = 1.0 / np.arange(1, N_ITEMS + 1)
+    popularity /= popularity.sum()
+    items = [generator.choice(N_ITEMS, n, replace=False, p=popularity) for n in lengths.tolist()]
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    ones = np.ones(ends[-1])
+    table = sparse.csr_matrix((ones, np.concatenate(items), ends), shape=(count, N_ITEMS))
+    table.sort_indices()
+    return (table,)

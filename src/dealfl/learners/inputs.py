@@ -1,8 +1,12 @@
-"""Checks of what callers pass: matrices in blocks of rows, and targets."""
+"""What callers pass, checked and converted: matrices, data frames, targets and classes.
+
+Data frames and series are recognised by their attributes; no package is imported for them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,13 +16,7 @@ from scipy import sparse
 
 from dealfl.errors import BadInput
 from dealfl.exact import FixedPoint
-from dealfl.learners.frames import column_array, frame_matrix, is_frame
 from dealfl.settings import As, Numbers
-
-__all__ = [
-    "Clip", "FeatureBound", "FractionBits", "Matrix", "Offset", "as_array", "as_matrix",
-    "as_vector", "dense_blocks", "only_column", "quantised", "require_integer", "require_vector",
-]  # fmt: skip
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -44,6 +42,10 @@ Clip = Annotated[
 
 _NUMERIC = "biuf"
 _BLOCK_ROWS = 2048
+_FEW = 8  # labels that are looked up one by one
+_MAX_NUMBERS = 1 << 16
+_SHOWN = 5  # names in an error
+_NUMBERS = (bool, int, float, Decimal, np.number, np.bool_)
 
 
 def require_integer(value: object, name: str, low: int, high: int) -> int:
@@ -165,3 +167,360 @@ def quantised(X: object, grid: FixedPoint, *, clip: bool) -> NDArray[np.int32]:
     for first, block in dense_blocks(matrix, _BLOCK_ROWS):
         points[first : first + len(block)] = grid.quantise(block, first, clip=clip)
     return points
+
+
+# -- data frames ------------------------------------------------------------------------------
+
+
+def is_frame(values: object) -> bool:
+    """Return whether values are a data frame: a table with named columns.
+
+    Parameters
+    ----------
+    values : object
+        Any object.
+
+    Returns
+    -------
+    bool
+        True for a data frame of any package.
+
+    Examples
+    --------
+    >>> is_frame(np.zeros((2, 2)))
+    False
+    """
+    return hasattr(values, "columns") and hasattr(values, "to_numpy")
+
+
+def is_absent(value: object) -> bool:
+    """Return whether a value is missing: None, nan, or the NA of a data frame.
+
+    Parameters
+    ----------
+    value : object
+        Value of a cell.
+
+    Returns
+    -------
+    bool
+        True if the value is missing.
+
+    Examples
+    --------
+    >>> [is_absent(value) for value in (None, float("nan"), 0, "")]
+    [True, True, False, False]
+    """
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating) and value != value
+
+
+def names_of(X: object) -> tuple[str, ...] | None:
+    """Return the column names of a data frame; None without names or if a name is not text."""
+    if type(X) is np.ndarray or not is_frame(X):
+        return None
+    names = tuple(X.columns)  # type: ignore[attr-defined]
+    return names if all(isinstance(name, str) for name in names) else None
+
+
+def require_names(learned: tuple[str, ...], X: object) -> None:
+    """Raise `BadInput` if the columns of a frame are not those of the model, in the same order."""
+    given = (names_of(X) if learned else None) or ()
+    if not given or given == learned:
+        return
+    missing = [name for name in learned if name not in given]
+    unknown = [name for name in given if name not in learned]
+    if not missing and not unknown and len(given) == len(learned):
+        wrong = next(place for place, name in enumerate(learned) if given[place] != name)
+        raise BadInput(
+            f"the columns are in another order: column {wrong} is {given[wrong]!r}, but the "
+            f"model learned {learned[wrong]!r}; pass X[list(model.feature_names)]"
+        )
+    parts = [f"missing: {_listed(missing)}"] if missing else []
+    parts += [f"unknown: {_listed(unknown)}"] if unknown else []
+    problem = "; ".join(parts) or f"{len(given)} columns instead of {len(learned)}"
+    raise BadInput(f"the columns are not those of the model; {problem}")
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(map(repr, names[:_SHOWN])) + more
+
+
+def frame_columns(frame: Any) -> list[tuple[str, NDArray[Any]]]:  # noqa: ANN401
+    """Return names and columns of a data frame.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Data frame of any package.
+
+    Returns
+    -------
+    list of (str, ndarray)
+        Name and values of each column.
+
+    Raises
+    ------
+    BadInput
+        Two columns have the same name.
+    """
+    names = [str(name) for name in frame.columns]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise BadInput(f"the frame has two columns named {name!r}; rename one of them")
+    return [
+        (name, column_array(frame[key])) for name, key in zip(names, frame.columns, strict=True)
+    ]
+
+
+def frame_matrix(frame: Any) -> NDArray[Any]:  # noqa: ANN401
+    """Return a frame of numbers as a matrix; missing values are nan."""
+    plain = np.asarray(frame)
+    if plain.dtype.kind in _NUMERIC:
+        return np.ascontiguousarray(plain)  # matrix products must not depend on the memory layout
+    columns = frame_columns(frame)
+    for name, column in columns:
+        if column.dtype.kind not in _NUMERIC:
+            raise BadInput(
+                f"column {name!r} holds {_kind(column)}; it must hold real numbers: encode it as "
+                "numbers, or drop it"
+            )
+    if not columns:
+        return np.empty((len(frame), 0))
+    return np.column_stack([column.astype(np.float64) for _, column in columns])
+
+
+def _kind(column: NDArray[Any]) -> str:
+    return "text" if column.dtype.kind in "OU" else f"{column.dtype} values"
+
+
+def column_array(values: object) -> NDArray[Any]:
+    """Return a series or a nested sequence as an array.
+
+    Parameters
+    ----------
+    values : object
+        Series or nested sequence.
+
+    Returns
+    -------
+    ndarray
+        Numbers are numeric and missing numbers are nan; other objects are unchanged.
+
+    Examples
+    --------
+    >>> column_array(np.array([1, 2.5, None], dtype=object)).tolist()
+    [1.0, 2.5, nan]
+    """
+    try:
+        array = np.asarray(values)
+    except OverflowError:  # an integer beyond all floats, beside a float
+        array = np.array(values, dtype=object)
+    return _plain_numbers(array) if array.dtype.kind == "O" else array
+
+
+def _plain_numbers(array: NDArray[Any]) -> NDArray[Any]:
+    """Return objects that are numbers as a numeric array; other objects unchanged."""
+    values = [np.nan if is_absent(value) else value for value in array.ravel().tolist()]
+    if not all(isinstance(value, _NUMBERS) for value in values):
+        return array
+    plain = np.array([float(value) if isinstance(value, Decimal) else value for value in values])
+    if plain.dtype.kind == "O":  # integers of more than 64 bits
+        plain = np.array([_as_float(value) for value in values], dtype=np.float64)
+    return plain.reshape(array.shape)
+
+
+def _as_float(value: Any) -> float:  # noqa: ANN401
+    try:
+        return float(value)
+    except OverflowError:
+        return float(np.inf)
+
+
+# -- classes ----------------------------------------------------------------------------------
+
+
+class Labels:
+    """The classes of a job, in its order; they are settings, never derived from data.
+
+    Parameters
+    ----------
+    classes : array_like
+        Distinct numbers or strings.
+
+    Raises
+    ------
+    BadInput
+        The classes are not distinct numbers or strings.
+
+    Examples
+    --------
+    >>> Labels(["ham", "spam"]).encode(["spam", "ham"]).tolist()
+    [1, 0]
+    """
+
+    def __init__(self, classes: ArrayLike | Sequence[object]) -> None:
+        given = list(classes)  # type: ignore[arg-type]
+        values = np.array(given)
+        plain = values.ndim == 1 and len(values) and values.dtype.kind in _NUMERIC + "U"
+        if not plain or values.tolist() != given:
+            raise BadInput(f"classes is {given!r}; it must be a list of numbers or of strings")
+        self.values: NDArray[Any] = values
+        self._order = np.argsort(values, kind="stable")
+        self._sorted = values[self._order]
+        self._codes = {value: code for code, value in enumerate(values.tolist())}
+        if len(self._codes) < len(values):
+            raise BadInput(f"classes is {values.tolist()!r}; classes must be distinct")
+        self._by_number, self._every = self._numbered(), np.arange(len(values))
+
+    def _numbered(self) -> Int64s | None:
+        """Return the code of each number from the smallest class on, if there are not too many."""
+        if self.values.dtype.kind not in "iu":
+            return None
+        first, last = int(self._sorted[0]), int(self._sorted[-1])
+        if last - first > _MAX_NUMBERS:
+            return None
+        codes = np.full(last - first + 1, -1, dtype=np.int64)
+        codes[(self.values - self._sorted[0]).astype(np.int64)] = np.arange(len(self.values))
+        return codes
+
+    def _look_up(self, labels: NDArray[Any], codes: Int64s) -> Int64s:
+        first, last = self._sorted[0], self._sorted[-1]
+        if len(labels) and first <= labels.min() and labels.max() <= last:
+            return np.asarray(codes[(labels - first).astype(np.int64)])
+        inside = (labels >= first) & (labels <= last)
+        found = np.full(len(labels), -1, dtype=np.int64)
+        found[inside] = codes[(labels[inside] - first).astype(np.int64)]
+        return found
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def tolist(self) -> list[Any]:
+        """Return the classes as Python values.
+
+        Returns
+        -------
+        list
+            The classes.
+        """
+        return list(self.values.tolist())
+
+    def encode(self, y: object, rows: int | None = None) -> Int64s:
+        """Return the position of each label among the classes.
+
+        Parameters
+        ----------
+        y : array_like
+            Labels.
+        rows : int, optional
+            Expected number of labels.
+
+        Returns
+        -------
+        ndarray of int64
+            One position per label.
+
+        Raises
+        ------
+        BadInput
+            A label is not a class, or the number of labels is wrong.
+        """
+        if rows == 1 and type(y) is np.ndarray and y.shape == (1,):
+            code = self._code(y.item())
+            if code >= 0:
+                return np.array((code,))
+        labels = require_vector(_as_labels(only_column(y)), rows, "y")
+        if len(labels) > _FEW and self._by_number is not None and labels.dtype.kind in "iu":
+            codes = self._look_up(labels, self._by_number)
+        elif len(labels) > _FEW and self._compares_exactly(labels):
+            place = np.minimum(np.searchsorted(self._sorted, labels), len(self) - 1)
+            codes = np.where(self._sorted[place] == labels, self._order[place], -1)
+        else:
+            codes = np.array([self._code(label) for label in labels.tolist()], dtype=np.int64)
+        wrong = np.flatnonzero(codes < 0)
+        if len(wrong):
+            raise self._unknown(int(wrong[0]), labels[wrong[0]])
+        return codes
+
+    def numbered(self, y: object, rows: int) -> tuple[Int64s, int, Int64s]:
+        """Return numbers, the lowest class and the code of each number from it on, for a loop.
+
+        Whole numbers are not checked: one without a class has the code -1, or none.
+
+        Parameters
+        ----------
+        y, rows
+            See `encode`.
+
+        Returns
+        -------
+        tuple of (ndarray of int64, int, ndarray of int64)
+            Numbers, the lowest of the classes, and codes.
+        """
+        numbers, kinds = self._by_number, {self.values.dtype.kind}
+        if numbers is not None and isinstance(y, np.ndarray) and kinds == {y.dtype.kind, "i"}:
+            return require_vector(y, rows, "y").astype(np.int64), int(self._sorted[0]), numbers
+        return self.encode(y, rows), 0, self._every
+
+    def _compares_exactly(self, labels: NDArray[Any]) -> bool:
+        """Return whether numpy compares labels and classes without a conversion that rounds."""
+        kinds = {labels.dtype.kind, self._sorted.dtype.kind}
+        if kinds <= set("biu"):
+            return np.promote_types(labels.dtype, self._sorted.dtype).kind != "f"
+        return kinds in ({"U"}, {"f"})
+
+    def _code(self, label: object) -> int:
+        try:
+            return -1 if isinstance(label, complex) else self._codes.get(label, -1)
+        except TypeError:  # nothing that can be a class
+            return -1
+
+    def decode(self, codes: Int64s) -> NDArray[Any]:
+        """Return the classes at some positions.
+
+        Parameters
+        ----------
+        codes : ndarray of int64
+            Positions among the classes.
+
+        Returns
+        -------
+        ndarray
+            One class per position.
+        """
+        return np.asarray(self.values[codes])
+
+    def share_right(self, predicted: NDArray[Any], y: object) -> float:
+        """Return the fraction of predicted labels that are correct.
+
+        Parameters
+        ----------
+        predicted : ndarray
+            Predicted labels.
+        y : array_like
+            Actual labels.
+
+        Returns
+        -------
+        float
+            A number in [0, 1]; nan if there are no rows.
+        """
+        actual = self.decode(self.encode(y, len(predicted)))
+        return float(np.mean(predicted == actual)) if len(predicted) else float("nan")
+
+    def _unknown(self, row: int, label: object) -> BadInput:
+        shown = label.item() if isinstance(label, np.generic) else label
+        known = ", ".join(repr(value) for value in self.values.tolist()[:20])
+        return BadInput(f"row {row} has class {shown!r}; known: {known}", "its class is unknown")
+
+
+def _as_labels(y: object) -> NDArray[Any]:
+    """Return labels as they are: in an array of numbers and strings, numpy makes "1" of 1."""
+    nested = (list, tuple, np.ndarray)
+    if isinstance(y, list | tuple) and not any(isinstance(label, nested) for label in y):
+        return np.fromiter(y, dtype=object, count=len(y))
+    is_array = isinstance(y, np.ndarray) or hasattr(y, "to_numpy")
+    return np.asarray(y) if is_array else as_array(y, "y")

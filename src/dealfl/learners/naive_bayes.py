@@ -30,18 +30,17 @@ from dealfl.exact import (
 )
 from dealfl.learners.base import Arrays, SparseVector
 from dealfl.learners.class_sums import ClassSums, Tables
-from dealfl.learners.description import DataLimits, Workload
+from dealfl.learners.description import LABELLED, DataLimits, Workload, labelled_rows
 from dealfl.learners.inputs import (
     Clip,
     FeatureBound,
     FractionBits,
+    Labels,
     Offset,
     dense_blocks,
     require_integer,
 )  # fmt: skip
-from dealfl.learners.labels import Labels
 from dealfl.learners.row_learner import Classifier
-from dealfl.learners.workloads import LABELLED, labelled_rows
 from dealfl.settings import Positive
 
 __all__ = ["NaiveBayes"]

@@ -15,17 +15,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from dealfl.errors import BadInput, NotLearned
 from dealfl.exact import Cycles, FixedPoint, LearnerCycles, Statistics, Storage, Work
-from dealfl.learners.description import DataLimits, Workload
+from dealfl.learners.description import HIGHEST, LABELLED, DataLimits, Workload, labelled_rows
 from dealfl.learners.held_examples import CandidateCount, NeighborCount
 from dealfl.learners.inputs import (
     Clip,
     FeatureBound,
     FractionBits,
+    Labels,
     Offset,
     quantised,
     require_integer,
 )  # fmt: skip
-from dealfl.learners.labels import Labels
 from dealfl.learners.signatures import (
     Digits,
     DirectionFeatures,
@@ -36,7 +36,6 @@ from dealfl.learners.signatures import (
     VoteBits,
 )  # fmt: skip
 from dealfl.learners.votes import MinBucket, PrefixVotes
-from dealfl.learners.workloads import HIGHEST, LABELLED, labelled_rows
 
 __all__ = ["Neighbors"]
 

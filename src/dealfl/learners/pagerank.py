@@ -16,7 +16,7 @@ from scipy import sparse
 from dealfl.errors import BadInput
 from dealfl.exact import Cycles, LearnerCycles, Work, is_compiled
 from dealfl.learners.base import Arrays, SparseVector
-from dealfl.learners.description import DataLimits, Workload
+from dealfl.learners.description import N_ITEMS, DataLimits, Workload, histories
 from dealfl.learners.exact_rankings import (
     FEW,
     best_places,
@@ -29,7 +29,6 @@ from dealfl.learners.history_learner import Ranked, as_histories
 from dealfl.learners.inputs import as_array, require_integer
 from dealfl.learners.pair_counts import MAX_ITEMS, PairCounts
 from dealfl.learners.pair_numbers import Batch, items_of, pair_number, require_items
-from dealfl.learners.workloads import N_ITEMS, histories
 
 __all__ = ["PersonalizedPageRank"]
 

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from dealfl.errors import BadBytes
 from dealfl.exact import Statistics, Work
 
-__all__ = ["Change", "Record", "Rows", "StoredRecord"]
-
 Points = NDArray[np.int32]
 
 _MANY = 4  # rows; for less, numpy takes longer than Python

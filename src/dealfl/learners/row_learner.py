@@ -1,4 +1,8 @@
-"""Learners whose examples are rows of features with a target."""
+"""Learners whose examples are rows of features with a target.
+
+A row is integers: 1, the features on their grid, and the target. What is learned counts +1 and what
+is forgotten −1. One pass over all rows gives one delta.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.errors import BadBytes, BadInput, NotLearned
-from dealfl.exact import Statistics
-from dealfl.learners.base import Arrays
-from dealfl.learners.frames import names_of, require_names
-from dealfl.learners.inputs import Matrix, as_array, as_matrix
-from dealfl.learners.labels import Labels
-from dealfl.learners.records import Record, Rows, StoredRecord
+from dealfl.exact import FixedPoint, Statistics, Work
+from dealfl.learners.base import Arrays, Learner
+from dealfl.learners.inputs import (
+    Labels,
+    Matrix,
+    as_array,
+    as_matrix,
+    names_of,
+    quantised,
+    require_names,
+)
+from dealfl.learners.records import Change, Record, Rows, StoredRecord
 from dealfl.learners.saved import SavedLearner
-from dealfl.learners.signed_rows import SignedRows
-
-__all__ = ["Classifier", "RowLearner"]
 
 Int64s = NDArray[np.int64]
 Points = NDArray[np.int32]
@@ -28,7 +35,7 @@ Points = NDArray[np.int32]
 _NAMES = "feature_names"  # a section of a saved learner
 
 
-class RowLearner(SignedRows):
+class RowLearner(Learner):
     """A learner whose examples are rows of features with a target.
 
     Subclasses set the grid of the features, `_grid`.
@@ -39,7 +46,40 @@ class RowLearner(SignedRows):
         See `Learner`.
     """
 
+    whole_owners = False
+    _grid: FixedPoint
+    _clip: bool = False
     _names: tuple[str, ...] = ()
+
+    # -- what a subclass computes -----------------------------------------------------------------
+
+    @abstractmethod
+    def _target_points(self, y: object, rows: int) -> Int64s:
+        """Return the targets of all rows as integers."""
+
+    @abstractmethod
+    def _targets_at(self, points: Points) -> NDArray[Any]:
+        """Return the targets that some integers stand for."""
+
+    @abstractmethod
+    def _cost(self, rows: int) -> Work:
+        """Return the cost of computing the statistics of rows."""
+
+    @abstractmethod
+    def _signed(self, points: Points, signs: Int64s) -> Statistics:
+        """Return the sum of the statistics of rows of integers, each times its sign."""
+
+    def _follow_points(self, points: Points, signs: Int64s, ids: Sequence[int]) -> None:
+        """Update what is derived from the statistics; `ids` are those of records, if known."""
+        del points, signs, ids
+        self._forget_model()
+
+    # -- columns ----------------------------------------------------------------------------------
+
+    @property
+    def n_features(self) -> int:
+        """The number of features of a row."""
+        return len(self._grid.bound)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -80,6 +120,73 @@ class RowLearner(SignedRows):
             except (msgspec.MsgspecError, BadInput) as error:
                 raise BadBytes(f"the saved feature names cannot be used: {error}") from None
 
+    # -- rows as integers -------------------------------------------------------------------------
+
+    def _as_points(self, X: object, y: object) -> Points:
+        matrix = self._as_rows(X)
+        points = np.ones((matrix.shape[0], self.n_features + 2), dtype="<i4")
+        points[:, 1:-1] = quantised(matrix, self._grid, clip=self._clip)
+        points[:, -1] = self._target_points(y, matrix.shape[0])
+        return points
+
+    def _points_of(self, records: Sequence[Record]) -> Points:
+        columns = self.n_features + 2
+        if {len(record.body) for record in records} == {4 * columns}:  # one look at all of them
+            points = Rows.points(records, columns)
+            if (points[:, 0] == 1).all():
+                return points
+        packed = [StoredRecord(b"", body) for body in self.pack(records)]
+        return Rows.points(packed, columns)
+
+    def pack(self, records: Sequence[Record]) -> list[bytes]:
+        """Check records, and convert them to integers."""
+        done = [Rows.is_packed(record.body) for record in records]
+        if all(done):
+            return [record.body for record in records]
+        others = [record for record, old in zip(records, done, strict=True) if not old]
+        points = self._as_points(*Rows.table(others))
+        data, size = points.tobytes(), points.strides[0]
+        new = (data[first : first + size] for first in range(0, len(data), size))
+        return [r.body if old else next(new) for r, old in zip(records, done, strict=True)]
+
+    def rows_of(self, records: Sequence[Record]) -> tuple[NDArray[np.float64], NDArray[Any]]:
+        """Return the examples of records, as far as the grid of the learner resolves them.
+
+        Parameters
+        ----------
+        records : sequence of Record
+            Records of rows.
+
+        Returns
+        -------
+        tuple of (ndarray of float64, ndarray)
+            Features and targets, one row per record.
+        """
+        points = self._points_of(records)
+        features = points[:, 1:-1] / self._grid.scale + self._grid.offset
+        return features, self._targets_at(points[:, -1])
+
+    @classmethod
+    def records_of(cls, X: object, y: object) -> Sequence[Record]:
+        """Convert each row to a record without an owner.
+
+        Parameters
+        ----------
+        X : array_like
+            One row of numbers per example.
+        y : array_like
+            Target of each row.
+
+        Returns
+        -------
+        sequence of Record
+            One record per row.
+        """
+        bodies = Rows.encode_all(as_array(X, "X"), as_array(y, "y"))
+        return [StoredRecord(b"", body) for body in bodies]
+
+    # -- learning and forgetting ------------------------------------------------------------------
+
     def learn(self, X: object, y: object) -> Statistics:
         """Add examples.
 
@@ -114,6 +221,45 @@ class RowLearner(SignedRows):
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
         return self.update((X, y)) if sign > 0 else self.update((), (X, y))
+
+    def difference(
+        self, learn: Sequence[Record], forget: Sequence[Record], kept: Sequence[Record] = ()
+    ) -> Change:
+        """Compute what learning and forgetting records would add; the learner does not change."""
+        del kept
+        points, signs = self._points_of([*learn, *forget]), _signs(len(learn), len(forget))
+        delta = self._signed(points, signs)
+        return Change(delta, self._cost(len(learn)), self._cost(len(forget)))
+
+    def update_records(
+        self, learn: Sequence[Record], forget: Sequence[Record], kept: Sequence[Record] = ()
+    ) -> Change:
+        """Add and remove records in one pass; on any error nothing changes."""
+        del kept
+        records = [*learn, *forget]
+        points, signs = self._points_of(records), _signs(len(learn), len(forget))
+        ids = [getattr(record, "id", -1) for record in records]
+        delta = self._update(points, signs, [] if -1 in ids else ids)
+        return Change(delta, self._cost(len(learn)), self._cost(len(forget)))
+
+    def update(self, learn: tuple[Any, ...] = (), forget: tuple[Any, ...] = ()) -> Statistics:
+        """Add and remove examples in one pass; on any error nothing changes."""
+        parts = [self._as_points(*part) for part in (learn, forget) if part]
+        sizes = len(parts[0]) if learn else 0, len(parts[-1]) if forget else 0
+        delta = self._update(np.concatenate(parts), _signs(*sizes), []) if parts else None
+        if learn:
+            self._remember_names(learn[0])
+        self._work = self._cost(sum(sizes))
+        return Statistics.zero(self.schema) if delta is None else delta
+
+    def _update(self, points: Points, signs: Int64s, ids: Sequence[int]) -> Statistics:
+        delta = self._signed(points, signs)
+        self._apply(delta, forgetting=bool((signs < 0).any()))
+        with self._undoing(delta):
+            self._follow_points(points, signs, ids)
+        return delta
+
+    # -- the model --------------------------------------------------------------------------------
 
     @abstractmethod
     def predict(self, X: object) -> NDArray[Any]:
@@ -205,42 +351,6 @@ class RowLearner(SignedRows):
         """
         return None
 
-    def rows_of(self, records: Sequence[Record]) -> tuple[NDArray[np.float64], NDArray[Any]]:
-        """Return the examples of records, as far as the grid of the learner resolves them.
-
-        Parameters
-        ----------
-        records : sequence of Record
-            Records of rows.
-
-        Returns
-        -------
-        tuple of (ndarray of float64, ndarray)
-            Features and targets, one row per record.
-        """
-        points = self._points_of(records)
-        features = points[:, 1:-1] / self._grid.scale + self._grid.offset
-        return features, self._targets_at(points[:, -1])
-
-    @classmethod
-    def records_of(cls, X: object, y: object) -> Sequence[Record]:
-        """Convert each row to a record without an owner.
-
-        Parameters
-        ----------
-        X : array_like
-            One row of numbers per example.
-        y : array_like
-            Target of each row.
-
-        Returns
-        -------
-        sequence of Record
-            One record per row.
-        """
-        bodies = Rows.encode_all(as_array(X, "X"), as_array(y, "y"))
-        return [StoredRecord(b"", body) for body in bodies]
-
 
 class Classifier(RowLearner):
     """A learner of rows whose targets are classes, a setting; subclasses set `_labels`.
@@ -275,3 +385,9 @@ class Classifier(RowLearner):
     def _require_learned(counts: NDArray[Any]) -> None:
         if not np.any(counts > 0):
             raise NotLearned("no example is learned, so no class can be predicted; learn first")
+
+
+def _signs(learned: int, forgotten: int) -> Int64s:
+    signs = np.ones(learned + forgotten, dtype=np.int64)
+    signs[learned:] = -1
+    return signs

@@ -17,8 +17,6 @@ from dealfl.errors import BadBytes, BadInput
 from dealfl.exact import Setting, Statistics
 from dealfl.storage import replace_file
 
-__all__ = ["SavedLearner"]
-
 _MAGIC = b"DEALFILE"
 _VERSION = 1
 _PREFIX = struct.Struct("<8sHI")

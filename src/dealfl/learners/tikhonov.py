@@ -11,22 +11,28 @@ from numpy.typing import ArrayLike, NDArray
 from dealfl.errors import BadInput, Impossible
 from dealfl.exact import Cycles, FixedPoint, Integers, LearnerCycles, Setting, Storage
 from dealfl.learners.base import Arrays
-from dealfl.learners.description import DataLimits, Workload
+from dealfl.learners.description import (
+    LABELLED,
+    NUMBERED,
+    DataLimits,
+    Workload,
+    labelled_rows,
+    numbered_rows,
+)
 from dealfl.learners.gram import packed
 from dealfl.learners.inputs import (
     Clip,
     FeatureBound,
     FractionBits,
+    Labels,
     Offset,
     as_vector,
     require_integer,
 )  # fmt: skip
-from dealfl.learners.labels import Labels
 from dealfl.learners.normal_equations import FLOATS, NormalEquations
 from dealfl.learners.product_checks import require_one_class_each
 from dealfl.learners.ridge_weights import Intercept, Penalty, RidgeWeights, Solver
 from dealfl.learners.row_learner import Classifier
-from dealfl.learners.workloads import LABELLED, NUMBERED, labelled_rows, numbered_rows
 from dealfl.settings import Positive
 
 __all__ = ["Tikhonov", "TikhonovClassifier"]

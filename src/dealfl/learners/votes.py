@@ -31,8 +31,7 @@ from dealfl.exact import (
 from dealfl.learners.base import Arrays, SparseVector
 from dealfl.learners.buckets import Buckets, winners
 from dealfl.learners.held_examples import HeldExamples
-from dealfl.learners.inputs import quantised, require_integer
-from dealfl.learners.labels import Labels
+from dealfl.learners.inputs import Labels, quantised, require_integer
 from dealfl.learners.row_learner import Classifier
 from dealfl.learners.saved import SavedLearner
 from dealfl.learners.signatures import Signatures

@@ -1,4 +1,4 @@
-"""Workloads for calibration: seeded batches of any size, and a learner whose calls are timed."""
+"""A learner whose calls are timed, for calibration."""
 
 from __future__ import annotations
 
@@ -6,56 +6,17 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 
 from dealfl.learners.base import Learner
 from dealfl.learners.description import Batch, Workload
 from dealfl.learners.records import StoredRecord
 
-__all__ = ["TimedLearner", "histories", "labelled_rows", "numbered_rows"]
-
-N_FEATURES = 64
-N_ITEMS = 1000
-CLASSES = list(range(10))
-HIGHEST = 16.0
-_MEDIAN_HISTORY = 30
-_HELD, _REVIEWING = 100, 10  # examples of a live model, and those that review it
+_HELD = 100  # examples of a live model
+_REVIEWING = 10  # examples that review it
 _FEATURES = (8, 256)  # fewest and most
-
-NUMBERED = {"n_features": N_FEATURES, "feature_bound": HIGHEST, "target_bound": HIGHEST}
-LABELLED = {"n_features": N_FEATURES, "feature_bound": HIGHEST, "classes": CLASSES}
 
 Call = Callable[[int], tuple[int, float]]  # from the index of a size to operations and seconds
 Clock = Callable[[], float]
-
-
-def _rows(generator: np.random.Generator, count: int) -> NDArray[np.float64]:
-    return generator.integers(0, int(HIGHEST) + 1, (count, N_FEATURES)).astype(np.float64)
-
-
-def numbered_rows(generator: np.random.Generator, count: int) -> Batch:
-    """Return rows whose targets are numbers from 0 to `HIGHEST`."""
-    rows = _rows(generator, count)
-    return rows, rows.mean(axis=1)
-
-
-def labelled_rows(generator: np.random.Generator, count: int) -> Batch:
-    """Return rows whose targets are `CLASSES`."""
-    return _rows(generator, count), generator.integers(0, len(CLASSES), count)
-
-
-def histories(generator: np.random.Generator, count: int) -> Batch:
-    """Return histories of log-normal length; the popularity of items follows Zipf's law."""
-    lengths = generator.lognormal(np.log(_MEDIAN_HISTORY), 0.5, count).clip(2, 300).astype(int)
-    popularity = 1.0 / np.arange(1, N_ITEMS + 1)
-    popularity /= popularity.sum()
-    items = [generator.choice(N_ITEMS, n, replace=False, p=popularity) for n in lengths.tolist()]
-    ends = np.concatenate([[0], np.cumsum(lengths)])
-    ones = np.ones(ends[-1])
-    table = sparse.csr_matrix((ones, np.concatenate(items), ends), shape=(count, N_ITEMS))
-    table.sort_indices()
-    return (table,)
 
 
 class TimedLearner:

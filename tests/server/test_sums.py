@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from dealfl.errors import BadBytes, Impossible, OutOfBounds
-from dealfl.exact import spans
 from dealfl.exact.entries import Entries
 from dealfl.exact.integers import Integers
-from dealfl.exact.spans import make_entries
 from dealfl.exact.statistics import ArraySpec, Schema, Statistics
 from dealfl.learners import Learner, Neighbors, PersonalizedPageRank
 from dealfl.server import Ledger, sums
@@ -68,13 +66,12 @@ def test_sums_of_arrays_with_few_zeros_equal_whole_sums(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sums, "_PAGE", 4)
-    monkeypatch.setattr(spans, "_MIN_CELLS", 1)
     schema, chance = Schema("test", {}, (ArraySpec("n", 40, 96),)), random.Random(seed)
     ledger, whole = Ledger(), Statistics.zero(schema)
     for number in range(30):
         first, share = chance.randrange(30), chance.choice([0.3, 0.8, 1.0])
         cells = [chance.randrange(-9, 9) * (chance.random() < share) for _ in range(first, 40)]
-        change = Statistics(schema, {"n": make_entries(Integers.of(cells, wide=True), first)})
+        change = Statistics(schema, {"n": Entries.of_dense(Integers.of(cells, wide=True), first)})
         if number % 7 == 6:
             change = -whole  # what is left is nothing
         whole = whole + change

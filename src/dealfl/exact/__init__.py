@@ -9,7 +9,6 @@ from dealfl.exact.fixedpoint import FixedPoint, bounds_from, require_finite
 from dealfl.exact.integers import LOW_BITS, LOW_MASK, WORD_BYTES, Integers, checked_sum, unset
 from dealfl.exact.schema import ArraySpec, Schema, Setting
 from dealfl.exact.seeded import round_keys, seeded_bytes, seeded_sums, uniforms, words
-from dealfl.exact.spans import Span, chain_entries, cut_entries, make_entries
 from dealfl.exact.state import Proposal, State
 from dealfl.exact.statistics import Deferred, Statistics
 from dealfl.exact.work import Cycles, LearnerCycles, Work
@@ -35,7 +34,6 @@ __all__ = [
     "Proposal",
     "Schema",
     "Setting",
-    "Span",
     "SparseCells",
     "State",
     "Statistics",
@@ -43,13 +41,10 @@ __all__ = [
     "Work",
     "block_hashes",
     "bounds_from",
-    "chain_entries",
     "checked_sum",
     "compile_loop",
-    "cut_entries",
     "in_memory",
     "is_compiled",
-    "make_entries",
     "prefer_loops",
     "require_finite",
     "round_keys",

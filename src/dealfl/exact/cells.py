@@ -13,7 +13,6 @@ from dealfl.exact.digests import BLOCK
 from dealfl.exact.entries import Entries
 from dealfl.exact.integers import Integers
 from dealfl.exact.schema import ArraySpec
-from dealfl.exact.spans import Span, make_entries
 
 __all__ = ["DENSE_LIMIT", "Cells", "DenseCells", "SparseCells", "Storage", "in_memory"]
 
@@ -118,11 +117,9 @@ class DenseCells(Cells):
         """Return the non-zero values of a range of indices."""
         part = slice(start, stop)
         values = Integers(self.low[part], None if self.high is None else self.high[part])
-        found = make_entries(values, start)
-        if isinstance(found, Span):  # of the live cells
-            return Span(self.at(part), start, len(found))
-        shared = np.may_share_memory(found.values.low, self.low)
-        return Entries(found.indices, self.at(part)) if shared else found
+        entries = Entries.of_dense(values, start)
+        shared = np.may_share_memory(entries.values.low, self.low)
+        return Entries(entries.indices, self.at(part)) if shared else entries
 
 
 class SparseCells(Cells):

@@ -24,7 +24,6 @@ from dealfl.exact.compiled import is_compiled
 from dealfl.exact.entries import Entries
 from dealfl.exact.integers import LOW_BITS, LOW_MASK, WORD_BYTES, Integers, unset
 from dealfl.exact.schema import ArraySpec, Schema
-from dealfl.exact.spans import Span, make_entries, spread_entries
 
 __all__ = ["MAX_BYTES", "decode", "encode"]
 
@@ -71,14 +70,10 @@ def encode(schema: Schema, arrays: Mapping[str, Entries]) -> bytes:
 def _shape_of(spec: ArraySpec, entries: Entries) -> Shape:
     """Return count, layout, gap width and value width: what the writer chooses for entries."""
     if is_compiled(len(entries)):
-        from dealfl.exact.exact_loops import find_bits, find_gap_bits, find_zero_bits
+        from dealfl.exact.exact_loops import find_bits, find_gap_bits
 
-        values = entries.placed.parts
-        if isinstance(entries, Span):
-            gap_bits = find_zero_bits(*values, entries.first).bit_length()
-        else:
-            gap_bits = find_gap_bits(entries.indices).bit_length()
-        upper, lower = find_bits(*values)
+        gap_bits = find_gap_bits(entries.indices).bit_length()
+        upper, lower = find_bits(*entries.values.parts)
         bits = LOW_BITS + upper.bit_length() if upper else lower.bit_length()
     else:
         has_gaps = len(entries) < spec.size
@@ -247,14 +242,14 @@ def _decode_array(reader: _Reader, spec: ArraySpec, max_bytes: int, trusted: boo
             f"{max_bytes} bytes: raise max_bytes to allow more"
         )
     if layout == _DENSE:
-        cells, nonzero = _decode_values(reader.matrix(spec.size, width, spec.name), spec)
-        entries = make_entries(cells, 0, nonzero)
+        cells, _ = _decode_values(reader.matrix(spec.size, width, spec.name), spec)
+        entries = Entries.of_dense(cells)
     else:
         indices = _decode_indices(reader.matrix(count, gap_width, spec.name), spec)
         values, nonzero = _decode_values(reader.matrix(count, width, spec.name), spec)
         if nonzero != count:
             raise BadBytes(f"array {spec.name!r} stores a zero; only non-zero values are allowed")
-        entries = spread_entries(Entries(indices, values), spec.size)
+        entries = Entries(indices, values)
     if not trusted and _shape_of(spec, entries) != shape:
         raise BadBytes("statistics are not in canonical form")
     return entries

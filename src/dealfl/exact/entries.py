@@ -241,11 +241,6 @@ class Entries:
         return whole if whole.stop - whole.start == len(self) else self.indices
 
     @property
-    def placed(self) -> Integers:
-        """The values at `place`."""
-        return self.values
-
-    @property
     def nbytes(self) -> int:
         """Size in memory, in bytes."""
         return self.indices.nbytes + self.values.nbytes

@@ -155,19 +155,6 @@ def find_bits(low: Array, high: Array) -> tuple[int, int]:
 
 
 @compile_loop
-def find_zero_bits(low: Array, high: Array, gap: int) -> int:
-    """Return the union of the bits of the gaps before values that are not zero, `gap` the first."""
-    bits, wide = 0, len(high) > 0
-    for place in range(len(low)):
-        if low[place] != 0 or (wide and high[place] != 0):
-            bits |= gap
-            gap = 0
-        else:
-            gap += 1
-    return bits
-
-
-@compile_loop
 def find_gap_bits(indices: Array) -> int:
     """Return the union of the bits of all gaps between ascending indices."""
     bits, before = 0, -1
@@ -209,20 +196,19 @@ def _reduce(value: Any) -> Any:  # noqa: ANN401 - a number of 64 bits
 
 @compile_loop
 def add_products(
-    low: Array, high: Array, indices: Array, start: int, secret: int, second: int
+    low: Array, high: Array, indices: Array, secret: int, second: int
 ) -> Any:  # noqa: ANN401 - a number
-    """Return a number that is Σ value · key modulo 2⁶¹ − 1.
+    """Return a number that is Σ value · key(index) modulo 2⁶¹ − 1.
 
-    Values have indices, or follow each other from `start` on. The key of an index is what
-    `dealfl.exact.seeded.words` returns, without its three lowest bits.
+    The key of an index is what `dealfl.exact.seeded.words` returns, without its three lowest bits.
     """
-    total, wide, listed = np.uint64(0), len(high) > 0, len(indices) > 0
+    total, wide = np.uint64(0), len(high) > 0
     word, bits29 = np.uint64(32), np.uint64(29)
     for place in range(len(low)):
         value = _reduce(high[place] if wide else low[place])
         if wide:  # times 2³²
             value = _fold(((value & _LOW_29) << word) + (value >> bits29) + np.uint64(low[place]))
-        key = np.uint64(indices[place] if listed else start + place) * _GOLDEN ^ secret
+        key = np.uint64(indices[place]) * _GOLDEN ^ secret
         key = (key ^ (key >> np.uint64(30))) * _FIRST + second
         key = (key ^ (key >> np.uint64(27))) * _SECOND
         key = (key ^ (key >> np.uint64(31))) >> np.uint64(3)

@@ -138,7 +138,7 @@ class State:
         for spec in self.schema.arrays:
             cells, entries = self._cells[spec.name], delta[spec.name]
             if isinstance(cells, DenseCells):
-                place, values = entries.place, cells.view(entries.place) + entries.placed
+                place, values = entries.place, cells.view(entries.place) + entries.values
             else:
                 place, values = entries.indices, cells.at(entries.indices) + entries.values
             spec.require_fit(values)

@@ -25,7 +25,6 @@ __all__ = ["ArraySpec", "Deferred", "Schema", "Statistics"]
 
 _PRIME = (1 << 61) - 1
 _AT_ONCE = 1 << 14  # values whose keys stay in the cache
-_NOWHERE = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -114,7 +113,7 @@ class Statistics:
         self.schema.require_same(other.schema)
         arrays = {name: self.arrays[name] + other.arrays[name] for name in self.arrays}
         for spec in self.schema.arrays:
-            spec.require_fit(arrays[spec.name].placed)
+            spec.require_fit(arrays[spec.name].values)
         return Statistics(self.schema, arrays)
 
     def __sub__(self, other: Statistics) -> Statistics:
@@ -180,9 +179,8 @@ def _sum_products(entries: Entries, secrets: tuple[int, int]) -> int:
     if is_compiled(len(entries)):
         from dealfl.exact.exact_loops import add_products
 
-        place = entries.place
-        where = (_NOWHERE, place.start) if isinstance(place, slice) else (place, 0)
-        return int(add_products(*entries.placed.parts, *where, *map(np.uint64, secrets)))
+        keys = map(np.uint64, secrets)
+        return int(add_products(*entries.values.parts, entries.indices, *keys))
     total = 0
     for first in range(0, len(entries), _AT_ONCE):
         values = entries.values[first : first + _AT_ONCE]

@@ -24,7 +24,6 @@ from dealfl.exact import (
     Storage,
     Work,
     is_compiled,
-    make_entries,
     require_finite,
 )
 from dealfl.learners.base import Arrays
@@ -217,7 +216,7 @@ class NormalEquations(RowLearner):
 
         def entries() -> dict[str, Entries]:
             moments = compute()
-            return {"moments": make_entries(moments if sign > 0 else -moments)}
+            return {"moments": Entries.of_dense(moments if sign > 0 else -moments)}
 
         return Statistics(self._state.schema, Deferred(self._state.schema, entries))
 
@@ -249,7 +248,7 @@ class NormalEquations(RowLearner):
     def _signed(self, points: Points, signs: Int64s) -> Statistics:
         rows, bits = self._rows_at(points), self._grid.fraction_bits
         moments = signed_gram(rows, signs, bits, wide=self._wide)
-        return Statistics(self.schema, {"moments": make_entries(moments)})
+        return Statistics(self.schema, {"moments": Entries.of_dense(moments)})
 
     def _follow_points(self, points: Points, signs: Int64s, ids: Sequence[int]) -> None:
         del ids

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.errors import BadBytes
-from dealfl.exact import ArraySpec, Entries, Schema, Span, Statistics, chain_entries, cut_entries
+from dealfl.exact import ArraySpec, Entries, Schema, Statistics
 from dealfl.storage import Database
 
 __all__ = ["BASE", "TOTAL", "Folded", "SumStore", "read_schema", "read_sum", "split_sums"]
@@ -109,7 +109,7 @@ class SumStore:
                 before = _read_range(self._run, self._ledger.path, worker, place, spec, run)
                 part = entries.between(run.start, run.stop)
                 after = before + part if len(before) else part
-                spec.require_fit(after.placed)
+                spec.require_fit(after.values)
                 parts[place].append((run, after))
                 cells += len(after) - len(before)
         schema = delta.schema
@@ -211,9 +211,6 @@ def _touch(keys: Sequence[int], entries: Entries) -> Marks:
     """Return which pages cover some of the entries; without pages, one covers everything."""
     if len(keys) <= 1 or not len(entries):
         return np.full(max(len(keys), 1), len(entries) > 0)
-    if isinstance(entries, Span):  # some of its pages may have zeros only
-        bounds = np.array([0, *keys[1:], entries.stop])
-        return (bounds[:-1] < entries.stop) & (bounds[1:] > entries.first)
     starts = np.searchsorted(entries.indices, [0, *keys[1:]])
     return np.diff(starts, append=len(entries)) > 0
 
@@ -230,11 +227,14 @@ def _find_runs(keys: list[int], size: int, marks: Marks) -> Iterator[_Run]:
 
 def _split(spec: ArraySpec, entries: Entries) -> Iterator[tuple[int, bytes]]:
     """Yield the key and the content of each page."""
-    for first, size, part in cut_entries(
-        entries, 4 * _PAGE if isinstance(entries, Span) else _PAGE
-    ):
-        own = ArraySpec("", size, spec.bits)
-        yield first, Statistics(Schema("", {}, (own,)), {"": part}).to_bytes()
+    count = -(-len(entries) // _PAGE)
+    for number in range(count):
+        part = slice(len(entries) * number // count, len(entries) * (number + 1) // count)
+        indices = entries.indices[part]
+        first = int(indices[0])
+        own = ArraySpec("", int(indices[-1]) + 1 - first, spec.bits)
+        page = Entries(indices - first, entries.values[part])
+        yield first, Statistics(Schema("", {}, (own,)), {"": page}).to_bytes()
 
 
 def _read_range(
@@ -248,8 +248,9 @@ def _read_range(
     parts = []
     for first, content, sha256 in rows:
         _require_intact(path, owner, content, sha256)
-        parts.append((first, Statistics.from_bytes(content, _NO_LIMIT, trusted=True)[""]))
-    return chain_entries(parts, cells.start, cells.stop, wide=spec.wide)
+        page = Statistics.from_bytes(content, _NO_LIMIT, trusted=True)[""]
+        parts.append(Entries(page.indices + first, page.values))
+    return Entries.chained(parts, spec.wide)
 
 
 def _require_intact(path: str, owner: str, content: bytes, sha256: bytes) -> None:

@@ -195,9 +195,7 @@ def _reduce(value: Any) -> Any:  # noqa: ANN401 - a number of 64 bits
 
 
 @compile_loop
-def add_products(
-    low: Array, high: Array, indices: Array, secret: int, second: int
-) -> Any:  # noqa: ANN401 - a number
+def add_products(low: Array, high: Array, indices: Array, secret: Any, second: Any) -> Any:  # noqa: ANN401 - a number
     """Return a number that is Σ value · key(index) modulo 2⁶¹ − 1.
 
     The key of an index is what `dealfl.exact.seeded.words` returns, without its three lowest bits.

@@ -179,8 +179,8 @@ def _sum_products(entries: Entries, secrets: tuple[int, int]) -> int:
     if is_compiled(len(entries)):
         from dealfl.exact.exact_loops import add_products
 
-        keys = map(np.uint64, secrets)
-        return int(add_products(*entries.values.parts, entries.indices, *keys))
+        one, two = map(np.uint64, secrets)
+        return int(add_products(*entries.values.parts, entries.indices, one, two))
     total = 0
     for first in range(0, len(entries), _AT_ONCE):
         values = entries.values[first : first + _AT_ONCE]

@@ -28,7 +28,7 @@ $(READY): constraints.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-run: $(READY)    ## 45 phones learn handwritten digits and forget some
+run: $(READY)    ## the main job: phones learn handwritten digits, forget some, and compare
 	@$(BIN)/dealfl run
 
 test: $(READY) browser mosquitto  ## all tests, doctests included

@@ -2,7 +2,6 @@
 
 from functools import partial
 from math import log10
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,16 +11,16 @@ from timing import MODES, Table, loops, median_of
 from dealfl.learners import NaiveBayes, PersonalizedPageRank, Tikhonov
 from dealfl.pages import COLOURS
 
-PICTURE = Path(__file__).parent.parent / "docs" / "images" / "forget_growth.svg"
-
 Curves = dict[str, list[tuple[int, float]]]
+
+_CURVE = "time to forget one example"
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 60, 500, 20, 300  # of the area of the curves
 _DECADES_X, _DECADES_Y = (3, 5), (0, 4)  # examples, and microseconds
 
 
 def compare_growth(table: Table, quick: bool) -> None:
-    """Forget one of 1,000 to 100,000 learned examples; draw the medians unless it is quick."""
+    """Forget one of 1,000 to 100,000 learned examples; the medians are rows of the report."""
     sizes = (1_000, 10_000) if quick else (1_000, 3_000, 10_000, 30_000, 100_000)
     rng = np.random.default_rng(4)
     X, y = rng.uniform(0, 1, (sizes[-1], 54)), rng.integers(0, 7, sizes[-1])
@@ -37,11 +36,12 @@ def compare_growth(table: Table, quick: bool) -> None:
             with loops(mode):
                 curve = [(size, _forget_s(make(), examples, size)) for size in sizes]
             curves[f"{name}, {how}"] = curve
+            table.rows += [
+                {_CURVE: f"{name}, {how}", "examples": n, "µs": 1e6 * s} for n, s in curve
+            ]
         (first, before), (last, after) = (curves[f"{name}, numba"][place] for place in (0, -1))
         what = f"{name}: time to forget one of {last:,} examples, beside one of {first:,}"
         table.check(what, "≤ 2×", f"{after / before:.2f}×", after <= 2 * before)
-    if not quick:
-        PICTURE.write_text(draw(curves))
 
 
 def _forget_s(model: Any, examples: list[Any], size: int) -> float:
@@ -83,9 +83,12 @@ def _axes() -> list[str]:
     return [*parts, _text(middle, _BOTTOM + 38, "examples learned; median time to forget one")]
 
 
-def draw(curves: Curves) -> str:
-    """Return the curves as a picture with logarithmic axes; numpy is dashed."""
-    parts = _axes()
+def draw(rows: list[dict[str, Any]]) -> str:
+    """Return the curves among the rows of a report, with logarithmic axes; numpy is dashed."""
+    parts, curves = _axes(), Curves()
+    for row in rows:
+        if _CURVE in row:
+            curves.setdefault(row[_CURVE], []).append((row["examples"], row["µs"] / 1e6))
     for place, (name, curve) in enumerate(curves.items()):
         points = [(_x(size), _y(1e6 * seconds)) for size, seconds in curve]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from growth import draw as draw_growth
 from reporting import Check, Report
 
 NAMES = (
@@ -30,6 +31,7 @@ NAMES = (
 )
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
+GROWTH = HERE.parent / "docs" / "images" / "forget_growth.svg"
 
 _INTRODUCTION = """\
 # Benchmarks
@@ -55,6 +57,8 @@ def section_of(name: str) -> tuple[str, int]:
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE)
     result = json.loads(done.stdout)
     report = Report(name, [Check(**check) for check in result["checks"]], result["rows"])
+    if name == "learners":
+        GROWTH.write_text(draw_growth(report.rows))
     about = ", ".join(f"{key} {value}" for key, value in result["machine"].items())
     return f"\n{about}\n\n{report.markdown()}\n", sum(not check.holds for check in report.checks)
 

@@ -67,6 +67,7 @@ class Table:
 
     def __init__(self, report: Report) -> None:
         self._report = report
+        self.rows = report.rows
 
     def add(
         self, what: str, here: dict[str, float], peer: str, peer_s: float, target: float | None

@@ -1,4 +1,4 @@
-"""`python -m checks`: sizes of files, unreachable names, plain English, complete docstrings."""
+"""`python -m checks`: the size of the house, unreachable names, plain English, complete docstrings."""
 
 import sys
 from pathlib import Path
@@ -6,12 +6,11 @@ from pathlib import Path
 from checks.docstrings import undocumented
 from checks.english import unplain
 from checks.reachable import Source, against, imported_by, unreachable
-from checks.sizes import count, too_long
+from checks.sizes import report
 
 ROOT = Path(__file__).parents[1]
 _OFFERED = ("dealfl", "dealfl.sklearn", "dealfl.learners.checks")  # what users import from
 AWAITING = ROOT / "checks" / "awaiting.txt"
-_SHORT = ("src", "tests", "checks", "benchmarks", "docs", "examples")  # folders of short files
 
 
 def _unreachable() -> list[str]:
@@ -34,12 +33,11 @@ def _read_by_people() -> list[Path]:
 def main() -> int:
     """Print what is wrong, and the size of the source; return 1 if something is wrong."""
     problems = [
-        *(complaint for folder in _SHORT for complaint in too_long(ROOT / folder)),
         *against(_unreachable(), AWAITING.read_text("utf-8")),
         *unplain(_read_by_people()),
         *undocumented("dealfl"),
     ]
-    print(count(ROOT / "src"))
+    print("\n".join(report(ROOT)))
     for problem in problems:
         print(problem)
     return 1 if problems else 0

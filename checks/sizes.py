@@ -1,14 +1,19 @@
-"""How large the source is: files, lines of code, and files that are too long."""
+"""How large the house is: tokens, files, lines of code, modules with one importer. Only a report."""
+
+from __future__ import annotations
 
 import ast
 import io
 import tokenize
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["MAX_LINES", "code_lines", "count", "too_long"]
+import grimp
 
-MAX_LINES = 300  # a longer file has two ideas
+__all__ = ["code_lines", "report", "single_importers", "tokens"]
 
+_COUNTED = (tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING)
 _LAYOUT = (
     tokenize.COMMENT,
     tokenize.NL,
@@ -19,6 +24,19 @@ _LAYOUT = (
 )
 
 
+def _tokens(text: str) -> list[tokenize.TokenInfo]:
+    return list(tokenize.generate_tokens(io.StringIO(text).readline))
+
+
+def tokens(text: str) -> int:
+    """Count names, operators, numbers and strings: a measure that layout cannot change.
+
+    >>> tokens("x = (1,\\n     y)  # two") == tokens("x = (1, y)")
+    True
+    """
+    return sum(token.type in _COUNTED for token in _tokens(text))
+
+
 def code_lines(text: str) -> int:
     '''Count the lines of a module that are code: no docstrings, comments and blank lines.
 
@@ -26,7 +44,7 @@ def code_lines(text: str) -> int:
     4
     '''
     lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    for token in _tokens(text):
         if token.type not in _LAYOUT:
             lines.update(range(token.start[0], token.end[0] + 1))
     return len(lines - _docstring_lines(ast.parse(text)))
@@ -43,18 +61,56 @@ def _docstring_lines(tree: ast.Module) -> set[int]:
     return lines
 
 
-def too_long(source: Path) -> list[str]:
-    """Return a complaint for every file with more than MAX_LINES lines, docstrings included."""
-    texts = {path: path.read_text(encoding="utf-8") for path in sorted(source.rglob("*.py"))}
-    lengths = {path: len(text.splitlines()) for path, text in texts.items()}
-    return [
-        f"{path}: {length} lines, at most {MAX_LINES}"
-        for path, length in lengths.items()
-        if length > MAX_LINES
-    ]
+def single_importers(graph: grimp.ImportGraph) -> list[tuple[str, str]]:
+    """Return modules that exactly one other module imports, with it; packages count as neither."""
+    pairs = []
+    for module in sorted(graph.modules):
+        importers = graph.find_modules_that_directly_import(module)
+        if len(importers) == 1 and not graph.find_children(module):
+            (importer,) = importers
+            if not graph.find_children(importer):
+                pairs.append((module, importer))
+    return pairs
 
 
-def count(source: Path) -> str:
-    """Return the number of files and lines of code under `source`, as one line of text."""
-    texts = [path.read_text(encoding="utf-8") for path in source.rglob("*.py")]
-    return f"{len(texts)} files, {sum(map(code_lines, texts)):,} lines of code"
+def _package_lines(package: Path) -> Iterator[str]:
+    texts = [path.read_text(encoding="utf-8") for path in package.rglob("*.py")]
+    whole = sum(len(text.splitlines()) for text in texts)
+    code = sum(map(code_lines, texts))
+    yield f"{package.name}: {sum(map(tokens, texts)):,} tokens in {len(texts)} files"
+    yield f"{package.name}: {code:,} lines of code, {whole - code:,} other lines"
+    branches = sum(text.count("is_compiled(") for text in texts)
+    yield f"{package.name}: {branches} branches between numpy and loops inside algorithms"
+
+
+def _bases() -> int:
+    """Return the largest number of bases between a built-in learner and `object`, without ABC."""
+    from abc import ABC
+    from typing import Generic
+
+    from dealfl.learners import LEARNERS
+
+    skipped = (object, ABC, Generic)
+    return max(len([b for b in kind.__mro__[1:] if b not in skipped]) for kind in LEARNERS.values())
+
+
+def report(root: Path) -> list[str]:
+    """Return what is counted, a line each."""
+    source = root / "src"
+    packages = sorted(path.parent for path in source.glob("*/__init__.py"))
+    lines = [line for package in packages for line in _package_lines(package)]
+    house = source / "dealfl"
+    top = [path.stem for path in house.glob("*.py") if not path.stem.startswith("__")]
+    lines.append(f"modules at the top: {len(top)} ({', '.join(sorted(top))})")
+    settings = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    lines += [f"layers: {len(c['layers'])}" for c in contracts if c["type"] == "layers"]
+    alone = single_importers(grimp.build_graph("dealfl", cache_dir=None))
+    lines.append(f"modules with a single importer: {len(alone)}")
+    lines += [f"  {module} <- {importer}" for module, importer in alone]
+    lines.append(f"bases of a learner: {_bases()} at most")
+    return lines
+
+
+if __name__ == "__main__":
+    print("\n".join(report(Path(__file__).parents[1])))

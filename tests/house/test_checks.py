@@ -7,7 +7,7 @@ import pytest
 
 from checks.front_door import side_doors
 from checks.reachable import Source, against, imported_by, unreachable
-from checks.sizes import MAX_LINES, count, too_long
+from checks.sizes import single_importers
 
 
 def _package(folder: Path, **modules: str) -> Path:
@@ -116,8 +116,20 @@ def test_the_list_of_names_that_wait_can_only_shrink() -> None:
     assert "remove it" in against([], "a.b\n")[0]
 
 
-def test_long_files_are_found_and_all_their_lines_are_counted(tmp_path: Path) -> None:
-    long = '"""What it is.\n' + "\n" * 290 + '"""\n' + "y = 2\n" * 9
-    root = _package(tmp_path, short='"""What it is."""\n\n# why\nx = 1\n', long=long)
-    assert too_long(root) == [f"{root / 'long.py'}: 301 lines, at most {MAX_LINES}"]
-    assert count(root) == "3 files, 10 lines of code"
+def test_a_module_with_one_importer_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _package(
+        tmp_path,
+        garden="from house import cooking\nfrom house.cooking import oven\n",
+        cooking__oven="from house.cooking import fire\n",
+        cooking__pan="from house.cooking import fire, lid\n",
+        cooking__fire="",
+        cooking__lid="",
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    pairs = single_importers(grimp.build_graph("house", cache_dir=None))
+    assert pairs == [
+        ("house.cooking.lid", "house.cooking.pan"),
+        ("house.cooking.oven", "house.garden"),
+    ]

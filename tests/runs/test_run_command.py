@@ -2,13 +2,14 @@
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
 
 from dealfl.cli import main
-from dealfl.runs import RunFolder
+from dealfl.runs import Interrupted, RunFolder
 from dealfl.simulate import Outcome
 from tests.runs.made_runs import read_result
 
@@ -90,16 +91,6 @@ def test_a_job_goes_on_from_a_model(job: Path, capsys: pytest.CaptureFixture[str
     assert second["digest"] != first["digest"], "it knows everything twice now"
 
 
-@pytest.mark.parametrize(("old", "new"), [("--alone", "--no-compare"), ("--fresh", "--restart")])
-def test_an_old_flag_is_answered_with_the_new_one(
-    old: str, new: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main(["run", old])
-    assert stopped.value.code == 2
-    assert f"{old} is now called {new}" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -164,3 +155,19 @@ def test_a_run_that_learns_nothing_ends_and_forgets_nobody(
     told = json.loads(capsys.readouterr().out)
     assert told["outcomes"]["deal"]["learned"] == 0
     assert told["forgotten"] is None
+
+
+def test_the_command_that_resumes_has_all_options_and_is_quoted(
+    job: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise Interrupted
+
+    monkeypatch.setattr("dealfl.api.run", stop)
+    words = ["run", str(job), "--out", "my runs/first", "--set", "job.name=it's", "--no-compare"]
+    assert main([*words, "--discard-data", "--processes", "1", "--restart"]) == 130
+    command = capsys.readouterr().err.partition("continue with: ")[2].strip()
+    resumed = shlex.split(command)
+    assert resumed[:3] == ["dealfl", "run", "--resume"]
+    rest = ["--out", "my runs/first", "--set", "job.name=it's", "--no-compare", "--discard-data"]
+    assert sorted(resumed[3:]) == sorted([str(job), *rest, "--processes", "1"])

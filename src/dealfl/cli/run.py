@@ -13,11 +13,11 @@ examples:
 import argparse
 import gc
 import json
+import shlex
 import sys
-from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NoReturn
 
 from dealfl.cli.printing import add_processes, examples_in, say
 from dealfl.errors import BadInput
@@ -25,18 +25,6 @@ from dealfl.errors import BadInput
 __all__ = ["add_parser"]
 
 _EPILOG = examples_in(__doc__)
-
-
-class _Renamed(argparse.Action):
-    """Answers an old flag with its new name, `const`; it is not in the help."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, const: str) -> None:
-        super().__init__(option_strings, dest, nargs=0, const=const, help=argparse.SUPPRESS)
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, _: object, __: object, option: str | None = None
-    ) -> NoReturn:
-        parser.error(f"{option} is now called {self.const}")
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -65,7 +53,6 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--resume", action="store_true", help="continue a stopped run")
     parser.add_argument("--restart", action="store_true", help="discard the last run; start over")
     parser.add_argument("--discard", action="store_true", help="delete a stopped run; start none")
-    parser.add_argument("--fresh", action=_Renamed, const="--restart")
     parser.add_argument("--from", type=Path, dest="start_from", metavar="MODEL",
                         help="start with an exported model or the model of a run")  # fmt: skip
     parser.add_argument("--no-compare", action="store_true", help="skip the other schemes")
@@ -74,12 +61,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("--discard-data", action="store_true",
                         help="keep no examples; nobody can be erased later")  # fmt: skip
-    parser.add_argument("--alone", action=_Renamed, const="--no-compare")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=partial(_run, parser))
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     from dealfl.api import Fleet, run
     from dealfl.cli.simulate import read_values
     from dealfl.memory import keep_freed_memory
@@ -103,7 +89,9 @@ def _run(arguments: argparse.Namespace) -> int:
             processes=arguments.processes,
         )  # fmt: skip
     except Interrupted:
-        say(f"dealfl: stopped; continue with: {_command(arguments)} --resume", file=sys.stderr)
+        say(
+            f"dealfl: stopped; continue with: {_resume_command(parser, arguments)}", file=sys.stderr
+        )
         return 130
     if arguments.json:
         say(json.dumps(result.as_dict() | {"folder": str(folder)}, indent=2))
@@ -131,10 +119,17 @@ def _folder_name(name: str) -> str:
     return name
 
 
-def _command(arguments: argparse.Namespace) -> str:
-    words = ["dealfl run"]
-    words += [str(arguments.job)] if arguments.job else []
-    words += [f"--out {arguments.out}"] if arguments.out else []
-    words += [f"--set {value}" for value in arguments.values]
-    words += [f"--from {arguments.start_from}"] if arguments.start_from else []
-    return " ".join(words + (["--no-compare"] if arguments.no_compare else []))
+def _resume_command(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> str:
+    """Return the command that continues this run: its own options, quoted for a shell."""
+    words = [*parser.prog.split(), "--resume"]
+    for action in parser._actions:
+        value = getattr(arguments, action.dest, action.default)
+        if action.dest in ("help", "resume", "restart", "discard") or value == action.default:
+            continue
+        options = action.option_strings[:1]
+        if action.nargs == 0:
+            words += options
+        else:
+            values = value if isinstance(value, list) else [value]
+            words += [word for item in values for word in (*options, str(item))]
+    return shlex.join(words)

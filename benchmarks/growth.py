@@ -37,7 +37,8 @@ def compare_growth(table: Table, quick: bool) -> None:
                 curve = [(size, _forget_s(make(), examples, size)) for size in sizes]
             curves[f"{name}, {how}"] = curve
             table.rows += [
-                {_CURVE: f"{name}, {how}", "examples": n, "µs": 1e6 * s} for n, s in curve
+                {_CURVE: f"{name}, {how}", "examples": size, "µs": 1e6 * seconds}
+                for size, seconds in curve
             ]
         (first, before), (last, after) = (curves[f"{name}, numba"][place] for place in (0, -1))
         what = f"{name}: time to forget one of {last:,} examples, beside one of {first:,}"

@@ -1,4 +1,4 @@
-"""`python -m checks`: the size of the house, unreachable names, plain English, complete docstrings."""
+"""`python -m checks`: the size, unreachable names, plain English, complete docstrings."""
 
 import sys
 from pathlib import Path

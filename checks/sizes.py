@@ -1,4 +1,4 @@
-"""How large the house is: tokens, files, lines of code, modules with one importer. Only a report."""
+"""How large the house is: tokens, files, lines of code, modules with one importer."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from dealfl.errors import BadInput
 from dealfl.server.selection import Candidate, FairUpperConfidence
-from dealfl.server.selection.saved_state import COLUMNS, Saved, pack
+from dealfl.server.selection.bandit import COLUMNS, Saved, pack
 from dealfl.settings import Document
 from dealfl.simulate.laboratory import (
     Course,

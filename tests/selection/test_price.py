@@ -4,8 +4,7 @@ import pytest
 
 from dealfl.errors import BadInput
 from dealfl.server.selection import Candidate, make_selector
-from dealfl.server.selection.bandit import Bandit
-from dealfl.server.selection.saved_state import unpack
+from dealfl.server.selection.bandit import Bandit, unpack
 from tests.selection.playing import save
 
 PRICED = ("fair_ucb", "thompson", "discounted")

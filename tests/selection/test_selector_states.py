@@ -8,7 +8,7 @@ import pytest
 
 from dealfl.errors import BadBytes, DealError
 from dealfl.server.selection import Candidate, FairUpperConfidence
-from dealfl.server.selection.saved_state import BLOCK, COLUMNS, HEADER, unpack
+from dealfl.server.selection.bandit import BLOCK, COLUMNS, HEADER, unpack
 from tests.selection.playing import Parts, save
 
 NAMES = [f"w{place}" for place in range(BLOCK + 6)]

@@ -21,10 +21,23 @@ from dealfl.server.selection.policies import (
 from dealfl.settings import keys_of, nearest
 
 __all__ = [
-    "SELECTORS", "Arms", "Candidate", "Discounted", "Everyone", "FairUpperConfidence", "OortLike",
-    "OverPromise", "Promising", "Selector", "ThompsonSampling", "Uniform", "Utilities",
-    "draw_rewards", "find_excess", "make_selector",
-]  # fmt: skip
+    "SELECTORS",
+    "Arms",
+    "Candidate",
+    "Discounted",
+    "Everyone",
+    "FairUpperConfidence",
+    "OortLike",
+    "OverPromise",
+    "Promising",
+    "Selector",
+    "ThompsonSampling",
+    "Uniform",
+    "Utilities",
+    "draw_rewards",
+    "find_excess",
+    "make_selector",
+]
 
 
 def _admit(name: str, found: Any) -> Callable[..., Selector]:  # noqa: ANN401, ARG001
@@ -49,25 +62,6 @@ SELECTORS: Registry[Callable[..., Selector]] = Registry(
 
 def make_selector(name: str, settings: Mapping[str, object] | None = None) -> Selector:
     """Return a new selector.
-
-    Parameters
-    ----------
-    name : str
-        Name of a selector, such as "fair_ucb".
-    settings : mapping or None
-        Keys of [selection] in a job file; None uses the defaults.
-
-    Returns
-    -------
-    Selector
-        The selector, without any history.
-
-    Raises
-    ------
-    UnknownName
-        If no selector has this name.
-    BadInput
-        If a key is unknown or a value is out of range.
 
     Examples
     --------

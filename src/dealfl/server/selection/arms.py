@@ -2,7 +2,8 @@
 
 Only the choice itself touches all arms in a round. The queue of an arm that is not selected grows
 linearly: it is stored with its round and computed when needed. Discounted estimates are stored
-in the same way.
+in the same way. A choice scores the arms block by block, and keeps those above the m-th best so
+far: no sort, and no temporary array of full length.
 """
 
 from __future__ import annotations
@@ -14,34 +15,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.server.selection.kernels import (
-    Columns,
-    Floats,
-    Places,
-    Scoring,
-    best,
-    growth_of,
-    scores_of,
-)
-
-__all__ = ["ANSWERED", "AWAITED", "IDLE", "MISSED", "Arms"]
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Masks = NDArray[np.bool_]
 
 IDLE, AWAITED, ANSWERED, MISSED = range(4)
 
+_BLOCK = 32_768
+_CERTAIN = 1e8  # a spread beyond any reward
+_MAX_AGE = 1 << 16
+_ALL = slice(None)
+
 
 class Arms:
-    """Virtual queues and mean rewards of many arms, by place. Rounds are counted from 1.
+    """Virtual queues and mean rewards of many arms. Rounds are counted from 1.
 
-    Parameters
-    ----------
-    rates : array of float
-        Growth of each queue per round.
-    eta : float
-        Weight of rewards against queues; infinity ignores the queues.
-    discount : float
-        Factor by which a trial counts less after each round; 1 for no discount.
-    exploration : float
-        Factor of the bonus for rarely tried arms.
+    `rates` is the growth of each queue per round; `eta` the weight of rewards against queues, where
+    infinity ignores the queues; `discount` the factor by which a trial counts less after each
+    round; `exploration` the factor of the bonus for rarely tried arms.
 
     Examples
     --------
@@ -67,212 +58,107 @@ class Arms:
         self.flag: NDArray[np.uint8] = np.zeros(size, np.uint8)
         self._eta = 1.0 if math.isinf(eta) else eta
         self._queue_factor = 0.0 if math.isinf(eta) else 1.0
-        self._discount, self._exploration = discount, exploration
-        self._growth = growth_of(discount)
+        self._discount = discount
+        self._exploration = exploration
+        self._growth = spread_growth(discount)
 
     def put(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Replace the state by saved columns.
-
-        Parameters
-        ----------
-        columns : mapping of str to array
-            Columns deficit, count, mean, since, picked and flag.
-        """
-        self.deficit, self.count, self.mean = columns["deficit"], columns["count"], columns["mean"]
-        self.since, self.picked, self.flag = columns["since"], columns["picked"], columns["flag"]
+        """Replace the state by saved columns."""
+        self.deficit = columns["deficit"]
+        self.count = columns["count"]
+        self.mean = columns["mean"]
+        self.since = columns["since"]
+        self.picked = columns["picked"]
+        self.flag = columns["flag"]
         self.update_spread(np.arange(len(self)))
 
     def __len__(self) -> int:
         return len(self.rate)
 
-    def _scoring(self, round_number: int) -> Scoring:
-        """Return the part of the scores that is the same for all arms."""
+    # -- choices --------------------------------------------------------------------------------
+
+    def scores(self, round_number: int, weight: Floats, part: slice = _ALL) -> Floats:
+        """Return `queue + eta · weight · min(mean + spread · bonus, 1)` of a part of the arms."""
+        age = round_number - self.since[part]
+        bound = self.spread[part] * self._bonus(round_number)
+        if len(self._growth) > 1:
+            bound *= self._growth[np.minimum(age, len(self._growth) - 1)]
+        bound += self.mean[part]
+        np.minimum(bound, 1.0, out=bound)
+        bound *= weight[part] * self._eta
+        scores: Floats = self.rate[part] * age + self.deficit[part]
+        scores *= self._queue_factor
+        scores += bound
+        return scores
+
+    def _bonus(self, round_number: int) -> float:
         rounds = float(round_number)
         if self._discount < 1:
             rounds = (1 - self._discount**round_number) / (1 - self._discount)
-        root = math.sqrt(self._exploration * math.log(max(rounds, 1.0)))
-        return Scoring(round_number, self._eta, self._queue_factor, root, self._growth)
-
-    def columns(self, weight: Floats) -> Columns:
-        """Return the arrays that a choice reads.
-
-        Parameters
-        ----------
-        weight : array of float
-            Weight of each arm.
-
-        Returns
-        -------
-        tuple of array
-            Deficit, since, rate, mean, spread and weight.
-        """
-        return self.deficit, self.since, self.rate, self.mean, self.spread, weight
-
-    def scores(self, round_number: int, weight: Floats) -> Floats:
-        """Return the queue plus the optimistic reward of every arm.
-
-        Parameters
-        ----------
-        round_number : int
-            Number of the round.
-        weight : array of float
-            Weight of each arm.
-
-        Returns
-        -------
-        array of float
-            Scores.
-        """
-        return scores_of(self._scoring(round_number), self.columns(weight))
+        return math.sqrt(self._exploration * math.log(max(rounds, 1.0)))
 
     def sampled_scores(self, round_number: int, weight: Floats, sample: Floats) -> Floats:
-        """Return the queue plus a given reward of every arm.
-
-        Parameters
-        ----------
-        round_number : int
-            Number of the round.
-        weight : array of float
-            Weight of each arm.
-        sample : array of float
-            Reward of each arm, for example drawn from its posterior.
-
-        Returns
-        -------
-        array of float
-            Scores.
-        """
+        """Return the queue plus a given reward of every arm, such as one from its posterior."""
         owed = self.queues(round_number) * self._queue_factor
         scores: Floats = owed + self._eta * weight * sample
         return scores
 
     def score_of_share(self, share: float) -> float:
-        """Return the score of an arm with an empty queue and a share of the maximum reward.
-
-        Parameters
-        ----------
-        share : float
-            Share of the maximum reward.
-
-        Returns
-        -------
-        float
-            Score.
-        """
+        """Return the score of an arm with an empty queue and a share of the maximum reward."""
         return self._eta * share
 
     def queues(self, round_number: int) -> Floats:
-        """Return the queue of every arm at the beginning of a round.
-
-        Parameters
-        ----------
-        round_number : int
-            Number of the round.
-
-        Returns
-        -------
-        array of float
-            Queue lengths.
-        """
+        """Return the queue of every arm at the beginning of a round."""
         queues: Floats = self.deficit + self.rate * (round_number - self.since)
         return queues
 
-    def choose(
-        self, round_number: int, eligible: NDArray[np.bool_], weight: Floats, count: int
-    ) -> Places:
-        """Return the best eligible arms by queue and optimistic reward.
-
-        Parameters
-        ----------
-        round_number : int
-            Number of the round.
-        eligible : array of bool
-            Arms that can be chosen.
-        weight : array of float
-            Weight of each arm.
-        count : int
-            Maximum number of arms.
-
-        Returns
-        -------
-        array of int
-            Places in ascending order.
-        """
-        scoring, columns = self._scoring(round_number), self.columns(weight)
-        return best(scoring, columns, eligible, count)
+    def choose(self, round_number: int, eligible: Masks, weight: Floats, count: int) -> Indices:
+        """Return the best eligible arms by queue and optimistic reward, in ascending order."""
+        scores = np.empty(0)
+        indices = np.empty(0, np.int64)
+        threshold = -1.0
+        for start in range(0, len(eligible) if count > 0 else 0, _BLOCK):
+            part = slice(start, start + _BLOCK)
+            block = self.scores(round_number, weight, part)
+            better = np.flatnonzero((block > threshold) & eligible[part])
+            scores = np.concatenate([scores, block[better]])
+            indices = np.concatenate([indices, better + start])
+            if len(scores) >= 2 * count:
+                kept = _best(scores, count)
+                scores, indices = scores[kept], indices[kept]
+                threshold = float(scores.min())
+        return indices[_best(scores, count)]
 
     # -- rewards -------------------------------------------------------------------------------
 
-    def pick(self, round_number: int, places: Places) -> None:
-        """Serve the queues of the chosen arms and await their rewards.
-
-        Parameters
-        ----------
-        round_number : int
-            Number of the round.
-        places : array of int
-            The chosen arms.
-        """
-        age = round_number - self.since[places]
-        owed = self.deficit[places] + self.rate[places] * (age + 1) - 1.0
-        self.deficit[places] = np.maximum(owed, 0.0)
+    def pick(self, round_number: int, indices: Indices) -> None:
+        """Serve the queues of the chosen arms and await their rewards."""
+        age = round_number - self.since[indices]
+        owed = self.deficit[indices] + self.rate[indices] * (age + 1) - 1.0
+        self.deficit[indices] = np.maximum(owed, 0.0)
         if self._discount < 1:
-            self.count[places] *= self._discount ** (age + 1)
-            self.update_spread(places)
-        self.since[places] = round_number + 1
-        self.picked[places] = round_number
-        self.flag[places] = AWAITED
+            self.count[indices] *= self._discount ** (age + 1)
+            self.update_spread(indices)
+        self.since[indices] = round_number + 1
+        self.picked[indices] = round_number
+        self.flag[indices] = AWAITED
 
-    def learn(self, places: Places, rewards: Floats, flag: int = ANSWERED) -> None:
-        """Count a trial and its reward for some arms.
+    def learn(self, indices: Indices, rewards: Floats, flag: int = ANSWERED) -> None:
+        """Count a trial and its reward in [0, 1] for different arms; `flag` is their new state."""
+        tries = self.count[indices]
+        total = self.mean[indices] * tries + rewards
+        self.count[indices] = tries + 1.0
+        self.mean[indices] = np.minimum(total / (tries + 1.0), 1.0)
+        self.flag[indices] = flag
+        self.update_spread(indices)
 
-        Parameters
-        ----------
-        places : array of int
-            Different arms.
-        rewards : array of float
-            Reward of each, in [0, 1].
-        flag : int
-            New state of the arms.
-        """
-        tries = self.count[places]
-        total = self.mean[places] * tries + rewards
-        self.count[places] = tries + 1.0
-        self.mean[places] = np.minimum(total / (tries + 1.0), 1.0)
-        self.flag[places] = flag
-        self.update_spread(places)
-
-    def miss(self, places: Places) -> None:
-        """Count a trial with reward 0 for arms that did not answer.
-
-        Parameters
-        ----------
-        places : array of int
-            Different arms.
-        """
-        self.learn(places, np.zeros(len(places)), MISSED)
-
-    def correct(self, place: int, reward: float) -> None:
-        """Replace the 0 of a missed trial by its late reward.
-
-        Parameters
-        ----------
-        place : int
-            The arm.
-        reward : float
-            Reward in [0, 1].
-        """
-        self.mean[place] = min(self.mean[place] + reward / max(self.count[place], 1.0), 1.0)
-        self.flag[place] = ANSWERED
+    def correct(self, index: int, reward: float) -> None:
+        """Replace the 0 of a missed trial by its late reward."""
+        self.mean[index] = min(self.mean[index] + reward / max(self.count[index], 1.0), 1.0)
+        self.flag[index] = ANSWERED
 
     def bring_forward(self, round_number: int) -> None:
-        """Compute all queues for a round, so that rates may change.
-
-        Parameters
-        ----------
-        round_number : int
-            Number of the round.
-        """
+        """Compute all queues for a round, so that rates may change."""
         age = round_number - self.since
         self.deficit = self.queues(round_number)
         if self._discount < 1:
@@ -280,14 +166,40 @@ class Arms:
             self.update_spread(np.arange(len(self)))
         self.since[:] = round_number
 
-    def update_spread(self, places: Places) -> None:
-        """Update the spread of some arms from their numbers of trials.
-
-        Parameters
-        ----------
-        places : array of int
-            The arms.
-        """
-        tries = self.count[places]
+    def update_spread(self, indices: Indices) -> None:
+        """Update the spread of some arms from their numbers of trials."""
+        tries = self.count[indices]
         tried = tries > 0
-        self.spread[places] = np.sqrt(1.5 / np.where(tried, tries, 1.0)) * tried
+        self.spread[indices] = np.sqrt(1.5 / np.where(tried, tries, 1.0)) * tried
+
+
+def best_of(scores: Floats, count: int) -> Indices:
+    """Return the indices of the best `count` scores, ascending; negative scores are never chosen.
+
+    Examples
+    --------
+    >>> best_of(np.array([0.5, 0.7, -1.0, 0.5, 0.5]), 3).tolist()
+    [0, 1, 3]
+    """
+    indices = np.flatnonzero(scores >= 0)
+    return indices[_best(scores[indices], count)]
+
+
+def _best(scores: Floats, count: int) -> Indices:
+    """Return which of the scores are the best `count`; ties go to the first."""
+    if len(scores) <= count or count <= 0:
+        return np.arange(min(len(scores), max(count, 0)))
+    least = np.partition(scores, len(scores) - count)[len(scores) - count]
+    better = scores > least
+    ties = np.flatnonzero(scores == least)[: count - int(better.sum())]
+    better[ties] = True
+    return np.flatnonzero(better)
+
+
+def spread_growth(discount: float) -> Floats:
+    """Return the growth of a spread by number of rounds without a trial; a single 1 for none."""
+    if discount == 1:
+        return np.ones(1)
+    rounds = min(math.ceil(-2 * math.log(_CERTAIN) / math.log(discount)), _MAX_AGE)
+    ages = np.arange(max(rounds, 1) + 1, dtype=np.float64)
+    return np.power(discount, -0.5 * ages)

@@ -1,16 +1,23 @@
-"""Selectors with fairness queues: named workers over flat arrays."""
+"""Selectors with fairness queues: named workers over flat arrays.
+
+Their state is saved as parts of a few kilobytes: a header, and blocks of workers. A reward touches
+one block, so that saving it costs the same for any number of workers.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
-from dealfl.errors import BadInput
-from dealfl.server.selection.arms import AWAITED, MISSED, Arms
+from dealfl.errors import BadBytes, BadInput
+from dealfl.server.selection.arms import AWAITED, MISSED, Arms, Floats, Indices, Masks
 from dealfl.server.selection.base import (
     Candidate,
     Eta,
@@ -23,14 +30,54 @@ from dealfl.server.selection.base import (
     WeightCap,
 )
 from dealfl.server.selection.feasibility import allowed_shares, estimate_availability, find_excess
-from dealfl.server.selection.kernels import Floats, Places
-from dealfl.server.selection.saved_state import BLOCK, COLUMNS, HEADER, Saved, pack, unpack
 from dealfl.settings import Share, check
 
-__all__ = ["Bandit"]
+BLOCK = 64  # workers in a part: at most 8 KB with names of 64 bytes
+HEADER, _VERSION = "header", 2
 
 _REVIEW_EVERY = 100
-_NOBODY: Places = np.empty(0, np.int64)
+_NOBODY: Indices = np.empty(0, np.int64)
+_LAST_ROUND = 2**31 - 2
+
+COLUMNS: dict[str, tuple[str, float]] = {  # name: type and maximum; the minimum is 0
+    "deficit": ("<f8", 1e300),
+    "count": ("<f8", 1e300),
+    "mean": ("<f8", 1.0),
+    "allowed": ("<f8", 1.0),
+    "since": ("<i4", _LAST_ROUND + 1),
+    "picked": ("<i4", _LAST_ROUND),
+    "first": ("<i4", _LAST_ROUND),
+    "awake": ("<i4", _LAST_ROUND),
+    "served": ("<i4", _LAST_ROUND),
+    "flag": ("|u1", 3),
+}
+_ROUNDS = ("picked", "first", "awake", "served")
+
+_Number = Annotated[int, Meta(ge=0, le=_LAST_ROUND)]
+
+
+class _Header(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    version: int
+    workers: _Number
+    round_number: _Number
+    reviewed: _Number
+    per_round: _Number
+
+
+class _Block(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    names: list[str]
+    columns: list[bytes]  # in the order of COLUMNS
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The complete state of a selector of named workers."""
+
+    round_number: int
+    reviewed: int
+    per_round: int
+    names: list[str]
+    columns: dict[str, NDArray[Any]]
 
 
 class Bandit(Selector):
@@ -44,8 +91,8 @@ class Bandit(Selector):
     _round: int
     _reviewed: int
     _per_round: int
-    _places: dict[str, int]
-    _awaited: Places
+    _indices: dict[str, int]
+    _awaited: Indices
     _first: NDArray[np.int32]
     _awake: NDArray[np.int32]
     _served: NDArray[np.int32]
@@ -62,11 +109,20 @@ class Bandit(Selector):
         weight_cap: WeightCap = 100.0,
         price: Price = 0.0,
     ) -> None:
-        given: dict[str, Any] = {"seed": seed, "fairness": fairness, "eta": eta}
-        given = check(Bandit, given | {"weight_cap": weight_cap, "price": price})
+        given = check(
+            Bandit,
+            {
+                "seed": seed,
+                "fairness": fairness,
+                "eta": eta,
+                "weight_cap": weight_cap,
+                "price": price,
+            },
+        )
         self._seed = seed
         self._fairness = Fairness.of(given["fairness"])
-        self._weight_cap, self._price = given["weight_cap"], given["price"]
+        self._weight_cap: float = given["weight_cap"]
+        self._price: float = given["price"]
         self._arm_settings: dict[str, Any] = {"eta": given["eta"]}
         self.restore({})
 
@@ -80,71 +136,75 @@ class Bandit(Selector):
             )
         if not candidates or count <= 0:
             return []
-        places, weights = self._locate(round_number, candidates)
+        indices, weights = self._locate(round_number, candidates)
         eligible = np.zeros(len(self.arms), np.bool_)
         weight = np.zeros(len(self.arms))
-        eligible[places], weight[places] = True, weights
+        eligible[indices] = True
+        weight[indices] = weights
         self._touch(self._awaited)
-        self.arms.miss(self._awaited)
+        self.arms.learn(self._awaited, np.zeros(len(self._awaited)), MISSED)
         self._awaited = _NOBODY
-        self._awake[places] += 1
-        self._round, self._per_round = round_number, count
+        self._awake[indices] += 1
+        self._round = round_number
+        self._per_round = count
         if round_number - self._reviewed >= _REVIEW_EVERY:
             self._review(round_number)
         if self._price:
             worthy = self.arms.scores(round_number, weight) >= self.arms.score_of_share(self._price)
-            worthy[places] |= [candidate.overdue for candidate in candidates]
+            worthy[indices] |= [candidate.overdue for candidate in candidates]
             eligible &= worthy
         chosen = self._choose(round_number, eligible, weight, count)
         if not len(chosen):
-            self._awake[places] -= 1  # the round does not take place
+            self._awake[indices] -= 1  # the round does not take place
             return []
-        self._touch(places)
+        self._touch(indices)
         self.arms.pick(round_number, chosen)
         self._served[chosen] += 1
         self._awaited = chosen
-        return [self.names[place] for place in chosen.tolist()]
+        return [self.names[index] for index in chosen.tolist()]
 
     def record_reward(self, round_number: int, worker: str, reward: Share) -> None:
         """Record a reward. An unexpected or repeated reward changes nothing."""
         reward = check(Bandit.record_reward, {"reward": reward})["reward"]
-        place = self._places.get(worker)
-        if place is None or self.arms.picked[place] != round_number:
+        index = self._indices.get(worker)
+        if index is None or self.arms.picked[index] != round_number:
             return
-        places = np.array([place])
-        if self.arms.flag[place] == AWAITED:
-            self.arms.learn(places, np.array([reward]))
-            self._awaited = self._awaited[self._awaited != place]
-            self._touch(places)
-        elif self.arms.flag[place] == MISSED:
-            self.arms.correct(place, reward)
-            self._touch(places)
+        indices = np.array([index])
+        if self.arms.flag[index] == AWAITED:
+            self.arms.learn(indices, np.array([reward]))
+            self._awaited = self._awaited[self._awaited != index]
+            self._touch(indices)
+        elif self.arms.flag[index] == MISSED:
+            self.arms.correct(index, reward)
+            self._touch(indices)
 
     def find_least_weight(self, worker: str) -> float:
         """Return the weight at which a worker is worth its price, given the debt to it."""
-        place = self._places.get(worker)
-        if place is None or not self._price:
-            return float(self._price * self._weight_cap)
+        index = self._indices.get(worker)
+        if index is None or not self._price:
+            return self._price * self._weight_cap
         weight = np.zeros(len(self.arms))
-        debt = self.arms.scores(self._round + 1, weight)[place]
-        weight[place] = 1.0
-        most = self.arms.scores(self._round + 1, weight)[place] - debt
+        debt = self.arms.scores(self._round + 1, weight)[index]
+        weight[index] = 1.0
+        most = self.arms.scores(self._round + 1, weight)[index] - debt
         missing = max(self.arms.score_of_share(self._price) - debt, 0.0)
         return float(self._weight_cap * min(missing / most if most > 0 else 1.0, 1.0))
 
     def remove(self, worker: str) -> None:
         """Forget a worker. The others keep their order."""
-        if worker not in self._places:
+        if worker not in self._indices:
             return
-        place, last = self._places[worker], len(self.names) - 1
-        columns = {name: np.delete(one, place) for name, one in self._saved().columns.items()}
-        names = self.names[:place] + self.names[place + 1 :]
-        self._load(Saved(self._round, self._reviewed, self._per_round, names, columns))
-        self._touch(np.arange(place, last + 1))  # the last block may be empty now
+        index = self._indices[worker]
+        saved = self._saved()
+        columns = {name: np.delete(column, index) for name, column in saved.columns.items()}
+        names = self.names[:index] + self.names[index + 1 :]
+        self._load(replace(saved, names=names, columns=columns))
+        self._touch(np.arange(index, len(names) + 1))  # the last block may be empty now
 
     def changes(self) -> Mapping[str, bytes]:
         """Return the parts of the state that changed since the last call or `restore`."""
-        parts, self._stale = pack(self._saved(), self._stale), set()
+        parts = pack(self._saved(), self._stale)
+        self._stale = set()
         if parts[HEADER] == self._header:
             del parts[HEADER]
         else:
@@ -155,10 +215,11 @@ class Bandit(Selector):
         """Resume from a stored state."""
         empty = {name: np.empty(0, kind) for name, (kind, _) in COLUMNS.items()}
         self._load(unpack(parts) if parts else Saved(0, 0, 0, [], empty))
-        self._stale, self._header = set(), parts.get(HEADER, b"")
+        self._stale = set()
+        self._header = parts.get(HEADER, b"")
 
-    def _touch(self, places: Places) -> None:
-        self._stale |= set(np.unique(places // BLOCK).tolist())
+    def _touch(self, indices: Indices) -> None:
+        self._stale |= set(np.unique(indices // BLOCK).tolist())
 
     # -- guarantees -----------------------------------------------------------------------------
 
@@ -171,11 +232,11 @@ class Bandit(Selector):
         promised = self._promised()
         # early, report only guarantees that fail even for workers that never sleep
         awake = np.ones(len(promised)) if self._round < _REVIEW_EVERY else self._availability()
-        found = find_excess(promised, awake, self._per_round)
-        if found is None:
+        excess = find_excess(promised, awake, self._per_round)
+        if excess is None:
             return None
-        workers = sorted(self.names[place] for place in found.places if promised[place] > 0)
-        return OverPromise(tuple(workers), found.promised, found.possible)
+        workers = sorted(self.names[index] for index in excess.indices if promised[index] > 0)
+        return OverPromise(tuple(workers), excess.promised, excess.possible)
 
     def _promised(self) -> Floats:
         return np.array([self._fairness.rate(name) for name in self.names], dtype=np.float64)
@@ -200,56 +261,141 @@ class Bandit(Selector):
 
     # -- inside ---------------------------------------------------------------------------------
 
-    def _choose(
-        self, round_number: int, eligible: NDArray[np.bool_], weight: Floats, count: int
-    ) -> Places:
+    def _choose(self, round_number: int, eligible: Masks, weight: Floats, count: int) -> Indices:
         return self.arms.choose(round_number, eligible, weight, count)
 
     def _took_place(self) -> bool:
         return bool((self.arms.picked == self._round).any())
 
-    def _locate(self, round_number: int, candidates: Sequence[Candidate]) -> tuple[Places, Floats]:
-        """Return the places and weights of the candidates; add those that are new."""
+    def _locate(self, round_number: int, candidates: Sequence[Candidate]) -> tuple[Indices, Floats]:
+        """Return the indices and weights of the candidates; add those that are new."""
         names = [candidate.name for candidate in candidates]
         if len(set(names)) != len(names):
             raise BadInput("a worker appears twice among the candidates; give each once")
         weights = np.array([candidate.weight for candidate in candidates], dtype=np.float64)
         if not (weights >= 0).all() or math.isinf(weights.max()):
             raise BadInput("a candidate has a negative or infinite weight; it must be a number ≥ 0")
-        places = list(map(self._places.get, names))
-        if None in places:
-            new = [name for name, place in zip(names, places, strict=True) if place is None]
+        indices = list(map(self._indices.get, names))
+        if None in indices:
+            new = [name for name, index in zip(names, indices, strict=True) if index is None]
             self._meet(new, round_number)
-            places = list(map(self._places.get, names))
-        return np.array(places, dtype=np.int64), np.minimum(weights / self._weight_cap, 1.0)
+            indices = list(map(self._indices.get, names))
+        return np.array(indices, dtype=np.int64), np.minimum(weights / self._weight_cap, 1.0)
 
     def _meet(self, names: list[str], round_number: int) -> None:
-        count = len(names)
-        fresh = {"mean": 1, "allowed": 1, "since": round_number, "first": round_number}
+        initial = {"mean": 1, "allowed": 1, "since": round_number, "first": round_number}
+        saved = self._saved()
         columns = {
-            name: np.concatenate([column, np.full(count, fresh.get(name, 0), column.dtype)])
-            for name, column in self._saved().columns.items()
+            name: np.concatenate(
+                [column, np.full(len(names), initial.get(name, 0), dtype=column.dtype)]
+            )
+            for name, column in saved.columns.items()
         }
-        known = [*self.names, *names]
-        self._load(Saved(self._round, self._reviewed, self._per_round, known, columns))
+        self._load(replace(saved, names=[*self.names, *names], columns=columns))
 
     def _saved(self) -> Saved:
-        arms = self.arms
         columns: dict[str, NDArray[Any]] = {
-            "deficit": arms.deficit, "count": arms.count, "mean": arms.mean,
-            "allowed": self._allowed, "since": arms.since, "picked": arms.picked,
-            "first": self._first, "awake": self._awake, "served": self._served, "flag": arms.flag,
-        }  # fmt: skip
+            "deficit": self.arms.deficit,
+            "count": self.arms.count,
+            "mean": self.arms.mean,
+            "allowed": self._allowed,
+            "since": self.arms.since,
+            "picked": self.arms.picked,
+            "first": self._first,
+            "awake": self._awake,
+            "served": self._served,
+            "flag": self.arms.flag,
+        }
         return Saved(self._round, self._reviewed, self._per_round, self.names, columns)
 
     def _load(self, saved: Saved) -> None:
         columns = saved.columns
-        self.names, self._per_round = list(saved.names), saved.per_round
-        self._round, self._reviewed = saved.round_number, saved.reviewed
-        self._places = {name: place for place, name in enumerate(self.names)}
-        self._first, self._awake = columns["first"], columns["awake"]
-        self._served, self._allowed = columns["served"], columns["allowed"]
+        self.names = list(saved.names)
+        self._round = saved.round_number
+        self._reviewed = saved.reviewed
+        self._per_round = saved.per_round
+        self._indices = {name: index for index, name in enumerate(self.names)}
+        self._first = columns["first"]
+        self._awake = columns["awake"]
+        self._served = columns["served"]
+        self._allowed = columns["allowed"]
         rates = np.minimum(self._promised(), self._allowed)
         self.arms = Arms(rates, **self._arm_settings)
         self.arms.put(columns)
         self._awaited = np.flatnonzero(self.arms.flag == AWAITED)
+
+
+# -- the saved state ------------------------------------------------------------------------------
+
+
+def pack(saved: Saved, blocks: set[int]) -> dict[str, bytes]:
+    """Return the header and some blocks by name; a block without workers is empty."""
+    header = _Header(
+        _VERSION, len(saved.names), saved.round_number, saved.reviewed, saved.per_round
+    )
+    return {HEADER: msgspec.msgpack.encode(header)} | {
+        str(block): _packed(saved, slice(block * BLOCK, (block + 1) * BLOCK))
+        for block in sorted(blocks)
+    }
+
+
+def _packed(saved: Saved, part: slice) -> bytes:
+    names = saved.names[part]
+    columns = [
+        np.ascontiguousarray(saved.columns[name][part], dtype=kind).tobytes()
+        for name, (kind, _) in COLUMNS.items()
+    ]
+    return msgspec.msgpack.encode(_Block(names, columns)) if names else b""
+
+
+def unpack(parts: Mapping[str, bytes]) -> Saved:
+    """Return the state in parts that `pack` wrote; refuse all others."""
+    header = _decoded(parts, HEADER, _Header)
+    if header.version != _VERSION:
+        raise BadBytes(
+            f"selector state has version {header.version}; this dealfl supports {_VERSION}"
+        )
+    expected = [HEADER, *map(str, range(-(-header.workers // BLOCK)))]
+    if set(parts) != set(expected):
+        raise BadBytes(
+            f"selector state has {len(parts)} parts; its {header.workers} workers require "
+            f"{len(expected)}"
+        )
+    blocks = [_decoded(parts, name, _Block) for name in expected[1:]]
+    names = [name for block in blocks for name in block.names]
+    if len(names) != header.workers or len(set(names)) != header.workers:
+        raise BadBytes(f"selector state does not contain {header.workers} different names")
+    columns = _columns(blocks)
+    saved = Saved(header.round_number, header.reviewed, header.per_round, names, columns)
+    _check_rounds(saved)
+    return saved
+
+
+def _decoded(parts: Mapping[str, bytes], name: str, kind: type[Any]) -> Any:  # noqa: ANN401
+    try:
+        return msgspec.msgpack.decode(parts.get(name, b""), type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadBytes(f"part {name} of the selector state is damaged: {error}") from error
+
+
+def _columns(blocks: list[_Block]) -> dict[str, NDArray[Any]]:
+    sizes = [np.dtype(kind).itemsize for kind, _ in COLUMNS.values()]
+    for number, block in enumerate(blocks):
+        if [len(column) for column in block.columns] != [size * len(block.names) for size in sizes]:
+            raise BadBytes(f"part {number} of the selector state does not fit its names")
+    columns = {}
+    for index, (name, (kind, most)) in enumerate(COLUMNS.items()):
+        column = np.frombuffer(b"".join(block.columns[index] for block in blocks), dtype=kind)
+        if not ((column >= 0) & (column <= most)).all():  # also refuses NaN
+            raise BadBytes(f"selector state has a value of {name} outside [0, {most:g}]")
+        columns[name] = column.astype(column.dtype.newbyteorder("="))
+    return columns
+
+
+def _check_rounds(saved: Saved) -> None:
+    latest = saved.round_number
+    for name, most in (("since", latest + 1), *((name, latest) for name in _ROUNDS)):
+        if (saved.columns[name] > most).any():
+            raise BadBytes(f"selector state has a value of {name} after its last round, {latest}")
+    if (saved.columns["served"] > saved.columns["awake"]).any():
+        raise BadBytes("selector state has a worker with more selections than waking rounds")

@@ -10,11 +10,6 @@ from msgspec import Meta
 
 from dealfl.settings import Positive, Share, Whole
 
-__all__ = [
-    "Candidate", "Eta", "Fairness", "Guarantee", "OverPromise", "Price", "Promising", "Seed",
-    "Selector", "WeightCap",
-]  # fmt: skip
-
 _NAMED = 5  # workers named in a message
 
 

@@ -12,16 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Excess",
-    "allowed_shares",
-    "capacities",
-    "estimate_availability",
-    "find_excess",
-    "kept_share",
-]
-
-Floats = NDArray[np.float64]
+from dealfl.server.selection.arms import Floats, Indices
 
 _STEPS = 50
 _NEVER = 1e-30  # a probability
@@ -33,7 +24,7 @@ _STANDARD_ERRORS = 2.0  # added to an estimated availability
 class Excess:
     """The set of workers with the largest excess of guarantees, in selections per round."""
 
-    places: NDArray[np.int64]
+    indices: Indices
     promised: float
     possible: float
 
@@ -49,18 +40,18 @@ def capacities(awake: Floats, count: int) -> Floats:
     below = np.zeros(max(count, 0))  # probability that 0, 1, … count − 1 are awake
     below[:1] = 1.0
     gained = np.zeros(len(awake))
-    for place, chance in enumerate(awake.tolist()):
+    for index, chance in enumerate(awake.tolist()):
         missing = below.sum()
         if missing < _NEVER:
             break  # the others gain nothing
-        gained[place] = chance * missing
+        gained[index] = chance * missing
         moved = below * chance
         below -= moved
         below[1:] += moved[:-1]
     return np.cumsum(gained)
 
 
-def _order(promised: Floats, awake: Floats) -> NDArray[np.int64]:
+def _order(promised: Floats, awake: Floats) -> Indices:
     shares = promised / np.maximum(awake, 1e-12)
     return np.argsort(-shares, kind="stable")
 
@@ -68,24 +59,10 @@ def _order(promised: Floats, awake: Floats) -> NDArray[np.int64]:
 def find_excess(promised: Floats, awake: Floats, count: int) -> Excess | None:
     """Return the set of workers whose guarantees exceed most what they can get.
 
-    Parameters
-    ----------
-    promised : array of float
-        Guaranteed share of the rounds of each worker.
-    awake : array of float
-        Probability that each worker is awake.
-    count : int
-        Number of workers selected in a round.
-
-    Returns
-    -------
-    Excess or None
-        None if all guarantees can be met.
-
     Examples
     --------
     >>> found = find_excess(np.array([0.9, 0.9, 0.1]), np.ones(3), 1)
-    >>> found.places.tolist(), round(found.promised, 3), found.possible
+    >>> found.indices.tolist(), round(found.promised, 3), found.possible
     ([0, 1, 2], 1.9, 1.0)
     """
     order = _order(promised, awake)
@@ -93,8 +70,8 @@ def find_excess(promised: Floats, awake: Floats, count: int) -> Excess | None:
     if not len(order) or (total - possible).max() <= 1e-9:
         return None
     last = int(np.argmax(total - possible))
-    places = np.sort(order[: last + 1])
-    return Excess(places, float(total[last]), float(possible[last]))
+    indices = np.sort(order[: last + 1])
+    return Excess(indices, float(total[last]), float(possible[last]))
 
 
 def estimate_availability(awake: NDArray[np.int32], rounds: NDArray[np.int32]) -> Floats:

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Meta
 
 from dealfl.exact import round_keys, uniforms
-from dealfl.server.selection.arms import Arms
+from dealfl.server.selection.arms import Arms, Floats, Indices, Masks, best_of
 from dealfl.server.selection.bandit import Bandit
 from dealfl.server.selection.base import (
     Candidate,
@@ -21,15 +21,11 @@ from dealfl.server.selection.base import (
     Selector,
     WeightCap,
 )
-from dealfl.server.selection.kernels import Floats, Masks, Places, best_of
 from dealfl.settings import Amount, check
 
-__all__ = [
-    "Discounted", "Everyone", "FairUpperConfidence", "OortLike", "ThompsonSampling", "Uniform",
-    "Utilities", "draw_rewards",
-]  # fmt: skip
-
-_EXPLORED_AT_FIRST, _EXPLORED_AT_LEAST, _FEWER = 0.9, 0.2, 0.98
+_EXPLORED_AT_FIRST = 0.9  # share of untried workers in the first round
+_EXPLORED_AT_LEAST = 0.2
+_FEWER = 0.98
 _CUT = 0.95
 _STALENESS = 0.1
 
@@ -63,8 +59,8 @@ class Uniform(Selector):
     def select(self, round_number: int, candidates: Sequence[Candidate], count: int) -> list[str]:
         """Return a random sample of the candidates."""
         draw = np.random.Generator(np.random.PCG64([self._seed, round_number]))
-        places = draw.permutation(len(candidates))[:count]
-        return [candidates[place].name for place in sorted(places.tolist())]
+        indices = draw.permutation(len(candidates))[:count]
+        return [candidates[index].name for index in sorted(indices.tolist())]
 
 
 class FairUpperConfidence(Bandit):
@@ -80,7 +76,6 @@ class FairUpperConfidence(Bandit):
 
     Examples
     --------
-    >>> from dealfl.server.selection.base import Candidate
     >>> selector = FairUpperConfidence(fairness={"slow": 0.25}, eta=1.0)
     >>> woken = []
     >>> for number in range(1, 101):
@@ -128,24 +123,7 @@ class Discounted(Bandit):
 
 
 def draw_rewards(seed: int, round_number: int, mean: Floats, count: Floats) -> Floats:
-    """Draw a reward for each arm from Beta(1 + gained, 1 + lost).
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the draws.
-    round_number : int
-        Number of the round; every round has its own draws.
-    mean : array of float
-        Mean reward of each arm.
-    count : array of float
-        Number of trials of each arm.
-
-    Returns
-    -------
-    array of float
-        Rewards in [0, 1].
-    """
+    """Draw a reward for each arm from Beta(1 + gained, 1 + lost)."""
     keys = np.array(round_keys(seed, round_number), dtype=np.uint64)
     generator = np.random.Generator(np.random.Philox(key=keys))
     gained = mean * count
@@ -157,12 +135,11 @@ class ThompsonSampling(Bandit):
 
     Examples
     --------
-    >>> from dealfl.server.selection.base import Candidate
     >>> ThompsonSampling(seed=3).select(1, [Candidate(name) for name in "abcd"], count=2)
     ['a', 'c']
     """
 
-    def _choose(self, round_number: int, eligible: Masks, weight: Floats, count: int) -> Places:
+    def _choose(self, round_number: int, eligible: Masks, weight: Floats, count: int) -> Indices:
         sample = draw_rewards(self._seed, round_number, self.arms.mean, self.arms.count)
         scores = self.arms.sampled_scores(round_number, weight, sample)
         return best_of(np.where(eligible, scores, -1.0), count)
@@ -176,57 +153,24 @@ class OortLike(Bandit):
     already contains speed and number of examples. There is no fairness guarantee.
     """
 
-    def _choose(self, round_number: int, eligible: Masks, weight: Floats, count: int) -> Places:
+    def _choose(self, round_number: int, eligible: Masks, weight: Floats, count: int) -> Indices:
         utilities = Utilities.of(self.arms, self._seed, round_number, weight, len(eligible))
         return np.flatnonzero(utilities.choose(eligible[None, :], count))
 
 
 @dataclass(frozen=True, slots=True)
 class Utilities:
-    """The input of a choice; rows are independent choices, columns their arms.
-
-    Parameters
-    ----------
-    round_number : int
-        Number of the round.
-    utility : array of float
-        Utility of each arm.
-    weight : array of float
-        Weight of each arm.
-    tried : array of bool
-        Whether each arm was tried before.
-    lots : array of float
-        A uniform random number in (0, 1) for each arm.
-    """
+    """The input of a choice; rows are independent choices, columns their arms."""
 
     round_number: int
     utility: Floats
     weight: Floats
     tried: Masks
-    lots: Floats
+    lots: Floats  # uniform random numbers in (0, 1)
 
     @classmethod
     def of(cls, arms: Arms, seed: int, round_number: int, weight: Floats, width: int) -> Utilities:
-        """Return the utilities of arms that are stored row after row.
-
-        Parameters
-        ----------
-        arms : Arms
-            State of the arms.
-        seed : int
-            Seed of the random numbers.
-        round_number : int
-            Number of the round.
-        weight : array of float
-            Weight of each arm.
-        width : int
-            Number of arms in a row.
-
-        Returns
-        -------
-        Utilities
-            Matrices with `width` columns.
-        """
+        """Return the utilities of arms that are stored row after row, `width` in each."""
         keys = round_keys(seed, round_number)
         lots = uniforms(keys, np.arange(len(arms), dtype=np.uint64))
         stale = np.log(round_number) / np.maximum(arms.picked, 1)
@@ -241,45 +185,32 @@ class Utilities:
         )
 
     def choose(self, eligible: Masks, count: int) -> Masks:
-        """Return which arms are chosen.
-
-        Parameters
-        ----------
-        eligible : array of bool
-            Arms that can be chosen.
-        count : int
-            Maximum number of arms in a row.
-
-        Returns
-        -------
-        array of bool
-            The chosen arms.
-        """
-        tried, fresh = eligible & self.tried, eligible & ~self.tried
-        there = fresh.sum(axis=1)
+        """Return which arms are chosen."""
+        tried = eligible & self.tried
+        fresh = eligible & ~self.tried
         share = max(_EXPLORED_AT_LEAST, _EXPLORED_AT_FIRST * _FEWER**self.round_number)
         explored = np.maximum(round(share * count), count - tried.sum(axis=1))
-        explored = np.minimum(explored, np.minimum(there, count))
+        explored = np.minimum(explored, np.minimum(fresh.sum(axis=1), count))
         near = self._near_best(tried, count - explored)
         old = self._drawn(near, self.utility) < (count - explored)[:, None]
         new = self._drawn(fresh, self.weight) < explored[:, None]
         chosen: Masks = (near & old) | (fresh & new)
         return chosen
 
-    def _near_best(self, among: Masks, counts: Places) -> Masks:
+    def _near_best(self, among: Masks, counts: Indices) -> Masks:
         """Return the arms not far below the last one that utility alone would choose."""
         fitting = among & (_ranks(np.where(among, self.utility, -1.0)) < counts[:, None])
         least = np.where(fitting, self.utility, np.inf).min(axis=1, keepdims=True)
         near: Masks = among & (self.utility >= _CUT * least)
         return near
 
-    def _drawn(self, among: Masks, share: Floats) -> Places:
+    def _drawn(self, among: Masks, share: Floats) -> Indices:
         """Return the rank in which each arm is drawn, with chances in proportion to its share."""
         waiting = -np.log(self.lots) / np.maximum(share, 1e-300)
         return _ranks(np.where(among, -waiting, -np.inf))
 
 
-def _ranks(values: Floats) -> Places:
+def _ranks(values: Floats) -> Indices:
     """Return the rank of each value in its row, the largest first."""
     order = np.argsort(-values, axis=1, kind="stable")
     ranks = np.empty_like(order)

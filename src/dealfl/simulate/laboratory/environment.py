@@ -172,7 +172,7 @@ def _explain_infeasible(fairness: Floats, sets: Masks, chances: Floats, per_roun
     advice = "reduce workers.fairness, or increase setting.per_round or workers.awake"
     if found is None:
         return f"workers.fairness cannot be met: too few workers are awake at once; {advice}"
-    workers = ", ".join(str(place + 1) for place in found.places)
+    workers = ", ".join(str(index + 1) for index in found.indices)
     return (
         f"workers.fairness cannot be met: workers {workers} have guarantees of "
         f"{found.promised:.3f} selections per round and can get {found.possible:.3f}; {advice}"

@@ -1,21 +1,15 @@
-"""Both ways of choosing agree bit for bit, and random numbers by place are sound."""
+"""A choice is that of a sort, bit for bit, and random numbers by index are sound."""
 
 import math
-import subprocess
-import sys
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dealfl.exact.compiled import CHOICE
 from dealfl.exact.seeded import round_keys, uniforms, words
 from dealfl.server.selection import Arms
-from dealfl.server.selection.kernels import best_of, growth_of
-
-needs_numba = pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed")
+from dealfl.server.selection.arms import best_of, spread_growth
 
 
 def arms_of(
@@ -35,24 +29,16 @@ def arms_of(
     return arms
 
 
-def chosen(
-    mode: str, arms: Arms, eligible: np.ndarray, weight: np.ndarray, count: int
-) -> list[int]:
-    """Choose with compiled loops always or never."""
-    before, CHOICE.mode = CHOICE.mode, mode
-    try:
-        return [int(place) for place in arms.choose(100, eligible, weight, count)]
-    finally:
-        CHOICE.mode = before
+def chosen(arms: Arms, eligible: np.ndarray, weight: np.ndarray, count: int) -> list[int]:
+    return [int(index) for index in arms.choose(100, eligible, weight, count)]
 
 
 def by_sorting(arms: Arms, eligible: np.ndarray, weight: np.ndarray, count: int) -> list[int]:
     scores = np.where(eligible, arms.scores(100, weight), -1.0)
-    order = sorted(range(len(scores)), key=lambda place: (-scores[place], place))
-    return sorted(place for place in order[:count] if eligible[place])
+    order = sorted(range(len(scores)), key=lambda index: (-scores[index], index))
+    return sorted(index for index in order[:count] if eligible[index])
 
 
-@needs_numba
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
@@ -62,33 +48,28 @@ def by_sorting(arms: Arms, eligible: np.ndarray, weight: np.ndarray, count: int)
     discount=st.sampled_from([1.0, 0.9, 0.999]),
     eta=st.sampled_from([0.1, 10.0, math.inf]),
 )
-def test_numba_numpy_and_a_sort_choose_the_same(
+def test_a_choice_and_a_sort_choose_the_same(
     seed: int, size: int, count: int, levels: int, discount: float, eta: float
 ) -> None:
     arms = arms_of(seed, size, levels=levels, discount=discount, eta=eta)
     draw = np.random.default_rng(seed + 1)
     eligible, weight = draw.random(size) < 0.6, np.ceil(draw.random(size) * 4) / 4
     expected = by_sorting(arms, eligible, weight, count)
-    assert chosen("never", arms, eligible, weight, count) == expected
-    assert chosen("always", arms, eligible, weight, count) == expected
+    assert chosen(arms, eligible, weight, count) == expected
 
 
-@needs_numba
 @pytest.mark.parametrize("levels", [0, 2])
-def test_they_agree_also_over_many_blocks_and_ascending_scores(levels: int) -> None:
+def test_a_choice_over_many_blocks_and_ascending_scores_is_that_of_a_partition(levels: int) -> None:
     arms = arms_of(3, 200_000, levels=levels)
     weight = np.ones(len(arms))
     eligible = np.random.default_rng(3).random(len(arms)) < 0.7
     for deficit in (arms.deficit, np.sort(arms.deficit)):
         arms.deficit = deficit
         for count in (1, 1000):
-            slow = chosen("never", arms, eligible, weight, count)
-            fast = chosen("always", arms, eligible, weight, count)
             scores = np.where(eligible, arms.scores(100, weight), -1.0)
-            assert slow == fast == best_of(scores, count).tolist()
+            assert chosen(arms, eligible, weight, count) == best_of(scores, count).tolist()
 
 
-@needs_numba
 @pytest.mark.parametrize("discount", [1.0, 0.999])
 def test_scores_that_differ_in_their_last_bits_are_ranked_alike(discount: float) -> None:
     """All scores are 0.7 on paper: only how each operation rounds makes them differ."""
@@ -103,20 +84,7 @@ def test_scores_that_differ_in_their_last_bits_are_ranked_alike(discount: float)
     assert 2 < len(np.unique(arms.scores(100, weight))) < 50
     for count in (10, 500, 2500):
         expected = by_sorting(arms, eligible, weight, count)
-        assert chosen("always", arms, eligible, weight, count) == expected
-        assert chosen("never", arms, eligible, weight, count) == expected
-
-
-def test_without_numba_a_hundred_thousand_arms_are_chosen_from_by_numpy() -> None:
-    code = (
-        "import sys; sys.modules['numba'] = None\n"
-        "import numpy as np\n"
-        "from dealfl.server.selection import Arms\n"
-        "arms = Arms(np.zeros(100_000), eta=1.0)\n"
-        "print(arms.choose(1, np.ones(100_000, bool), np.ones(100_000), 3).tolist())\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout == "[0, 1, 2]\n"
+        assert chosen(arms, eligible, weight, count) == expected
 
 
 def test_aged_estimates_are_those_of_counting_down_each_round() -> None:
@@ -207,6 +175,6 @@ def test_the_first_round_has_no_bonus_for_exploration_and_no_place_goes_to_nobod
 
 
 def test_a_spread_grows_until_it_is_beyond_any_reward() -> None:
-    growth = growth_of(0.5)
+    growth = spread_growth(0.5)
     assert growth[0] == 1.0
     assert growth[-1] >= 1e8 > growth[-2]

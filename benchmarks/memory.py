@@ -37,13 +37,12 @@ from dealfl.memory import (
     Lru,
     Policy,
     ThetaLru,
-    belady,
-    count_swaps,
     major_faults,
     paged,
 )
 from dealfl.memory.frames import Frames
 from dealfl.memory.paged_array import PagedArray
+from dealfl_paper.paging import belady, count_swaps
 
 THETA = 0.3
 SHARES = (5, 10, 20, 30, 34, 50, 70, 90)  # percent of the pages

@@ -10,11 +10,12 @@ from statistics import fmean
 from msgspec.structs import replace
 from reporting import Report, Row, progress
 
-from dealfl.memory import Policy, Touch, belady
+from dealfl.memory import Policy, Touch
 from dealfl.power import PHONES, EnergyModel
 from dealfl.settings import Document
 from dealfl.simulate import Fleet, read_fleet, run_fleet
 from dealfl.worker import Memory, WorkerKeys
+from dealfl_paper.paging import belady
 
 JOB = Path(__file__).parents[1] / "examples" / "jobs" / "pagerank-movielens.toml"
 PAGES = 1384  # of the model of movielens

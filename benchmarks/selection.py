@@ -17,7 +17,7 @@ from choosing import MILLION, PER_ROUND, choices, memory, rounds, server_side
 from msgspec.structs import replace
 from reporting import Report, main, progress
 
-from dealfl.simulate.laboratory import (
+from dealfl_paper.laboratory import (
     Course,
     Laboratory,
     Policy,

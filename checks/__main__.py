@@ -1,6 +1,7 @@
 """`python -m checks`: the size, unreachable names, plain English, complete docstrings."""
 
 import sys
+import tomllib
 from pathlib import Path
 
 from checks.docstrings import undocumented
@@ -14,11 +15,18 @@ AWAITING = ROOT / "checks" / "awaiting.txt"
 
 
 def _unreachable() -> list[str]:
-    source = Source(ROOT / "src" / "dealfl")
+    source = Source(ROOT / "src" / "dealfl", ROOT / "src" / "dealfl_paper")
     offered = [(module, name) for module in _OFFERED for name in source.modules[module].exported]
-    commands = [("dealfl.cli", "main"), ("dealfl.__main__", "")]
+    commands = [("dealfl.cli", "main"), ("dealfl.__main__", ""), *_entry_points()]
     plug_ins = imported_by(ROOT / "examples" / "plugin")
     return unreachable(source, [*offered, *commands, *plug_ins])
+
+
+def _entry_points() -> list[tuple[str, str]]:
+    """Return what the entry points of this distribution name: commands and files of the paper."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    values = [value for group in project["entry-points"].values() for value in group.values()]
+    return [(module, name) for module, _, name in (value.partition(":") for value in values)]
 
 
 def _read_by_people() -> list[Path]:

@@ -6,15 +6,16 @@ from importlinter import Contract, ContractCheck, output
 __all__ = ["FrontDoor", "side_doors"]
 
 
-def side_doors(graph: grimp.ImportGraph, root: str) -> list[tuple[str, str]]:
+def side_doors(graph: grimp.ImportGraph) -> list[tuple[str, str]]:
     """Return imports (importer, imported) of a module from outside its own package's folder.
 
-    Imports inside functions and under TYPE_CHECKING count. A sub-package is a package.
+    Imports inside functions and under TYPE_CHECKING count. A sub-package is a package; the modules
+    directly in a root package are open to all.
     """
     found: list[tuple[str, str]] = []
     for module in sorted(graph.modules):
         package = module.rpartition(".")[0]
-        if graph.find_children(module) or package in ("", root):
+        if graph.find_children(module) or "." not in package:
             continue
         importers = sorted(graph.find_modules_that_directly_import(module))
         outside = (
@@ -39,7 +40,7 @@ class FrontDoor(Contract):
     def check(self, graph: grimp.ImportGraph, verbose: bool) -> ContractCheck:
         """List the imports that go past a package's `__init__`."""
         output.verbose_print(verbose, "Looking for imports past a package's __init__...")
-        found = side_doors(graph, self.session_options["root_packages"][0])
+        found = side_doors(graph)
         return ContractCheck(kept=not found, metadata={"found": found})
 
     def render_broken_contract(self, check: ContractCheck) -> None:

@@ -97,12 +97,13 @@ def _defined(node: ast.stmt) -> Iterator[str]:
 
 
 class Source:
-    """All modules of a package, and who mentions whom."""
+    """All modules of some packages, and who mentions whom."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, *folders: Path) -> None:
         self.modules: dict[str, Module] = {}
-        for path in sorted(folder.rglob("*.py")):
-            parts = path.relative_to(folder.parent).with_suffix("").parts
+        for path in (path for folder in folders for path in sorted(folder.rglob("*.py"))):
+            root = next(folder for folder in folders if path.is_relative_to(folder))
+            parts = path.relative_to(root.parent).with_suffix("").parts
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
             self.modules[name] = Module(name, path)
 

@@ -3,8 +3,12 @@
 import os
 import signal
 import socket
+import sys
+import tempfile
+import tomllib
 from collections.abc import Callable
 from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,23 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell started the tes
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 NOT_TO_BE_HAD = {"yearpredictionmsd", "cifar10-full", "retailrocket-full"}  # too large, or a login
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the entry points of this source where the installed metadata does not have them."""
+    if entry_points(group="dealfl.commands"):
+        return
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
+    folder = tempfile.TemporaryDirectory(prefix="dealfl-entry-points-")
+    config.add_cleanup(folder.cleanup)
+    about = Path(folder.name) / "dealfl_source-0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: dealfl-source\nVersion: 0\n")
+    lines = []
+    for group, points in project["project"]["entry-points"].items():
+        lines += [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
+    (about / "entry_points.txt").write_text("\n".join(lines))
+    sys.path.append(folder.name)
 
 
 _HERE = {None, "", "localhost", "localhost.localdomain", socket.gethostname()}

@@ -27,7 +27,7 @@ def _side_doors(
 ) -> list[tuple[str, str]]:
     _package(folder, **modules)
     monkeypatch.syspath_prepend(folder)
-    return side_doors(grimp.build_graph("house", cache_dir=None), "house")
+    return side_doors(grimp.build_graph("house", cache_dir=None))
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_the_public_names_of_power() -> None:
 def test_the_public_names_of_memory() -> None:
     assert sorted(dealfl.memory.__all__) == [
         "Arc", "BudgetedThetaLru", "Lru", "PagedStorage", "Policy", "ThetaLru", "Touch",
-        "belady", "count_swaps", "keep_freed_memory", "major_faults", "paged",
+        "keep_freed_memory", "major_faults", "paged",
     ]  # fmt: skip
 
 

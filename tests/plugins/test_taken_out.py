@@ -20,7 +20,6 @@ SOURCES = ROOT / "src" / "dealfl"
 # the front door offers what learners export
 CHOOSING = (
     "sklearn/",
-    "reproduce/",  # the paper evaluates these four
     "__init__.py",
 )
 FLEET = """

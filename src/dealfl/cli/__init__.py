@@ -37,11 +37,12 @@ from dealfl.cli import (
     verify,
     workers,
 )
-from dealfl.cli.printing import examples_in, say
+from dealfl.cli.printing import examples_in, format_table, print_result, say
+from dealfl.cli.simulate import read_values
 from dealfl.errors import BadInput, DealError
 from dealfl.storage import is_disk_failure
 
-__all__ = ["main", "parser"]
+__all__ = ["format_table", "main", "parser", "print_result", "read_values", "say"]
 
 _COMMANDS = (
     run.add_parser, simulate.add_parser, job.add_parser, status.add_parser, workers.add_parser,

@@ -10,13 +10,11 @@ examples:
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 
-from dealfl.cli.printing import add_json, add_processes, examples_in, format_table, print_result
-from dealfl.escaping import for_terminal
+from dealfl.cli.printing import add_json, add_processes, examples_in
+from dealfl.errors import DealError
 
-__all__ = ["add_parser"]
+_GROUP = "dealfl.commands"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -50,33 +48,17 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from dealfl.memory import keep_freed_memory
-    from dealfl.report import choose_line, format_age
-    from dealfl.reproduce import Step, as_results, reproduce, write_results
+    return run_entry_point("reproduce", arguments)
 
-    keep_freed_memory()
-    with choose_line(sys.stderr) as line:
 
-        def show(step: Step) -> None:
-            line.show(
-                lambda: (
-                    f"{step.figure}: {step.number} of {step.of} settings, "
-                    f"about {format_age(step.left_s)} left"
-                )
-            )
+def run_entry_point(command: str, arguments: argparse.Namespace) -> int:
+    """Run a command of the paper's package, which is looked up only now; return the exit code."""
+    from dealfl.plugins import load_plugin, plugins
 
-        found = reproduce(
-            Path(arguments.out),
-            arguments.figures,
-            quick=arguments.quick,
-            restart=arguments.restart,
-            processes=arguments.processes,
-            progress=show,
+    if command not in plugins(_GROUP):
+        raise DealError(
+            f"no installed package has the entry point {command!r} in {_GROUP}: dealfl was not "
+            "installed with its package dealfl_paper; run `pip install dealfl` (in a copy of the "
+            "source: `pip install -e .`)"
         )
-    page, _ = write_results(found, Path(arguments.out))
-    results = as_results(found)
-    table = [["verdict", "figure", "claim"]]
-    table += [[one["verdict"], one["figure"], one["claim"]] for one in results["claims"]]
-    skipped = [f"skipped: {why}" for done in found.figures for why in done.skipped]
-    text = "\n".join([format_table(table), *map(for_terminal, skipped), f"\nPage: {page}"])
-    return print_result(arguments, results, text)
+    return int(load_plugin(_GROUP, command)(arguments))

@@ -19,21 +19,16 @@ Energy is modelled, not measured; time is virtual.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dealfl.cli.printing import add_json, add_processes, examples_in, format_table, say
+from dealfl.cli.printing import add_json, add_processes, examples_in, say
+from dealfl.cli.reproduce import run_entry_point
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
-    from dealfl.simulate import Estimate, Setting
-    from dealfl.simulate.laboratory import Course, Result, WrongChoices
-
-__all__ = ["add_parser", "read_values"]
+    from dealfl.simulate import Setting
 
 _EPILOG = examples_in(__doc__)
 
@@ -85,7 +80,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return _run_fleet(arguments)
     if arguments.vary:
         raise BadInput("--vary is not an option of selection; list several [[policies]] in a file")
-    return (_measure_choices if arguments.wrong_choices else _compare_policies)(arguments)
+    return run_entry_point("selection", arguments)
 
 
 def _run_fleet(arguments: argparse.Namespace) -> int:
@@ -139,115 +134,6 @@ def _plain_setting(setting: Setting) -> dict[str, Any]:
     shown = int | float | str | bool
     return {
         "values": {k: v if isinstance(v, shown) else str(v) for k, v in setting.values.items()},
-        "estimates": {name: _interval(one) for name, one in setting.estimates().items()},
+        "estimates": {name: one.as_dict() for name, one in setting.estimates().items()},
         "outcomes": [outcome.as_dict() for outcome in setting.outcomes],
     }
-
-
-def _interval(one: Estimate) -> dict[str, Any]:
-    return {"mean": one.mean, "low": one.low, "high": one.high, "count": one.count}
-
-
-# -- policies of selection ----------------------------------------------------------------------
-
-
-def _compare_policies(arguments: argparse.Namespace) -> int:
-    """Run the laboratory; return 1 if the regret of a policy exceeds its theoretical bound."""
-    from dealfl.report import ProgressLine, write_selection_page
-    from dealfl.simulate.laboratory import read_laboratory, read_setting, run_laboratory
-
-    document = read_setting(arguments.setting or "three")
-    for key, value in read_values(arguments.values).items():
-        document = document.replaced(key, value)
-    if arguments.seeds is not None and arguments.seeds < 1:
-        raise BadInput(f"--seeds is {arguments.seeds}; it must be a whole number ≥ 1")
-    setting, line = read_laboratory(document), ProgressLine(sys.stderr)
-    result = run_laboratory(
-        setting, arguments.seeds, lambda n, of: line.show(lambda: f"round {n:,} of {of:,}")
-    )
-    line.clear()
-    table = _text(result)
-    if arguments.page:
-        write_selection_page(result, table, Path(arguments.page))
-    page = f"\n\nplots: {arguments.page}" if arguments.page else ""
-    say(json.dumps(_plain_result(result), indent=2) if arguments.json else table + page)
-    verdicts = [course.within(result.setting, result.points) for course in result.courses]
-    return int(False in verdicts)
-
-
-def _plain_result(result: Result) -> dict[str, Any]:
-    return {
-        "setting": result.setting.plan.name,
-        "seeds": result.seeds,
-        "rounds": result.setting.plan.rounds,
-        "optimum": {
-            "reward": result.optimum.reward,
-            "fractions": result.optimum.fractions.tolist(),
-            "exact": result.optimum.exact,
-        },
-        "fairness": result.setting.fairness.tolist(),
-        "points": result.points.tolist(),
-        "policies": [_plain_course(course, result) for course in result.courses],
-    }
-
-
-def _plain_course(course: Course, result: Result) -> dict[str, Any]:
-    return {
-        "policy": course.policy.label,
-        "regret": _interval(course.regret_at_end()),
-        "shortfall": _interval(course.mean_shortfall()),
-        "fractions": course.fractions.mean(axis=0).tolist(),
-        "regret_over_time": course.regret.mean(axis=0).tolist(),
-        "within_theory": course.within(result.setting, result.points),
-    }
-
-
-def _text(result: Result) -> str:
-    plan, best = result.setting.plan, result.optimum
-    how = "exact" if best.exact else "from sampled sets"
-    title = (
-        f"{plan.name}: {result.setting.workers} workers, {plan.per_round} per round, "
-        f"{plan.rounds:,} rounds, {result.seeds} seeds\n"
-        f"optimum that meets all guarantees: {best.reward:.4f} per round ({how})\n"
-    )
-    rows = [["policy", "regret per round", "below guarantee", "theory"]]
-    rows += [_row(course, result) for course in result.courses]
-    fractions = {"guarantee": result.setting.fairness, "optimum": best.fractions}
-    fractions |= {one.policy.label: one.fractions.mean(axis=0) for one in result.courses}
-    head = ["fraction of rounds", *(f"worker {n + 1}" for n in range(result.setting.workers))]
-    shares = [[name, *(f"{one:.3f}" for one in values)] for name, values in fractions.items()]
-    intervals = (
-        "± is half of the 95 % confidence interval; below guarantee: largest gap of a worker"
-    )
-    tables = [format_table(rows, "  "), format_table([head, *shares], "  ")]
-    return "\n".join([title, tables[0], "", tables[1], "", intervals])
-
-
-def _row(course: Course, result: Result) -> list[str]:
-    within = course.within(result.setting, result.points)
-    verdict = "" if within is None else "below its bound" if within else "ABOVE ITS BOUND"
-    regret, shortfall = course.regret_at_end(), course.mean_shortfall()
-    spread = "" if regret.half_width is None else f" ± {regret.half_width:.4f}"
-    return [course.policy.label, f"{regret.mean:.4f}{spread}", f"{shortfall.mean:.4f}", verdict]
-
-
-def _measure_choices(arguments: argparse.Namespace) -> int:
-    from dealfl.simulate.laboratory import judge_wrong_choices, measure_wrong_choices
-
-    found = measure_wrong_choices()
-    if arguments.json:
-        rows = [dataclasses.asdict(one) | {"tail": one.only_the_tail} for one in found]
-        say(json.dumps({"choices": rows, "verdict": judge_wrong_choices(found)}, indent=2))
-        return 0
-    head = [
-        "selected by", "round ends with", "wrong selections", "mean", "median", "95th percentile",
-    ]  # fmt: skip
-    table = format_table([head, *(_wrong_row(one) for one in found)], "  ")
-    say(f"{table}\n\n{judge_wrong_choices(found)}")
-    return 0
-
-
-def _wrong_row(one: WrongChoices) -> list[str]:
-    by = "learning" if one.prediction_error is None else f"predictions ± {one.prediction_error:.0%}"
-    changes = [f"{change - 1:+.1%}" for change in (one.mean, one.median, one.percentile_95)]
-    return [by, one.ends_with, f"{one.wrong_picks:.1%}", *changes]

@@ -5,12 +5,12 @@
 >>> storage = paged("folder", frames=1000, policy=partial(ThetaLru, theta=0.1))
 """
 
-from dealfl.memory.baselines import Arc, belady, count_swaps
+from dealfl.memory.baselines import Arc
 from dealfl.memory.frames import keep_freed_memory, major_faults
 from dealfl.memory.paged_cells import PagedStorage, paged
 from dealfl.memory.policies import BudgetedThetaLru, Lru, Policy, ThetaLru, Touch
 
 __all__ = [
-    "Arc", "BudgetedThetaLru", "Lru", "PagedStorage", "Policy", "ThetaLru", "Touch", "belady",
-    "count_swaps", "keep_freed_memory", "major_faults", "paged",
+    "Arc", "BudgetedThetaLru", "Lru", "PagedStorage", "Policy", "ThetaLru", "Touch",
+    "keep_freed_memory", "major_faults", "paged",
 ]  # fmt: skip

@@ -1,14 +1,12 @@
-"""Policies to compare θ-LRU with: the adaptive replacement cache, and Belady's optimum."""
+"""The adaptive replacement cache, to compare θ-LRU with."""
 
 from __future__ import annotations
 
-import heapq
 from collections import OrderedDict
-from collections.abc import Sequence
 
 from dealfl.memory.policies import HIT, LOADED, Policy, Touch, require_frames
 
-__all__ = ["Arc", "belady", "count_swaps"]
+__all__ = ["Arc"]
 
 Pages = OrderedDict[int, None]
 
@@ -103,74 +101,3 @@ class Arc(Policy):
 
     def __len__(self) -> int:
         return len(self.once) + len(self.again)
-
-
-def count_swaps(policy: Policy, rounds: list[list[int]]) -> list[int]:
-    """Return the number of loads in each round of a trace.
-
-    Parameters
-    ----------
-    policy : Policy
-        Policy in its initial state.
-    rounds : list of list of int
-        Numbers of the used pages, by round.
-
-    Returns
-    -------
-    list of int
-        Loads, by round.
-
-    Examples
-    --------
-    >>> from dealfl.memory import Lru
-    >>> count_swaps(Lru(2), [[1, 2, 1], [3, 1]])
-    [2, 1]
-    """
-    swaps = []
-    for trace in rounds:
-        policy.new_round()
-        swaps.append(sum(policy.touch(page).loads for page in trace))
-    return swaps
-
-
-def belady(trace: Sequence[int], frames: int) -> list[bool]:
-    """Return the loads of Belady's optimal policy, which evicts the page used latest in future.
-
-    Parameters
-    ----------
-    trace : sequence of int
-        Numbers of the used pages, in order.
-    frames : int
-        Number of page frames, at least 1.
-
-    Returns
-    -------
-    list of bool
-        Whether each use loads its page.
-
-    Examples
-    --------
-    >>> belady([1, 2, 3, 1, 2], frames=2)
-    [True, True, True, False, True]
-    """
-    require_frames(frames)
-    following = _next_uses(trace)
-    resident: set[int] = set()
-    latest: list[tuple[int, int]] = []  # heap of (-next use, page); past uses never come first
-    loads = []
-    for place, page in enumerate(trace):
-        loads.append(page not in resident)
-        if loads[-1] and len(resident) == frames:
-            resident.remove(heapq.heappop(latest)[1])
-        resident.add(page)
-        heapq.heappush(latest, (-following[place], page))
-    return loads
-
-
-def _next_uses(trace: Sequence[int]) -> list[int]:
-    never, seen = len(trace), dict[int, int]()
-    following = [never] * len(trace)
-    for place in range(len(trace) - 1, -1, -1):
-        following[place] = seen.get(trace[place], never)
-        seen[trace[place]] = place
-    return following

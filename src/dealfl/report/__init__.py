@@ -4,12 +4,11 @@ from dealfl.report.certificate_page import write_certificate_page
 from dealfl.report.live import LiveView, choose_view
 from dealfl.report.page import draw_plot, plot_names, write_page
 from dealfl.report.progress import PlainView, ProgressLine, choose_line
-from dealfl.report.selection_page import write_selection_page
 from dealfl.report.summary import summarize, summarize_setting
 from dealfl.report.wording import format_age, format_energy, format_number, format_quality
 
 __all__ = [
     "LiveView", "PlainView", "ProgressLine", "choose_line", "choose_view", "draw_plot",
     "format_age", "format_energy", "format_number", "format_quality", "plot_names", "summarize",
-    "summarize_setting", "write_certificate_page", "write_page", "write_selection_page",
+    "summarize_setting", "write_certificate_page", "write_page",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from dealfl.features import MAPS
 from dealfl.jobs import SOURCES, Job, MachineKeys
 from dealfl.jobs.sources import Bounded, WordColumn
 from dealfl.learners import LEARNERS
+from dealfl.plugins import load_plugin, plugins
 from dealfl.power import Profile
 from dealfl.server import RewardWeights
 from dealfl.server.selection import SELECTORS
@@ -22,7 +23,7 @@ from dealfl.simulate.split import PARTITIONS
 from dealfl.simulate.traffic import RadioKeys
 from dealfl.worker import WorkerKeys
 
-__all__ = ["describe_keys"]
+_FILES = "dealfl.files"
 
 
 def describe_keys() -> str:
@@ -54,15 +55,15 @@ def _tables() -> Iterator[str]:
     yield key_table("[rewards]", RewardWeights)
     yield from _of_names("[selection]", SELECTORS.usable())
     yield from key_tables("A phone's file", Profile)
-    yield from _laboratory()
+    yield from _of_plugins()
 
 
-def _laboratory() -> Iterator[str]:
-    from dealfl.simulate.laboratory import SECTIONS  # slow to import
-
-    for name, sections in SECTIONS.items():
-        for section in sections:
-            yield key_table(f"[{name}] of a laboratory file{_tagged(section)}", section)
+def _of_plugins() -> Iterator[str]:
+    """Yield the tables of files that other packages read, such as the laboratory's."""
+    for file in plugins(_FILES):
+        for name, sections in load_plugin(_FILES, file).items():
+            for section in sections:
+                yield key_table(f"[{name}] of a {file} file{_tagged(section)}", section)
 
 
 def _tagged(section: type[Struct]) -> str:

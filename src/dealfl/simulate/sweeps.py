@@ -84,6 +84,10 @@ class Estimate:
         """Upper end of the interval; None for a single value."""
         return None if self.half_width is None else self.mean + self.half_width
 
+    def as_dict(self) -> dict[str, float | None]:
+        """Return mean, interval and number of values by name."""
+        return {"mean": self.mean, "low": self.low, "high": self.high, "count": self.count}
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:

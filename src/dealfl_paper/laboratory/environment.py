@@ -1,0 +1,201 @@
+"""The environment: who is awake and what each worker earns, and the best policy that knows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, sparse
+
+from dealfl.errors import BadInput
+from dealfl.exact import round_keys, uniforms
+from dealfl.server.selection import find_excess
+from dealfl_paper.laboratory.setting import Batteries, DayNight, Laboratory, Markov
+
+__all__ = [
+    "Environment", "Floats", "Masks", "Optimum", "awake_phases", "find_optima", "reward_phases",
+]  # fmt: skip
+
+Floats = NDArray[np.float64]
+Masks = NDArray[np.bool_]
+
+_AWAKE, _REWARD, _RENEW, _SAMPLING = 1, 2, 3, 4
+_ALL_SETS_UP_TO = 10  # workers
+_SAMPLED_SETS = 2_000
+
+
+def awake_phases(setting: Laboratory) -> Floats:
+    """Return the probabilities of being awake, a row for each phase of equal length."""
+    if isinstance(setting.availability, DayNight):
+        swing = setting.availability.swing
+        day, night = setting.awake * (1 + swing), setting.awake * (1 - swing)
+        return np.minimum(np.stack([day, night]), 1.0)
+    return setting.awake[None, :]
+
+
+def reward_phases(setting: Laboratory) -> Floats:
+    """Return the mean rewards, a row for each phase of equal length."""
+    if not isinstance(setting.drift, Batteries):
+        return setting.reward[None, :]
+    steps = np.arange(setting.drift.steps)[:, None] / setting.drift.steps
+    drained = (steps + np.arange(setting.workers) / setting.workers) % 1.0
+    rewards: Floats = setting.reward * (1 - (1 - setting.drift.empty) * drained)
+    return rewards
+
+
+class Environment:
+    """The rounds of a setting for several seeds at once, as matrices of seed and worker.
+
+    A random number depends only on the setting's seed, the round, the place of the seed and the
+    worker, so that more seeds or other policies do not change it.
+    """
+
+    def __init__(self, setting: Laboratory, seeds: int) -> None:
+        self._setting = setting
+        self._shape = (seeds, setting.workers)
+        self._places = np.arange(seeds * setting.workers, dtype=np.uint64)
+        self._awake_phases, self._reward_phases = awake_phases(setting), reward_phases(setting)
+        self._before: Masks | None = None
+
+    def phase(self, round_number: int) -> int:
+        """Return the row of the mean rewards in a round."""
+        drift = self._setting.drift
+        if not isinstance(drift, Batteries):
+            return 0
+        return (round_number - 1) % drift.period * drift.steps // drift.period
+
+    def means(self, round_number: int) -> Floats:
+        """Return the mean rewards in a round."""
+        means: Floats = self._reward_phases[self.phase(round_number)]
+        return means
+
+    def awake(self, round_number: int) -> Masks:
+        """Return who is awake; must be called once per round, in order."""
+        model, phase = self._setting.availability, 0
+        if isinstance(model, DayNight):
+            phase = 2 * ((round_number - 1) % model.period) // model.period
+        awake: Masks = self._uniforms(round_number, _AWAKE) < self._awake_phases[phase]
+        if isinstance(model, Markov) and self._before is not None:
+            stays = self._uniforms(round_number, _RENEW) < model.persistence
+            awake = np.where(stays, self._before, awake)
+        self._before = awake
+        return awake
+
+    def rewards(self, round_number: int) -> Floats:
+        """Return what each worker earns if it is chosen: 1 or 0."""
+        lots = self._uniforms(round_number, _REWARD)
+        return (lots < self.means(round_number)).astype(np.float64)
+
+    def _uniforms(self, round_number: int, purpose: int) -> Floats:
+        keys = round_keys(self._setting.plan.seed, round_number, purpose)
+        return uniforms(keys, self._places).reshape(self._shape)
+
+
+# -- the optimum --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """The best possible policy.
+
+    Parameters
+    ----------
+    reward : float
+        Its reward per round.
+    fractions : array of float
+        Share of the rounds in which it chooses each worker.
+    exact : bool
+        Whether all sets of awake workers were considered, or a sample of them.
+    """
+
+    reward: float
+    fractions: Floats
+    exact: bool
+
+
+def find_optima(setting: Laboratory) -> list[Optimum]:
+    """Return the optimum of each phase of the mean rewards.
+
+    Parameters
+    ----------
+    setting : Laboratory
+        The setting.
+
+    Returns
+    -------
+    list of Optimum
+        One optimum per phase.
+
+    Raises
+    ------
+    BadInput
+        If the fairness guarantees cannot be met.
+    """
+    sets, chances, exact = _who_wakes(setting)
+    count = setting.plan.per_round
+    return [
+        _solve(setting.weight * means, setting.fairness, count, sets, chances, exact=exact)
+        for means in reward_phases(setting)
+    ]
+
+
+def _solve(
+    values: Floats, fairness: Floats, per_round: int, sets: Masks, chances: Floats, *, exact: bool
+) -> Optimum:
+    """Solve for the probability of choosing each worker, for each set of awake workers.
+
+    Probabilities that add up to at most m are always a mixture of sets of m workers, so that the
+    program needs no variable for each such set.
+    """
+    row, worker = np.nonzero(sets)
+    places = np.arange(len(row))
+    at_most = sparse.csr_array((np.ones(len(row)), (row, places)), shape=(len(sets), len(row)))
+    at_least = sparse.csr_array((-chances[row], (worker, places)), shape=(len(values), len(row)))
+    limits: Any = sparse.vstack([at_most, at_least])
+    found: Any = optimize.linprog(
+        -chances[row] * values[worker],
+        A_ub=limits,
+        b_ub=np.concatenate([np.full(len(sets), float(per_round)), -fairness]),
+        bounds=(0.0, 1.0),
+        method="highs",
+    )
+    if not found.success:
+        raise BadInput(_explain_infeasible(fairness, sets, chances, per_round))
+    fractions: Floats = -(at_least @ found.x)
+    return Optimum(-float(found.fun), fractions, exact)
+
+
+def _explain_infeasible(fairness: Floats, sets: Masks, chances: Floats, per_round: int) -> str:
+    found = find_excess(fairness, chances @ sets, per_round)
+    advice = "reduce workers.fairness, or increase setting.per_round or workers.awake"
+    if found is None:
+        return f"workers.fairness cannot be met: too few workers are awake at once; {advice}"
+    workers = ", ".join(str(index + 1) for index in found.indices)
+    return (
+        f"workers.fairness cannot be met: workers {workers} have guarantees of "
+        f"{found.promised:.3f} selections per round and can get {found.possible:.3f}; {advice}"
+    )
+
+
+def _who_wakes(setting: Laboratory) -> tuple[Masks, Floats, bool]:
+    """Return sets of awake workers, their probabilities, and whether these are all sets."""
+    phases, workers = awake_phases(setting), setting.workers
+    if workers > _ALL_SETS_UP_TO:
+        return *_sampled(setting, phases), False
+    bits = np.arange(2**workers)[:, None] >> np.arange(workers)
+    sets = (bits & 1).astype(np.bool_)
+    chances = np.mean([np.where(sets, one, 1 - one).prod(axis=1) for one in phases], axis=0)
+    possible = chances > 0
+    return sets[possible], chances[possible], True
+
+
+def _sampled(setting: Laboratory, phases: Floats) -> tuple[Masks, Floats]:
+    places = np.arange(setting.workers, dtype=np.uint64)
+    drawn = [
+        uniforms(round_keys(setting.plan.seed, number, _SAMPLING), places)
+        < phases[number % len(phases)]
+        for number in range(_SAMPLED_SETS)
+    ]
+    return np.array(drawn), np.full(_SAMPLED_SETS, 1.0 / _SAMPLED_SETS)

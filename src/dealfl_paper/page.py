@@ -1,0 +1,193 @@
+"""What a reproduction leaves: one HTML page for people and results.json for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from dealfl.escaping import for_html
+from dealfl.pages import details, page, plot_section, table
+from dealfl.power import SPEED_BAND
+from dealfl.storage import make_folder, replace_file
+from dealfl_paper.figure import Claim, Verdict
+from dealfl_paper.reproduction import Done, Reproduction
+
+__all__ = ["as_results", "write_results"]
+
+_TITLE = "The evaluation of DEAL, reproduced"
+_CLASSES = {
+    Verdict.REPRODUCED: "good",
+    Verdict.NOT_REPRODUCED: "bad",
+    Verdict.NOT_COMPARABLE: "quiet",
+}
+_PACKAGES = ("dealfl", "numpy", "scipy", "numba", "plotly")
+
+
+def write_results(found: Reproduction, folder: Path) -> tuple[Path, Path]:
+    """Write index.html and results.json into a folder, each atomically.
+
+    Parameters
+    ----------
+    found : Reproduction
+        Figures with rows and claims.
+    folder : Path
+        Folder to write to; it is made if it is missing.
+
+    Returns
+    -------
+    html, results : Path
+        The two files.
+
+    Raises
+    ------
+    DealError
+        If plotly is not installed.
+    """
+    make_folder(folder)
+    html, results = folder / "index.html", folder / "results.json"
+    content = as_results(found)
+    replace_file(results, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))
+    replace_file(html, page(_TITLE, _body(found, content["machine"])))
+    return html, results
+
+
+def as_results(found: Reproduction) -> dict[str, Any]:
+    """Return the content of results.json.
+
+    Parameters
+    ----------
+    found : Reproduction
+        Figures with rows and claims.
+
+    Returns
+    -------
+    dict
+        Claims, rows of every figure, machine and versions.
+    """
+    return {
+        "quick": found.quick,
+        "machine": _describe_machine(),
+        "claims": [
+            {"figure": done.figure.name, **asdict(claim)}
+            for done in found.figures
+            for claim in done.claims
+        ],
+        "figures": {
+            done.figure.name: {
+                "title": done.figure.title,
+                "paper": done.figure.paper,
+                "method": done.figure.method,
+                "skipped": list(done.skipped),
+                "elapsed_s": round(done.elapsed_s, 1),
+                "rows": list(done.rows),
+            }
+            for done in found.figures
+        },
+    }
+
+
+def _describe_machine() -> dict[str, str]:
+    """Return versions and the processor, as text."""
+    known = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            known[name] = version(name)
+        except PackageNotFoundError:
+            known[name] = "not installed"
+    return known | {"processor": _processor(), "cores": str(os.cpu_count())}
+
+
+def _processor() -> str:
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+# -- the page -----------------------------------------------------------------------------------
+
+
+def _body(found: Reproduction, machine: dict[str, str]) -> str:
+    claims = [(done.figure.name, claim) for done in found.figures for claim in done.claims]
+    counts = Counter(claim.verdict for _, claim in claims)
+    totals = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
+    size = "Quick run: few and small settings. " if found.quick else ""
+    intro = (
+        f"<p>{size}Host time is measured on this machine. Time, energy and charge of phones "
+        "are <em>modelled</em> from counted operations and the profiles of the phones; they "
+        f"hold within a factor of {SPEED_BAND:g}. Verdicts are computed from the rows in "
+        "results.json. No setting was chosen to reach a number of the paper.</p>\n"
+    )
+    parts = [
+        f"<h1>{for_html(_TITLE)}</h1>\n",
+        f'<p class="verdict">{len(claims)} claims: {for_html(totals)}.</p>\n',
+        intro,
+        _claims_table(claims),
+        _contents(found.figures),
+        *(_section(done) for done in found.figures),
+        "<h2>Machine and versions</h2>\n",
+        table("What ran this", ["name", "value"], machine.items()),
+    ]
+    return "".join(parts)
+
+
+def _claims_table(claims: Sequence[tuple[str, Claim]]) -> str:
+    body = "".join(_claim_row(name, claim) for name, claim in claims)
+    head = "".join(f'<th scope="col">{name}</th>' for name in _HEAD)
+    return (
+        '<div class="scroll" tabindex="0" role="region" aria-label="Claims of the paper">'
+        f'<table class="claims"><caption>Claims of the paper</caption><thead><tr>{head}</tr>'
+        f"</thead><tbody>\n{body}</tbody></table></div>\n"
+    )
+
+
+_HEAD = ("claim", "paper", "here", "verdict", "why")
+
+
+def _claim_row(figure: str, claim: Claim) -> str:
+    first = f'<a href="#{figure}">{for_html(claim.claim)}</a>'
+    verdict = f'<strong class="{_CLASSES[claim.verdict]}">{claim.verdict}</strong>'
+    cells = (for_html(claim.paper), for_html(claim.here), verdict, for_html(claim.why))
+    others = "".join(
+        f'<td data-name="{name}">{cell}</td>' for name, cell in zip(_HEAD[1:], cells, strict=True)
+    )
+    return f'<tr><th scope="row">{first}</th>{others}</tr>\n'
+
+
+def _contents(figures: Sequence[Done]) -> str:
+    links = (f'<a href="#{done.figure.name}">{for_html(done.figure.title)}</a>' for done in figures)
+    return f"<p>Figures: {' · '.join(links)}</p>\n"
+
+
+def _section(done: Done) -> str:
+    figure = done.figure
+    plots = "".join(plot_section(plot) for plot in figure.plot(done.rows)) if done.rows else ""
+    skipped = "".join(
+        f'<p class="bad">Skipped, because data is missing: {for_html(why)}</p>\n'
+        for why in done.skipped
+    )
+    return (
+        f'<h2 id="{figure.name}">{for_html(figure.title)}</h2>\n'
+        f"<p><strong>In the paper.</strong> {for_html(figure.paper)}</p>\n"
+        f"<p><strong>Here.</strong> {for_html(figure.method)}</p>\n{skipped}"
+        f'<div class="plots">{plots}</div>\n'
+        + details(
+            f"Settings of {figure.name}: {len(done.settings)}, {len(done.rows):,} rows, "
+            f"{done.elapsed_s:,.0f} s",
+            f"<pre>{for_html(_settings_text(done))}</pre>",
+        )
+    )
+
+
+def _settings_text(done: Done) -> str:
+    return "\n".join(
+        ", ".join(f"{key} = {json.dumps(value)}" for key, value in setting.items())
+        for setting in done.settings
+    )

@@ -1,0 +1,225 @@
+"""Running figures: settings whose rows are stored are not run again, missing data is skipped.
+
+Settings that measure time run alone; the others run in several processes.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dealfl.errors import DatasetMissing, DealError, unknown_name
+from dealfl.simulate import require_processes
+from dealfl_paper.figure import Claim, Figure, Row, Setting
+from dealfl_paper.figures import FIGURES
+from dealfl_paper.store import Store
+
+__all__ = ["Done", "Reproduction", "Step", "find_figures", "reproduce"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What runs next.
+
+    Parameters
+    ----------
+    figure : str
+        Name of the figure.
+    number, of : int
+        Number of the setting, and of all settings.
+    left_s : float
+        Estimate of the remaining time, in seconds.
+    """
+
+    figure: str
+    number: int
+    of: int
+    left_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A figure with its rows."""
+
+    figure: Figure
+    settings: Sequence[Setting]
+    rows: Sequence[Row]
+    skipped: Sequence[str]
+    elapsed_s: float
+
+    @property
+    def claims(self) -> Sequence[Claim]:
+        """The claims that these rows judge."""
+        return self.figure.claims(self.rows) if self.rows else ()
+
+
+@dataclass(slots=True)
+class Reproduction:
+    """All figures that ran.
+
+    Parameters
+    ----------
+    quick : bool
+        Whether fewer and smaller settings ran.
+    figures : list of Done
+        The figures, with rows and claims.
+    """
+
+    quick: bool
+    figures: list[Done] = field(default_factory=list)
+
+
+def find_figures(names: Sequence[str]) -> list[Figure]:
+    """Return figures by name, in the order of the paper; all if no name is given."""
+    known = {figure.name: figure for figure in FIGURES}
+    for name in names:
+        if name not in known:
+            raise unknown_name("figure", name, known)
+    return [figure for name, figure in known.items() if not names or name in names]
+
+
+def reproduce(
+    folder: Path,
+    names: Sequence[str] = (),
+    *,
+    quick: bool = False,
+    restart: bool = False,
+    processes: int = 1,
+    progress: Callable[[Step], None] = lambda _: None,
+) -> Reproduction:
+    """Run the figures of the paper, except for what is stored in the folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the rows.
+    names : sequence of str
+        Names of figures; by default all.
+    quick : bool, default False
+        Run fewer and smaller settings.
+    restart : bool, default False
+        Discard the stored rows of these figures first.
+    processes : int, default 1
+        Number of processes; settings that measure time run alone.
+    progress : callable, optional
+        Called before each setting.
+
+    Returns
+    -------
+    Reproduction
+        Rows and claims.
+
+    Raises
+    ------
+    UnknownName
+        No figure has that name.
+    BadInput
+        If processes is below 1.
+    DealError
+        If a process was killed; what is stored is not run again.
+    """
+    require_processes(processes)
+    figures, store = find_figures(names), Store(folder)
+    if restart:
+        for figure in figures:
+            store.discard(figure.name)
+    skipped = dict(_run_all(figures, store, quick, processes, progress))
+    return Reproduction(quick, [_done(one, store, quick, skipped) for one in figures])
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A setting to run."""
+
+    figure: Figure
+    place: int
+    setting: Setting
+
+    @property
+    def cost_s(self) -> float:
+        return self.figure.cost_s(self.setting)
+
+
+def _run_all(
+    figures: Sequence[Figure],
+    store: Store,
+    quick: bool,
+    processes: int,
+    progress: Callable[[Step], None],
+) -> Iterator[tuple[tuple[str, int], str]]:
+    """Run what is not stored; yield what was skipped, and why."""
+    tasks = [
+        _Task(figure, place, one) for figure in figures for place, one in _numbered(figure, quick)
+    ]
+    waiting = [one for one in tasks if store.rows(one.figure.name, one.setting) is None]
+    waiting.sort(key=lambda one: processes > 1 and not one.figure.measures(one.setting))
+    left_s, start_s, done_s = sum(one.cost_s for one in waiting), time.monotonic(), 0.0
+    results = _results(waiting, processes)
+    for number, task in enumerate(waiting, len(tasks) - len(waiting) + 1):
+        slower = (time.monotonic() - start_s) / done_s if done_s else 1.0
+        progress(Step(task.figure.name, number, len(tasks), left_s * slower))
+        done, rows, elapsed_s = next(results)
+        if isinstance(rows, str):
+            yield (done.figure.name, done.place), rows
+        else:
+            store.add(done.figure.name, done.setting, rows, elapsed_s)
+        left_s, done_s = left_s - done.cost_s, done_s + done.cost_s
+
+
+def _results(
+    tasks: Sequence[_Task], processes: int
+) -> Iterator[tuple[_Task, Sequence[Row] | str, float]]:
+    """Yield tasks with their rows, or why they were skipped, and their time, as they end."""
+    alone = [one for one in tasks if processes == 1 or one.figure.measures(one.setting)]
+    for task in alone:
+        yield task, *_perform(task.figure, task.setting)
+    if len(alone) == len(tasks):
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(
+        processes, context, signal.signal, (signal.SIGINT, signal.SIG_DFL)
+    ) as pool:
+        running = {
+            pool.submit(_perform_named, one.figure.name, one.setting): one
+            for one in tasks[len(alone) :]
+        }
+        try:
+            for future in as_completed(running):
+                yield running[future], *future.result()
+        except BrokenProcessPool as error:
+            text = "a process was killed, perhaps for lack of memory; run the command again"
+            raise DealError(f"{text}: what is done is stored") from error
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _perform_named(name: str, setting: Setting) -> tuple[Sequence[Row] | str, float]:
+    return _perform(find_figures([name])[0], setting)
+
+
+def _perform(figure: Figure, setting: Setting) -> tuple[Sequence[Row] | str, float]:
+    begun_s = time.perf_counter()
+    try:
+        rows: Sequence[Row] | str = figure.run(setting)
+    except DatasetMissing as error:
+        rows = str(error)
+    return rows, time.perf_counter() - begun_s
+
+
+def _numbered(figure: Figure, quick: bool) -> list[tuple[int, Setting]]:
+    return list(enumerate(figure.settings(quick)))
+
+
+def _done(figure: Figure, store: Store, quick: bool, skipped: dict[tuple[str, int], str]) -> Done:
+    reasons = [why for (name, _), why in skipped.items() if name == figure.name]
+    settings = [one for place, one in _numbered(figure, quick)
+                if (figure.name, place) not in skipped]  # fmt: skip
+    rows = [row for setting in settings for row in store.rows(figure.name, setting) or ()]
+    elapsed_s = sum(store.elapsed_s(figure.name, setting) for setting in settings)
+    return Done(figure, settings, rows, tuple(dict.fromkeys(reasons)), elapsed_s)

@@ -1,0 +1,109 @@
+"""Rows are stored and resumed; missing data is skipped; the command reports what it did."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dealfl.cli import main
+from dealfl.errors import DatasetMissing
+from dealfl_paper.figure import Figure, Row, Setting
+from dealfl_paper.figures import FIGURES
+from dealfl_paper.reproduction import Step, reproduce
+
+DEVICES = FIGURES[0]
+
+
+def only(monkeypatch: pytest.MonkeyPatch, *figures: Figure) -> None:
+    monkeypatch.setattr("dealfl_paper.reproduction.FIGURES", figures)
+
+
+def test_stored_rows_are_not_run_again(
+    figure: Figure, stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(setting: Setting) -> Sequence[Row]:
+        pytest.fail(f"runs again; store the rows again, as conftest.py says: {setting}")
+
+    only(monkeypatch, replace(figure, run=run))
+    done = reproduce(stored, quick=True).figures[0]
+    assert done.rows
+    assert done.claims == figure.claims(done.rows)
+
+
+def test_a_stopped_run_resumes_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    def run(setting: Setting) -> Sequence[Row]:
+        ran.append(setting["phone"])
+        if len(ran) == 3:
+            raise KeyboardInterrupt
+        return DEVICES.run(setting)
+
+    only(monkeypatch, replace(DEVICES, run=run))
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(tmp_path)
+    path = tmp_path / "rows" / "devices.jsonl"
+    lines = path.read_text("utf-8").splitlines()
+    assert len(lines) == 2
+    path.write_text("\n".join(lines)[:-9], "utf-8")  # as a kill leaves it
+    steps: list[Step] = []
+    done = reproduce(tmp_path, progress=steps.append).figures[0]
+    assert ran == ["honor", "lenovo", "zte", "lenovo", "zte", "mi", "nexus"]
+    assert [(step.number, step.of) for step in steps] == [(n, 5) for n in range(2, 6)]
+    assert steps[0].left_s > steps[-1].left_s > 0
+    assert [row["phone"] for row in done.rows][-1] == "nexus"
+    reproduce(tmp_path)
+    assert len(ran) == 7
+    reproduce(tmp_path, restart=True)
+    assert len(ran) == 12
+
+
+def test_missing_data_is_skipped_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(setting: Setting) -> Sequence[Row]:
+        if setting["phone"] == "mi":
+            raise DatasetMissing("dataset phones is missing")
+        return DEVICES.run(setting)
+
+    only(monkeypatch, replace(DEVICES, run=run))
+    done = reproduce(tmp_path).figures[0]
+    assert done.skipped == ("dataset phones is missing",)
+    assert {row["phone"] for row in done.rows} == {"honor", "lenovo", "zte", "nexus"}
+
+
+def test_the_command_writes_page_and_results(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", "devices", "--quick", "--out", str(tmp_path), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == json.loads((tmp_path / "results.json").read_text("utf-8"))
+    assert "Table 1" in (tmp_path / "index.html").read_text("utf-8")
+    assert main(["reproduce", "devices", "--out", str(tmp_path)]) == 0
+    assert f"Page: {tmp_path / 'index.html'}" in capsys.readouterr().out
+    assert main(["reproduce", "device", "--out", str(tmp_path)]) == 2
+    assert "no figure called 'device'" in capsys.readouterr().err
+
+
+def test_processes_leave_the_same_rows(tmp_path: Path, require_data: Callable[[str], None]) -> None:
+    require_data("movielens")
+    alone = reproduce(tmp_path / "one", ["devices", "swaps"], quick=True)
+    shared = reproduce(tmp_path / "two", ["devices", "swaps"], quick=True, processes=2)
+    assert [done.rows for done in shared.figures] == [done.rows for done in alone.figures]
+    assert all(done.rows for done in alone.figures)
+
+
+def test_no_process_at_all_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "devices", "--processes", "0", "--out", str(tmp_path)]) == 2
+    assert "processes is 0; it must be a whole number ≥ 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["reproduce"], ["simulate", "selection"]])
+def test_without_an_installation_the_remedy_is_named(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("dealfl.plugins.plugins", lambda group: {})
+    assert main(words) == 1
+    assert "dealfl_paper; run `pip install dealfl`" in capsys.readouterr().err

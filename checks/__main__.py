@@ -4,13 +4,13 @@ import sys
 import tomllib
 from pathlib import Path
 
-from checks.docstrings import undocumented
+from checks.docstrings import PUBLIC, public_modules, undocumented
 from checks.english import unplain
 from checks.reachable import Source, against, imported_by, unreachable
 from checks.sizes import report
 
 ROOT = Path(__file__).parents[1]
-_OFFERED = ("dealfl", "dealfl.sklearn", "dealfl.learners.checks")  # what users import from
+_OFFERED = (*PUBLIC, "dealfl.learners.checks")
 AWAITING = ROOT / "checks" / "awaiting.txt"
 
 
@@ -43,7 +43,7 @@ def main() -> int:
     problems = [
         *against(_unreachable(), AWAITING.read_text("utf-8")),
         *unplain(_read_by_people()),
-        *undocumented("dealfl"),
+        *undocumented(public_modules()),
     ]
     print("\n".join(report(ROOT)))
     for problem in problems:

@@ -9,8 +9,7 @@ leave the rest to that one, and a method without parameters may say in its summa
 import functools
 import importlib
 import inspect
-import pkgutil
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable
 from enum import Enum
 from types import ModuleType
 from typing import Any, get_type_hints, is_typeddict
@@ -19,24 +18,23 @@ from msgspec import Meta
 from numpydoc.docscrape import get_doc_object  # type: ignore[import-untyped]
 from numpydoc.validate import Validator, error, validate  # type: ignore[import-untyped]
 
-__all__ = ["modules_of", "public_methods", "public_names", "undocumented"]
+__all__ = ["PUBLIC", "public_methods", "public_modules", "public_names", "undocumented"]
 
+PUBLIC = (
+    "dealfl",
+    "dealfl.errors",
+    "dealfl.learners",
+    "dealfl.plugins",
+    "dealfl.sklearn",
+)
 Method = Any  # a function, a property, a class method; a class is called like a function
 _ANY = frozenset({"GL06", "GL07", "GL08", "SS01"})
 _CALLABLE = _ANY | {"PR01", "PR02", "PR07", "RT01", "RT03", "YD01"}
 
 
-def modules_of(root: ModuleType) -> Iterator[ModuleType]:
-    """Yield a package, its sub-packages, and the modules directly in it."""
-    yield root
-    for info in sorted(pkgutil.iter_modules(root.__path__), key=lambda one: one.name):
-        if info.name == "__main__":
-            continue
-        module = importlib.import_module(f"{root.__name__}.{info.name}")
-        if info.ispkg:
-            yield from (one for one in modules_of(module) if hasattr(one, "__path__"))
-        else:
-            yield module
+def public_modules() -> list[ModuleType]:
+    """Return what users and plug-in authors import from; all else is internal."""
+    return [importlib.import_module(name) for name in PUBLIC]
 
 
 def public_names(module: ModuleType) -> dict[str, Any]:
@@ -66,10 +64,10 @@ def _is_method(name: str, one: object) -> bool:
     return name[0] != "_" and (inspect.isfunction(one) or isinstance(one, kinds))
 
 
-def undocumented(package: str) -> list[str]:
-    """Return a complaint for each public name of a package that is not fully documented."""
+def undocumented(modules: Iterable[ModuleType]) -> list[str]:
+    """Return a complaint for each public name of modules that is not fully documented."""
     checked: dict[int, list[str]] = {}
-    for module in modules_of(importlib.import_module(package)):
+    for module in modules:
         for name, one in public_names(module).items():
             if id(one) not in checked:
                 checked[id(one)] = _complaints(f"{module.__name__}.{name}", one)

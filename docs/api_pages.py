@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Iterator
 from enum import Enum
@@ -10,7 +9,7 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, get_origin
 
-from checks.docstrings import modules_of, public_methods, public_names
+from checks.docstrings import public_methods, public_modules, public_names
 from docs.docstring_text import described, first_line, signature_of
 
 __all__ = ["api_pages"]
@@ -22,8 +21,8 @@ _HEAD = f"""\
 
 {_MADE}
 
-Every public name: what it takes, returns and raises. Start with [dealfl](dealfl.md); the other
-packages are its parts. `help(name)` shows the same in Python.
+Every name that users and authors of plug-ins import: what it takes, returns and raises. Start with
+[dealfl](dealfl.md). `help(name)` shows the same in Python.
 
 | package | contents |
 |---|---|
@@ -34,13 +33,13 @@ def api_pages() -> dict[str, str]:
     """Return the pages by name: an index, and one page for each part of the package.
 
     >>> sorted(api_pages())[:2]
-    ['README.md', 'atomic_files.md']
+    ['README.md', 'dealfl.md']
     """
-    modules = list(modules_of(importlib.import_module("dealfl")))
+    modules = public_modules()
     homes = _homes(modules)
     parts: dict[str, list[ModuleType]] = {}
     for module in modules:
-        if module.__all__ and module.__name__ != "dealfl.cli":
+        if module.__all__:
             parts.setdefault(_part(module.__name__), []).append(module)
     rows = [f"| [{_title(part)}]({part}.md) | {first_line(parts[part][0])} |" for part in parts]
     pages = {"README.md": _HEAD + "\n".join(rows) + "\n"}
@@ -61,9 +60,7 @@ def _homes(modules: list[ModuleType]) -> Homes:
     homes: Homes = {}
     for module in sorted(modules, key=lambda one: one.__name__.count("."), reverse=True):
         for name, one in public_names(module).items():
-            own = f"{one.__module__}.".startswith(f"{module.__name__}.")
-            if own and (module.__name__ != "dealfl" or id(one) not in homes):
-                homes.setdefault(id(one), (module.__name__, name))
+            homes.setdefault(id(one), (module.__name__, name))
     return homes
 
 

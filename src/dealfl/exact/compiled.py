@@ -53,7 +53,7 @@ _loading = threading.Lock()  # held while a thread imports numba or compiles: no
 
 
 def prefer_loops() -> None:
-    """Use compiled loops from now on, for a process that is known to have much to do."""
+    """Use compiled loops, for a process that is known to have much to do."""
     if CHOICE.mode == "auto":
         CHOICE.mode = "always"
 

@@ -173,7 +173,7 @@ def governor_steps(name: str) -> Callable[[int], object]:
 
 def control_steps() -> Callable[[int], object]:
     """Return the steps of a control that moves at each signal."""
-    control = FrequencyControl.for_phone(PHONES["nexus"])
+    control = FrequencyControl(PHONES["nexus"])
     depth = len(efficient_frontier(PHONES["nexus"]))
     return lambda number: control.signal(-1 if number // depth % 2 else 1)
 

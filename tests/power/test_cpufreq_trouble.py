@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from dealfl.power import FrequencyControl, phone
-from dealfl.power.clocks import NoClock
-from dealfl.power.cpufreq import CpufreqClock, cpufreq_clock, default_repair_path
+from dealfl.power.cpufreq import CpufreqLimit, cpufreq_limit, default_repair_path
+from dealfl.power.frequency import NoLimit
 from tests.power.cpufreq_tree import BIG, limit, policy
 
 
@@ -35,9 +35,9 @@ def test_missing_and_senseless_files_are_told_once_and_work_goes_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     policy(tmp_path, 0, BIG, **files)
-    with cpufreq_clock(tmp_path, repair) as clock:
-        assert isinstance(clock, NoClock)
-        control = FrequencyControl.for_phone(phone("honor"), clock)
+    with cpufreq_limit(tmp_path, repair) as machine:
+        assert isinstance(machine, NoLimit)
+        control = FrequencyControl(phone("honor"), machine)
         assert control.signal(-1).frequency_hz is None
     (message,) = caplog.messages
     assert told in message
@@ -47,9 +47,9 @@ def test_missing_and_senseless_files_are_told_once_and_work_goes_on(
 def test_a_machine_without_cpufreq_is_told_once(
     tmp_path: Path, repair: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with cpufreq_clock(tmp_path, repair) as clock:
-        clock.set_frequency(1)
-        clock.release()
+    with cpufreq_limit(tmp_path, repair) as machine:
+        machine.set(1)
+        machine.release()
     (message,) = caplog.messages
     assert "no cpufreq policy found" in message
 
@@ -69,8 +69,8 @@ def test_no_permission_is_told_once_and_work_goes_on(
         return real(str(path), flags, *rest)
 
     monkeypatch.setattr(os, "open", refuse)
-    with cpufreq_clock(root, repair) as clock:
-        clock.set_frequency(1_402_000_000)
+    with cpufreq_limit(root, repair) as machine:
+        machine.set(1_402_000_000)
         assert (limit(little), limit(big)) == (1709000, 2112000)
     (message,) = caplog.messages
     assert "no permission to write" in message
@@ -82,12 +82,12 @@ def test_a_write_that_fails_later_ends_control_with_one_message(
     honor: tuple[Path, Path, Path], repair: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     root, little, big = honor
-    with cpufreq_clock(root, repair) as clock:
-        clock.set_frequency(1_402_000_000)
+    with cpufreq_limit(root, repair) as machine:
+        machine.set(1_402_000_000)
         (big / "scaling_max_freq").unlink()
         (big / "scaling_max_freq").mkdir()  # not even root writes into that
-        clock.set_frequency(1_805_000_000)
-        clock.set_frequency(1_402_000_000)
+        machine.set(1_805_000_000)
+        machine.set(1_402_000_000)
         assert limit(little) == 1709000
     (message,) = caplog.messages
     assert message.startswith("clock control stopped: ")
@@ -98,8 +98,8 @@ def test_a_write_that_fails_later_ends_control_with_one_message(
 def test_a_place_for_the_repair_file_that_is_not_there_means_no_control(
     honor: tuple[Path, Path, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with cpufreq_clock(honor[0], tmp_path / "none" / "repair.json") as clock:
-        assert isinstance(clock, NoClock)
+    with cpufreq_limit(honor[0], tmp_path / "none" / "repair.json") as machine:
+        assert isinstance(machine, NoLimit)
     assert len(caplog.messages) == 1
 
 
@@ -112,10 +112,10 @@ def test_two_at_once_do_not_fight(
     honor: tuple[Path, Path, Path], repair: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     root, _, big = honor
-    with cpufreq_clock(root, repair) as first:
-        first.set_frequency(1_402_000_000)
-        with cpufreq_clock(root, repair) as second:
-            assert isinstance(second, NoClock)
+    with cpufreq_limit(root, repair) as first:
+        first.set(1_402_000_000)
+        with cpufreq_limit(root, repair) as second:
+            assert isinstance(second, NoLimit)
         assert limit(big) == 1402000
     assert limit(big) == 2112000
     (message,) = caplog.messages
@@ -128,9 +128,9 @@ def test_a_leftover_limit_is_repaired_at_the_next_start(
     root, little, big = honor
     repair.write_text(json.dumps({"policy0": 1709000, "policy4": 2112000}))
     (big / "scaling_max_freq").write_text("1402000\n")
-    with cpufreq_clock(root, repair) as clock:
+    with cpufreq_limit(root, repair) as machine:
         assert (limit(little), limit(big)) == (1709000, 2112000)
-        assert clock.frequencies_hz[-1] == 2_112_000_000
+        assert machine.frequencies_hz[-1] == 2_112_000_000
     assert caplog.messages == ["restored policy4 to 2112000 kHz: an earlier run left it limited"]
 
 
@@ -145,8 +145,8 @@ def test_a_repair_file_that_makes_no_sense_changes_nothing(
     root, _, big = honor
     (big / "scaling_max_freq").write_text("1805000\n")
     repair.write_text(content)
-    with cpufreq_clock(root, repair) as clock:
-        assert isinstance(clock, CpufreqClock)
+    with cpufreq_limit(root, repair) as machine:
+        assert isinstance(machine, CpufreqLimit)
         assert limit(big) == 1805000
 
 
@@ -156,8 +156,8 @@ def test_a_repair_file_is_not_followed_where_a_link_leads(
     precious = tmp_path / "precious"
     precious.write_text("keep")
     repair.symlink_to(precious)
-    with cpufreq_clock(honor[0], repair) as clock:
-        assert isinstance(clock, NoClock)
+    with cpufreq_limit(honor[0], repair) as machine:
+        assert isinstance(machine, NoLimit)
     assert precious.read_text() == "keep"
 
 
@@ -168,8 +168,8 @@ def test_in_another_thread_the_clock_is_set_and_put_back_too(
     seen = []
 
     def work() -> None:
-        with cpufreq_clock(root, repair) as clock:
-            clock.set_frequency(1_402_000_000)
+        with cpufreq_limit(root, repair) as machine:
+            machine.set(1_402_000_000)
             seen.append(limit(big))
 
     thread = threading.Thread(target=work)
@@ -187,11 +187,11 @@ def test_a_handler_that_was_there_before_is_called_and_comes_back(
     before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(limit(big)))
     try:
         ours = signal.getsignal(signal.SIGTERM)
-        with cpufreq_clock(root, repair) as clock:
-            clock.set_frequency(1_402_000_000)
+        with cpufreq_limit(root, repair) as machine:
+            machine.set(1_402_000_000)
             os.kill(os.getpid(), signal.SIGTERM)
             assert heard == [2112000]  # put back before anyone else heard of it
-            clock.set_frequency(1_402_000_000)
+            machine.set(1_402_000_000)
             assert limit(big) == 2112000  # on the way out, clocks are left alone
         assert signal.getsignal(signal.SIGTERM) is ours
     finally:
@@ -201,9 +201,9 @@ def test_a_handler_that_was_there_before_is_called_and_comes_back(
 _CHILD = """
 import sys, time
 from pathlib import Path
-from dealfl.power.cpufreq import cpufreq_clock
-with cpufreq_clock(Path(sys.argv[1]), Path(sys.argv[2])) as clock:
-    clock.set_frequency(1_402_000_000)
+from dealfl.power.cpufreq import cpufreq_limit
+with cpufreq_limit(Path(sys.argv[1]), Path(sys.argv[2])) as machine:
+    machine.set(1_402_000_000)
     print("limited", flush=True)
     time.sleep(60)
 """
@@ -232,7 +232,7 @@ def test_what_kill_9_leaves_is_repaired_by_the_next_run(
     root, _, big = honor
     assert _killed(root, repair, signal.SIGKILL) == -signal.SIGKILL
     assert limit(big) == 1402000
-    with cpufreq_clock(root, repair):
+    with cpufreq_limit(root, repair):
         assert limit(big) == 2112000
     assert limit(big) == 2112000
     assert repair.read_text() == ""
@@ -240,8 +240,8 @@ def test_what_kill_9_leaves_is_repaired_by_the_next_run(
 
 
 def test_a_step_that_writes_files_is_quick(honor: tuple[Path, Path, Path], repair: Path) -> None:
-    with cpufreq_clock(honor[0], repair) as clock:
+    with cpufreq_limit(honor[0], repair) as machine:
         start = time.perf_counter()
         for _ in range(100):
-            clock.set_frequency(1_402_000_000)
+            machine.set(1_402_000_000)
         assert time.perf_counter() - start < 2.0

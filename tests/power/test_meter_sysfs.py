@@ -216,7 +216,7 @@ def test_the_sign_of_a_driver_does_not_matter(tmp_path: Path, sign: int) -> None
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_gauge_of_current_only_is_integrated_whatever_its_sign(tmp_path: Path, sign: int) -> None:
     now_s = [100.0]
-    meter = BatteryMeter(tree(tmp_path, phone(current_now=sign * 360_000)), clock=lambda: now_s[0])
+    meter = BatteryMeter(tree(tmp_path, phone(current_now=sign * 360_000)), now_s=lambda: now_s[0])
     meter.start()
     for _ in range(2):
         now_s[0] += 10.0
@@ -279,19 +279,19 @@ def test_a_driver_that_answers_with_an_error_is_passed_over(tmp_path: Path) -> N
 
 
 def test_rapl_is_preferred_to_the_battery(tmp_path: Path) -> None:
-    choice = best_meter(tree(tmp_path, zone("0", "package-0", 0) | phone(charge_now=5)))
-    assert isinstance(choice.meter, RaplMeter)
-    assert choice.refused == {}
+    meter, refused = best_meter(tree(tmp_path, zone("0", "package-0", 0) | phone(charge_now=5)))
+    assert isinstance(meter, RaplMeter)
+    assert refused == {}
 
 
 @pytest.mark.usefixtures("deny")
 def test_the_battery_serves_where_rapl_is_denied_and_the_reason_is_kept(tmp_path: Path) -> None:
-    choice = best_meter(tree(tmp_path, zone("0", "package-0", 0) | phone(charge_now=5)))
-    assert isinstance(choice.meter, BatteryMeter)
-    assert "run as root" in choice.refused["RAPL"]
+    meter, refused = best_meter(tree(tmp_path, zone("0", "package-0", 0) | phone(charge_now=5)))
+    assert isinstance(meter, BatteryMeter)
+    assert "run as root" in refused["RAPL"]
 
 
 def test_without_any_meter_every_reason_is_given(tmp_path: Path) -> None:
-    choice = best_meter(tmp_path)
-    assert choice.meter is None
-    assert list(choice.refused) == ["RAPL", "battery gauge"]
+    meter, refused = best_meter(tmp_path)
+    assert meter is None
+    assert list(refused) == ["RAPL", "battery gauge"]

@@ -1,5 +1,7 @@
 """FrequencyControl: along the frontier, never dearer than the fastest clock; and replays."""
 
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,10 +20,27 @@ from dealfl.power import (
     phone_clock,
     replay,
 )
-from dealfl.power.clocks import NoClock, SimulatedClock
-from dealfl.power.frequency import END, FORGET, LEARN
+from dealfl.power.frequency import END, FORGET, LEARN, NoLimit
 
 MHZ = 10**6
+
+
+class RecordedLimit:
+    """A limit that records its frequency and the number of changes."""
+
+    def __init__(self, frequencies_hz: Iterable[int]) -> None:
+        self.frequencies_hz = tuple(sorted(set(frequencies_hz)))
+        self.frequency_hz = self.frequencies_hz[-1]
+        self.changes = 0
+
+    def set(self, frequency_hz: int) -> None:
+        self.frequency_hz = frequency_hz
+        self.changes += 1
+
+    def release(self) -> None:
+        self.set(self.frequencies_hz[-1])
+
+
 phones = st.sampled_from(list(PHONES.values()))
 loads = st.sampled_from(list(BaseLoad))
 phases = st.lists(
@@ -44,7 +63,7 @@ def test_no_signals_draw_more_charge_than_the_fastest_clock(
 def test_nor_when_the_base_load_changes_on_the_way(
     one: Phone, steps: list[tuple[int, BaseLoad, float]]
 ) -> None:
-    control, model = FrequencyControl.for_phone(one), EnergyModel(one)
+    control, model = FrequencyControl(one), EnergyModel(one)
     for signal, base, cycles in steps:
         control.load(base)
         point = control.signal(signal).point
@@ -53,104 +72,74 @@ def test_nor_when_the_base_load_changes_on_the_way(
         assert spent.charge_uah <= fixed.charge_uah * (1 + 1e-12)
 
 
-@given(phones, loads, st.lists(st.sampled_from([-1, 0, 1])), st.floats(1, 1e10))
-def test_added_latency_and_charge_are_as_stated(
-    one: Phone, base: BaseLoad, signals: list[int], cycles: float
-) -> None:
-    control, model = FrequencyControl.for_phone(one, base=base), EnergyModel(one)
-    for signal in signals:
-        setting = control.signal(signal)
-        assert setting.point is not None
-        assert setting.charge_ratio is not None
-        spent = model.compute(cycles, setting.point, base)
-        fixed = model.compute(cycles, one.fastest, base)
-        assert spent.elapsed_s == pytest.approx(fixed.elapsed_s * (1 + setting.added_latency))
-        assert spent.charge_uah == pytest.approx(fixed.charge_uah * setting.charge_ratio)
-
-
 def test_a_clock_walks_the_frontier_and_stops_at_the_critical_point() -> None:
-    clock = SimulatedClock(point.frequency_hz for point in phone("honor").points)
-    control = FrequencyControl.for_phone(phone("honor"), clock)
+    limit = RecordedLimit(point.frequency_hz for point in phone("honor").points)
+    control = FrequencyControl(phone("honor"), limit)
     walked = [control.signal(s).frequency_hz for s in (1, -1, -1, -1, -1, 1, 1, 1)]
     mhz = [hz // MHZ for hz in walked if hz]
     assert mhz == [1805, 1402, 1402, 1402, 1402, 1805, 1805, 1805]  # 2112 MHz costs 11 % more
-    assert clock.changes == 3  # a signal that changes nothing writes nothing
+    assert limit.changes == 3  # a signal that changes nothing writes nothing
 
 
 def test_the_end_releases_the_clock() -> None:
     honor = phone("honor")
-    clock = SimulatedClock(point.frequency_hz for point in honor.points)
-    control = FrequencyControl.for_phone(honor, clock)
+    limit = RecordedLimit(point.frequency_hz for point in honor.points)
+    control = FrequencyControl(honor, limit)
     control.signal(FORGET)
-    assert clock.frequency_hz < honor.fastest.frequency_hz
-    assert control.signal(END).frequency_hz == honor.fastest.frequency_hz == clock.frequency_hz
+    assert limit.frequency_hz < honor.fastest.frequency_hz
+    assert control.signal(END).frequency_hz == honor.fastest.frequency_hz == limit.frequency_hz
 
 
 def test_where_the_fastest_clock_is_the_cheapest_nothing_moves() -> None:
-    control = FrequencyControl.for_phone(phone("nexus"), base=BaseLoad.WIFI)
+    control = FrequencyControl(phone("nexus"))
+    control.load(BaseLoad.WIFI)
     for _ in range(3):
         assert control.signal(FORGET) == control.signal(LEARN)
-        assert control.setting.added_latency == 0.0
+        assert control.setting.point == phone("nexus").fastest
 
 
 def test_a_new_base_load_moves_the_clock_to_the_next_faster_point_that_pays() -> None:
     mi = phone("mi")
-    clock = SimulatedClock(point.frequency_hz for point in mi.points)
-    control = FrequencyControl.for_phone(mi, clock)
+    limit = RecordedLimit(point.frequency_hz for point in mi.points)
+    control = FrequencyControl(mi, limit)
     while control.setting.point != efficient_frontier(mi)[0]:
         control.signal(FORGET)
     assert control.load(BaseLoad.SCREEN).frequency_hz == 1_440_000_000
-    assert clock.frequency_hz == 1_440_000_000
+    assert limit.frequency_hz == 1_440_000_000
     assert control.load(BaseLoad.AWAKE).frequency_hz == 787_200_000  # the only step
 
 
 def test_a_clock_that_lacks_the_fastest_points_has_a_frontier_of_its_own() -> None:
     honor = phone("honor")
-    clock = SimulatedClock([480 * MHZ, 1402 * MHZ, 1805 * MHZ, 2016 * MHZ])  # 2112 MHz is too hot
-    control = FrequencyControl.for_phone(honor, clock)
+    limit = RecordedLimit([480 * MHZ, 1402 * MHZ, 1805 * MHZ, 2016 * MHZ])  # 2112 MHz is too hot
+    control = FrequencyControl(honor, limit)
     assert control.setting.frequency_hz == 2016 * MHZ
     assert [control.signal(FORGET).frequency_hz for _ in range(3)] == [
         1402 * MHZ, 1402 * MHZ, 1402 * MHZ,
     ]  # fmt: skip
 
 
-def test_work_may_be_kept_on_one_cluster() -> None:
-    mi = phone("mi")
-    control = FrequencyControl.for_phone(mi, among=mi.clusters[1].points)
-    for _ in range(20):
-        control.signal(FORGET)
-        assert control.setting.point is not None
-        assert control.setting.point.cluster == 1
-    assert control.setting.frequency_hz == 960 * MHZ
-
-
-@pytest.mark.parametrize("make", [FrequencyControl.for_clock, None])
-def test_without_a_clock_signals_are_taken_and_nothing_is_claimed(make: object) -> None:
-    control = (
-        FrequencyControl.for_clock(NoClock())
-        if make
-        else FrequencyControl.for_phone(phone("zte"), NoClock())
-    )
+@pytest.mark.parametrize("profile", [None, phone("zte")])
+def test_without_a_limit_signals_are_taken_and_nothing_is_claimed(profile: Phone | None) -> None:
+    control = FrequencyControl(profile, NoLimit())
     for signal in (LEARN, FORGET, END):
         setting = control.signal(signal)
         assert setting.frequency_hz is None
-        assert setting.charge_ratio is None
-        assert setting.added_latency == 0.0
+        assert setting.point is None
     assert control.load(BaseLoad.WIFI).frequency_hz is None
 
 
 def test_without_a_profile_every_frequency_is_a_step_and_no_charge_is_claimed() -> None:
-    clock = SimulatedClock([1 * MHZ, 2 * MHZ, 4 * MHZ])
-    control = FrequencyControl.for_clock(clock)
+    limit = RecordedLimit([1 * MHZ, 2 * MHZ, 4 * MHZ])
+    control = FrequencyControl(None, limit)
     settings = [control.signal(FORGET) for _ in range(3)]
     assert [setting.frequency_hz for setting in settings] == [2 * MHZ, 1 * MHZ, 1 * MHZ]
-    assert [setting.added_latency for setting in settings] == [1.0, 3.0, 3.0]
-    assert all(setting.charge_ratio is None for setting in settings)
+    assert all(setting.point is None for setting in settings)
 
 
 @pytest.mark.parametrize("wrong", [2, -2, 0.5, "learn"])
 def test_other_signals_are_refused(wrong: int) -> None:
-    control = FrequencyControl.for_phone(phone("mi"))
+    control = FrequencyControl(phone("mi"))
     control.signal(FORGET)
     before = control.setting
     with pytest.raises(BadInput, match=r"use \+1 \(learn\), -1 \(forget\) or 0 \(end\)"):

@@ -9,7 +9,7 @@ import pytest
 import dealfl.power
 from dealfl.errors import BadInput, OutOfBounds, UnknownName
 from dealfl.power import PHONES, BaseLoad, Phone, load_phone, phone
-from dealfl.power.hardware import Quality
+from dealfl.power.profiles import Quality
 
 SHIPPED = Path(dealfl.power.__file__).parent / "phones"
 

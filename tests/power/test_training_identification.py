@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.power.identification import TimedTraining, identify, relative_errors
+from dealfl.power.calibration import TimedTraining, identify, relative_errors
 from dealfl.power.training_time import TrainingTime
 
 SIZES = np.geomspace(1e5, 1e7, 7).tolist()

@@ -14,15 +14,21 @@ from dealfl.power.calibration import (
     calibrate,
     clock_hz,
 )
-from dealfl.power.energy import Energy, EnergyModel
-from dealfl.power.frequency import FrequencyControl
-from dealfl.power.frontier import charge_per_cycle_c, efficient_frontier
+from dealfl.power.cpufreq import Signalled, machine_clock
+from dealfl.power.energy import Energy, EnergyModel, Radio, Traffic
+from dealfl.power.frequency import FrequencyControl, charge_per_cycle_c, efficient_frontier
 from dealfl.power.governors import GOVERNORS, governor
-from dealfl.power.hardware import SPEED_BAND, BaseLoad, OperatingPoint, Phone
-from dealfl.power.machine_control import Signalled, machine_clock
 from dealfl.power.phone_clocks import CLOCKS, Phase, PhoneClock, phone_clock, replay
-from dealfl.power.profiles import PHONES, Profile, load_phone, phone
-from dealfl.power.radio import Radio, Traffic
+from dealfl.power.profiles import (
+    PHONES,
+    SPEED_BAND,
+    BaseLoad,
+    OperatingPoint,
+    Phone,
+    Profile,
+    load_phone,
+    phone,
+)
 from dealfl.power.spending import PhoneSpending, Spent, Training
 from dealfl.power.training_time import REFERENCE_HZ, TimeEstimate, TrainingTime
 

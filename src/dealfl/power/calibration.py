@@ -10,17 +10,134 @@ from statistics import median
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dealfl.power.identification import TimedTraining, identify, relative_errors
-from dealfl.power.training_time import REFERENCE_HZ, TrainingTime
+from dealfl.errors import BadInput
+from dealfl.power.training_time import (
+    REFERENCE_HZ,
+    TrainingTime,
+    require_above_zero,
+    require_number,
+)
 from dealfl.storage import replace_file
 
-__all__ = [
-    "FULL", "QUICK", "TARGET_ERROR", "Calibration", "Effort", "Fit", "Point", "TimedLearner",
-    "calibrate", "clock_hz", "fit_law",
-]  # fmt: skip
+Floats = NDArray[np.float64]
 
 TARGET_ERROR = 0.10  # median relative error on held-out sizes
+_ROUNDS = 100
+_REWEIGHTED = 30
+_SETTLED = 1e-9
+_ORDINARY = 0.03  # errors up to this count by their square
+_MIN_SHARE = 0.1  # of the measured time: bounds the weights
+_MOSTLY_OVERHEAD = 0.2  # trainings below this share of working time are not used for α and β
+
+
+@dataclass(frozen=True, slots=True)
+class TimedTraining:
+    """One measured training."""
+
+    operations: float
+    elapsed_s: float
+    cores: float = 1.0
+    frequency_hz: float = REFERENCE_HZ
+
+    def __post_init__(self) -> None:
+        """Reject impossible measurements."""
+        require_number("operations", self.operations, minimum=0.0)
+        for name in ("elapsed_s", "cores", "frequency_hz"):
+            require_above_zero(name, getattr(self, name))
+
+
+def identify(trainings: Sequence[TimedTraining]) -> TrainingTime:
+    """Fit the law of training time: α, β log-linearly; A, B by robust relative least squares.
+
+    Examples
+    --------
+    >>> fitted = identify([TimedTraining(1e6, 0.003), TimedTraining(3e6, 0.005)])
+    >>> round(fitted.seconds_per_operation * 1e9, 6), round(fitted.overhead_s, 6)
+    (1.0, 0.002)
+    """
+    sizes = {training.operations for training in trainings}
+    if len(sizes) < 2:
+        raise BadInput(f"{len(sizes)} different sizes were timed; the fit needs at least 2")
+    operations = np.array([training.operations for training in trainings])
+    elapsed_s = np.array([training.elapsed_s for training in trainings])
+    cores = [training.cores for training in trainings]
+    speeds = [training.frequency_hz / REFERENCE_HZ for training in trainings]
+    settings = np.log(np.column_stack([cores, speeds]))
+    exponents = np.ones(2)
+    for _ in range(_ROUNDS):
+        slope, overhead_s = _affine(operations / np.exp(settings @ exponents), elapsed_s)
+        better = _exponents(operations, elapsed_s - overhead_s, elapsed_s, settings)
+        moved = float(np.max(np.abs(better - exponents)))
+        exponents = better
+        if moved < _SETTLED:
+            break
+    slope, overhead_s = _affine(operations / np.exp(settings @ exponents), elapsed_s)
+    return TrainingTime(slope, overhead_s, float(exponents[0]), float(exponents[1]))
+
+
+def relative_errors(time: TrainingTime, trainings: Sequence[TimedTraining]) -> list[float]:
+    """Return predicted/measured − 1 for each training.
+
+    Examples
+    --------
+    >>> relative_errors(TrainingTime(1e-9, 0.0), [TimedTraining(1e9, elapsed_s=2.0)])
+    [-0.5]
+    """
+    predicted_s = (time.predicted_s(t.operations, t.cores, t.frequency_hz) for t in trainings)
+    return [s / t.elapsed_s - 1.0 for s, t in zip(predicted_s, trainings, strict=True)]
+
+
+def _affine(scaled: Floats, elapsed_s: Floats) -> tuple[float, float]:
+    """Return the non-negative slope and offset with the smallest relative errors.
+
+    Errors count by their absolute value, not by their square, so one outlier does not dominate.
+    """
+    columns = np.stack([scaled, np.ones_like(scaled)], axis=1) / elapsed_s[:, None]
+    weights = np.ones(len(scaled))
+    slope = overhead_s = 0.0
+    for _ in range(_REWEIGHTED):
+        slope, overhead_s = _non_negative(columns * weights[:, None], weights)
+        # relative to the expected time; relative to the measured time, short ones would dominate
+        expected = columns @ np.array([slope, overhead_s])
+        errors = np.abs(np.log(np.maximum(expected, _MIN_SHARE)))
+        weights = np.sqrt(_ORDINARY / np.maximum(errors, _ORDINARY))
+        weights /= np.maximum(expected, _MIN_SHARE)
+    return slope, overhead_s
+
+
+def _non_negative(rows: Floats, targets: Floats) -> tuple[float, float]:
+    sizes = np.linalg.norm(rows, axis=0)
+    both = np.linalg.lstsq(rows / sizes, targets)[0] / sizes
+    if both[0] < 0.0:
+        return 0.0, _fitted(rows[:, 1], targets)
+    if both[1] < 0.0:
+        return _fitted(rows[:, 0], targets), 0.0
+    return float(both[0]), float(both[1])
+
+
+def _fitted(column: Floats, targets: Floats) -> float:
+    return float(column @ targets / (column @ column))
+
+
+def _exponents(
+    operations: Floats, working_s: Floats, elapsed_s: Floats, settings: Floats
+) -> Floats:
+    """Return α and β from log(F/T') = α·log c + β·log f + constant, T' without the overhead."""
+    exponents = np.ones(2)
+    usable = (working_s > _MOSTLY_OVERHEAD * elapsed_s) & (operations > 0)
+    if np.count_nonzero(usable) < 2:
+        return exponents
+    settings = settings[usable]
+    working_s = working_s[usable]
+    varied = np.ptp(settings, axis=0) > 0
+    columns = np.column_stack([settings[:, varied], np.ones(len(settings))])
+    weights = working_s / elapsed_s[usable]  # noise of the logarithm without the overhead
+    targets = np.log(operations[usable] / working_s)
+    solution = np.linalg.lstsq(columns * weights[:, None], targets * weights)[0]
+    exponents[varied] = solution[:-1]
+    return exponents
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +153,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The fitted law of one learner and action.
-
-    Parameters
-    ----------
-    learner : str
-        Name of the learner.
-    time : TrainingTime
-        Fitted law.
-    points : tuple of Point
-        Measured sizes.
-    action : {"learn", "forget", "train", "update", "review"}, default "learn"
-        What was timed; "train" is a worker's whole training, "update" that of a live model, and
-        "review" a score of a live model that has just changed.
-    """
+    """The fitted law of one learner and action."""
 
     learner: str
     time: TrainingTime
@@ -81,17 +185,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The laws of all learners on one machine, on one core.
-
-    Parameters
-    ----------
-    fits : tuple of Fit
-        Laws by learner and action.
-    frequency_hz : float or None
-        Clock frequency that the kernel reports, in hertz; None if unknown.
-    memory_kept : bool
-        Whether the allocator was set to keep freed memory.
-    """
+    """The laws of all learners on one machine, on one core."""
 
     fits: tuple[Fit, ...]
     frequency_hz: float | None
@@ -125,13 +219,7 @@ class Calibration:
         return {fit.learner: fit.as_dict() for fit in self.fits if fit.action == action}
 
     def save(self, path: str | Path) -> None:
-        """Write the calibration as JSON, atomically.
-
-        Parameters
-        ----------
-        path : str or Path
-            File to write or replace.
-        """
+        """Write the calibration as JSON, atomically."""
         replace_file(path, json.dumps(self.as_dict(), indent=2) + "\n", 0o666)
 
 
@@ -181,30 +269,11 @@ def calibrate(
     memory_kept: bool = False,
     progress: Callable[[str], None],
 ) -> Calibration:
-    """Time learners on this machine and fit their laws.
-
-    Parameters
-    ----------
-    learners : sequence of TimedLearner
-        Learners to time.
-    effort : Effort
-        Number of sizes and repeats.
-    frequency_hz : float, optional
-        Clock frequency, in hertz; `REFERENCE_HZ` is assumed if unknown.
-    memory_kept : bool, default False
-        Whether the allocator keeps freed memory; recorded only.
-    progress : callable
-        Receives one line of text for each learner.
-
-    Returns
-    -------
-    Calibration
-        The fitted laws.
-    """
+    """Time learners on this machine and fit their laws."""
     fits: list[Fit] = []
     for number, learner in enumerate(learners, 1):
         progress(f"{number}/{len(learners)} {learner.name}")
-        fits += [fit_law(learner, effort, each, frequency_hz) for each in learner.actions]
+        fits += [fit_law(learner, effort, action, frequency_hz) for action in learner.actions]
     return Calibration(tuple(fits), frequency_hz, memory_kept)
 
 
@@ -221,8 +290,8 @@ def fit_law(
     law = identify(timed[::2])
     errors = relative_errors(law, timed)
     points = tuple(
-        Point(size, int(one.operations), one.elapsed_s, error, held_out=bool(place % 2))
-        for place, (size, one, error) in enumerate(zip(sizes, timed, errors, strict=True))
+        Point(size, int(each.operations), each.elapsed_s, error, held_out=bool(index % 2))
+        for index, (size, each, error) in enumerate(zip(sizes, timed, errors, strict=True))
     )
     return Fit(learner.name, law, points, action)
 
@@ -236,26 +305,15 @@ def _medians(call: Call, sizes: int, repeats: int) -> list[tuple[int, float]]:
     times: list[list[float]] = [[] for _ in range(sizes)]
     operations = [0] * sizes
     for repeat in range(repeats + 1):
-        for place in generator.permutation(sizes).tolist():
-            operations[place], elapsed_s = call(place)
+        for index in generator.permutation(sizes).tolist():
+            operations[index], elapsed_s = call(index)
             if repeat:  # the first repeat warms the caches
-                times[place].append(elapsed_s)
+                times[index].append(elapsed_s)
     return [(count, median(each)) for count, each in zip(operations, times, strict=True)]
 
 
 def clock_hz(cpuinfo: str | Path = "/proc/cpuinfo") -> float | None:
-    """Return the clock frequency that the kernel reports.
-
-    Parameters
-    ----------
-    cpuinfo : str or Path, default "/proc/cpuinfo"
-        File to read.
-
-    Returns
-    -------
-    float or None
-        Highest frequency of all processors, in hertz; None if not reported.
-    """
+    """Return the clock frequency that the kernel reports."""
     try:
         lines = Path(cpuinfo).read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""The clock of a Linux machine, limited through sysfs and restored at the end.
+"""The clock of this Linux machine: set by a worker's signals, through sysfs, restored at the end.
 
 Only `scaling_max_freq` is written, which works with every driver and governor. The limit never
 exceeds its original value and never falls below `scaling_min_freq`. A small repair file holds the
@@ -16,11 +16,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Self
+from typing import Protocol, Self
 
-from dealfl.power.clocks import Clock, Frequencies, NoClock
-
-__all__ = ["CpufreqClock", "cpufreq_clock", "default_repair_path"]
+from dealfl.power.frequency import (
+    END,
+    Frequencies,
+    FrequencyControl,
+    FrequencyLimit,
+    NoLimit,
+    no_such_frequency,
+)
+from dealfl.power.profiles import Phone
 
 _STEP_KHZ = 100_000  # for drivers without a table: Intel's ratio, and fine enough for AMD
 _CPU = Path("devices/system/cpu")
@@ -53,9 +59,10 @@ class _Policy:
     @property
     def frequencies_hz(self) -> tuple[int, ...]:
         """The possible limits: the driver's table, or steps of 100 MHz below the maximum."""
-        low, high = max(self._efficient_khz(), self._read("scaling_min_freq")), self.before_khz
-        offered = (khz for khz in self._table_khz() or self._steps_khz() if low <= khz < high)
-        return (*(khz * 1000 for khz in offered), high * 1000)
+        lowest_khz = max(self._efficient_khz(), self._read("scaling_min_freq"))
+        table_khz = self._table_khz() or self._steps_khz()
+        offered_khz = [khz for khz in table_khz if lowest_khz <= khz < self.before_khz]
+        return tuple(khz * 1000 for khz in [*offered_khz, self.before_khz])
 
     def limit(self, frequency_hz: int) -> None:
         """Limit the clock to a frequency."""
@@ -167,17 +174,16 @@ def default_repair_path(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(environment.get("XDG_RUNTIME_DIR") or "/run") / "dealfl-cpufreq.json"
 
 
-class CpufreqClock:
-    """The clock of a Linux machine; `cpufreq_clock` creates it."""
+class CpufreqLimit:
+    """The limit of a Linux machine; `cpufreq_limit` creates it."""
 
     def __init__(self, policies: list[_Policy]) -> None:
         self._policies = policies
         self._tables = [Frequencies(policy.frequencies_hz) for policy in policies]
         self._works = True
-        union = {hz for table in self._tables for hz in table}
-        self.frequencies_hz = tuple(sorted(union))
+        self.frequencies_hz = tuple(sorted({hz for table in self._tables for hz in table}))
 
-    def set_frequency(self, frequency_hz: int) -> None:
+    def set(self, frequency_hz: int) -> None:
         """Limit each policy to its highest frequency that is not above, or to its lowest.
 
         If a limit cannot be written, control stops and a warning is logged.
@@ -211,35 +217,35 @@ class CpufreqClock:
 
 
 @contextmanager
-def cpufreq_clock(root: Path = _SYSFS, repair: Path | None = None) -> Iterator[Clock]:
-    """Control this machine's clock inside a `with` block and restore it at the end.
+def cpufreq_limit(root: Path = _SYSFS, repair: Path | None = None) -> Iterator[FrequencyLimit]:
+    """Limit this machine inside a `with` block and restore it at the end.
 
-    If the clock cannot be set, one warning is logged and a `NoClock` is used.
+    If no limit can be set, one warning is logged and a `NoLimit` is used.
     """
     with ExitStack() as stack:
         try:
             policies = _find_policies(root)
             file = stack.enter_context(_RepairFile(repair or default_repair_path()))
-            clock = _open(policies, file)
+            limit = _open(policies, file)
         except (OSError, _RepairFileHeld) as error:
             _log.warning("clock control is off: %s; work continues without it", _error_text(error))
-            yield NoClock()
+            yield NoLimit()
             return
-        stack.enter_context(_stop_on_sigterm(clock))
+        stack.enter_context(_stop_on_sigterm(limit))
         try:
-            yield clock
+            yield limit
         finally:
-            if clock.stop():
+            if limit.stop():
                 file.done()
 
 
-def _open(policies: list[_Policy], file: _RepairFile) -> CpufreqClock:
+def _open(policies: list[_Policy], file: _RepairFile) -> CpufreqLimit:
     for policy in policies:
         policy.check_writable()
     _restore_leftover(policies, file.leftover())
-    clock = CpufreqClock(policies)
+    limit = CpufreqLimit(policies)
     file.keep({policy.name: policy.before_khz for policy in policies})
-    return clock
+    return limit
 
 
 def _restore_leftover(policies: list[_Policy], leftover: Mapping[str, int]) -> None:
@@ -252,14 +258,14 @@ def _restore_leftover(policies: list[_Policy], leftover: Mapping[str, int]) -> N
 
 
 @contextmanager
-def _stop_on_sigterm(clock: CpufreqClock) -> Iterator[None]:
+def _stop_on_sigterm(limit: CpufreqLimit) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can handle signals; the repair file still protects
         return
     before = signal.getsignal(signal.SIGTERM)
 
     def stop(number: int, frame: FrameType | None) -> None:
-        clock.stop()
+        limit.stop()
         if callable(before):
             before(number, frame)
         elif before == signal.SIG_DFL:
@@ -279,3 +285,53 @@ def _error_text(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     return str(error)
+
+
+class Signalled(Protocol):
+    """Anything that takes the signals of a worker: +1 it learns, -1 it forgets, 0 it is done."""
+
+    def signal(self, signal: int, /) -> object:
+        """Take a signal."""
+
+
+class _FixedClock:
+    """A clock that is limited to one frequency while its worker trains."""
+
+    def __init__(self, limit: FrequencyLimit, frequency_hz: int) -> None:
+        table = limit.frequencies_hz
+        if table and frequency_hz not in table:
+            raise no_such_frequency("this machine", frequency_hz, table)
+        self._limit = limit
+        self._frequency_hz = frequency_hz
+
+    def signal(self, signal: int, /) -> None:
+        if signal == END:
+            self._limit.release()
+        else:
+            self._limit.set(self._frequency_hz)
+
+
+@contextmanager
+def machine_clock(
+    root: Path, profile: Phone | None = None, frequency_hz: int = 0, repair: Path | None = None
+) -> Iterator[Signalled]:
+    """Control this machine's clock inside a `with` block, and restore it at the end.
+
+    The clock follows the efficient frontier of the profile, or has a fixed frequency. If the kernel
+    does not allow it, the reason is logged, and signals do nothing. Limits that a killed process
+    left behind are restored at the start.
+    """
+    with cpufreq_limit(root, repair) as limit:
+        if frequency_hz:
+            yield _FixedClock(limit, frequency_hz)
+            return
+        offered = limit.frequencies_hz
+        if profile and not {point.frequency_hz for point in profile.points}.intersection(offered):
+            if offered:
+                _log.warning(
+                    "no clock frequency of %s's profile is one of this machine: every frequency "
+                    "of the machine is a step, and its charge is unknown",
+                    profile.name,
+                )
+            profile = None
+        yield FrequencyControl(profile, limit)

@@ -1,39 +1,21 @@
-"""Energy that work draws from a phone's battery: e = Σ P_cpu(f)·U·t + Σ e_j, split by cause."""
+"""Energy that work and radio draw from a battery: e = Σ P_cpu(f)·U·t + Σ e_j, split by cause."""
 
 import math
 import operator
 from dataclasses import dataclass, field, fields
 
 from dealfl.errors import OutOfBounds
-from dealfl.power.hardware import BaseLoad, OperatingPoint, Phone
-
-__all__ = ["Energy", "EnergyModel"]
+from dealfl.power.profiles import BaseLoad, OperatingPoint, Phone
 
 _COULOMBS_PER_UAH = 3.6e-3
+_TRAINING = "training"
+_KEEP_ALIVE_BYTES = 128  # a ping and its answer, with the headers of TCP and TLS
+_NEVER_S = -math.inf
 
 
 @dataclass(frozen=True, slots=True)
 class Energy:
     """Energy by cause. The causes add up to the total; energies can be added.
-
-    Parameters
-    ----------
-    cpu_j : float, default 0
-        Busy cores, in joules.
-    awake_j : float, default 0
-        The device being awake, in joules.
-    wifi_active_j : float, default 0
-        Wifi while sending or receiving, in joules.
-    wifi_tail_j : float, default 0
-        Wifi staying on after a transfer, in joules.
-    screen_j : float, default 0
-        The screen, in joules.
-    storage_j : float, default 0
-        Reading and writing pages, in joules.
-    charge_uah : float, default 0
-        Battery charge of all causes, in µAh.
-    elapsed_s : float, default 0
-        Duration, in seconds.
 
     Examples
     --------
@@ -69,7 +51,7 @@ class Energy:
         return Energy(*map(operator.sub, _summed(self), _summed(other)))
 
 
-_SUMMED = tuple(one.name for one in fields(Energy) if one.init)
+_SUMMED = tuple(each.name for each in fields(Energy) if each.init)
 _CAUSES = tuple(name.removesuffix("_j") for name in _SUMMED if name.endswith("_j"))
 _summed = operator.attrgetter(*_SUMMED)
 _joules = operator.attrgetter(*(f"{name}_j" for name in _CAUSES))
@@ -78,11 +60,6 @@ _joules = operator.attrgetter(*(f"{name}_j" for name in _CAUSES))
 @dataclass(frozen=True, slots=True)
 class EnergyModel:
     """The energy model of one phone.
-
-    Parameters
-    ----------
-    phone : Phone
-        Profile of the phone.
 
     Examples
     --------
@@ -99,26 +76,7 @@ class EnergyModel:
     phone: Phone
 
     def cycles(self, operations: float, cycles_per_operation: float) -> float:
-        """Return the phone's cycles for work counted in operations.
-
-        Parameters
-        ----------
-        operations : float
-            Number of operations.
-        cycles_per_operation : float
-            Cycles per operation on the calibration machine. The phone's declared
-            `cycle_factor` converts them.
-
-        Returns
-        -------
-        float
-            Cycles on the phone.
-
-        Raises
-        ------
-        OutOfBounds
-            If a value is negative.
-        """
+        """Return the phone's cycles for work counted in operations."""
         _require_non_negative(operations=operations, cycles_per_operation=cycles_per_operation)
         return operations * cycles_per_operation * self.phone.cycle_factor
 
@@ -135,31 +93,7 @@ class EnergyModel:
     ) -> Energy:
         """Return the energy of computing, and of the pages swapped meanwhile.
 
-        Parameters
-        ----------
-        cycles : float
-            Cycles of work, over all busy cores.
-        point : OperatingPoint
-            Frequency and current of the cores.
-        base : BaseLoad, default AWAKE
-            Other parts of the device that draw current.
-        utilisation : float, default 1
-            Fraction of the time for which a core is busy. The work takes 1/utilisation times as
-            long, and the device stays awake for it.
-        busy_cores : int, default 1
-            Number of cores that share the work.
-        pages_in, pages_out : int, default 0
-            Pages read from and written to storage; the cores wait for them.
-
-        Returns
-        -------
-        Energy
-            Energy, charge and duration.
-
-        Raises
-        ------
-        OutOfBounds
-            If a count is negative or `utilisation` is not in (0, 1].
+        With a `utilisation` below 1 the work takes longer, and the device stays awake for it.
         """
         _require_non_negative(cycles=cycles, pages_in=pages_in, pages_out=pages_out)
         if not 0.0 < utilisation <= 1.0:
@@ -176,20 +110,7 @@ class EnergyModel:
         )
 
     def wait(self, elapsed_s: float, base: BaseLoad = BaseLoad.AWAKE) -> Energy:
-        """Return the energy of being awake and idle.
-
-        Parameters
-        ----------
-        elapsed_s : float
-            Duration, in seconds.
-        base : BaseLoad, default AWAKE
-            Parts of the device that draw current.
-
-        Returns
-        -------
-        Energy
-            Energy, charge and duration.
-        """
+        """Return the energy of being awake and idle."""
         _require_non_negative(elapsed_s=elapsed_s)
         return self._drawn(elapsed_s, **self._base_c(elapsed_s, base))
 
@@ -198,19 +119,7 @@ class EnergyModel:
     ) -> Energy:
         """Return the energy of a wifi transfer: the device awake for it, then the radio's tail.
 
-        Parameters
-        ----------
-        active_s : float
-            Duration of the transfer, in seconds.
-        base : BaseLoad, default AWAKE
-            Parts of the device that draw current during the transfer.
-        next_s : float, default inf
-            Seconds until the next transfer starts; it cuts the tail short.
-
-        Returns
-        -------
-        Energy
-            Energy and charge. The duration excludes the tail.
+        A transfer after `next_s` cuts the tail short. The duration excludes the tail.
         """
         _require_non_negative(active_s=active_s, next_s=next_s)
         wifi = self.phone.wifi
@@ -237,3 +146,109 @@ def _require_non_negative(**values: float) -> None:
     for name, value in values.items():
         if not value >= 0.0:
             raise OutOfBounds(f"{name} is {value}; it must be ≥ 0")
+
+
+@dataclass(slots=True)
+class Traffic:
+    """The traffic of a phone so far: its time, its bytes, and its bursts by cause."""
+
+    active_s: float = 0.0
+    tail_s: float = 0.0
+    up_bytes: int = 0
+    down_bytes: int = 0
+    bursts: dict[str, int] = field(default_factory=dict)
+    quiet_at_s: float = _NEVER_S  # end of the last tail
+    last_s: float = _NEVER_S  # end of the last transfer over an open connection
+    cause: str = ""  # of the last burst
+
+    @property
+    def own_bursts(self) -> int:
+        """Number of bursts without a training."""
+        return sum(self.bursts.values()) - self.bursts.get(_TRAINING, 0)
+
+
+class Radio:
+    """Counts what a phone sends and receives, and models its energy.
+
+    After a transfer the radio stays on for the phone's `tail_s`. A transfer within this tail
+    continues the burst and cuts the tail short; any other transfer begins a burst. A burst in which
+    a worker trains has the cause "training". An idle connection is kept alive after `keep_alive_s`,
+    unless that is 0: another application's connection is shared.
+
+    Examples
+    --------
+    >>> from dealfl.power import phone
+    >>> radio = Radio(phone("honor"))
+    >>> radio.transfer(0.0, "announcement", sent=500)
+    >>> radio.transfer(0.1, "training", received=500)
+    >>> radio.transfer(900.0, "receipt", received=500)
+    >>> radio.traffic.bursts
+    {'training': 1, 'receipt': 1}
+    """
+
+    def __init__(
+        self, phone: Phone, *, keep_alive_s: float = 0.0, handshake_bytes: int = 0
+    ) -> None:
+        self._model = EnergyModel(phone)
+        self._wifi = phone.wifi
+        self._keep_alive_s = keep_alive_s
+        self._handshake_bytes = handshake_bytes
+        self.traffic = Traffic()
+
+    @property
+    def energy(self) -> Energy:
+        """Energy of all traffic so far."""
+        tail_c = self._wifi.active_a * self.traffic.tail_s
+        voltage_v = self._model.phone.battery.voltage_v
+        tail = Energy(wifi_tail_j=tail_c * voltage_v, charge_uah=tail_c / _COULOMBS_PER_UAH)
+        return self._model.transfer(self.traffic.active_s, next_s=0.0) + tail
+
+    def connect(self, now_s: float) -> None:
+        """Open a connection, unless one is open."""
+        if self.traffic.last_s == _NEVER_S:
+            self.traffic.last_s = now_s
+            if self._handshake_bytes:
+                half = self._handshake_bytes // 2
+                self.transfer(now_s, "handshake", sent=half, received=half)
+
+    def disconnect(self, now_s: float) -> None:
+        """Close the connection."""
+        self.keep_alive(now_s)
+        self.traffic.last_s = _NEVER_S
+
+    def keep_alive(self, now_s: float) -> None:
+        """Add the messages that kept an idle connection alive until now."""
+        traffic = self.traffic
+        if not self._keep_alive_s or traffic.last_s == _NEVER_S:
+            return
+        count = int((now_s - traffic.last_s) // self._keep_alive_s)
+        if count > 0:
+            traffic.active_s += count * _KEEP_ALIVE_BYTES / self._wifi.bytes_per_s
+            traffic.tail_s += count * self._wifi.tail_s
+            traffic.bursts["keep-alive"] = traffic.bursts.get("keep-alive", 0) + count
+            traffic.last_s += count * self._keep_alive_s
+
+    def transfer(self, now_s: float, cause: str, *, sent: int = 0, received: int = 0) -> None:
+        """Add a transfer, with the bytes of the protocol."""
+        self.keep_alive(now_s)
+        traffic = self.traffic
+        wifi = self._wifi
+        bursts = traffic.bursts
+        active_s = (sent + received) / wifi.bytes_per_s
+        continues = now_s <= traffic.quiet_at_s
+        begins_training = cause == _TRAINING != traffic.cause
+        if continues and begins_training:
+            bursts[traffic.cause] -= 1
+            if not bursts[traffic.cause]:
+                del bursts[traffic.cause]
+        if not continues or begins_training:
+            bursts[cause] = bursts.get(cause, 0) + 1
+            traffic.cause = cause
+        begin_s = max(now_s, traffic.quiet_at_s - wifi.tail_s)  # transfers do not overlap
+        traffic.active_s += active_s
+        traffic.tail_s += wifi.tail_s - max(traffic.quiet_at_s - begin_s, 0.0)
+        traffic.quiet_at_s = begin_s + active_s + wifi.tail_s
+        traffic.up_bytes += sent
+        traffic.down_bytes += received
+        if traffic.last_s != _NEVER_S:
+            traffic.last_s = max(now_s, traffic.last_s)

@@ -6,19 +6,24 @@
 1000000000
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
 from dealfl.errors import unknown_name
-from dealfl.power.clocks import Frequencies
-from dealfl.power.interactive import NEXUS_6, Interactive
+from dealfl.power.frequency import Frequencies
 
-__all__ = ["GOVERNORS", "Conservative", "Governor", "Ondemand", "Schedutil", "governor"]
-
+_SAMPLING_RATE_S = 0.01  # ondemand and conservative
+_ONDEMAND_LOAD = 0.95
+_BUSY_LOAD = 0.80  # conservative
+_IDLE_LOAD = 0.20
+_FREQUENCY_STEP = 0.05
+_TICK_S = 0.004  # schedutil
+_RATE_LIMIT_S = 0.001
 _HALF_LIFE_S = 0.032
 _HEADROOM = 1.25
-_FIRST_BOOST = 1 / 8
 
 
 class Governor(Protocol):
@@ -51,36 +56,21 @@ class _Fixed:
 class Ondemand:
     """The highest frequency above a load threshold, a proportional frequency below it.
 
-    As in drivers/cpufreq/cpufreq_ondemand.c of Linux 3.10; since 3.11 the proportional range starts
-    at the lowest frequency (`from_lowest`).
+    As in drivers/cpufreq/cpufreq_ondemand.c of Linux 3.10.
     """
 
-    def __init__(
-        self,
-        frequencies: Frequencies,
-        *,
-        up_threshold: float = 0.95,
-        sampling_rate_s: float = 0.01,
-        sampling_down_factor: int = 1,
-        from_lowest: bool = False,
-    ) -> None:
+    def __init__(self, frequencies: Frequencies) -> None:
         self._frequencies = frequencies
-        self._up_threshold = up_threshold
-        self._sampling_rate_s = sampling_rate_s
-        self._held_s = sampling_rate_s * sampling_down_factor
-        self._floor_hz = frequencies.lowest if from_lowest else 0
         self.frequency_hz = frequencies.lowest
-        self.wait_s = sampling_rate_s
+        self.wait_s = _SAMPLING_RATE_S
 
     def step(self, load: float, now_s: float) -> int:  # noqa: ARG002
         """Choose the next frequency."""
         highest = self._frequencies.highest
-        if load > self._up_threshold:
-            self.frequency_hz, self.wait_s = highest, self._held_s
-            return highest
-        wanted_hz = self._floor_hz + load * (highest - self._floor_hz)
-        self.frequency_hz = self._frequencies.at_least(int(wanted_hz))
-        self.wait_s = self._sampling_rate_s
+        if load > _ONDEMAND_LOAD:
+            self.frequency_hz = highest
+        else:
+            self.frequency_hz = self._frequencies.at_least(int(load * highest))
         return self.frequency_hz
 
 
@@ -91,106 +81,193 @@ class Conservative:
     one, rounded against the direction of the change.
     """
 
-    def __init__(
-        self,
-        frequencies: Frequencies,
-        *,
-        up_threshold: float = 0.80,
-        down_threshold: float = 0.20,
-        frequency_step: float = 0.05,
-        sampling_rate_s: float = 0.01,
-        sampling_down_factor: int = 1,
-    ) -> None:
+    def __init__(self, frequencies: Frequencies) -> None:
         self._frequencies = frequencies
-        self._up_threshold = up_threshold
-        self._down_threshold = down_threshold
-        self._step_hz = int(frequency_step * frequencies.highest)
-        self._sampling_down_factor = sampling_down_factor
-        self._skipped = 0
+        self._step_hz = int(_FREQUENCY_STEP * frequencies.highest)
         self._requested_hz = frequencies.lowest
         self.frequency_hz = frequencies.lowest
-        self.wait_s = sampling_rate_s
+        self.wait_s = _SAMPLING_RATE_S
 
     def step(self, load: float, now_s: float) -> int:  # noqa: ARG002
         """Choose the next frequency."""
-        if load > self._up_threshold:
-            self._skipped = 0
-            self._up()
-            return self.frequency_hz
-        self._skipped += 1
-        if self._skipped >= self._sampling_down_factor:
-            self._skipped = 0
-            if load < self._down_threshold:
-                self._down()
+        table = self._frequencies
+        if load > _BUSY_LOAD:
+            self._requested_hz = min(self._requested_hz + self._step_hz, table.highest)
+            self.frequency_hz = table.at_most(self._requested_hz)
+        elif load < _IDLE_LOAD:
+            self._requested_hz = max(self._requested_hz - self._step_hz, table.lowest)
+            self.frequency_hz = table.at_least(self._requested_hz)
         return self.frequency_hz
-
-    def _up(self) -> None:
-        self._requested_hz = min(self._requested_hz + self._step_hz, self._frequencies.highest)
-        self.frequency_hz = self._frequencies.at_most(self._requested_hz)
-
-    def _down(self) -> None:
-        self._requested_hz = max(self._requested_hz - self._step_hz, self._frequencies.lowest)
-        self.frequency_hz = self._frequencies.at_least(self._requested_hz)
 
 
 class Schedutil:
-    """Follows the scheduler's utilisation, an average with a half-life of 32 ms.
+    """Follows the scheduler's utilisation, an average with a half-life of 32 ms."""
 
-    A core that wakes from waiting for storage is boosted: by 1/8 at first, doubled with each
-    consecutive such step, halved with each other step, and reset after a tick without a step.
-    """
-
-    def __init__(
-        self,
-        frequencies: Frequencies,
-        *,
-        tick_s: float = 0.004,
-        rate_limit_s: float = 0.001,
-        clamp: tuple[float, float] = (0.0, 1.0),
-        frequency_invariant: bool = True,
-    ) -> None:
+    def __init__(self, frequencies: Frequencies) -> None:
         self._frequencies = frequencies
-        self._rate_limit_s = rate_limit_s
-        self._clamp = clamp
-        self._frequency_invariant = frequency_invariant
         self._utilisation = 0.0
-        self._boost = 0.0
         self._stepped_s = 0.0
         self._changed_s = float("-inf")
         self.frequency_hz = frequencies.lowest
-        self.wait_s = tick_s
-        self._tick_s = tick_s
+        self.wait_s = _TICK_S
 
-    def step(self, load: float, now_s: float, *, io_wait: bool = False) -> int:
+    def step(self, load: float, now_s: float) -> int:
         """Choose the next frequency."""
-        self._observe(load, now_s)
-        self._boost_for(io_wait, now_s)
-        self._stepped_s = now_s
-        if now_s - self._changed_s < self._rate_limit_s:
-            return self.frequency_hz
-        low, high = self._clamp
-        utilisation = min(max(self._utilisation, self._boost, low), high)
-        invariant = self._frequency_invariant
-        reference_hz = self._frequencies.highest if invariant else self.frequency_hz
-        chosen = self._frequencies.at_least(int(_HEADROOM * reference_hz * utilisation))
-        if chosen != self.frequency_hz:
-            self.frequency_hz, self._changed_s = chosen, now_s
-        return self.frequency_hz
-
-    def _observe(self, load: float, now_s: float) -> None:
-        if self._frequency_invariant:
-            load *= self.frequency_hz / self._frequencies.highest
+        highest = self._frequencies.highest
+        load *= self.frequency_hz / highest
         elapsed_s = max(now_s - self._stepped_s, 0.0)
         kept = 0.5 ** (elapsed_s / _HALF_LIFE_S)
         self._utilisation = kept * self._utilisation + (1.0 - kept) * load
+        self._stepped_s = now_s
+        if now_s - self._changed_s < _RATE_LIMIT_S:
+            return self.frequency_hz
+        wanted_hz = int(_HEADROOM * highest * min(self._utilisation, 1.0))
+        chosen = self._frequencies.at_least(wanted_hz)
+        if chosen != self.frequency_hz:
+            self.frequency_hz = chosen
+            self._changed_s = now_s
+        return self.frequency_hz
 
-    def _boost_for(self, io_wait: bool, now_s: float) -> None:
-        if now_s - self._stepped_s > self._tick_s:
-            self._boost = 0.0
-        if io_wait:
-            self._boost = min(2 * self._boost, 1.0) if self._boost else _FIRST_BOOST
-        else:
-            self._boost = self._boost / 2 if self._boost > _FIRST_BOOST else 0.0
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A step function of the frequency: `values[i]` applies to frequencies ≥ `starts_hz[i]`."""
+
+    starts_hz: tuple[int, ...]
+    values: tuple[float, ...]
+
+    @classmethod
+    def parse(cls, text: str, unit: float = 1.0) -> "Steps":
+        """Parse the format of sysfs: a value, then pairs of kHz:value.
+
+        >>> Steps.parse("20000 883200:40000", unit=1e-6).at(900_000_000)
+        0.04
+        """
+        numbers = [int(word) for word in text.replace(":", " ").split()]
+        starts_hz = (0, *(khz * 1000 for khz in numbers[1::2]))
+        return cls(starts_hz, tuple(round(value * unit, 9) for value in numbers[0::2]))
+
+    def at(self, frequency_hz: int) -> float:
+        """Return the value at a frequency."""
+        return self.values[bisect_right(self.starts_hz, frequency_hz) - 1]
+
+
+@dataclass(frozen=True, slots=True)
+class InteractiveTunables:
+    """The settings of `Interactive`, as in sysfs."""
+
+    timer_rate_s: float = 0.020
+    go_hispeed_load: float = 0.99
+    hispeed_hz: int | None = None  # the fastest
+    target_loads: Steps = field(default_factory=lambda: Steps.parse("90", unit=0.01))
+    above_hispeed_delay_s: Steps = field(default_factory=lambda: Steps.parse("20000", unit=1e-6))
+    min_sample_time_s: float = 0.080
+    max_freq_hysteresis_s: float = 0.0
+
+
+NEXUS_6 = InteractiveTunables(
+    hispeed_hz=1_190_400_000,
+    target_loads=Steps.parse(
+        "95 422400:58 652800:81 729600:74 883200:83 960000:8 1036800:6 1190400:85 2496000:87",
+        unit=0.01,
+    ),
+    above_hispeed_delay_s=Steps.parse("20000 883200:40000 1190400:80000 2496000:100000", unit=1e-6),
+    min_sample_time_s=0.060,
+    max_freq_hysteresis_s=0.080,
+)
+
+
+class Interactive:
+    """Jumps to an intermediate frequency when busy, and rises and falls from there with delays.
+
+    As in cpufreq_interactive.c of Android's kernels.
+    """
+
+    def __init__(
+        self, frequencies: Frequencies, tunables: InteractiveTunables | None = None
+    ) -> None:
+        self._frequencies = frequencies
+        self._tunables = tunables or InteractiveTunables()
+        hispeed_hz = self._tunables.hispeed_hz or frequencies.highest
+        self._hispeed_hz = min(hispeed_hz, frequencies.highest)
+        self.frequency_hz = frequencies.lowest
+        self.wait_s = self._tunables.timer_rate_s
+        self._floor_hz = frequencies.lowest
+        self._floor_since_s = self._hispeed_since_s = self._max_since_s = float("-inf")
+
+    def step(self, load: float, now_s: float) -> int:
+        """Choose the next frequency."""
+        wanted = self._wanted(load)
+        if self._rises_too_early(wanted, load, now_s):
+            return self.frequency_hz
+        self._hispeed_since_s = now_s
+        wanted = self._frequencies.at_least(wanted)
+        if self._falls_too_early(wanted, now_s):
+            return self.frequency_hz
+        self._floor_hz = wanted
+        self._floor_since_s = now_s
+        if wanted == self._frequencies.highest:
+            self._max_since_s = now_s
+        self.frequency_hz = wanted
+        return wanted
+
+    def _wanted(self, load: float) -> int:
+        if load < self._tunables.go_hispeed_load:
+            return self.frequency_for(load)
+        if self.frequency_hz < self._hispeed_hz and load <= 1.0:
+            return self._hispeed_hz
+        return max(self.frequency_for(load), self._hispeed_hz)
+
+    def _rises_too_early(self, wanted: int, load: float, now_s: float) -> bool:
+        present = self.frequency_hz
+        delay_s = self._tunables.above_hispeed_delay_s.at(present)
+        rises = load <= 1.0 and present >= self._hispeed_hz and wanted > present
+        return rises and _less(now_s - self._hispeed_since_s, delay_s)
+
+    def _falls_too_early(self, wanted: int, now_s: float) -> bool:
+        tunables = self._tunables
+        left_max_s = now_s - self._max_since_s
+        on_floor_s = now_s - self._floor_since_s
+        if wanted < self.frequency_hz and _less(left_max_s, tunables.max_freq_hysteresis_s):
+            return True
+        return wanted < self._floor_hz and _less(on_floor_s, tunables.min_sample_time_s)
+
+    def frequency_for(self, load: float) -> int:
+        """Return the lowest frequency at which the load meets its target.
+
+        The target depends on the frequency, so the search narrows an interval between a frequency
+        that is too low and one that is high enough.
+        """
+        used_hz = load * self.frequency_hz
+        too_low = 0
+        enough = None
+        chosen = self.frequency_hz
+        before = -1
+        while chosen != before:
+            before = chosen
+            target_load = self._tunables.target_loads.at(before)
+            chosen = self._frequencies.at_least(int(used_hz / target_load))
+            if chosen > before:
+                too_low = before
+                chosen = self._below(chosen, enough, too_low)
+                if chosen == enough:
+                    break
+            elif chosen < before:
+                enough = before
+                chosen = chosen if chosen > too_low else self._frequencies.at_least(too_low + 1)
+                if chosen == enough:
+                    break
+        return chosen
+
+    def _below(self, chosen: int, enough: int | None, too_low: int) -> int:
+        if enough is None or chosen < enough:
+            return chosen
+        between = self._frequencies.at_most(enough - 1)
+        return enough if between == too_low else between
+
+
+def _less(elapsed_s: float, limit_s: float) -> bool:
+    return elapsed_s < limit_s - 1e-9  # 0.18 - 0.1 < 0.08 in floating point; the kernel counts µs
 
 
 GOVERNORS: Mapping[str, Callable[[Frequencies], Governor]] = MappingProxyType(
@@ -207,25 +284,7 @@ GOVERNORS: Mapping[str, Callable[[Frequencies], Governor]] = MappingProxyType(
 
 
 def governor(name: str, frequencies_hz: Iterable[int]) -> Governor:
-    """Return a new governor.
-
-    Parameters
-    ----------
-    name : str
-        A key of `GOVERNORS`, such as "ondemand".
-    frequencies_hz : iterable of int
-        Available frequencies of the clock, in hertz.
-
-    Returns
-    -------
-    Governor
-        The governor in its initial state.
-
-    Raises
-    ------
-    UnknownName
-        If there is no governor of that name.
-    """
+    """Return a new governor."""
     if name not in GOVERNORS:
         raise unknown_name("governor", name, GOVERNORS)
     return GOVERNORS[name](Frequencies(frequencies_hz))

@@ -1,44 +1,207 @@
-"""Phones from TOML files, the five of the paper and those of users; and the keys of such a file."""
+"""Phones and the currents they draw, in SI units; read from TOML files, and the keys of those."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import accumulate, pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from dealfl.errors import BadInput, unknown_name
+from dealfl.errors import BadInput, OutOfBounds, unknown_name
 from dealfl.plugins import Registry
-from dealfl.power.hardware import (
-    Battery,
-    Cluster,
-    Evidence,
-    OperatingPoint,
-    Phone,
-    Quality,
-    Storage,
-    Wifi,
-)
 from dealfl.settings import Document, Text, read_value
 
-__all__ = ["PHONES", "Profile", "load_phone", "phone"]
-
+SPEED_BAND = 3.0  # the true cycle factor is within this factor of the declared one
 _PAPER = ("honor", "lenovo", "zte", "mi", "nexus")  # in the order of the paper's table
 _FOLDER = Path(__file__).parent / "phones"
 _LARGEST_BYTES = 1 << 20  # a phone is one page of text; a larger file is a mistake
-_UNSTATED = Evidence(Quality.UNSTATED, "not stated")
 _STATED = {"value", "quality", "source"}
 
-_MILLI, _KILO = 1e-3, 1000
+_MILLI = 1e-3
+_KILO = 1000
 _COULOMBS_PER_MAH = 3.6
 _BYTES_PER_MEGABIT = 125_000.0
 
 Milliamperes = Annotated[float, Meta(ge=0, le=10_000)]
 PageSeconds = Annotated[float, Meta(ge=0, le=1)]
+
+
+class Quality(StrEnum):
+    """The quality of the evidence for a value of a profile."""
+
+    EXACT = "exact"  # read for this device
+    DERIVED = "derived"  # computed from values of this device
+    SIBLING = "sibling"  # read for a closely related device
+    TYPICAL = "typical"  # order of magnitude for such devices
+    DECLARED = "declared"  # an assumption
+    UNSTATED = "unstated"
+
+
+class BaseLoad(StrEnum):
+    """The parts of a device that draw current beside the CPU while a worker computes."""
+
+    AWAKE = "awake"
+    WIFI = "awake, wifi active"
+    SCREEN = "awake, screen on"
+    BOTH = "awake, wifi active, screen on"
+
+    @property
+    def wifi(self) -> bool:
+        """Whether wifi is active."""
+        return self in (BaseLoad.WIFI, BaseLoad.BOTH)
+
+    @property
+    def screen(self) -> bool:
+        """Whether the screen is on."""
+        return self in (BaseLoad.SCREEN, BaseLoad.BOTH)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The source of a value."""
+
+    quality: Quality
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingPoint:
+    """A clock frequency of a cluster, and its battery currents."""
+
+    cluster: int
+    frequency_hz: int
+    core_a: float
+    shared_a: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Cores that share one clock."""
+
+    name: str
+    points: tuple[OperatingPoint, ...]
+    core_factors: tuple[float, ...]
+
+    @property
+    def cores(self) -> int:
+        """The number of cores."""
+        return len(self.core_factors)
+
+    def current_a(self, point: OperatingPoint, busy_cores: int = 1) -> float:
+        """Return the battery current of busy cores at an operating point."""
+        if not 1 <= busy_cores <= self.cores:
+            limit = f"cluster {self.name!r} takes 1 to {self.cores}"
+            raise OutOfBounds(f"busy_cores is {busy_cores}; {limit}")
+        factors = tuple(accumulate(self.core_factors))
+        return point.core_a * factors[busy_cores - 1] + point.shared_a
+
+
+@dataclass(frozen=True, slots=True)
+class Battery:
+    """A battery: capacity in coulombs (ampere seconds) and nominal voltage in volts."""
+
+    capacity_c: float
+    voltage_v: float
+
+
+@dataclass(frozen=True, slots=True)
+class Wifi:
+    """Wifi: current while sending or receiving, duration of the tail, transfer rate."""
+
+    active_a: float
+    tail_s: float
+    bytes_per_s: float = 2.5e6
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Storage: current while a page is read or written, and the time for each."""
+
+    active_a: float
+    page_read_s: float
+    page_write_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Phone:
+    """The profile of a phone.
+
+    Parameters
+    ----------
+    name, model, processor, android : str
+        Short name, model as sold, processor, version of Android.
+    cycle_factor : float
+        Cycles on this phone for each cycle of the calibration machine (declared).
+    clusters : tuple of Cluster
+        Clusters of cores.
+    battery : Battery
+        Capacity in coulombs, voltage in volts.
+    awake_a : float
+        Battery current while awake and idle, in amperes.
+    wifi : Wifi
+        Current in amperes, tail in seconds, rate in bytes per second.
+    screen_a : float
+        Battery current of the screen, in amperes.
+    storage : Storage
+        Current in amperes, seconds per page.
+    evidence : mapping of str to Evidence
+        Source and quality of each value, by the key of the profile.
+    """
+
+    name: str
+    model: str
+    processor: str
+    android: str
+    cycle_factor: float
+    clusters: tuple[Cluster, ...]
+    battery: Battery
+    awake_a: float
+    wifi: Wifi
+    screen_a: float
+    storage: Storage
+    evidence: Mapping[str, Evidence]
+
+    @property
+    def cores(self) -> int:
+        """The number of cores in all clusters."""
+        return sum(cluster.cores for cluster in self.clusters)
+
+    @property
+    def points(self) -> tuple[OperatingPoint, ...]:
+        """The operating points of all clusters, slowest first."""
+        points = (point for cluster in self.clusters for point in cluster.points)
+        return tuple(sorted(points, key=lambda point: (point.frequency_hz, -point.cluster)))
+
+    @property
+    def fastest(self) -> OperatingPoint:
+        """The fastest operating point; with the least current if clusters share the frequency."""
+        top = self.points[-1].frequency_hz
+        return min((p for p in self.points if p.frequency_hz == top), key=self.current_a)
+
+    def current_a(self, point: OperatingPoint, busy_cores: int = 1) -> float:
+        """Return the battery current of busy cores at an operating point."""
+        return self.clusters[point.cluster].current_a(point, busy_cores)
+
+    def base_a(self, base: BaseLoad) -> float:
+        """Return the battery current of all parts except the CPU.
+
+        Examples
+        --------
+        >>> from dealfl.power import phone
+        >>> round(phone("honor").base_a(BaseLoad.WIFI), 3)
+        0.171
+        """
+        wifi = self.wifi.active_a if base.wifi else 0.0
+        screen = self.screen_a if base.screen else 0.0
+        return self.awake_a + wifi + screen
+
+
+_UNSTATED = Evidence(Quality.UNSTATED, "not stated")
 
 
 class Stated(Struct, frozen=True):
@@ -156,59 +319,43 @@ class Profile(Struct, frozen=True, kw_only=True):
 
 
 def load_phone(path: Path | str) -> Phone:
-    """Read a phone from a TOML file; `phones/honor.toml` is an example.
-
-    Parameters
-    ----------
-    path : Path or str
-        TOML file with the keys of `Profile`.
-
-    Returns
-    -------
-    Phone
-        The phone, in SI units.
-
-    Raises
-    ------
-    BadInput
-        If the file cannot be read or a key is missing, unknown or out of range.
-    """
+    """Read a phone from a TOML file; `phones/honor.toml` is an example."""
     document = Document.read(path, _LARGEST_BYTES)
     stated: dict[str, Stated | None] = {}
     plain = _plain(document, document.tables, "", stated)
     profile: Profile = read_value(replace(document, tables=plain), Profile, "", plain)
-    for place, cluster in enumerate(profile.clusters):
-        stated[f"clusters[{place}].frequencies"] = cluster.frequencies
-        stated[f"clusters[{place}].currents"] = cluster.currents
-    evidence = {key: _evidence(document, profile, key, one) for key, one in stated.items()}
+    for index, cluster in enumerate(profile.clusters):
+        stated[f"clusters[{index}].frequencies"] = cluster.frequencies
+        stated[f"clusters[{index}].currents"] = cluster.currents
+    evidence = {key: _evidence(document, profile, key, value) for key, value in stated.items()}
     return _phone(profile, evidence)
 
 
 def _plain(
-    document: Document, table: Mapping[str, Any], place: str, stated: dict[str, Stated | None]
+    document: Document, table: Mapping[str, Any], prefix: str, stated: dict[str, Stated | None]
 ) -> dict[str, Any]:
     """Return a table with plain numbers; collect the evidence of each in `stated`."""
-    found: dict[str, Any] = {}
+    plain: dict[str, Any] = {}
     for key, value in table.items():
-        name = f"{place}.{key}" if place else key
-        found[key] = value
+        name = f"{prefix}.{key}" if prefix else key
+        plain[key] = value
         if isinstance(value, Mapping) and name != "sources":
             if _STATED & set(value):
                 stated[name] = read_value(document, StatedValue, name, value)
-                found[key] = value["value"]
+                plain[key] = value["value"]
             else:
-                found[key] = _plain(document, value, name, stated)
+                plain[key] = _plain(document, value, name, stated)
         elif not isinstance(value, str | list | Mapping):
             stated[name] = None
-    return found
+    return plain
 
 
 def _evidence(document: Document, profile: Profile, key: str, stated: Stated | None) -> Evidence:
     if stated is None:
         return _UNSTATED
     if stated.source not in profile.sources:
-        known = ", ".join(profile.sources) or "none is listed"
-        problem = f"{key}.source is {stated.source!r}; it must be a key of [sources]: {known}"
+        sources = ", ".join(profile.sources) or "none is listed"
+        problem = f"{key}.source is {stated.source!r}; it must be a key of [sources]: {sources}"
         raise document.error(f"{key}.source", problem)
     return Evidence(stated.quality, profile.sources[stated.source])
 
@@ -222,7 +369,7 @@ def _phone(profile: Profile, evidence: Mapping[str, Evidence]) -> Phone:
         processor=profile.processor,
         android=profile.android,
         cycle_factor=profile.cycle_factor,
-        clusters=tuple(_cluster(index, one) for index, one in enumerate(profile.clusters)),
+        clusters=tuple(_cluster(index, keys) for index, keys in enumerate(profile.clusters)),
         battery=Battery(battery.capacity_mah * _COULOMBS_PER_MAH, battery.voltage_v),
         awake_a=profile.awake.current_ma * _MILLI,
         wifi=Wifi(wifi.active_ma * _MILLI, wifi.tail_s, wifi.rate_mbit_s * _BYTES_PER_MEGABIT),
@@ -235,21 +382,21 @@ def _phone(profile: Profile, evidence: Mapping[str, Evidence]) -> Phone:
 def _cluster(index: int, cluster: ClusterKeys) -> Cluster:
     points = (
         OperatingPoint(
-            index, one.frequency_khz * _KILO, one.core_ma * _MILLI, one.shared_ma * _MILLI
+            index, keys.frequency_khz * _KILO, keys.core_ma * _MILLI, keys.shared_ma * _MILLI
         )
-        for one in cluster.points
+        for keys in cluster.points
     )
     return Cluster(cluster.name, tuple(points), cluster.core_factors or (1.0,) * cluster.cores)
 
 
-def _admit(name: str, found: Any) -> Phone:  # noqa: ANN401
+def _admit(name: str, plugin: Any) -> Phone:  # noqa: ANN401
     """Return the phone of a plug-in: a Phone, or the path of a TOML file."""
-    made = load_phone(found) if isinstance(found, str | Path) else found
-    if not isinstance(made, Phone):
-        raise BadInput(f"{found!r} is neither a dealfl.power.Phone nor the path of a TOML file")
-    if made.name != name:
-        raise BadInput(f"the phone's name is {made.name!r}; it must be {name!r}")
-    return made
+    admitted = load_phone(plugin) if isinstance(plugin, str | Path) else plugin
+    if not isinstance(admitted, Phone):
+        raise BadInput(f"{plugin!r} is neither a dealfl.power.Phone nor the path of a TOML file")
+    if admitted.name != name:
+        raise BadInput(f"the phone's name is {admitted.name!r}; it must be {name!r}")
+    return admitted
 
 
 PHONES: Registry[Phone] = Registry(
@@ -259,21 +406,6 @@ PHONES: Registry[Phone] = Registry(
 
 def phone(name: str) -> Phone:
     """Return a phone by name.
-
-    Parameters
-    ----------
-    name : str
-        A key of `PHONES`, such as "honor".
-
-    Returns
-    -------
-    Phone
-        The phone.
-
-    Raises
-    ------
-    UnknownName
-        If there is no phone of that name.
 
     Examples
     --------

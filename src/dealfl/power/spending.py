@@ -5,16 +5,14 @@ update leaves. The radio stays on for a tail after the first transfer. Training 
 this tail cuts it short, so the clock is chosen with the radio's share of the charge.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 from dealfl.exact import Cycles, LearnerCycles
 from dealfl.power.energy import Energy, EnergyModel
 from dealfl.power.frequency import END, FORGET, LEARN
-from dealfl.power.hardware import BaseLoad, OperatingPoint, Phone
 from dealfl.power.phone_clocks import PhoneClock, phone_clock, run
-
-__all__ = ["PhoneSpending", "Spent", "Training"]
+from dealfl.power.profiles import BaseLoad, OperatingPoint, Phone
 
 _NOTHING = Energy()
 _ENVELOPE_BYTES = 512  # an assignment or a receipt with its protocol overhead
@@ -24,85 +22,40 @@ _ENVELOPE_BYTES = 512  # an assignment or a receipt with its protocol overhead
 class Training:
     """The work of one training.
 
-    Parameters
-    ----------
-    learned_operations, forgotten_operations : int, default 0
-        Operations to learn and to forget.
-    reviewed_operations : tuple of int, default ()
-        Operations of each score of the live model that reviewed an eviction. A reviewed training
-        changes the model in two calls, first to learn, then to forget.
-    scratch_operations : float, default 0
-        Operations to learn all held examples from scratch instead.
-    fetched_bytes, sent_bytes : int, default 0
-        Bytes received and sent over wifi.
-    pages_in, pages_out : int, default 0
-        Pages read from and written to storage.
-    refactorisations : int, default 0
-        Times that the factor of a live model was computed from scratch again; counted only.
-    wakes : bool, default True
-        Whether the training wakes the device; False if the device is awake anyway.
-    signals : tuple of int, default (1, -1)
-        Signals that the worker gave; work without its signal runs as the clock stands.
+    A reviewed training changes the model in two calls, first to learn, then to forget. Work without
+    its signal runs as the clock stands.
     """
 
     learned_operations: int = 0
     forgotten_operations: int = 0
-    reviewed_operations: tuple[int, ...] = ()
-    scratch_operations: float = 0.0
+    reviewed_operations: tuple[int, ...] = ()  # of each score that reviewed an eviction
+    scratch_operations: float = 0.0  # to learn all held examples from scratch instead
     fetched_bytes: int = 0
     sent_bytes: int = 0
     pages_in: int = 0
     pages_out: int = 0
-    refactorisations: int = 0
-    wakes: bool = True
+    refactorisations: int = 0  # of the factor of a live model; counted only
+    wakes: bool = True  # the device, which is not awake anyway
     signals: tuple[int, ...] = (LEARN, FORGET)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """Energy spent on trainings; values can be added.
+    """Energy spent on trainings; values can be added."""
 
-    Parameters
-    ----------
-    compute : Energy
-        Energy of computing and swapping.
-    operating : Energy
-        Part of `compute` that is proportional to the operations; the rest is per-call overhead.
-    radio : Energy
-        Energy of the transfers.
-    fastest : Energy
-        Energy of the same work, computing and transfers, at the fastest clock.
-    fastest_compute_j : float, default 0
-        Energy of computing at the fastest clock, in joules.
-    scratch_j : float, default 0
-        Energy of learning all held examples at the fastest clock in each training, in joules.
-    operations : int, default 0
-        Operations.
-    cycles : float, default 0
-        Cycles on the phone.
-    wake_ups : int, default 0
-        Number of wake-ups.
-    pages_in, pages_out : int, default 0
-        Pages read from and written to storage.
-    refactorisations : int, default 0
-        Times that the factor of a live model was computed from scratch again.
-    review_j : float, default 0
-        Part of `compute` that reviewed evictions, in joules.
-    """
-
-    compute: Energy = _NOTHING
-    operating: Energy = _NOTHING
+    compute: Energy = _NOTHING  # computing and swapping
+    operating: Energy = _NOTHING  # part of `compute` in proportion to the operations
     radio: Energy = _NOTHING
-    fastest: Energy = _NOTHING
+    fastest: Energy = _NOTHING  # the same work, with its transfers, at the fastest clock
     fastest_compute_j: float = 0.0
-    scratch_j: float = 0.0
+    scratch_j: float = 0.0  # learning all held examples at the fastest clock in each training
     operations: int = 0
     cycles: float = 0.0
     wake_ups: int = 0
     pages_in: int = 0
     pages_out: int = 0
     refactorisations: int = 0
-    review_j: float = 0.0
+    review_j: float = 0.0  # part of `compute` that reviewed evictions
 
     @property
     def whole(self) -> Energy:
@@ -119,17 +72,7 @@ class Spent:
         return Spent(**{name: getattr(self, name) + getattr(other, name) for name in _FIELDS})
 
 
-_FIELDS = tuple(one.name for one in fields(Spent))
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Computing at one operating point."""
-
-    cycles: float
-    point: OperatingPoint
-    share: float = 1.0  # fraction of the cycles spent on operations, not on overhead
-    signal: int | None = None
+_FIELDS = tuple(each.name for each in fields(Spent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,24 +84,16 @@ class _Phase:
     share: float
 
 
+_Part = tuple[_Phase, float, OperatingPoint]  # cycles of a phase, at an operating point
+
+
 class PhoneSpending:
     """The modelled energy of one learner's trainings on one phone.
-
-    Parameters
-    ----------
-    phone : Phone
-        Profile of the phone.
-    cycles : LearnerCycles
-        Cycles of learning and forgetting on the calibration machine, by operations.
-    base : BaseLoad, default AWAKE
-        Parts of the device that draw current beside the CPU.
-    clock : PhoneClock, optional
-        Clock of the phone; by default under DEAL's control.
 
     Examples
     --------
     >>> from dealfl.power import phone
-    >>> from dealfl.work import Cycles
+    >>> from dealfl.exact import Cycles, LearnerCycles
     >>> cycles = LearnerCycles(learn=Cycles(16.2, 334e3), forget=Cycles(17.1, 721e3))
     >>> spending = PhoneSpending(phone("honor"), cycles)
     >>> spent = spending.of(Training(learned_operations=10**6, sent_bytes=10_000))
@@ -174,47 +109,39 @@ class PhoneSpending:
         clock: PhoneClock | None = None,
     ) -> None:
         self.phone = phone
-        self._cycles, self._base = cycles, base
+        self._cycles = cycles
+        self._base = base
         self._clock = clock or phone_clock(phone)
         self._model = EnergyModel(phone)
 
     def of(self, training: Training) -> Spent:
-        """Return the energy of a training, with the clock as its signals set it.
-
-        Parameters
-        ----------
-        training : Training
-            The work of the training.
-
-        Returns
-        -------
-        Spent
-            Energy by part, and the same work at the fastest clock.
-        """
-        model, fastest = self._model, self.phone.fastest
+        """Return the energy of a training, with the clock as its signals set it."""
+        fastest = self.phone.fastest
         phases = self._phases(training)
         cycles = sum(phase.cycles for phase in phases)
         pages = (training.pages_in, training.pages_out)
         parts = self._clocked(phases, training)
-        compute = self._computed(parts, *pages)
-        operating = [_Part(part.cycles * part.share, part.point) for part in parts]
-        review = [part for part in parts if part.signal is None]
-        plain = self._computed([_Part(cycles, fastest)] if cycles else [], *pages)
+        compute = self._computed(((done, point) for _, done, point in parts), *pages)
+        operating = self._computed((done * phase.share, point) for phase, done, point in parts)
+        review = self._computed(
+            (done, point) for phase, done, point in parts if phase.signal is None
+        )
+        plain = self._computed([(cycles, fastest)] if cycles else [], *pages)
         scratch = self._scaled(self._cycles.learn.of(training.scratch_operations))
         return Spent(
             compute=compute,
-            operating=self._computed(operating, 0, 0),
+            operating=operating,
             radio=self._radio(training, compute.elapsed_s),
             fastest=plain + self._radio(training, plain.elapsed_s),
             fastest_compute_j=plain.total_j,
-            scratch_j=model.compute(scratch, fastest, self._base).total_j,
+            scratch_j=self._model.compute(scratch, fastest, self._base).total_j,
             operations=training.learned_operations + training.forgotten_operations,
             cycles=cycles,
             wake_ups=int(training.wakes),
             pages_in=training.pages_in,
             pages_out=training.pages_out,
             refactorisations=training.refactorisations,
-            review_j=self._computed(review, 0, 0).total_j,
+            review_j=review.total_j,
         )
 
     def _phases(self, training: Training) -> list[_Phase]:
@@ -243,24 +170,26 @@ class PhoneSpending:
     def _clocked(self, phases: Sequence[_Phase], training: Training) -> list[_Part]:
         """Return the operating point for each part of the work, as the clock sets it."""
         tail_s = self.phone.wifi.tail_s if training.wakes and not self._base.wifi else 0.0
-        clock, parts = self._clock, []
+        clock = self._clock
+        parts: list[_Part] = []
         clock.wake(self._base, tail_s, sum(phase.cycles for phase in phases))
         for phase in phases:
             if phase.signal in training.signals:
                 clock.signal(phase.signal)
-            parts += [
-                _Part(cycles, point, phase.share, phase.signal)
-                for cycles, point in run(clock, phase.cycles)
-            ]
+            parts += [(phase, done, point) for done, point in run(clock, phase.cycles)]
         clock.signal(END)
         return parts
 
-    def _computed(self, parts: Sequence[_Part], pages_in: int, pages_out: int) -> Energy:
-        model, base = self._model, self._base
+    def _computed(
+        self, parts: Iterable[tuple[float, OperatingPoint]], pages_in: int = 0, pages_out: int = 0
+    ) -> Energy:
+        """Return the energy of cycles at operating points, and of swapped pages."""
+        model = self._model
+        base = self._base
         swapped = model.compute(
             0.0, self.phone.fastest, base, pages_in=pages_in, pages_out=pages_out
         )
-        return sum((model.compute(part.cycles, part.point, base) for part in parts), swapped)
+        return sum((model.compute(done, point, base) for done, point in parts), swapped)
 
     def _radio(self, training: Training, compute_s: float) -> Energy:
         """Return the energy of two transfers: the model arrives, the update leaves.

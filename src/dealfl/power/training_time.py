@@ -6,8 +6,6 @@ from numbers import Real
 
 from dealfl.errors import BadInput
 
-__all__ = ["REFERENCE_HZ", "TimeEstimate", "TrainingTime", "require_above_zero", "require_number"]
-
 REFERENCE_HZ = 1e9  # A refers to this clock; also used if the clock is unknown
 
 Information = tuple[float, float, float]
@@ -25,22 +23,6 @@ _MIN_OVERHEAD_S = 1e-3  # uncertainty of an overhead of 0
 @dataclass(frozen=True, slots=True)
 class TrainingTime:
     """The law of training time on a device: T = A·F/(c^α f^β) + B.
-
-    Parameters
-    ----------
-    seconds_per_operation : float
-        A: seconds per operation on one core at `REFERENCE_HZ`.
-    overhead_s : float
-        B: seconds per call, independent of the operations.
-    core_exponent : float, default 1
-        α: exponent of the number of cores.
-    clock_exponent : float, default 1
-        β: exponent of the frequency.
-
-    Raises
-    ------
-    BadInput
-        If a value is not finite, or A or B is negative.
 
     Examples
     --------
@@ -64,27 +46,7 @@ class TrainingTime:
     def scaled_operations(
         self, operations: float, cores: float = 1.0, frequency_hz: float = REFERENCE_HZ
     ) -> float:
-        """Return F/(c^α f^β): the operations of one core at `REFERENCE_HZ` in the same time.
-
-        Parameters
-        ----------
-        operations : float
-            F: number of operations.
-        cores : float, default 1
-            c: number of cores.
-        frequency_hz : float, default 1e9
-            f: clock frequency, in hertz.
-
-        Returns
-        -------
-        float
-            Scaled operations.
-
-        Raises
-        ------
-        BadInput
-            If `operations` is negative, or `cores` or `frequency_hz` is not above 0.
-        """
+        """Return F/(c^α f^β): the operations of one core at `REFERENCE_HZ` in the same time."""
         require_number("operations", operations, minimum=0.0)
         require_above_zero("cores", cores)
         require_above_zero("frequency_hz", frequency_hz)
@@ -95,22 +57,7 @@ class TrainingTime:
     def predicted_s(
         self, operations: float, cores: float = 1.0, frequency_hz: float = REFERENCE_HZ
     ) -> float:
-        """Return the expected training time.
-
-        Parameters
-        ----------
-        operations : float
-            Number of operations.
-        cores : float, default 1
-            Number of cores.
-        frequency_hz : float, default 1e9
-            Clock frequency, in hertz.
-
-        Returns
-        -------
-        float
-            Time, in seconds.
-        """
+        """Return the expected training time."""
         scaled = self.scaled_operations(operations, cores, frequency_hz)
         return self.seconds_per_operation * scaled + self.overhead_s
 
@@ -123,17 +70,6 @@ class TimeEstimate:
     time. Directional forgetting fades old information only in the direction of new observations,
     so a constant F does not destroy what is known about the overhead. After a persistent error,
     the old information counts as much as a few observations.
-
-    Parameters
-    ----------
-    time : TrainingTime
-        Current law.
-    information : tuple of float
-        Information matrix: of A, of A and B together, of B.
-    persistent_error : float, default 0
-        Smoothed error of the logarithm of the time.
-    observations : int, default 0
-        Number of observations.
 
     Examples
     --------
@@ -151,25 +87,7 @@ class TimeEstimate:
 
     @classmethod
     def prior(cls, time: TrainingTime, weight: float = _PRIOR_WEIGHT) -> "TimeEstimate":
-        """Return an estimate before any observation.
-
-        Parameters
-        ----------
-        time : TrainingTime
-            Law of a profile; A must be above 0.
-        weight : float, default 0.04
-            Number of observations that the profile counts for.
-
-        Returns
-        -------
-        TimeEstimate
-            Estimate without observations.
-
-        Raises
-        ------
-        BadInput
-            If the weight or A is not above 0.
-        """
+        """Return an estimate before any observation."""
         require_above_zero("weight", weight)
         require_above_zero("seconds_per_operation", time.seconds_per_operation)
         overhead_s = max(time.overhead_s, _MIN_OVERHEAD_S)
@@ -183,29 +101,7 @@ class TimeEstimate:
         cores: float = 1.0,
         frequency_hz: float = REFERENCE_HZ,
     ) -> "TimeEstimate":
-        """Return the estimate after one more observation.
-
-        Parameters
-        ----------
-        operations : float
-            Number of operations.
-        elapsed_s : float
-            Measured time, in seconds.
-        cores : float, default 1
-            Number of cores.
-        frequency_hz : float, default 1e9
-            Clock frequency, in hertz.
-
-        Returns
-        -------
-        TimeEstimate
-            New estimate.
-
-        Raises
-        ------
-        BadInput
-            If `elapsed_s`, `cores` or `frequency_hz` is not above 0, or `operations` is negative.
-        """
+        """Return the estimate after one more observation."""
         require_above_zero("elapsed_s", elapsed_s)
         scaled = self.time.scaled_operations(operations, cores, frequency_hz)
         expected_s = self.time.seconds_per_operation * scaled + self.time.overhead_s

@@ -1,17 +1,26 @@
-"""The protocol of meters and their readings, and a meter that reads a model."""
+"""The protocol of meters and their readings, and the recordings of a Monsoon power monitor."""
 
-from collections.abc import Callable
+import csv
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Protocol
 
 from dealfl.errors import BadInput
 
-__all__ = ["Kind", "Meter", "ModelledMeter", "Reading", "Source", "charge_at", "energy_at"]
-
-
 _JOULES_PER_WATT_HOUR = 3600.0
 _UAH_PER_AH = 1e6
+_TIME = "Time(ms)"
+_VOLTAGE_OF = {
+    "Main(mA)": "Main Voltage(V)",
+    "USB(mA)": "USB Voltage(V)",
+    "Aux(mA)": "",
+}  # Aux has none
+_COLUMNS = (_TIME, *_VOLTAGE_OF, "Main Voltage(V)", "USB Voltage(V)")
+_MA_MS_PER_UAH = 3600.0
+_J_PER_MW_MS = 1e-6
 
 
 class Kind(StrEnum):
@@ -24,13 +33,6 @@ class Kind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Source:
     """The source of a figure; it is shown with every figure.
-
-    Parameters
-    ----------
-    kind : Kind
-        Measured or modelled.
-    by : str
-        Name of the meter or model.
 
     Examples
     --------
@@ -47,30 +49,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A reading of a meter: the energy since its start.
-
-    Parameters
-    ----------
-    energy_j : float
-        Energy, in joules.
-    charge_uah : float or None
-        Battery charge, in µAh; None if the meter does not know it.
-    source : Source
-        Kind and name of the meter.
-    """
+    """A reading of a meter: the energy since its start."""
 
     energy_j: float
     charge_uah: float | None
     source: Source
 
     def as_dict(self) -> dict[str, object]:
-        """Return the reading, for JSON.
-
-        Returns
-        -------
-        dict
-            JSON values by name.
-        """
+        """Return the reading, for JSON."""
         return {
             "energy_j": self.energy_j,
             "charge_uah": self.charge_uah,
@@ -86,13 +72,7 @@ class Meter(Protocol):
         """Restart from zero."""
 
     def read(self) -> Reading:
-        """Return the energy since the start.
-
-        Returns
-        -------
-        Reading
-            Energy in joules, and charge in µAh if known.
-        """
+        """Return the energy since the start."""
 
 
 def energy_at(charge_uah: float, voltage_v: float) -> float:
@@ -113,35 +93,85 @@ def charge_at(energy_j: float, voltage_v: float) -> float:
     return energy_j / _JOULES_PER_WATT_HOUR / voltage_v * _UAH_PER_AH
 
 
-class ModelledMeter:
-    """A meter that reads a model.
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """One row of the file: the current and the power of all enabled channels together."""
 
-    Examples
-    --------
-    >>> counted = iter([10.0, 24.4])
-    >>> meter = ModelledMeter(lambda: next(counted), by="the Honor's profile", voltage_v=4.0)
-    >>> meter.start()
-    >>> reading = meter.read()
-    >>> round(reading.energy_j, 6), round(reading.charge_uah, 6), str(reading.source)
-    (14.4, 1000.0, "modelled by the Honor's profile")
+    time_ms: float
+    current_ma: float
+    power_mw: float
+
+
+class MonsoonMeter:
+    """The charge and energy of a recording, over all enabled channels.
+
+    It counts from the last sample before the start, or as a whole if it was not started.
     """
 
-    def __init__(
-        self, energy_j: Callable[[], float], by: str, voltage_v: float | None = None
-    ) -> None:
-        if voltage_v is not None and not voltage_v > 0.0:
-            raise BadInput(f"voltage_v is {voltage_v}; it must be a number above 0, such as 3.82")
-        self._counted_j = energy_j
-        self._source = Source(Kind.MODELLED, by)
-        self._voltage_v = voltage_v
-        self._started_j = 0.0
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        self._start_ms = -math.inf
+        self._source = Source(Kind.MEASURED, f"Monsoon ({self._path.name})")
 
     def start(self) -> None:
-        """Restart from zero."""
-        self._started_j = self._counted_j()
+        """Start at the last sample."""
+        self._start_ms = max(sample.time_ms for sample in self._samples())
 
     def read(self) -> Reading:
-        """Return the modelled energy since the start."""
-        energy_j = self._counted_j() - self._started_j
-        charge_uah = None if self._voltage_v is None else charge_at(energy_j, self._voltage_v)
+        """Return the charge and energy since the start."""
+        charge_uah = energy_j = 0.0
+        samples = (each for each in self._samples() if each.time_ms >= self._start_ms)
+        last = next(samples)
+        for sample in samples:
+            lasted_ms = sample.time_ms - last.time_ms
+            charge_uah += (last.current_ma + sample.current_ma) / 2 * lasted_ms / _MA_MS_PER_UAH
+            energy_j += (last.power_mw + sample.power_mw) / 2 * lasted_ms * _J_PER_MW_MS
+            last = sample
         return Reading(energy_j, charge_uah, self._source)
+
+    def _samples(self) -> Iterator[_Sample]:
+        try:
+            with self._path.open(newline="", encoding="utf-8", errors="replace") as file:
+                yield from self._parse(csv.reader(file))
+        except OSError as error:
+            raise BadInput(f"{self._path}: {error.strerror}") from None
+
+    def _parse(self, lines: Iterator[list[str]]) -> Iterator[_Sample]:
+        header = [name.strip() for name in next(lines, [])]
+        self._check_header(header)
+        time_ms = -math.inf
+        for number, cells in enumerate(lines, 2):
+            sample = self._sample(header, cells, number)
+            if sample.time_ms < time_ms:
+                raise self._bad(number, f"goes back in time, from {time_ms} to {sample.time_ms} ms")
+            time_ms = sample.time_ms
+            yield sample
+        if time_ms == -math.inf:
+            raise self._bad(2, "is missing: the recording has no samples")
+
+    def _check_header(self, header: list[str]) -> None:
+        wrong = [name for name in header if name not in _COLUMNS]
+        if wrong or _TIME not in header:
+            names = ",".join(header)[:80]
+            expected = ",".join(_COLUMNS)
+            raise self._bad(1, f"must name columns out of {expected}; it contains {names!r}")
+        channels = [name for name in header if name in _VOLTAGE_OF]
+        if not channels:
+            raise self._bad(1, "has no current column: no channel was enabled")
+        for channel in channels:
+            if _VOLTAGE_OF[channel] not in header:
+                raise self._bad(1, f"has {channel} without its voltage")
+
+    def _sample(self, header: list[str], cells: list[str], number: int) -> _Sample:
+        try:
+            values = {name: float(cell) for name, cell in zip(header, cells, strict=True)}
+        except ValueError as error:
+            raise self._bad(number, f"cannot be read: {error}") from None
+        if not all(map(math.isfinite, values.values())):
+            raise self._bad(number, f"contains a value that is not finite: {','.join(cells)[:80]}")
+        currents = {name: value for name, value in values.items() if name in _VOLTAGE_OF}
+        power_mw = sum(ma * values[_VOLTAGE_OF[name]] for name, ma in currents.items())
+        return _Sample(values[_TIME], sum(currents.values()), power_mw)
+
+    def _bad(self, line: int, what: str) -> BadInput:
+        return BadInput(f"{self._path} line {line} {what}")

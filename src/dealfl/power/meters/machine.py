@@ -1,18 +1,26 @@
-"""Energy counters of this machine in /sys: RAPL, the battery's gauge, and the better of the two."""
+"""What /sys shows of this machine: RAPL, the battery and its gauge, charger and temperature."""
 
 import re
-from collections.abc import Callable, Mapping
+import resource
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
+from typing import Any
 
-from dealfl.errors import DealError
-from dealfl.power.meters.base import Kind, Meter, Reading, Source, charge_at, energy_at
+from dealfl.errors import BadInput, DealError, unknown_name
+from dealfl.power.meters.base import (
+    Kind,
+    Meter,
+    MonsoonMeter,
+    Reading,
+    Source,
+    charge_at,
+    energy_at,
+)
 
-__all__ = [
-    "BatteryMeter", "MeterChoice", "RaplMeter", "best_meter", "find_battery", "read_voltage_v",
-    "try_integer", "try_text",
-]  # fmt: skip
+METERS = ("auto", "rapl", "battery", "model")
 
 # A second colon marks a child zone (core, uncore, dram); intel-rapl-mmio is a second view of the
 # same packages. Adding either would count energy twice.
@@ -24,7 +32,12 @@ _ENERGY = "energy_now"  # µWh
 _CURRENT = "current_now"  # µA
 _VOLTAGES = ("voltage_now", "voltage_avg", "voltage_min_design")  # µV
 _JOULES_PER_UWH = 3.6e-3
+_JOULES_PER_UAH_V = 3.6e-3
 _SECONDS_PER_HOUR = 3600.0
+_POSSIBLE_C = range(-40, 150)  # other values are those of sensors that do not work
+_ON_POWER = ("charging", "full", "not charging")  # states of a battery
+_READ_EVERY_S = 10.0  # an energy counter can wrap around; each read detects one wrap
+_SIGNALLED = 128  # a shell returns 128 + the number of the signal that ended a command
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +78,9 @@ def _packages(directory: Path) -> list[_Package]:
     if not directory.is_dir():
         raise DealError(f"{directory} does not exist: no RAPL driver, or a container hides it")
     zones = sorted(path for path in directory.iterdir() if _ZONE.fullmatch(path.name))
-    named = [(zone, try_text(zone / "name") or "") for zone in zones]
+    named = [(zone, _try_text(zone / "name") or "") for zone in zones]
     packages = [
-        _Package(name, zone / "energy_uj", try_integer(zone / "max_energy_range_uj"))
+        _Package(name, zone / "energy_uj", _try_integer(zone / "max_energy_range_uj"))
         for zone, name in named
         if _PACKAGE.fullmatch(name)
     ]
@@ -105,10 +118,12 @@ class BatteryMeter:
     gauge reports only the current, each read integrates it since the previous read.
     """
 
-    def __init__(self, root: str | Path = "/sys", clock: Callable[[], float] = monotonic) -> None:
-        self._supply = find_battery(Path(root) / "class" / "power_supply")
+    def __init__(
+        self, root: str | Path = "/sys", now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._supply = _find_battery(Path(root) / "class" / "power_supply")
         self._file = _gauge(self._supply)
-        self._clock = clock
+        self._now_s = now_s
         self._source = Source(Kind.MEASURED, f"battery gauge ({self._supply.name}/{self._file})")
         self.start()
 
@@ -138,7 +153,7 @@ class BatteryMeter:
         """Refuse a gauge that runs backwards."""
         if self._file == _CURRENT:
             return
-        start, before, after = (abs(one.value) for one in (self._started, self._last, now))
+        start, before, after = (abs(each.value) for each in (self._started, self._last, now))
         rises = before > start  # only a counter may, as some drivers have it
         if self._file == "charge_counter" and before == start:
             return
@@ -156,10 +171,10 @@ class BatteryMeter:
                 f"not discharging, so its gauge does not show consumption; unplug the charger"
             )
         value = _read_integer(self._supply / self._file)
-        return _Sample(value, read_voltage_v(self._supply), self._clock())
+        return _Sample(value, _read_voltage_v(self._supply), self._now_s())
 
 
-def find_battery(directory: Path) -> Path:
+def _find_battery(directory: Path) -> Path:
     """Return the battery of the device; prefer one that discharges."""
     supplies = sorted(directory.iterdir()) if directory.is_dir() else []
     batteries = [supply for supply in supplies if _feeds_the_device(supply)]
@@ -170,14 +185,14 @@ def find_battery(directory: Path) -> Path:
 
 
 def _feeds_the_device(supply: Path) -> bool:
-    is_battery = (try_text(supply / "type") or "").lower() == "battery"
-    of_a_mouse = (try_text(supply / "scope") or "").lower() == "device"
-    absent = try_integer(supply / "present") == 0
+    is_battery = (_try_text(supply / "type") or "").lower() == "battery"
+    of_a_mouse = (_try_text(supply / "scope") or "").lower() == "device"
+    absent = _try_integer(supply / "present") == 0
     return is_battery and not of_a_mouse and not absent
 
 
 def _discharges(supply: Path) -> bool:
-    return (try_text(supply / "status") or "").lower() == "discharging"
+    return (_try_text(supply / "status") or "").lower() == "discharging"
 
 
 def _gauge(supply: Path) -> str:
@@ -193,10 +208,10 @@ def _gauge(supply: Path) -> str:
     raise DealError(f"the battery {supply.name} reports no charge: {'; '.join(reasons)}")
 
 
-def read_voltage_v(supply: Path) -> float:
+def _read_voltage_v(supply: Path) -> float:
     """Return the voltage of a battery."""
     for name in _VOLTAGES:
-        voltage_uv = try_integer(supply / name)
+        voltage_uv = _try_integer(supply / name)
         if voltage_uv is not None and voltage_uv > 0:
             return voltage_uv / 1e6
     raise DealError(f"the battery {supply.name} reports no voltage in {', '.join(_VOLTAGES)}")
@@ -209,30 +224,22 @@ _BY_QUALITY: Mapping[str, Callable[[Path], Meter]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class MeterChoice:
-    """The best meter that works on this machine."""
-
-    meter: Meter | None
-    refused: Mapping[str, str]
-
-
-def best_meter(root: str | Path = "/sys") -> MeterChoice:
-    """Return the best meter of this machine.
+def best_meter(root: str | Path = "/sys") -> tuple[Meter | None, dict[str, str]]:
+    """Return the best meter that works on this machine, and why better ones do not.
 
     Examples
     --------
-    >>> choice = best_meter("/nowhere")
-    >>> choice.meter, sorted(choice.refused)
+    >>> meter, refused = best_meter("/nowhere")
+    >>> meter, sorted(refused)
     (None, ['RAPL', 'battery gauge'])
     """
     refused: dict[str, str] = {}
-    for name, made in _BY_QUALITY.items():
+    for name, make in _BY_QUALITY.items():
         try:
-            return MeterChoice(made(Path(root)), refused)
+            return make(Path(root)), refused
         except DealError as reason:
             refused[name] = str(reason)
-    return MeterChoice(None, refused)
+    return None, refused
 
 
 def _read_text(path: Path) -> str:
@@ -256,7 +263,7 @@ def _read_integer(path: Path) -> int:
         raise DealError(f"{path} contains {text[:40]!r}, not a whole number") from None
 
 
-def try_text(path: Path) -> str | None:
+def _try_text(path: Path) -> str | None:
     """Return the text of a file; None if it cannot be read."""
     try:
         return _read_text(path)
@@ -264,9 +271,163 @@ def try_text(path: Path) -> str | None:
         return None
 
 
-def try_integer(path: Path) -> int | None:
+def _try_integer(path: Path) -> int | None:
     """Return the number in a file; None if it cannot be read."""
     try:
         return _read_integer(path)
     except DealError:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class MachineState:
+    """The state of this machine; a machine without a battery counts as charged and charging."""
+
+    battery: float | None = None  # level, from 0 to 1
+    charging: bool = True
+    capacity_j: float = 0.0  # 0 if unknown
+    temperature_c: float | None = None  # of the hottest sensor
+
+
+def read_machine(root: str | Path = "/sys") -> MachineState:
+    """Return the state of this machine, as far as the kernel shows it.
+
+    Examples
+    --------
+    >>> read_machine("/nowhere")
+    MachineState(battery=None, charging=True, capacity_j=0.0, temperature_c=None)
+    """
+    supplies = Path(root) / "class/power_supply"
+    temperature_c = _temperature_c(Path(root))
+    try:
+        battery = _find_battery(supplies)
+    except DealError:
+        return MachineState(temperature_c=temperature_c)
+    status = (_try_text(battery / "status") or "").lower()
+    others = (path for path in supplies.iterdir() if (_try_text(path / "type") or "") != "Battery")
+    charging = status in _ON_POWER or any(_try_integer(path / "online") == 1 for path in others)
+    return MachineState(_level(battery), charging, _capacity_j(battery), temperature_c)
+
+
+def _level(battery: Path) -> float | None:
+    """Return the level of a battery: its gauge's, or the charge as a share of a full one."""
+    percent = _try_integer(battery / "capacity")
+    if percent is not None:
+        return min(max(percent / 100, 0.0), 1.0)
+    for kind in ("charge", "energy"):
+        now = _try_integer(battery / f"{kind}_now")
+        full = _try_integer(battery / f"{kind}_full")
+        if now is not None and full:
+            return min(max(now / full, 0.0), 1.0)
+    return None
+
+
+def _capacity_j(battery: Path) -> float:
+    energy_uwh = _try_integer(battery / "energy_full")
+    charge_uah = _try_integer(battery / "charge_full")
+    if energy_uwh:
+        return energy_uwh * _JOULES_PER_UWH
+    try:
+        return (charge_uah or 0) * _JOULES_PER_UAH_V * _read_voltage_v(battery)
+    except DealError:
+        return 0.0
+
+
+def _temperature_c(root: Path) -> float | None:
+    zones = root.glob("class/thermal/thermal_zone*/temp")  # in m°C
+    batteries = root.glob("class/power_supply/*/temp")  # in 0.1 °C
+    read = [(_try_integer(path), 1000) for path in zones]
+    read += [(_try_integer(path), 10) for path in batteries]
+    temperatures_c = (value / unit for value, unit in read if value is not None)
+    return max((celsius for celsius in temperatures_c if int(celsius) in _POSSIBLE_C), default=None)
+
+
+def make_meter(name: str, root: str | Path = "/sys") -> Meter | None:
+    """Return the meter of a name in `METERS`, or of a CSV file that a Monsoon monitor writes.
+
+    There is none for "model", and for "auto" on a machine without a meter.
+    """
+    if name.endswith(".csv"):
+        return MonsoonMeter(name)
+    if name not in METERS:
+        raise unknown_name("meter", name, (*METERS, "FILE.csv"))
+    if name == "model":
+        return None
+    if name == "auto":
+        return best_meter(root)[0]
+    try:
+        return RaplMeter(root) if name == "rapl" else BatteryMeter(root)
+    except DealError as error:
+        raise BadInput(f"the meter {name!r} does not work here: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCommand:
+    """Time and energy of one command."""
+
+    exit_code: int
+    elapsed_s: float
+    cpu_s: float
+    reading: Reading | None
+    refused: dict[str, str]
+
+    def as_dict(self) -> dict[str, object]:
+        """Return all values, for JSON."""
+        return {
+            "exit_code": self.exit_code,
+            "elapsed_s": self.elapsed_s,
+            "cpu_s": self.cpu_s,
+            "reading": self.reading.as_dict() if self.reading else None,
+            "refused": self.refused,
+        }
+
+
+def measure_command(words: Sequence[str], root: str, output: Any) -> MeasuredCommand:  # noqa: ANN401
+    """Run a command and measure its time and energy."""
+    meter, refused = best_meter(root)
+    before_s = _children_s()
+    start_s = time.perf_counter()
+    if meter:
+        meter.start()
+    exit_code, failure = _wait(_start(words, output), meter)
+    elapsed_s = time.perf_counter() - start_s
+    reading: Reading | None = None
+    if meter and not failure:
+        reading, failure = _read(meter)
+    if failure:
+        refused["the selected meter"] = failure
+    return MeasuredCommand(exit_code, elapsed_s, _children_s() - before_s, reading, refused)
+
+
+def _start(words: Sequence[str], output: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401
+    try:
+        return subprocess.Popen(list(words), stdout=output)  # noqa: S603 - the user's own command
+    except OSError as error:
+        raise BadInput(f"{words[0]!r} cannot be run: {error.strerror}") from None
+
+
+def _wait(process: subprocess.Popen[bytes], meter: Meter | None) -> tuple[int, str]:
+    """Return the exit code, and why the meter failed; a failing meter does not stop the command."""
+    failure = ""
+    while True:
+        try:
+            code = process.wait(_READ_EVERY_S)
+        except subprocess.TimeoutExpired:
+            if meter and not failure:
+                failure = _read(meter)[1]
+        except KeyboardInterrupt:
+            continue  # the command receives it too and decides
+        else:
+            return (code if code >= 0 else _SIGNALLED - code), failure
+
+
+def _read(meter: Meter) -> tuple[Reading | None, str]:
+    try:
+        return meter.read(), ""
+    except DealError as error:
+        return None, str(error)
+
+
+def _children_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dealfl.data.sources import report_progress
 from dealfl.errors import BadInput
 from dealfl.jobs import Document
-from dealfl.jobs.sources import report_progress
 from dealfl.learners import Rows, Tikhonov
 from dealfl.simulate import read_fleet, run_fleet, split_examples
 from tests.jobs.foreign_files import DATA, JOB, houses, iris, plan, reading, refused, write

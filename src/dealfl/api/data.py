@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dealfl.api.prepared_job import PreparedJob
+from dealfl.data.sources import CsvSource, MemoryRows, MemoryTable, RatingsSource
 from dealfl.errors import BadInput
 from dealfl.jobs import Source, read_source
 from dealfl.jobs.proposals import Roles
-from dealfl.jobs.sources import CsvSource, MemoryRows, MemoryTable, RatingsSource
 from dealfl.learners import as_matrix, column_array, frame_columns, is_frame
 
 __all__ = [

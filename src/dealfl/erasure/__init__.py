@@ -20,7 +20,6 @@ from dealfl.erasure.requests import (
     hash_request,
     next_position,
     owner_hash,
-    plain_name,
     readmission_of,
     resolve_owner,
     split_entry,
@@ -37,6 +36,6 @@ __all__ = [
     "EXAMPLE", "NOT_COVERED", "READMISSION", "CertificateLog", "Erasure", "Head", "ModelVersion",
     "Outstanding", "PublicKey", "ReleaseRule", "Request", "SigningKey", "check_proof", "commit_to",
     "count_persons", "example_hash", "hash_request", "load_keys", "next_position",
-    "open_signing_key", "owner_hash", "plain_name", "read_certificate", "read_head",
+    "open_signing_key", "owner_hash", "read_certificate", "read_head",
     "readmission_of", "resolve_owner", "rotate_signing_key", "sign_certificate", "split_entry",
 ]  # fmt: skip

@@ -15,9 +15,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from dealfl.erasure.requests import plain_name
 from dealfl.erasure.signing import PublicKey, SigningKey
 from dealfl.errors import BadBytes
+from dealfl.protocol import plain_name
 
 __all__ = [
     "NOT_COVERED", "Erasure", "ModelVersion", "commit_to", "read_certificate",

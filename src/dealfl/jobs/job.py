@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from dealfl.data import CATALOG, Dataset, Task, load
-from dealfl.jobs.sources import (
+from dealfl.data.sources import (
     CsvSource,
     LibsvmSource,
     MemoryRows,

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from dealfl.data import Domain, Task
+from dealfl.data.sources import CsvSource, Reading
 from dealfl.errors import BadInput
 from dealfl.features import MAPS, FeatureMap, feature_map
 from dealfl.jobs.job import Data, Job, Subject, read_job, read_source, read_subject
-from dealfl.jobs.sources import CsvSource, Reading
 from dealfl.learners import LEARNERS, Learner, settings_for
 from dealfl.settings import Document, read_keys, read_variant
 

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from dealfl.data.readers import Content, Layout
+from dealfl.data.sources import Reading, open_table
 from dealfl.jobs.job import read_source
 from dealfl.jobs.plan import Plan
-from dealfl.jobs.sources import Reading, open_table
 from dealfl.learners import Histories, Rows
 from dealfl.settings import Document
 

@@ -7,6 +7,7 @@ from dealfl.protocol.bounds import (
     Name,
     bounded,
     check_id,
+    plain_name,
     problem_of,
 )
 from dealfl.protocol.messages import (
@@ -77,6 +78,7 @@ __all__ = [
     "decode",
     "encode",
     "pack",
+    "plain_name",
     "problem_of",
     "split",
     "unpack",

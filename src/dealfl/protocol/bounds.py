@@ -7,6 +7,7 @@ checks the same bounds for records that are handed over without bytes in between
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Annotated
 
 import msgspec
@@ -18,7 +19,7 @@ from dealfl.escaping import UNPRINTABLE
 __all__ = [
     "MAX_EXAMPLES", "MAX_NAME", "MAX_OWNERS", "Amount", "Bytes", "Count", "Examples", "Hash",
     "Hashes", "Name", "Number", "Operations", "Ratio", "Share", "Time", "WorkerId", "WorkerOrAll",
-    "bounded", "check_id", "problem_of",
+    "bounded", "check_id", "plain_name", "problem_of",
 ]  # fmt: skip
 
 MAX_NAME = 128
@@ -43,6 +44,17 @@ WorkerOrAll = Annotated[str, Meta(max_length=64, pattern=rf"^({_ID})?\Z")]
 Bytes = Annotated[bytes, Meta(max_length=2**28)]
 Hash = Annotated[bytes, Meta(max_length=64)]
 Hashes = Annotated[tuple[Hash, ...], Meta(max_length=MAX_OWNERS)]
+
+
+def plain_name(owner: str) -> str:
+    """Return the form in which names of owners are compared: NFC, without space around it.
+
+    Examples
+    --------
+    >>> plain_name(" Rene\u0301 ") == "Ren\u00e9"
+    True
+    """
+    return unicodedata.normalize("NFC", owner).strip()
 
 
 def problem_of(message: msgspec.Struct) -> str | None:

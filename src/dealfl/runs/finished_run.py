@@ -12,10 +12,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from dealfl.erasure import EXAMPLE, example_hash, owner_hash, plain_name, resolve_owner
+from dealfl.erasure import EXAMPLE, example_hash, owner_hash, resolve_owner
 from dealfl.errors import BadInput, DealError
 from dealfl.jobs import Document, plan_without_data, read_job, read_plan
 from dealfl.learners import Learner, statistics_of
+from dealfl.protocol import plain_name
 from dealfl.runs.folder import JOB, WORKERS, RunFolder
 from dealfl.server import Ledger, Server
 from dealfl.server.selection import Uniform

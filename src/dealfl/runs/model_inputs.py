@@ -22,9 +22,9 @@ from dealfl.data.readers import (
     read_lines,
     read_number,
 )
+from dealfl.data.sources import Bounded, CsvSource, LibsvmSource, Quarantined, gather
 from dealfl.errors import BadInput
 from dealfl.jobs import plan_without_data, read_source
-from dealfl.jobs.sources import Bounded, CsvSource, LibsvmSource, Quarantined, gather
 from dealfl.learners import RowLearner
 from dealfl.runs.models import Model
 

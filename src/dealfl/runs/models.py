@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from dealfl.data.sources import CsvSource
 from dealfl.errors import BadBytes, BadInput, Incompatible
 from dealfl.exact import Schema
 from dealfl.jobs import Document, plan_without_data, read_source
-from dealfl.jobs.sources import CsvSource
 from dealfl.learners import Arrays, Learner, RowLearner, SavedLearner, Statistics, from_schema, load
 from dealfl.runs.folder import RunFolder
 from dealfl.server import LedgerReader

@@ -12,9 +12,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from dealfl.data import Task
+from dealfl.data.sources import CsvSource, OwnerNames, Quarantined, RatingsSource, sift
 from dealfl.errors import BadInput
 from dealfl.jobs import Reading, read_source
-from dealfl.jobs.sources import CsvSource, OwnerNames, Quarantined, RatingsSource, sift
 from dealfl.learners import HistoryLearner, RowLearner
 from dealfl.runs.model_inputs import find_inputs, match_columns, read_blocks, read_rows
 from dealfl.runs.models import Model

@@ -21,12 +21,12 @@ from dealfl.erasure import (
     EXAMPLE,
     READMISSION,
     commit_to,
-    plain_name,
     readmission_of,
     resolve_owner,
     split_entry,
 )
 from dealfl.errors import BadInput
+from dealfl.protocol import plain_name
 from dealfl.runs.folder import REQUESTS, RunFolder
 from dealfl.storage import make_folder, replace_file
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from dealfl.data.sources import Bounded, WordColumn
 from dealfl.features import MAPS
 from dealfl.jobs import SOURCES, Job, MachineKeys
-from dealfl.jobs.sources import Bounded, WordColumn
 from dealfl.learners import LEARNERS
 from dealfl.plugins import load_plugin, plugins
 from dealfl.power import Profile

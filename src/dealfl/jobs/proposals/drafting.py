@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dealfl.data.readers import Layout
+from dealfl.data.sources import WordColumn
 from dealfl.errors import BadInput
 from dealfl.jobs.proposals.proposal import Feature, Roles, Target, widen_limits
 from dealfl.jobs.proposals.survey import Found
-from dealfl.jobs.sources import WordColumn
 from dealfl.learners import LEARNERS
 from dealfl.settings import toml_key, toml_value
 

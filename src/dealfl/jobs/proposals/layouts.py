@@ -19,8 +19,8 @@ from dealfl.data.readers import (
     read_number,
     require_rows,
 )
+from dealfl.data.sources import is_missing
 from dealfl.errors import BadInput
-from dealfl.jobs.sources import is_missing
 
 __all__ = ["detect_layout"]
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from dealfl.data.sources import Bounded, WordColumn
 from dealfl.errors import BadInput
 from dealfl.jobs.proposals.survey import Found
-from dealfl.jobs.sources import Bounded, WordColumn
 from dealfl.learners import learners_for
 from dealfl.settings import nearest
 

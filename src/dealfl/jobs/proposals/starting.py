@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dealfl.data.readers import Layout
+from dealfl.data.sources import MemoryRows, MemoryTable
 from dealfl.errors import BadInput
 from dealfl.jobs.proposals.drafting import (
     Sizes,
@@ -29,7 +30,6 @@ from dealfl.jobs.proposals.proposal import (
     require_known,
 )
 from dealfl.jobs.proposals.survey import Found, find_image, survey, survey_libsvm
-from dealfl.jobs.sources import MemoryRows, MemoryTable
 from dealfl.learners import learners_for
 
 __all__ = ["Start", "Wishes", "start", "start_in_memory", "take_guess"]

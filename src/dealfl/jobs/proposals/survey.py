@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.data.readers import Block, Layout, read_libsvm, read_pairs
-from dealfl.errors import BadInput
-from dealfl.jobs.sources import (
+from dealfl.data.sources import (
     Bounded,
     Place,
     find_date,
@@ -24,6 +23,7 @@ from dealfl.jobs.sources import (
     open_table,
     report_progress,
 )
+from dealfl.errors import BadInput
 from dealfl.settings import toml_value
 
 __all__ = ["Found", "Image", "find_image", "survey", "survey_libsvm"]

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from dealfl.data import Examples
 from dealfl.data.readers import Block, Layout
-from dealfl.erasure import plain_name
+from dealfl.data.sources.columns import Reader, Wrong, is_missing
+from dealfl.data.sources.memory import Place, open_table
+from dealfl.data.sources.quarantine import LOG, Quarantine, Quarantined
 from dealfl.errors import BadInput
-from dealfl.jobs.sources.columns import Reader, Wrong, is_missing
-from dealfl.jobs.sources.memory import Place, open_table
-from dealfl.jobs.sources.quarantine import LOG, Quarantine, Quarantined
+from dealfl.protocol import plain_name
 
 __all__ = ["OwnerNames", "Reading", "Sifted", "rank", "read_columns", "report_progress", "sift"]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dealfl.data import Dataset, Domain, Examples, Task
 from dealfl.data.readers import Block, Layout
-from dealfl.jobs.sources.base import (
+from dealfl.data.sources.base import (
     Classes,
     Source,
     TargetBound,
@@ -20,7 +20,7 @@ from dealfl.jobs.sources.base import (
     require_columns,
     require_one_target,
 )
-from dealfl.jobs.sources.columns import (
+from dealfl.data.sources.columns import (
     Bounded,
     Column,
     Reader,
@@ -29,9 +29,9 @@ from dealfl.jobs.sources.columns import (
     read_column,
     read_moments,
 )
-from dealfl.jobs.sources.memory import Place
-from dealfl.jobs.sources.quarantine import Quarantine, Quarantined
-from dealfl.jobs.sources.reading import OwnerNames, Reading, rank, read_columns, sift
+from dealfl.data.sources.memory import Place
+from dealfl.data.sources.quarantine import Quarantine, Quarantined
+from dealfl.data.sources.reading import OwnerNames, Reading, rank, read_columns, sift
 from dealfl.settings import FLAT, Document, Text
 
 __all__ = ["CsvSource"]

@@ -9,9 +9,9 @@ from msgspec import Meta, Struct
 
 from dealfl.data import Dataset, Task
 from dealfl.data.readers import Layout
+from dealfl.data.sources.memory import Place, open_table
+from dealfl.data.sources.reading import Reading
 from dealfl.errors import BadInput
-from dealfl.jobs.sources.memory import Place, open_table
-from dealfl.jobs.sources.reading import Reading
 from dealfl.settings import Document, Labels, Positive, Text, nearest
 
 __all__ = ["Classes", "Source", "TargetBound", "Time", "require_columns", "require_one_target"]

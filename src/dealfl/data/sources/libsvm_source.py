@@ -18,11 +18,11 @@ from dealfl.data.readers import (
     read_number,
     read_pairs,
 )
+from dealfl.data.sources.base import Classes, Source, TargetBound, require_one_target
+from dealfl.data.sources.memory import MemoryRows
+from dealfl.data.sources.quarantine import Quarantine, Quarantined
+from dealfl.data.sources.reading import Reading, report_progress
 from dealfl.errors import BadInput
-from dealfl.jobs.sources.base import Classes, Source, TargetBound, require_one_target
-from dealfl.jobs.sources.memory import MemoryRows
-from dealfl.jobs.sources.quarantine import Quarantine, Quarantined
-from dealfl.jobs.sources.reading import Reading, report_progress
 from dealfl.settings import Count, Document, Numbers
 
 __all__ = ["LibsvmSource", "gather"]

@@ -10,12 +10,12 @@ from msgspec import Meta
 
 from dealfl.data import Dataset, Examples, Task
 from dealfl.data.readers import Block, Interactions, Layout
+from dealfl.data.sources.base import Source, Time, require_columns
+from dealfl.data.sources.columns import Bounded, Floats, Reader, Vocabulary, Wrong, read_moments
+from dealfl.data.sources.memory import Place
+from dealfl.data.sources.quarantine import Quarantine
+from dealfl.data.sources.reading import OwnerNames, Reading, rank, read_columns
 from dealfl.errors import BadInput
-from dealfl.jobs.sources.base import Source, Time, require_columns
-from dealfl.jobs.sources.columns import Bounded, Floats, Reader, Vocabulary, Wrong, read_moments
-from dealfl.jobs.sources.memory import Place
-from dealfl.jobs.sources.quarantine import Quarantine
-from dealfl.jobs.sources.reading import OwnerNames, Reading, rank, read_columns
 from dealfl.settings import FLAT, Document, Labels, Text, Whole
 
 __all__ = ["RatingsSource"]

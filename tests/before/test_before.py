@@ -2,6 +2,7 @@
 
 import json
 import math
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,16 @@ from tests.before import record
 
 RESULTS = Path(__file__).parent / "results"
 LEARNERS = record.learners()
-SHORT: dict[str, Any] = json.loads((RESULTS / "short_runs.json").read_text("utf-8"))
+
+
+def _read(name: str) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads((RESULTS / name).read_text("utf-8"))
+    return read
+
+
+SHORT = _read("short_runs.json")
+FLEETS, PAGED, API = _read("fleets.json"), _read("paged.json"), _read("api.json")
+ERASURES, MESSAGES = _read("erasures.json"), _read("messages.json")
 
 
 def _require_same(before: Any, now: Any, place: str) -> None:
@@ -58,9 +68,40 @@ def test_a_short_run_comes_out_as_before(name: str, require_data: Callable[[str]
     _require_same(SHORT[name], now, name)
 
 
+@pytest.mark.parametrize("name", sorted(FLEETS))
+def test_a_fleet_comes_out_as_before(name: str, require_data: Callable[[str], None]) -> None:
+    require_data(tomllib.loads(record.FLEETS[name].read_text("utf-8"))["job"]["dataset"])
+    _require_same(FLEETS[name], record.short_fleet(name), name)
+
+
+@pytest.mark.parametrize("name", sorted(PAGED))
+def test_a_paged_model_swaps_and_costs_as_before(name: str) -> None:
+    _require_same(PAGED[name], record.paged_run(name), name)
+
+
+@pytest.mark.parametrize("kind", sorted(API))
+def test_a_run_from_arrays_comes_out_as_before(kind: str) -> None:
+    _require_same(API[kind], record.api_run(kind), kind)
+
+
+@pytest.mark.parametrize("kind", sorted(ERASURES))
+def test_an_erasure_is_certified_as_before(kind: str) -> None:
+    _require_same(ERASURES[kind], record.erasure(kind), kind)
+
+
+@pytest.fixture(scope="module")
+def messages() -> dict[str, Any]:
+    return record.messages()
+
+
+@pytest.mark.parametrize("name", sorted(MESSAGES))
+def test_bad_input_is_answered_as_before(name: str, messages: dict[str, Any]) -> None:
+    assert messages[name] == MESSAGES[name]
+
+
 @pytest.mark.soak
 def test_whole_runs_come_out_as_before(require_data: Callable[[str], None]) -> None:
-    before = json.loads((RESULTS / "whole_runs.json").read_text("utf-8"))
+    before = _read("whole_runs.json")
     for name in before:
         require_data(name.rpartition("-")[2])
     for name, now in record.whole_runs():

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import tempfile
 import tomllib
 import warnings
@@ -336,7 +337,8 @@ def messages() -> dict[str, dict[str, Any]]:
 
 
 def _write_files(case: dict[str, Any]) -> None:
-    """Write a job, its data, and the files of a case."""
+    """Write a job, its data and the files of a case; remove the run of the case before."""
+    shutil.rmtree("new", ignore_errors=True)
     towns = ("Bern", "Basel", "Chur")
     rows = [f"p{n % 7},{20 + 5 * n},{towns[n % 3]},{60 + 15 * n + n % 3}" for n in range(40)]
     job = HOUSES

@@ -72,7 +72,7 @@ def record() -> list[Recorded]:
     """Run a fleet; return its trainings."""
     run = FleetRun(read_fleet(Document.parse(JOB, "fleet")), Ledger())
     found: list[Recorded] = []
-    for device in run.parts.devices.values():
+    for device in run.devices.values():
         _listen(device, found)
     run.start()
     run.pump()

@@ -13,7 +13,7 @@ from reporting import Report, Row, progress
 from dealfl.memory import Policy, Touch
 from dealfl.power import PHONES, EnergyModel
 from dealfl.settings import Document
-from dealfl.simulate import Fleet, read_fleet, run_fleet
+from dealfl.simulate import FleetSpec, read_fleet, run_fleet
 from dealfl.worker import Memory, WorkerKeys
 from dealfl_paper.paging import belady
 
@@ -90,7 +90,7 @@ def compare(report: Report, share: str, found: dict[str, Row]) -> None:
     )  # fmt: skip
 
 
-def run_paged(fleet: Fleet, frames: int, policy: str) -> Row:
+def run_paged(fleet: FleetSpec, frames: int, policy: str) -> Row:
     """Run a fleet of paged models; return its swaps, and the optimum of its page traces."""
     memory = RecordedMemory(frames=frames, policy=policy, made=[])
     keys = WorkerKeys(model="resident", memory=memory)

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from reporting import Report, main, progress
 
 from dealfl.settings import Document
-from dealfl.simulate import Estimate, Fleet, Outcome, read_fleet, run_fleet, start_run
+from dealfl.simulate import Estimate, FleetSpec, Outcome, read_fleet, run_fleet, start_run
 
 SEEDS = range(50, 55)
 FULL_WAITING = 10
@@ -58,7 +58,7 @@ PARTS = [
 CONNECTED: dict[str, object] = {"radio.keep_alive_s": 900.0, "radio.handshake_bytes": 5000}
 
 
-def read_task(task: Task, seed: int, keys: Keys = None, without: Sequence[str] = ()) -> Fleet:
+def read_task(task: Task, seed: int, keys: Keys = None, without: Sequence[str] = ()) -> FleetSpec:
     """Return the fleet of the default job with other data."""
     from dealfl.runs import default_job
 
@@ -71,14 +71,14 @@ def read_task(task: Task, seed: int, keys: Keys = None, without: Sequence[str] =
     return read_fleet(document)
 
 
-def fill_up(fleet: Fleet) -> Fleet:
+def fill_up(fleet: FleetSpec) -> FleetSpec:
     """Return the same workers, chosen at random when ten examples wait; they sleep, too."""
     terms = replace(fleet.job.terms, min_waiting=FULL_WAITING)
     job = replace(fleet.job, selector="uniform", terms=terms)
     return replace(fleet, job=job, selection={"seed": job.seed})
 
 
-SYSTEMS: dict[str, Callable[[Fleet], Fleet]] = {
+SYSTEMS: dict[str, Callable[[FleetSpec], FleetSpec]] = {
     "deal": lambda fleet: fleet,
     "original": lambda fleet: fleet.as_system("original"),
     "incremental": lambda fleet: fleet.as_system("incremental"),
@@ -175,7 +175,7 @@ def check_sleepers(report: Report, seeds: Sequence[int]) -> None:
             run.simulation.run(ERASED_S)
             run.erase("benchmark", [b"nobody" * 5], "benchmark")
             run.simulation.run(ERASED_S + terms.max_wait_s + terms.ttl_s)
-            reached += sum(row.forgotten > 0 for row in run.parts.server.workers.values())
+            reached += sum(row.forgotten > 0 for row in run.server.workers.values())
             workers += run.fleet.workers
             delays = run.simulation.traffic.state().delays.values()
             waited_s.append(max(delay_s for listed in delays for delay_s, _ in listed))

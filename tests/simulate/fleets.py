@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from dealfl.settings import Document
-from dealfl.simulate import Fleet, read_fleet
+from dealfl.simulate import FleetSpec, read_fleet
 
 TEXT = """\
 [job]
@@ -63,12 +63,12 @@ def document(changes: Changes | None = None, sections: Changes | None = None) ->
     return made
 
 
-def fleet(changes: Changes | None = None, sections: Changes | None = None) -> Fleet:
+def fleet(changes: Changes | None = None, sections: Changes | None = None) -> FleetSpec:
     """Return it as it is simulated."""
     return read_fleet(document(changes, sections))
 
 
-def calm_fleet(changes: Changes | None = None) -> Fleet:
+def calm_fleet(changes: Changes | None = None) -> FleetSpec:
     """Return it in a world where nothing goes wrong but what the changes say."""
     calm = {"availability": {"kind": "always"}, "faults": {"max_delay_s": 4}}
     return fleet(changes, calm)

@@ -11,7 +11,7 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.settings import Document
-from dealfl.simulate import Fleet, Outcome, RunState, read_fleet, run_fleet, start_run
+from dealfl.simulate import FleetSpec, Outcome, RunState, read_fleet, run_fleet, start_run
 from dealfl.simulate.schedules import Poisson, Steady
 from tests.simulate.fleets import TEXT, document
 from tests.simulate.test_phone_fleets import phones
@@ -21,7 +21,7 @@ COMING: dict[str, Any] = {"pattern": "poisson", "initial_share": 0.0, "examples_
 EXAMPLE = Path("examples/fleets/fuller.toml")
 
 
-def fuller(keys: dict[str, Any] | None = None, **sections: Any) -> Fleet:
+def fuller(keys: dict[str, Any] | None = None, **sections: Any) -> FleetSpec:
     """Return phones to which examples come one by one, woken every minute at most."""
     job = {"job.rounds": 30, "job.scheme": "incremental", "job.round_every_s": 60}
     return read_fleet(document(job | (keys or {}), phones() | {"arrival": COMING} | sections))

@@ -11,8 +11,8 @@ from dealfl.learners import Work
 from dealfl.power import PHONES, Energy, Spent
 from dealfl.settings import Document
 from dealfl.simulate import read_fleet, run_fleet
-from dealfl.simulate.building import SimulatedDevice, SpeedMeter
-from dealfl.simulate.energy import fleet_energy
+from dealfl.simulate.devices import SimulatedDevice, SpeedMeter
+from dealfl.simulate.outcome import fleet_energy
 from dealfl.worker import Device, Done
 from tests.simulate.fleets import document
 

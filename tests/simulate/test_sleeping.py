@@ -64,7 +64,7 @@ def test_nobody_sleeps_longer_than_agreed() -> None:
     heard = overhear(run)
     run.simulation.run(10 * HOUR_S)
     run.close()
-    for name in run.parts.workers:
+    for name in run.workers:
         said_s = [at_s for at_s, sender, one in heard if sender == name and type(one) is Announce]
         gaps_s = [after - before for before, after in pairwise(said_s)]
         assert max(gaps_s) <= MAX_WAIT_S + 1
@@ -77,7 +77,7 @@ def test_no_example_waits_longer_than_agreed() -> None:
     run.simulation.run(10 * HOUR_S)
     delays = run.simulation.traffic.state().delays
     run.close()
-    assert set(delays) == set(run.parts.workers)
+    assert set(delays) == set(run.workers)
     waited_s = [delay_s for listed in delays.values() for delay_s, _ in listed]
     assert MAX_WAIT_S - 600 < max(waited_s) < MAX_WAIT_S + 600, "until the next selection"
 
@@ -97,16 +97,16 @@ def test_the_default_fleet_sleeps_and_leaves_the_bandit_a_choice() -> None:
 def test_a_sleeping_worker_hears_nothing_until_it_calls() -> None:
     run = sleepers()
     run.simulation.run(HOUR_S)
-    asleep = [name for name, one in run.parts.workers.items() if one.is_asleep]
+    asleep = [name for name, one in run.workers.items() if one.is_asleep]
     heard = overhear(run)
-    run.simulation.send("", run.parts.server.erase("request", [b"nobody" * 5], HOUR_S))
+    run.simulation.send("", run.server.erase("request", [b"nobody" * 5], HOUR_S))
     run.simulation.run(HOUR_S + 1)
     answered = {sender for _, sender, one in heard if type(one) is Erased}
     assert len(asleep) > 5
     assert not answered & set(asleep)
     run.simulation.run(HOUR_S + MAX_WAIT_S + 1)
     answered = {sender for _, sender, one in heard if type(one) is Erased}
-    assert answered == set(run.parts.workers), "within max_wait_s"
+    assert answered == set(run.workers), "within max_wait_s"
     run.close()
 
 

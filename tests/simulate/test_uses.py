@@ -6,7 +6,7 @@ import pytest
 
 from dealfl.protocol.messages import Published
 from dealfl.simulate import read_fleet, run_fleet
-from dealfl.simulate.uses import Askers
+from dealfl.simulate.traffic import Askers
 from dealfl.worker import Journal, State
 from tests.federation.parts import assignment, bayes, row, welcomed
 from tests.simulate.fleets import document

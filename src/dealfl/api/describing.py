@@ -10,7 +10,7 @@ from typing import Any
 
 from dealfl.api.proposing import Proposal
 from dealfl.escaping import for_html
-from dealfl.simulate import Fleet, Setting
+from dealfl.simulate import FleetSpec, Setting
 
 __all__ = ["Records", "as_table", "describe", "describe_html", "html_table", "record_of"]
 
@@ -79,7 +79,7 @@ def _figure(value: object) -> object:
 # -- a fleet ------------------------------------------------------------------------------------
 
 
-def describe(fleet: Fleet, proposal: Proposal | None) -> str:
+def describe(fleet: FleetSpec, proposal: Proposal | None) -> str:
     """Return a fleet as lines of text."""
     rows = _rows(fleet, proposal)
     width = max(len(name) for name, _ in rows)
@@ -87,12 +87,12 @@ def describe(fleet: Fleet, proposal: Proposal | None) -> str:
     return "\n".join([f"Fleet {fleet.job.name!r}", *lines])
 
 
-def describe_html(fleet: Fleet, proposal: Proposal | None) -> str:
+def describe_html(fleet: FleetSpec, proposal: Proposal | None) -> str:
     """Return a fleet as a table."""
     return f"<b>Fleet {for_html(fleet.job.name)}</b>{html_table([], _rows(fleet, proposal))}"
 
 
-def _rows(fleet: Fleet, proposal: Proposal | None) -> list[tuple[str, str]]:
+def _rows(fleet: FleetSpec, proposal: Proposal | None) -> list[tuple[str, str]]:
     job, plan = fleet.job, fleet.plan
     phones = ", ".join(f"{group.count} × {group.device}" for group in fleet.devices)
     rows = [
@@ -112,7 +112,7 @@ def _rows(fleet: Fleet, proposal: Proposal | None) -> list[tuple[str, str]]:
     return rows
 
 
-def _limits(fleet: Fleet) -> list[str]:
+def _limits(fleet: FleetSpec) -> list[str]:
     """Return between which limits features lie, the commonest limits first."""
     domain = fleet.plan.subject.dataset.domain
     if domain is None:
@@ -122,7 +122,7 @@ def _limits(fleet: Fleet) -> list[str]:
     return shown + ([f"and {len(found) - _MOST} others"] if len(found) > _MOST else [])
 
 
-def _data(fleet: Fleet, proposal: Proposal | None) -> str:
+def _data(fleet: FleetSpec, proposal: Proposal | None) -> str:
     if proposal is None:
         return fleet.plan.subject.name
     reading = proposal.reading

@@ -14,8 +14,7 @@ from dealfl.api.proposing import Proposal
 from dealfl.errors import BadInput
 from dealfl.jobs import Data, Document
 from dealfl.settings import toml_document
-from dealfl.simulate import Fleet as SimulatedFleet
-from dealfl.simulate import read_fleet
+from dealfl.simulate import FleetSpec, read_fleet
 from dealfl.storage import replace_file
 
 __all__ = ["PreparedJob", "Settings", "change", "plain_value"]
@@ -36,7 +35,7 @@ class PreparedJob:
     ) -> None:
         self._document, self._text = document, text
         self.data, self.proposal = data, proposal
-        self.simulated: SimulatedFleet = read_fleet(document, data)
+        self.simulated: FleetSpec = read_fleet(document, data)
 
     # -- what it is -----------------------------------------------------------------------------
 

@@ -24,8 +24,8 @@ from dealfl.runs.requests import find_queued
 from dealfl.runs.result import NotedProgress, Result, RunProgress, Watcher
 from dealfl.server import Ledger
 from dealfl.simulate import (
-    Fleet,
     FleetRun,
+    FleetSpec,
     Outcome,
     Processes,
     Progress,
@@ -108,7 +108,7 @@ class Run:
 
     Parameters
     ----------
-    fleet : Fleet
+    fleet : FleetSpec
         Workers with their data, and the job.
     folder : RunFolder
         Folder of the run.
@@ -126,7 +126,7 @@ class Run:
 
     def __init__(
         self,
-        fleet: Fleet,
+        fleet: FleetSpec,
         folder: RunFolder,
         *,
         compare: bool = True,
@@ -263,10 +263,10 @@ class Run:
                 self._raise_if_stopped()
             outcome = finish(run)  # short, so a stop does not interrupt it
             if scheme == self.schemes[0]:
-                self.statistics = run.parts.server.model.statistics
+                self.statistics = run.server.model.statistics
             self._save_ledger(run)
             if self._keep_data and scheme == self.schemes[0]:
-                keep_journals(self._folder, run.parts.journals)
+                keep_journals(self._folder, run.journals)
         rounds = len(outcome.rounds)
         log("scheme ended", job=outcome.job, scheme=scheme, reason=outcome.ended, rounds=rounds)
         return outcome

@@ -1,21 +1,17 @@
 """Simulation of a whole federation in one process, under a virtual clock."""
 
-from dealfl.simulate.energy import FleetEnergy, Savings
 from dealfl.simulate.evaluation import METRICS, Trivial, make_questions, standard_error
-from dealfl.simulate.fleet import SECTIONS, Fleet, read_fleet
-from dealfl.simulate.fleet_run import FleetRun
-from dealfl.simulate.fleet_simulation import RunState
+from dealfl.simulate.fleet import SECTIONS, FleetSpec, read_fleet
+from dealfl.simulate.fleet_run import FleetRun, RunState, finish, run_fleet, start_run
 from dealfl.simulate.key_reference import describe_keys
-from dealfl.simulate.lossy_network import Network
-from dealfl.simulate.outcome import Outcome, Participant, Progress, Round
+from dealfl.simulate.outcome import FleetEnergy, Outcome, Participant, Progress, Round, Savings
 from dealfl.simulate.processes import Processes, require_processes
-from dealfl.simulate.running import finish, run_fleet, start_run
-from dealfl.simulate.simulation import Returns, Simulation
+from dealfl.simulate.simulation import Network, Returns, Simulation
 from dealfl.simulate.split import Split, split_examples
 from dealfl.simulate.sweeps import Estimate, Setting, SweepProgress, sweep
 
 __all__ = [
-    "METRICS", "SECTIONS", "Estimate", "Fleet", "FleetEnergy", "FleetRun", "Network", "Outcome",
+    "METRICS", "SECTIONS", "Estimate", "FleetEnergy", "FleetRun", "FleetSpec", "Network", "Outcome",
     "Participant", "Processes", "Progress", "Returns", "Round", "RunState", "Savings", "Setting",
     "Simulation", "Split", "SweepProgress", "Trivial", "describe_keys", "finish", "make_questions",
     "read_fleet", "require_processes", "run_fleet", "split_examples", "standard_error", "start_run",

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from dealfl.data import Examples, Task
 
-__all__ = ["METRICS", "TRIVIAL", "Trivial", "make_questions", "standard_error"]
-
 _RECOMMENDED = 10
 
 METRICS = {
@@ -27,15 +25,7 @@ METRICS = {
 
 @dataclass(frozen=True, slots=True)
 class Trivial:
-    """What a prediction without a model reaches on the test set.
-
-    Parameters
-    ----------
-    name : str
-        What is predicted, such as "commonest class".
-    quality : float
-        Its quality, in the metric of the job.
-    """
+    """What a prediction without a model reaches on the test set."""
 
     name: str
     quality: float
@@ -45,20 +35,6 @@ def make_questions(examples: Examples, rows: Iterable[int], seed: int) -> list[l
     """Return histories with the item to guess at the end: the latest one.
 
     Of several latest items, and where times are not known, a seeded draw decides.
-
-    Parameters
-    ----------
-    examples : Examples
-        Histories.
-    rows : iterable of int
-        Numbers of the histories.
-    seed : int
-        Seed of the draw.
-
-    Returns
-    -------
-    list of list of int
-        Items of each history.
     """
 
     def question(row: int) -> list[int]:
@@ -102,20 +78,6 @@ def standard_error(metric: str, quality: float, tested: int) -> float:
     """Return the standard error of a quality, which a test set of limited size causes.
 
     Shares have the error of a binomial count; for R², Olkin and Finn's approximation is used.
-
-    Parameters
-    ----------
-    metric : str
-        Name of the quality.
-    quality : float
-        Its value.
-    tested : int
-        Number of examples in the test set.
-
-    Returns
-    -------
-    float
-        The standard error.
 
     Examples
     --------

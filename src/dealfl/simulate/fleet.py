@@ -20,13 +20,11 @@ from dealfl.settings import (
     read_section,
     read_variant,
 )
-from dealfl.simulate.device_groups import Devices, read_devices
+from dealfl.simulate.devices import Devices, read_devices
 from dealfl.simulate.schedules import ARRIVALS, AVAILABILITIES, Arrival, Availability
 from dealfl.simulate.split import PARTITIONS, Partition
 from dealfl.simulate.traffic import RadioKeys
 from dealfl.worker import WorkerKeys
-
-__all__ = ["SECTIONS", "Faults", "Fleet", "read_fleet"]
 
 _MISSED = 3  # announcements, before a worker counts as asleep
 
@@ -58,34 +56,8 @@ class Faults(Struct, frozen=True, kw_only=True):
     ] = 60.0
 
 
-class Fleet(Struct, frozen=True, kw_only=True):
-    """The complete description of a simulation.
-
-    Parameters
-    ----------
-    job : Job
-        Section [job], with the terms of the server.
-    plan : Plan
-        Sections [source], [features] and [learner].
-    devices : tuple of Devices
-        Groups of devices, one per [[devices]].
-    worker : WorkerKeys
-        Section [worker]: what a worker keeps beside its records.
-    data : Partition
-        Section [data]: how examples are divided among workers.
-    arrival : Arrival
-        Section [arrival]: when examples reach a worker.
-    availability : Availability
-        Section [availability]: when workers are awake.
-    faults : Faults
-        Section [faults].
-    radio : RadioKeys
-        Section [radio].
-    selection : dict
-        Settings of the selector.
-    fingerprint : str
-        SHA-256 of the document.
-    """
+class FleetSpec(Struct, frozen=True, kw_only=True):
+    """The complete description of a simulation."""
 
     job: Job
     plan: Plan
@@ -104,23 +76,13 @@ class Fleet(Struct, frozen=True, kw_only=True):
         """Number of workers."""
         return sum(group.count for group in self.devices)
 
-    def as_system(self, scheme: str) -> Fleet:
+    def as_system(self, scheme: str) -> FleetSpec:
         """Return the same fleet as another system: its scheme, and what belongs to it.
 
         Traditional federated learning (`original`, `newfl`) wakes everyone who is awake,
         `incremental` a uniform choice. Their phones stay connected, fetch the model with every
         assignment, and leave the clock to the system. Only the fleet, the data, the arrivals and
         the times of rounds are the same.
-
-        Parameters
-        ----------
-        scheme : str
-            Name of a scheme, such as "original".
-
-        Returns
-        -------
-        Fleet
-            A copy; the job's own system if the scheme is that of the job.
         """
         if scheme == self.job.scheme:
             return self
@@ -152,26 +114,8 @@ SECTIONS = (
 )  # fmt: skip
 
 
-def read_fleet(document: Document, data: Data | None = None) -> Fleet:
-    """Return the fleet that a document describes.
-
-    Parameters
-    ----------
-    document : Document
-        A parsed TOML file.
-    data : Data or None
-        Examples in memory that replace [source]; None reads the source.
-
-    Returns
-    -------
-    Fleet
-        The fleet.
-
-    Raises
-    ------
-    BadInput
-        If a key is invalid; the message names line, key and remedy.
-    """
+def read_fleet(document: Document, data: Data | None = None) -> FleetSpec:
+    """Return the fleet that a document describes."""
     for name in document.tables:
         if name not in SECTIONS:
             raise document.error(name, f"no section [{name}]; {nearest(name, SECTIONS)}")
@@ -184,7 +128,7 @@ def read_fleet(document: Document, data: Data | None = None) -> Fleet:
         timeout_s = _MISSED * faults.announce_every_s
         job = replace(job, terms=replace(job.terms, presence_timeout_s=timeout_s))
     text = json.dumps(document.tables, sort_keys=True, default=str)
-    fleet = Fleet(
+    fleet = FleetSpec(
         job=job,
         plan=read_plan(document, job, data),
         devices=devices,
@@ -201,7 +145,7 @@ def read_fleet(document: Document, data: Data | None = None) -> Fleet:
     return fleet
 
 
-def _require_agreement(document: Document, fleet: Fleet) -> None:
+def _require_agreement(document: Document, fleet: FleetSpec) -> None:
     """Refuse values that are valid alone but not together."""
     subject = fleet.plan.subject
     if fleet.data.wants_labels and subject.task is not Task.CLASSIFICATION:

@@ -1,109 +1,275 @@
-"""A running fleet: real server, workers and learners under a virtual clock."""
+"""A run of a fleet: real server, workers and learners under a virtual clock, to its outcome."""
 
 from __future__ import annotations
 
+import hashlib
+import random
 import secrets
+import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from fractions import Fraction
 from functools import cache, partial
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
-from dealfl.errors import BadInput
+import msgspec
+
+from dealfl.errors import BadBytes, BadInput
 from dealfl.exact import Statistics
-from dealfl.server import Ledger
-from dealfl.simulate.building import build, make_drawer
-from dealfl.simulate.fleet import Fleet
-from dealfl.simulate.fleet_simulation import FleetSimulation, RunState
-from dealfl.simulate.outcome import Progress, Round
-from dealfl.simulate.simulation import SERVER, Arrives
+from dealfl.learners import cycles_of, statistics_of
+from dealfl.power import PhoneSpending, Radio, Spent
+from dealfl.server import Ledger, Server
+from dealfl.server.selection import make_selector
+from dealfl.simulate.devices import (
+    BASE_LOADS,
+    Accounting,
+    Devices,
+    DeviceState,
+    SimulatedDevice,
+    SpeedMeter,
+)
+from dealfl.simulate.fleet import FleetSpec
+from dealfl.simulate.outcome import (
+    Outcome,
+    Participant,
+    Progress,
+    Round,
+    find_better_clock,
+    fleet_energy,
+)
+from dealfl.simulate.simulation import SERVER, Arrives, FleetSimulation, FleetState, Network
 from dealfl.simulate.split import split_examples
-from dealfl.simulate.traffic import Traffic
-from dealfl.simulate.uses import follow_uses
-from dealfl.worker import Journal, State
+from dealfl.simulate.traffic import Askers, Traffic
+from dealfl.storage import replace_file
+from dealfl.worker import Device, Journal, PhoneMeter, State, Worker
 
-__all__ = ["FleetRun"]
-
+_MAGIC = b"DEALRUN\x03"
+_MAX_BYTES = 1 << 31
 _STALLED_S = 2 * 86_400.0  # energy budgets start again every 24 hours
+_MAX_REPEATS = 200
 
 Report = Callable[[Progress], None]
 
 
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a run between two events."""
+
+    fleet: str  # fingerprint of the fleet, its data and its base
+    owners_key: bytes
+    simulation: FleetState
+    contents: dict[str, Any]  # functions that return the content of the ledger and each journal
+    devices: dict[str, DeviceState]
+    rounds: list[Round]
+    left: dict[str, int]  # examples that have not reached each worker yet
+    arrivals: dict[str, int]  # arrival times drawn for each worker
+    opened_at_s: float
+    wake_ups_of_everyone: int
+
+    def write(self, path: Path) -> None:
+        """Write the state to a file atomically: after a crash, the old or the new state exists.
+
+        Only one of the contents is in memory at a time.
+        """
+        replace_file(path, self._parts())
+
+    def _parts(self) -> Iterator[bytes]:
+        """Yield the file: compressed records, each after its length, and their hash."""
+        hashed, packer = hashlib.sha256(), zlib.compressobj(1)
+        head = msgspec.structs.replace(self, contents=dict.fromkeys(self.contents))
+        yield _MAGIC
+        for content in (lambda: msgspec.msgpack.encode(head), *self.contents.values()):
+            record = content()
+            packed = packer.compress(len(record).to_bytes(8, "little")) + packer.compress(record)
+            hashed.update(packed)
+            yield packed
+        hashed.update(end := packer.flush())
+        yield end + hashed.digest()
+
+    @classmethod
+    def read(cls, path: Path) -> RunState:
+        """Read the state in a file."""
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise BadInput(
+                f"{path} cannot be read ({error.strerror}); start again with --restart"
+            ) from error
+        body = memoryview(content)[len(_MAGIC) : -32]
+        if content[: len(_MAGIC)] + content[-32:] != _MAGIC + hashlib.sha256(body).digest():
+            raise BadBytes(f"{path} is damaged or has another version; start again with --restart")
+        head, *contents = _split(memoryview(zlib.decompressobj().decompress(body, _MAX_BYTES)))
+        try:
+            state = msgspec.msgpack.decode(head, type=cls)
+        except msgspec.MsgspecError as error:
+            raise BadBytes(
+                f"{path} cannot be used ({error}); start again with --restart"
+            ) from error
+        named = zip(state.contents, contents, strict=True)
+        return msgspec.structs.replace(state, contents={n: partial(bytes, one) for n, one in named})
+
+
+def _split(plain: memoryview) -> Iterator[memoryview]:
+    """Yield records that follow their lengths."""
+    while plain:
+        end = 8 + int.from_bytes(plain[:8], "little")
+        yield plain[8:end]
+        plain = plain[end:]
+
+
 class FleetRun:
-    """A run of a fleet, from its start or a saved state to its end.
-
-    Parameters
-    ----------
-    fleet : Fleet
-        The fleet.
-    ledger : Ledger
-        Store of the server.
-    progress : callable or None
-        Function that takes a `Progress`.
-    base : Statistics or None
-        Statistics of a model to start from.
-    owners_key : bytes or None
-        Key for hashes of owners; None draws one.
-
-    Raises
-    ------
-    BadInput
-        If the data cannot be read or split.
-    """
+    """A run of a fleet, from its start or a saved state to its end."""
 
     def __init__(
         self,
-        fleet: Fleet,
+        fleet: FleetSpec,
         ledger: Ledger,
         progress: Report | None = None,
         base: Statistics | None = None,
         owners_key: bytes | None = None,
     ) -> None:
-        self.split = split = split_examples(fleet.plan, fleet.data, fleet.workers, fleet.job.seed)
-        self.fleet, self.ledger, self.base = fleet, ledger, base
-        self.parts = build(fleet, split, ledger, owners_key or secrets.token_bytes(32))
+        self.fleet = fleet
+        self.ledger = ledger
+        self.base = base
+        self.split = split_examples(fleet.plan, fleet.data, fleet.workers, fleet.job.seed)
+        self._fingerprint = cache(partial(self.split.fingerprint, fleet.fingerprint, base))
+        self._progress = progress
+        self._owners_key = owners_key or secrets.token_bytes(32)
+        groups = [group for group in fleet.devices for _ in range(group.count)]
+        width = len(str(len(groups)))
+        self.groups = {f"w{number:0{width}}": group for number, group in enumerate(groups, 1)}
+        self.journals = {
+            name: Journal(journal_id=f"{fleet.job.seed}/{name}") for name in self.groups
+        }
+        self.devices = {name: self._make_device(name) for name in self.groups}
+        self.workers = {name: self._make_worker(name) for name in self.groups}
+        self.server = Server(
+            fleet.job.name,
+            self.split.make,
+            ledger,
+            fleet.job.server_terms,
+            make_selector(fleet.job.selector, fleet.selection),
+        )
         self.rounds: list[Round] = []
         self.wake_ups_of_everyone = 0
-        self._fingerprint = cache(partial(split.fingerprint, fleet.fingerprint, base))
-        self._progress, self._opened_at_s, self._examples = progress, 0.0, (0, 0)
-        streams = dict(zip(self.parts.workers, split.streams, strict=True))
-        self._streams = dict(zip(streams, map(iter, split.streams), strict=True))
+        self._opened_at_s = 0.0
+        self._examples = (0, 0)  # learned and evicted, until the last round
+        streams = dict(zip(self.workers, self.split.streams, strict=True))
+        self._streams = {name: iter(stream) for name, stream in streams.items()}
         self.left = {name: len(stream) for name, stream in streams.items()}
-        self._taken = dict.fromkeys(self.parts.workers, 0)
-        radios = {name: one.radio for name, one in self.parts.devices.items() if one.radio}
+        self._taken = dict.fromkeys(self.workers, 0)
+        self._times = {
+            name: fleet.arrival.times(self._draw(f"arrival/{name}")) for name in self.workers
+        }
+        asks = fleet.radio.uses_per_day
+        zipf = fleet.radio.uses_zipf
         self.simulation = FleetSimulation(
-            self.parts.server,
-            self.parts.workers.values(),
-            self.parts.network,
+            self.server,
+            self.workers.values(),
+            self._make_network(),
             dropout_share=fleet.faults.dropout_share,
             seed=fleet.job.seed,
             opened=self._note_round,
             published=self._note_version,
-            traffic=Traffic(radios),
+            traffic=Traffic({name: one.radio for name, one in self.devices.items() if one.radio}),
             keys=fleet.radio,
+            askers={
+                name: Askers((owner for owner, _ in stream), zipf, f"{fleet.job.seed}/{name}")
+                for name, stream in streams.items()
+                if len(stream) and asks
+            },
         )
         self.simulation.set_action(Arrives, self._take_arrival)
-        follow_uses(self.simulation, fleet, streams)
-        draw = make_drawer(fleet)
-        self._times = {name: fleet.arrival.times(draw(f"arrival/{name}")) for name in self.left}
-        for place, name in enumerate(self.parts.workers):
-            self.simulation.follow(name, fleet.availability.awake(place, draw(f"awake/{name}")))
+        for index, name in enumerate(self.workers):
+            awake = fleet.availability.awake(index, self._draw(f"awake/{name}"))
+            self.simulation.follow(name, awake)
+
+    # -- its parts ------------------------------------------------------------------------------
+
+    def _draw(self, purpose: str) -> random.Random:
+        """Return the seeded random generator of a purpose."""
+        return random.Random(f"{self.fleet.job.seed}/{purpose}")  # noqa: S311
+
+    def _make_network(self) -> Network:
+        faults = self.fleet.faults
+        return Network(
+            faults.loss,
+            faults.repetition,
+            faults.min_delay_s,
+            faults.max_delay_s,
+            self.fleet.job.seed,
+        )
+
+    def _make_worker(self, name: str) -> Worker:
+        job = self.fleet.job
+        return Worker(
+            job.name,
+            name,
+            self.split.make,
+            self.journals[name],
+            self.devices[name],
+            key=self._owners_key,
+            scheme_name=job.scheme,
+            forget_fraction=job.forget_fraction,
+            announce_every_s=self.fleet.faults.announce_every_s,
+            retry_after_s=job.retry_after_s,
+            device=self.devices[name],
+            min_battery=self.groups[name].min_battery,
+            sleeps=job.first_call,
+            min_examples=job.terms.min_examples_per_update,
+            clock=self.devices[name],
+            keys=self.fleet.worker,
+        )
+
+    def _make_device(self, name: str) -> SimulatedDevice:
+        group = self.groups[name]
+        faults = self.fleet.faults
+        charging = self._draw(f"charging/{name}").random() < group.charging_share
+        return SimulatedDevice(
+            Device(group.device, group.capacity_j, group.battery, charging),
+            self._make_meter(group),
+            idle_w=group.idle_w,
+            charging_w=group.charging_w,
+            straggler_share=faults.straggler_share,
+            straggler_factor=faults.straggler_factor,
+            delays=self._draw(f"straggler/{name}"),
+            radio=self._make_radio(group),
+        )
+
+    def _make_meter(self, group: Devices) -> Accounting:
+        if group.profile is None:
+            return SpeedMeter(group.operations_per_s, group.joules_per_operation, group.wake_j)
+        laws = cycles_of(self.fleet.learner)
+        cycles = laws.of_resident if self.fleet.worker.is_resident else laws.of_worker
+        base = BASE_LOADS[group.base_load]
+        return PhoneMeter(PhoneSpending(group.profile, cycles, base, group.make_clock()))
+
+    def _make_radio(self, group: Devices) -> Radio | None:
+        keys = self.fleet.radio
+        if group.profile is None:
+            return None
+        return Radio(
+            group.profile, keep_alive_s=keys.keep_alive_s, handshake_bytes=keys.handshake_bytes
+        )
+
+    # -- new examples ---------------------------------------------------------------------------
 
     def start(self) -> None:
         """Give the server its base model, and every worker its initial examples."""
         if self.base is not None:
-            self.parts.server.start_from(self.base)
-        for name in self.parts.workers:
+            self.server.start_from(self.base)
+        for name in self.workers:
             self._arrive(name, round(self.fleet.arrival.initial_share * self.left[name]))
             self._expect(name)
             self.simulation.expect_use(name)
-
-    # -- new examples ---------------------------------------------------------------------------
 
     def _arrive(self, name: str, count: int) -> None:
         rows = list(islice(self._streams[name], count))
         self.left[name] -= len(rows)
         if rows:
             self.simulation.traffic.arrive(name, len(rows), self.simulation.now_s)
-            self.parts.workers[name].ingest(rows)
+            self.workers[name].ingest(rows)
             self.simulation.wake(name, self.simulation.now_s)
 
     def _expect(self, name: str) -> None:
@@ -122,10 +288,10 @@ class FleetRun:
 
     def _note_round(self) -> None:
         self._opened_at_s = self.simulation.now_s
-        able = (row.fits and row.waiting > 0 for row in self.parts.server.workers.values())
+        able = (row.fits and row.waiting > 0 for row in self.server.workers.values())
         self.wake_ups_of_everyone += sum(able)
         if self.fleet.arrival.each_round and not self.simulation.healed:
-            for name in self.parts.workers:
+            for name in self.workers:
                 self._arrive(name, self.fleet.arrival.each_round)
         self.report()
 
@@ -135,50 +301,57 @@ class FleetRun:
             return
         self._opened_at_s = self.simulation.now_s
         evaluated = last.number % self.fleet.job.evaluate_every == 0
-        quality = self.split.quality(self.parts.server.model) if evaluated else None
-        figures, before = self.ledger.reader.round_figures(last.number), self._examples
+        quality = self.split.quality(self.server.model) if evaluated else None
+        figures = self.ledger.reader.round_figures(last.number)
+        before = self._examples
         self._examples = learned, evicted = self.ledger.rounds.count_examples()
-        self.rounds.append(Round(
-            number=last.number, reason=last.reason, duration_s=last.duration_s,
-            closed_at_s=self.simulation.now_s, quality=quality, able=figures.eligible,
-            selected=figures.selected, replied=figures.replied,
-            learned=learned - before[0], evicted=evicted - before[1], **self._energy_j(),
-        ))  # fmt: skip
-        self.simulation.over = self.parts.server.finished
+        self.rounds.append(
+            Round(
+                number=last.number,
+                reason=last.reason,
+                duration_s=last.duration_s,
+                closed_at_s=self.simulation.now_s,
+                quality=quality,
+                able=figures.eligible,
+                selected=figures.selected,
+                replied=figures.replied,
+                learned=learned - before[0],
+                evicted=evicted - before[1],
+                **self._energy_j(),
+            )
+        )
+        self.simulation.over = self.server.finished
         self.report()
 
     def report(self) -> None:
         """Call the progress function, if there is one."""
         if self._progress is None:
             return
-        known = (one.quality for one in reversed(self.rounds) if one.quality is not None)
+        qualities = (one.quality for one in reversed(self.rounds) if one.quality is not None)
         learned, evicted = self.ledger.rounds.count_examples()
-        self._progress(Progress(
-            rounds=len(self.rounds), of_rounds=self.fleet.job.most_rounds,
-            virtual_s=self.simulation.now_s, quality=next(known, None),
-            workers=self.fleet.workers, asleep=len(self.simulation.asleep),
-            selected=sum(row.training for row in self.parts.server.workers.values()),
-            learned=learned, evicted=evicted, **self._energy_j(),
-            last=self.rounds[-1] if self.rounds else None,
-        ))  # fmt: skip
+        self._progress(
+            Progress(
+                rounds=len(self.rounds),
+                of_rounds=self.fleet.job.most_rounds,
+                virtual_s=self.simulation.now_s,
+                quality=next(qualities, None),
+                workers=self.fleet.workers,
+                asleep=len(self.simulation.asleep),
+                selected=sum(row.training for row in self.server.workers.values()),
+                learned=learned,
+                evicted=evicted,
+                **self._energy_j(),
+                last=self.rounds[-1] if self.rounds else None,
+            )
+        )
 
     def _energy_j(self) -> dict[str, float]:
-        parts = zip(*(device.parts_j for device in self.parts.devices.values()), strict=True)
+        parts = zip(*(device.parts_j for device in self.devices.values()), strict=True)
         return dict(zip(("compute_j", "operating_j", "radio_j"), map(sum, parts), strict=True))
 
     def erase(self, request: str, entries: Sequence[bytes], requested_by: str) -> None:
-        """Ask all workers to forget; the same request again changes nothing.
-
-        Parameters
-        ----------
-        request : str
-            Name of the request.
-        entries : sequence of bytes
-            Keyed hashes, as for `Server.erase`.
-        requested_by : str
-            Who requests it.
-        """
-        step = self.parts.server.erase(request, entries, self.simulation.now_s, requested_by)
+        """Ask all workers to forget; the same request again changes nothing."""
+        step = self.server.erase(request, entries, self.simulation.now_s, requested_by)
         self.simulation.send("", step)
 
     # -- until the end --------------------------------------------------------------------------
@@ -188,28 +361,14 @@ class FleetRun:
         stopped: Callable[[], bool] = lambda: False,
         after_step: Callable[[], None] = lambda: None,
     ) -> None:
-        """Advance virtual time until the run ends, or until `stopped` returns True.
-
-        Parameters
-        ----------
-        stopped : callable
-            Function without arguments that returns whether to stop.
-        after_step : callable
-            Function that is called after every time to live; it may save the `state`.
-        """
+        """Advance virtual time until the run ends, or until `stopped` returns True."""
         while not self.reason_to_end() and not stopped():
             self.advance(stopped)
             self.report()
             after_step()
 
     def advance(self, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Advance virtual time by the time to live of a round.
-
-        Parameters
-        ----------
-        stopped : callable
-            Function without arguments that returns whether to stop.
-        """
+        """Advance virtual time by the time to live of a round."""
         job = self.fleet.job
         until_s = min(self.simulation.now_s + job.terms.ttl_s, job.max_h * 3600.0)
         self.simulation.run(until_s, stopped)
@@ -217,7 +376,7 @@ class FleetRun:
     def reason_to_end(self) -> str:
         """Return why the run is over; empty if it is not."""
         now_s, job = self.simulation.now_s, self.fleet.job
-        if self.parts.server.finished:
+        if self.server.finished:
             return "all rounds" if len(self.rounds) >= job.terms.rounds else "converged"
         if self._nothing_left():
             return "no examples left"
@@ -226,12 +385,12 @@ class FleetRun:
         return "max_h reached" if now_s >= job.max_h * 3600.0 else ""
 
     def _nothing_left(self) -> bool:
-        left = any(self.left.values()) or self.ledger.open_round() is not None or self.waiting()
-        return not left
+        is_open = self.ledger.open_round() is not None
+        return not (any(self.left.values()) or is_open or self.waiting())
 
     def waiting(self) -> int:
         """Return the number of examples that wait to be learned."""
-        return sum(journal.count(State.WAITING) for journal in self.parts.journals.values())
+        return sum(journal.count(State.WAITING) for journal in self.journals.values())
 
     def close(self) -> None:
         """Close ledger and journals."""
@@ -239,7 +398,7 @@ class FleetRun:
             database.close()
 
     def _databases(self) -> dict[str, Ledger | Journal]:
-        return {SERVER: self.ledger, **self.parts.journals}
+        return {SERVER: self.ledger, **self.journals}
 
     @property
     def size_bytes(self) -> int:
@@ -252,10 +411,10 @@ class FleetRun:
         """Return the state between two events."""
         return RunState(
             fleet=self._fingerprint(),
-            owners_key=self.parts.owners_key,
+            owners_key=self._owners_key,
             simulation=self.simulation.fleet_state(),
             contents={name: one.content for name, one in self._databases().items()},
-            devices={name: one.state() for name, one in self.parts.devices.items()},
+            devices={name: one.state() for name, one in self.devices.items()},
             rounds=self.rounds,
             left=self.left,
             arrivals=self._taken,
@@ -264,18 +423,7 @@ class FleetRun:
         )
 
     def restore(self, state: RunState) -> None:
-        """Resume from a state of the same fleet.
-
-        Parameters
-        ----------
-        state : RunState
-            Result of `state`.
-
-        Raises
-        ------
-        BadInput
-            If the job, the data or the base changed since.
-        """
+        """Resume from a state of the same fleet."""
         if state.fleet != self._fingerprint():
             raise BadInput(
                 "the job, its data or its base model changed since the run was interrupted; "
@@ -283,17 +431,185 @@ class FleetRun:
             )
         for name, one in self._databases().items():
             one.replace_content(state.contents[name]())
-        for name in self.parts.journals:
-            self.parts.devices[name].restore(state.devices[name])
+        for name in self.journals:
+            self.devices[name].restore(state.devices[name])
             _skip(self._streams[name], self.left[name] - state.left[name])
             _skip(self._times[name], state.arrivals[name])
-        self.parts.server.reload()
+        self.server.reload()
         self.simulation.restore_fleet(state.simulation)
-        self.simulation.over = self.parts.server.finished
-        self.rounds, self.left, self._taken = list(state.rounds), state.left, state.arrivals
+        self.simulation.over = self.server.finished
+        self.rounds = list(state.rounds)
+        self.left = state.left
+        self._taken = state.arrivals
         self._examples = sum(r.learned for r in self.rounds), sum(r.evicted for r in self.rounds)
-        self._opened_at_s, self.wake_ups_of_everyone = state.opened_at_s, state.wake_ups_of_everyone
+        self._opened_at_s = state.opened_at_s
+        self.wake_ups_of_everyone = state.wake_ups_of_everyone
 
 
 def _skip(things: Iterator[object], count: int) -> None:
     next(islice(things, count, count), None)
+
+
+# -- from start to end ---------------------------------------------------------------------------
+
+
+def run_fleet(
+    fleet: FleetSpec, ledger: str | Path = ":memory:", progress: Report | None = None
+) -> Outcome:
+    """Run a fleet to its end. The same fleet and seed give the same outcome."""
+    with closing(start_run(fleet, ledger=ledger, progress=progress)) as run:
+        run.pump()
+        return finish(run)
+
+
+def start_run(
+    fleet: FleetSpec,
+    state: RunState | None = None,
+    *,
+    ledger: str | Path = ":memory:",
+    progress: Report | None = None,
+    base: Statistics | None = None,
+    owners_key: bytes | None = None,
+) -> FleetRun:
+    """Return a run at its start, or at a saved state."""
+    key = owners_key if state is None else state.owners_key
+    run = FleetRun(fleet, Ledger(ledger), progress, base, key)
+    if state is None:
+        run.start()
+    else:
+        run.restore(state)
+    return run
+
+
+def finish(run: FleetRun) -> Outcome:
+    """End a run: open no more rounds, deliver all updates, and return the outcome."""
+    ended = run.reason_to_end() or "stopped"
+    virtual_s = run.rounds[-1].closed_at_s if run.rounds else run.simulation.now_s
+    radios = [device.radio for device in run.devices.values() if device.radio]
+    for radio in radios:
+        radio.keep_alive(run.simulation.now_s)
+    _settle(run)
+    server, journals = run.server, run.journals.values()
+    spent = [device.spent for device in run.devices.values()]
+    return Outcome(
+        job=run.fleet.job.name,
+        scheme=run.fleet.job.scheme,
+        learner=run.fleet.learner,
+        seed=run.fleet.job.seed,
+        workers=run.fleet.workers,
+        places=run.fleet.job.terms.selected,
+        rounds=tuple(run.rounds),
+        participants=_participants(run),
+        ended=ended,
+        metric=run.split.metric,
+        quality=run.split.quality(server.model),
+        tested=run.split.tested,
+        trivial=run.split.trivial,
+        selector=run.fleet.job.selector,
+        learned=sum(int(journal.setting("total_learned", "0")) for journal in journals),
+        evicted=sum(int(journal.setting("total_forgotten", "0")) for journal in journals),
+        quarantined=len(run.split.quarantine) + sum(len(one.quarantined()) for one in journals),
+        first_quarantined=_first_quarantined(run),
+        not_learned=sum(run.left.values()) + run.waiting(),
+        updates=sum(row.counted for row in server.workers.values()),
+        energy=fleet_energy(
+            spent,
+            run.wake_ups_of_everyone,
+            [radio.traffic for radio in radios],
+            _better_clocks(run, spent),
+        ),
+        dip_at=server.model.settings["n_features"] if server.model.dips_at_features else 0,
+        capacity_j=sum(group.count * group.capacity_j for group in run.fleet.devices),
+        median_delay_s=run.simulation.traffic.median_delay_s,
+        unmet_guarantees=server.over_promised,
+        prediction_error=server.predictions.median_error,
+        virtual_s=virtual_s,
+        digest=server.model.digest(),
+        central_digest=_train_centrally(run),
+        notes=run.split.notes,
+        recovered=sum(int(journal.setting("total_recovered", "0")) for journal in journals),
+        single_updates=sum(
+            one.learned + one.evicted == 1 for one in run.ledger.reader.selections()
+        ),
+    )
+
+
+def _better_clocks(run: FleetRun, spent: Sequence[Spent]) -> dict[str, tuple[float, float]]:
+    """Return, by kind of phone, a fixed clock that dominates the one that the phones had."""
+    found: dict[str, tuple[float, float]] = {}
+    each = iter(spent)
+    for group in run.fleet.devices:
+        total = sum(islice(each, group.count), Spent())
+        if group.profile is not None and total.cycles:
+            better = find_better_clock(group.profile, BASE_LOADS[group.base_load], total)
+            found |= {group.device: better} if better else {}
+    return found
+
+
+def _first_quarantined(run: FleetRun) -> str:
+    """Return the place of the first quarantined row, or the reason for the first record."""
+    if run.split.quarantine.first:
+        return run.split.quarantine.first[0].place
+    for name, journal in run.journals.items():
+        for _, reason in journal.quarantined():
+            return f"{name}: {reason}"
+    return ""
+
+
+def _settle(run: FleetRun) -> None:
+    """Wait until every update has its receipt and is counted."""
+    run.server.drain()
+    run.simulation.heal()
+    for _ in range(_MAX_REPEATS):
+        due_s = max(journal.next_send_s() or 0.0 for journal in run.journals.values())
+        run.simulation.run(max(due_s, run.simulation.now_s + run.fleet.job.terms.ttl_s))
+        if _settled(run):
+            return
+    raise AssertionError("an update has no receipt although no message is lost")
+
+
+def _settled(run: FleetRun) -> bool:
+    if run.ledger.open_round() is not None or run.ledger.updates.waiting():
+        return False
+    return not any(journal.outgoing for journal in run.journals.values())
+
+
+def _participants(run: FleetRun) -> tuple[Participant, ...]:
+    figures = {one.row.name: one for one in run.ledger.reader.workers()}
+    own = run.fleet.job.forget_fraction
+
+    def participant(name: str, device: SimulatedDevice) -> Participant:
+        spent = device.spent
+        chosen = figures.get(name)
+        journal = run.journals[name]
+        return Participant(
+            name=name,
+            device=run.groups[name].device,
+            selected=chosen.selected if chosen else 0,
+            replied=chosen.replied if chosen else 0,
+            learned=int(journal.setting("total_learned", "0")),
+            held=journal.count(State.LEARNED),
+            compute_j=spent.compute.total_j,
+            operating_j=spent.operating.total_j,
+            radio_j=spent.radio.total_j,
+            by_cause_j=spent.whole.by_cause_j,
+            battery=device(run.simulation.now_s).battery,
+            forget_fraction=float(Fraction(journal.setting("theta", own))),
+        )
+
+    return tuple(participant(name, device) for name, device in run.devices.items())
+
+
+def _train_centrally(run: FleetRun) -> str:
+    """Return the digest of training on the base and all learned records on one computer."""
+    make, journals = run.split.make, run.journals.values()
+    central = make()
+    if central.whole_owners:  # an owner of histories may be on several workers
+        together = [record for one in journals for record in one.records(State.LEARNED)]
+        statistics = statistics_of(make, together)[0]  # smaller than a second model
+        return (statistics if run.base is None else run.base + statistics).digest()
+    if run.base is not None:
+        central.merge(run.base)
+    for journal in journals:
+        central.merge(statistics_of(make, journal.records(State.LEARNED))[0])
+    return central.digest()

@@ -16,7 +16,7 @@ from dealfl.power import Profile
 from dealfl.server import RewardWeights
 from dealfl.server.selection import SELECTORS
 from dealfl.settings import key_table, key_tables, keys_of
-from dealfl.simulate.device_groups import Devices
+from dealfl.simulate.devices import Devices
 from dealfl.simulate.fleet import Faults
 from dealfl.simulate.schedules import ARRIVALS, AVAILABILITIES
 from dealfl.simulate.split import PARTITIONS
@@ -27,13 +27,7 @@ _FILES = "dealfl.files"
 
 
 def describe_keys() -> str:
-    """Return the tables of all keys.
-
-    Returns
-    -------
-    str
-        Markdown.
-    """
+    """Return the tables of all keys."""
     return "\n".join(_tables())
 
 

@@ -1,121 +1,207 @@
-"""The results of a simulation."""
+"""The results of a simulation: rounds, participants, and the modelled energy by cause."""
 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from dealfl.power import SPEED_BAND, BaseLoad, EnergyModel, Phone, Spent, Traffic
 from dealfl.server.selection import OverPromise
-from dealfl.simulate.energy import FleetEnergy
 from dealfl.simulate.evaluation import Trivial, standard_error
 
-__all__ = ["Outcome", "Participant", "Progress", "Round"]
+_LESS = 0.999  # a smaller difference is not worth a word
+
+
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """The energy saved by each of three means, in this order; the three add up."""
+
+    fewer_wake_ups_j: float  # against waking every worker with waiting examples in each round
+    less_work_j: float  # against training on all held examples from scratch each time
+    dvfs_j: float  # against the fastest clock for the same work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetEnergy:
+    """The modelled energy of all devices of a fleet."""
+
+    by_cause_j: dict[str, float]
+    compute_s: float
+    compute_j: float
+    operating_j: float  # part of `compute_j` that is proportional to the operations
+    radio_j: float
+    fastest_compute_j: float  # of the same computing at the fastest clock
+    review_j: float  # part of `compute_j` that reviewed evictions
+    charge_uah: float
+    operations: int  # multiply-adds
+    cycles: float
+    wake_ups: int
+    wake_ups_of_everyone: int  # if every worker with waiting examples were woken
+    pages_in: int
+    pages_out: int
+    refactorisations: int  # factors of resident models computed from scratch again
+    added_latency: float  # relative increase of computing time by slower clocks
+    savings: Savings
+    bursts: dict[str, int]  # of the radios, by cause
+    up_bytes: int
+    down_bytes: int
+    # by kind of phone: a fixed clock in MHz that is at least as fast, and the share that it saves
+    better_clocks: dict[str, tuple[float, float]] = field(default_factory=dict)
+    source: str = "modelled"
+
+    @property
+    def whole_j(self) -> float:
+        """Energy of computing and radio, in joules."""
+        return self.compute_j + self.radio_j
+
+    @property
+    def own_bursts(self) -> float:
+        """Bursts without a training, for each training."""
+        trained = self.bursts.get("training", 0)
+        return (sum(self.bursts.values()) - trained) / trained if trained else 0.0
+
+    def split_saving(self, other: FleetEnergy) -> dict[str, float]:
+        """Return by which levers less energy was spent than by another fleet."""
+        work_j = other.fastest_compute_j - self.fastest_compute_j
+        downloads_j = other._download_j - self._download_j
+        return {
+            "fewer bursts": other.radio_j - self.radio_j - downloads_j,
+            "smaller downloads": downloads_j,
+            "less work": work_j,
+            "slower clock": other.compute_j - self.compute_j - work_j,
+        }
+
+    @property
+    def _download_j(self) -> float:
+        carried = self.up_bytes + self.down_bytes
+        active_j = self.by_cause_j.get("wifi_active", 0.0)
+        return active_j * self.down_bytes / carried if carried else 0.0
+
+    @property
+    def band_j(self) -> tuple[float, float]:
+        """Energy range in joules if the phones are three times as fast or as slow as declared."""
+        fast_j, slow_j = self.compute_j / SPEED_BAND, self.compute_j * SPEED_BAND
+        return fast_j + self.radio_j, slow_j + self.radio_j
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        plain = dataclasses.asdict(self)
+        saved = plain.pop("savings")
+        plain["saved_j"] = {name.removesuffix("_j"): value for name, value in saved.items()}
+        return plain | {"whole_j": self.whole_j, "band_j": list(self.band_j)}
+
+
+def fleet_energy(
+    spendings: Iterable[Spent],
+    wake_ups_of_everyone: int,
+    traffic: Sequence[Traffic],
+    better_clocks: Mapping[str, tuple[float, float]] | None = None,
+) -> FleetEnergy:
+    """Return the energy of a fleet; an avoided wake-up saves the mean radio energy of one."""
+    spent = sum(spendings, Spent())
+    whole = spent.whole
+    spared = max(wake_ups_of_everyone - spent.wake_ups, 0)
+    radio_j = spent.radio.total_j
+    return FleetEnergy(
+        by_cause_j=whole.by_cause_j,
+        compute_s=spent.compute.elapsed_s,
+        compute_j=spent.compute.total_j,
+        operating_j=spent.operating.total_j,
+        radio_j=radio_j,
+        fastest_compute_j=spent.fastest_compute_j,
+        review_j=spent.review_j,
+        charge_uah=whole.charge_uah,
+        operations=spent.operations,
+        cycles=spent.cycles,
+        wake_ups=spent.wake_ups,
+        wake_ups_of_everyone=wake_ups_of_everyone,
+        pages_in=spent.pages_in,
+        pages_out=spent.pages_out,
+        refactorisations=spent.refactorisations,
+        added_latency=spent.added_latency,
+        savings=Savings(
+            fewer_wake_ups_j=radio_j / spent.wake_ups * spared if spent.wake_ups else 0.0,
+            less_work_j=spent.scratch_j - spent.fastest_compute_j,
+            dvfs_j=spent.fastest.total_j - whole.total_j,
+        ),
+        bursts=dict(sum((Counter(one.bursts) for one in traffic), Counter())),
+        up_bytes=sum(one.up_bytes for one in traffic),
+        down_bytes=sum(one.down_bytes for one in traffic),
+        better_clocks=dict(better_clocks or {}),
+    )
+
+
+def find_better_clock(phone: Phone, base: BaseLoad, spent: Spent) -> tuple[float, float] | None:
+    """Return a fixed clock that would have computed the same work as fast with less energy.
+
+    It dominates the clock that the phone had, whatever a radio that waits for the end would draw.
+    Returns its frequency in MHz, and the share of energy saved; None if there is no such clock.
+    """
+    model, own = EnergyModel(phone), spent.compute
+    pages = {"pages_in": spent.pages_in, "pages_out": spent.pages_out}
+    fixed = {point: model.compute(spent.cycles, point, base, **pages) for point in phone.points}
+    better = [
+        (energy.total_j, point.frequency_hz / 1e6)
+        for point, energy in fixed.items()
+        if energy.total_j < _LESS * own.total_j and energy.elapsed_s * _LESS < own.elapsed_s
+    ]
+    if not better:
+        return None
+    energy_j, frequency_mhz = min(better)
+    return frequency_mhz, 1.0 - energy_j / own.total_j
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """A closed round. Energies are modelled sums over all devices since the start.
-
-    Parameters
-    ----------
-    number : int
-        Number of the round: 1, 2, 3, …
-    reason : str
-        Reason for closing: "majority", "time to live" or "declined".
-    duration_s, closed_at_s : float
-        Virtual time from opening to closing, and from the start to closing, in seconds.
-    quality : float or None
-        Quality of the model after the round; None if it was not evaluated.
-    able, selected, replied : int
-        Number of workers that could have been selected, were selected, and sent an update.
-    learned, evicted : int
-        Number of examples learned and evicted since the last round.
-    compute_j, operating_j, radio_j : float
-        Energy of computing, its part that is proportional to the operations, and energy of the
-        radio, in joules.
-    """
+    """A closed round. Energies are modelled sums over all devices since the start."""
 
     number: int
-    reason: str
-    duration_s: float
+    reason: str  # "majority", "time to live" or "declined"
+    duration_s: float  # virtual time
     closed_at_s: float
-    quality: float | None
-    able: int
+    quality: float | None  # None if it was not evaluated
+    able: int  # workers that could have been selected
     selected: int
     replied: int
-    learned: int
+    learned: int  # examples since the last round
     evicted: int
     compute_j: float
-    operating_j: float
+    operating_j: float  # proportional to the operations
     radio_j: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Participant:
-    """The total work of one worker, and its modelled cost.
-
-    Parameters
-    ----------
-    name, device : str
-        Name of the worker, and kind of device.
-    selected, replied : int
-        Number of rounds in which it was selected, and in which it sent an update.
-    learned, held : int
-        Number of examples learned, and held at the end.
-    compute_j, operating_j, radio_j : float
-        Energies, as in `Round`.
-    by_cause_j : dict of str to float
-        Energy by cause, in joules.
-    battery : float
-        Charge of the battery at the end, as a share of its capacity.
-    forget_fraction : float
-        Its θ at the end, assigned by the job or the server; bad evictions lower it.
-    """
+    """The total work of one worker, and its modelled cost."""
 
     name: str
     device: str
     selected: int
     replied: int
     learned: int
-    held: int
+    held: int  # examples at the end
     compute_j: float
     operating_j: float
     radio_j: float
     by_cause_j: dict[str, float]
-    battery: float
-    forget_fraction: float = 0.0
+    battery: float  # charge at the end, as a share
+    forget_fraction: float = 0.0  # its θ at the end; bad evictions lower it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of a simulation.
-
-    Parameters
-    ----------
-    rounds, of_rounds : int
-        Number of closed rounds, and of rounds after which the job ends.
-    virtual_s : float
-        Virtual time in seconds since the start.
-    quality : float or None
-        Last quality of the model; None before the first evaluation.
-    workers, asleep, selected : int
-        Number of workers, of those asleep, and of those that train now.
-    learned, evicted : int
-        Number of examples learned and evicted.
-    compute_j, operating_j, radio_j : float
-        Energies, as in `Round`.
-    last : Round or None
-        Last closed round.
-    """
+    """The progress of a simulation."""
 
     rounds: int
     of_rounds: int
     virtual_s: float
-    quality: float | None
+    quality: float | None  # None before the first evaluation
     workers: int
     asleep: int
-    selected: int
+    selected: int  # workers that train now
     learned: int
     evicted: int
     compute_j: float
@@ -132,55 +218,7 @@ _DERIVED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The results of a simulation. Energy is modelled from the work; time is virtual.
-
-    Parameters
-    ----------
-    job, scheme, learner : str
-        Names of the job, the scheme and the learner.
-    seed, workers, places : int
-        Seed of the simulation, number of workers, and how many of them a round can select.
-    rounds : tuple of Round
-        Closed rounds.
-    participants : tuple of Participant
-        Results by worker.
-    ended : str
-        Reason for the end, such as "all rounds" or "converged".
-    metric : str
-        Name of the quality, such as "accuracy".
-    quality : float or None
-        Quality of the final model on the test share; None if it cannot be computed.
-    tested, trivial : int, Trivial
-        Size of the test set, and what a prediction without a model reaches on it.
-    selector : str
-        Name of the policy that selected the workers.
-    learned, evicted : int
-        Number of examples learned and evicted.
-    quarantined, first_quarantined : int, str
-        Number of records that cannot be learned, and the reason for the first of them.
-    not_learned, updates : int
-        Number of examples that were not learned at the end, and of updates in the model.
-    energy : FleetEnergy
-        Energy of all devices.
-    capacity_j : float
-        Capacity of all batteries together, in joules; 0 if unknown.
-    median_delay_s : float or None
-        Median time from the arrival of an example until its update leaves, in seconds.
-    unmet_guarantees : OverPromise or None
-        Workers whose fairness guarantees cannot be met.
-    prediction_error : float or None
-        Median relative error of the server's last time predictions.
-    virtual_s : float
-        Virtual time of the last round's end, in seconds.
-    digest, central_digest : str
-        Digest of the server's statistics, and of central training on the held examples.
-    notes : tuple of str
-        What was left out of the data, and why.
-    single_updates, recovered, dip_at : int
-        Number of updates of rounds that hold one example: such an update is the example; of evicted
-        examples that were learned again, because the model was worse without; and of examples near
-        which the quality of this learner dips, which is that of its features, or 0.
-    """
+    """The results of a simulation. Energy is modelled from the work; time is virtual."""
 
     job: str
     scheme: str
@@ -189,31 +227,31 @@ class Outcome:
     workers: int
     rounds: tuple[Round, ...]
     participants: tuple[Participant, ...]
-    ended: str
+    ended: str  # reason, such as "all rounds" or "converged"
     metric: str
     quality: float | None
-    tested: int
+    tested: int  # examples in the test set
     trivial: Trivial
     selector: str
     learned: int
     evicted: int
-    quarantined: int
+    quarantined: int  # records that cannot be learned
     first_quarantined: str
-    not_learned: int
+    not_learned: int  # examples at the end
     updates: int
     energy: FleetEnergy
-    capacity_j: float
-    median_delay_s: float | None
+    capacity_j: float  # of all batteries; 0 if unknown
+    median_delay_s: float | None  # from the arrival of an example until its update leaves
     unmet_guarantees: OverPromise | None
-    prediction_error: float | None
-    virtual_s: float
+    prediction_error: float | None  # median relative error of predicted times
+    virtual_s: float  # end of the last round
     digest: str
-    central_digest: str
-    notes: tuple[str, ...] = ()
-    single_updates: int = 0
-    recovered: int = 0
-    places: int = 1
-    dip_at: int = 0
+    central_digest: str  # of central training on the held examples
+    notes: tuple[str, ...] = ()  # what was left out of the data, and why
+    single_updates: int = 0  # updates that hold one example, so that they are the example
+    recovered: int = 0  # evicted examples that were learned again
+    places: int = 1  # workers that a round can select
+    dip_at: int = 0  # number of examples near which the quality dips; 0 for none
 
     @property
     def candidates_per_place(self) -> float:

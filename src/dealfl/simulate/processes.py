@@ -23,8 +23,6 @@ from typing import Any
 from dealfl.errors import BadInput, DealError
 from dealfl.simulate.outcome import Outcome, Progress
 
-__all__ = ["Processes", "require_processes"]
-
 Task = Callable[[Callable[[Progress], None]], Outcome]
 
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
@@ -33,23 +31,7 @@ _SHOW_EVERY_S = 0.5
 
 
 def require_processes(count: int) -> int:
-    """Return a number of processes.
-
-    Parameters
-    ----------
-    count : int
-        Number of processes.
-
-    Returns
-    -------
-    int
-        The number.
-
-    Raises
-    ------
-    BadInput
-        If it is below 1.
-    """
+    """Return a number of processes."""
     if count < 1:
         raise BadInput(f"processes is {count}; it must be a whole number ≥ 1")
     return count
@@ -57,15 +39,6 @@ def require_processes(count: int) -> int:
 
 class Processes:
     """Simulations by name; at most `count` run at the same time, fewer if memory is short.
-
-    Parameters
-    ----------
-    tasks : mapping of str to callable
-        Functions that take a function for their progress, and return an outcome.
-    count : int
-        Number of processes.
-    keep : callable
-        Takes all outcomes so far, by name, whenever there is a new one.
 
     Examples
     --------
@@ -117,15 +90,7 @@ class Processes:
         return name in self._forked
 
     def poll(self, *, busy: int = 0, timeout_s: float = 0.0) -> None:
-        """Start processes whose turn it is, and take what they have sent.
-
-        Parameters
-        ----------
-        busy : int, default 0
-            Number of simulations that run in this process.
-        timeout_s : float, default 0
-            Time to wait for a message, in seconds.
-        """
+        """Start processes whose turn it is, and take what they have sent."""
         while self._waiting and self._has_room(busy):
             name = next(iter(self._waiting))
             self._running[name] = self._waiting.pop(name)
@@ -156,22 +121,7 @@ class Processes:
     def finish(
         self, name: str, show: Callable[[Progress], None], stopped: Callable[[], bool]
     ) -> None:
-        """Wait until a task has ended, was killed, perhaps for lack of memory, or is to stop.
-
-        Parameters
-        ----------
-        name : str
-            Name of the task.
-        show : callable
-            Takes the progress of the task.
-        stopped : callable
-            Returns whether to stop.
-
-        Raises
-        ------
-        DealError
-            If the task has failed.
-        """
+        """Wait until a task has ended, was killed, perhaps for lack of memory, or is to stop."""
         while (name in self._waiting or name in self._running) and not stopped():
             self.poll(timeout_s=_POLL_S)
             if name in self._progress:

@@ -19,8 +19,6 @@ from msgspec import Meta, Struct
 from dealfl.errors import BadInput
 from dealfl.settings import Count, Positive, Share, Text
 
-__all__ = ["ARRIVALS", "AVAILABILITIES", "Arrival", "Availability"]
-
 _DAY_S = 86_400.0
 _HOUR_S = 3_600.0
 

@@ -1,4 +1,4 @@
-"""The event loop: server and workers under a virtual clock.
+"""The event loop: server and workers under a virtual clock, and a network with faults.
 
 Events are plain records, so that a simulation can be saved and resumed.
 """
@@ -6,18 +6,59 @@ Events are plain records, so that a simulation can be saved and resumed.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from dealfl.protocol import Assignment, Message, Published, Pump, Step
 from dealfl.server import Server
-from dealfl.simulate.lossy_network import Draws, Network
+from dealfl.simulate.traffic import Askers, RadioKeys, Traffic, TrafficState
 from dealfl.worker import Worker
 
-__all__ = ["SERVER", "Arrives", "Leaves", "Returns", "Simulation", "SimulationState", "Uses"]
+Draws = tuple[int, tuple[int, ...], float | None]  # state of a random generator
+
+
+@dataclass(slots=True)
+class Network:
+    """A network that delays, loses and repeats messages; the same seed gives the same faults.
+
+    Examples
+    --------
+    >>> Network(seed=1).delays_s()
+    [0.0]
+    """
+
+    loss: float = 0.0
+    repetition: float = 0.0
+    min_delay_s: float = 0.0
+    max_delay_s: float = 0.0
+    seed: int = 0
+    _random: random.Random = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Seed the random generator."""
+        self._random = random.Random(self.seed)  # noqa: S311
+
+    def delays_s(self) -> list[float]:
+        """Return the delay of each copy of a message, in seconds; empty if it is lost."""
+        copies = 1 + (self._random.random() < self.repetition)
+        arriving = [copy for copy in range(copies) if self._random.random() >= self.loss]
+        return [self._random.uniform(self.min_delay_s, self.max_delay_s) for _ in arriving]
+
+    def state(self) -> Draws:
+        """Return the state of the random generator."""
+        version, numbers, spare = self._random.getstate()
+        return version, numbers, spare
+
+    def restore(self, state: Draws) -> None:
+        """Resume from a state of the random generator."""
+        self._random.setstate(state)
+
 
 SERVER = ""
 
@@ -41,13 +82,7 @@ class Deliver(_Event, frozen=True):
 
 
 class Returns(_Event, frozen=True):
-    """A reason for being absent ends.
-
-    Parameters
-    ----------
-    name, reason : str
-        Name of the worker, and the reason.
-    """
+    """A reason for being absent ends."""
 
     reason: str
 
@@ -86,17 +121,6 @@ class Simulation:
 
     Sleeping workers receive nothing. The last published model is kept, and a worker receives it
     with its next assignment.
-
-    Parameters
-    ----------
-    server : Server
-        The server.
-    workers : iterable of Worker
-        All workers.
-    network : Network or None
-        Network between them; None for one without faults.
-    start_s : float
-        Virtual time at the start, in seconds.
     """
 
     def __init__(
@@ -133,40 +157,16 @@ class Simulation:
         return self._pumps.setdefault(name, Pump(handle, partial(self.carry, name), expect_call))
 
     def set_action(self, kind: type[Event], action: Callable[[Any], None]) -> None:
-        """Set the function that handles a kind of event.
-
-        Parameters
-        ----------
-        kind : type
-            Class of the event.
-        action : callable
-            Function that takes the event.
-        """
+        """Set the function that handles a kind of event."""
         self._actions[kind] = action
 
     def schedule(self, moment_s: float, event: Event) -> None:
-        """Schedule an event.
-
-        Parameters
-        ----------
-        moment_s : float
-            Virtual time in seconds; a past time means now.
-        event : Event
-            The event.
-        """
+        """Schedule an event."""
         self._order += 1
         heapq.heappush(self._queue, (max(moment_s, self.now_s), self._order, event))
 
     def run(self, until_s: float, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Process events until a time, or until `stopped` returns True between two events.
-
-        Parameters
-        ----------
-        until_s : float
-            Virtual time in seconds.
-        stopped : callable
-            Function without arguments that returns whether to stop.
-        """
+        """Process events until a time, or until `stopped` returns True between two events."""
         while self._queue and self._queue[0][0] <= until_s:
             if stopped():
                 return
@@ -181,52 +181,20 @@ class Simulation:
             self.call(event.name, ())
 
     def call(self, name: str, messages: Iterable[Message]) -> None:
-        """Hand messages to the server or an awake worker, and send the replies.
-
-        Parameters
-        ----------
-        name : str
-            Name of the worker; empty for the server.
-        messages : iterable of Message
-            The messages; may be empty.
-        """
+        """Hand messages to the server or an awake worker, and send the replies."""
         if name == SERVER or (name in self.workers and name not in self.asleep):
             self._pump(name).turn(messages, self.now_s)
 
     def wake(self, name: str, moment_s: float) -> None:
-        """Schedule a call of a worker or the server, unless an earlier call is scheduled.
-
-        Parameters
-        ----------
-        name : str
-            Name of the worker; empty for the server.
-        moment_s : float
-            Virtual time in seconds.
-        """
+        """Schedule a call of a worker or the server, unless an earlier call is scheduled."""
         self._pump(name).wake(moment_s)
 
     def send(self, sender: str, step: Step) -> None:
-        """Send the messages of a step that was made outside of the simulation.
-
-        Parameters
-        ----------
-        sender : str
-            Name of the worker; empty for the server.
-        step : Step
-            Messages, and the time of the next call.
-        """
+        """Send the messages of a step that was made outside of the simulation."""
         self._pump(sender).emit(step, self.now_s)
 
     def carry(self, sender: str, messages: Sequence[Message]) -> None:
-        """Carry messages over the network.
-
-        Parameters
-        ----------
-        sender : str
-            Name of the worker; empty for the server.
-        messages : sequence of Message
-            The messages.
-        """
+        """Carry messages over the network."""
         for message in messages:
             if isinstance(message, Published):
                 self._published = message
@@ -254,17 +222,181 @@ class Simulation:
         )  # fmt: skip
 
     def restore(self, state: SimulationState) -> None:
-        """Resume from a state.
-
-        Parameters
-        ----------
-        state : SimulationState
-            Result of `state`.
-        """
-        self.now_s, self._order = state.now_s, state.order
+        """Resume from a state."""
+        self.now_s = state.now_s
+        self._order = state.order
         self._queue = list(state.queue)  # a sorted list is a heap
         for name in (SERVER, *self.workers):
             self._pump(name).due_s = state.wake_at_s.get(name, float("inf"))
         self.asleep = set(state.asleep)
         self._published = state.published
         self.network.restore(state.draws)
+
+
+Notice = Callable[[], None]
+
+
+class FleetState(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a fleet's event loop."""
+
+    simulation: SimulationState
+    reasons: dict[str, list[str]]
+    intervals: dict[str, int]
+    healed: bool
+    traffic: TrafficState
+
+
+class FleetSimulation(Simulation):
+    """An event loop that puts workers to sleep; a worker without a reason to be absent is awake.
+
+    A worker that drops out of a round never sees its assignment, and is absent until the deadline.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        workers: Iterable[Worker],
+        network: Network,
+        *,
+        dropout_share: float,
+        seed: int,
+        opened: Notice,
+        published: Notice,
+        traffic: Traffic,
+        keys: RadioKeys,
+        askers: Mapping[str, Askers],
+    ) -> None:
+        super().__init__(server, workers, network)
+        self._dropout_share = dropout_share
+        self._seed = seed
+        self._opened = opened
+        self._published_now = published
+        self.traffic = traffic
+        self._askers = askers
+        self.fetches_eagerly = keys.fetch == "eager"
+        self._uses_per_day = keys.uses_per_day
+        self._reasons: dict[str, set[str]] = {name: set() for name in self.workers}
+        self._intervals: dict[str, Iterator[tuple[float, float]]] = {}
+        self._taken: dict[str, int] = {}  # number of intervals that were scheduled
+        self.healed = False
+        self.over = False  # what is sent after the last round belongs to no round
+        self.set_action(Returns, lambda event: self._return(event.name, event.reason))
+        self.set_action(Leaves, self._leaves)
+        self.set_action(Uses, self._use)
+
+    def call(self, name: str, messages: Iterable[Message]) -> None:
+        """Hand messages over, unless the worker drops out at this moment."""
+        given = list(messages)
+        for message in given:
+            if isinstance(message, Assignment) and self._drops_out(name, message.round):
+                self._leave(name, "dropped out")
+                back_s = max(message.deadline_s, self.now_s)
+                self.schedule(back_s, Returns(name, "dropped out"))
+        if name != SERVER and name not in self.asleep and not self.over:
+            for message in given:
+                self.traffic.receive(name, message, self.now_s)
+        super().call(name, given)
+        if name != SERVER and self.workers[name].is_asleep:
+            self.traffic.disconnect(name, self.now_s)
+
+    def carry(self, sender: str, messages: Sequence[Message]) -> None:
+        """Carry messages, and report new rounds and versions."""
+        super().carry(sender, messages)
+        if sender != SERVER and not self.over:
+            self.traffic.send(sender, messages, self.now_s)
+        if sender == SERVER:
+            if any(isinstance(message, Published) for message in messages):
+                self._published_now()
+            if any(isinstance(message, Assignment) for message in messages):
+                self._opened()
+
+    def _drops_out(self, name: str, round_number: int) -> bool:
+        if self.healed or name in self.asleep:
+            return False
+        draw = random.Random(f"{self._seed}/dropout/{name}/{round_number}")  # noqa: S311
+        return draw.random() < self._dropout_share
+
+    def follow(self, name: str, intervals: Iterator[tuple[float, float]]) -> None:
+        """Keep a worker awake only during these intervals."""
+        self._intervals[name] = intervals
+        self._taken[name] = 0
+        self._leave(name, "away")
+        self._next_interval(name)
+
+    def _leaves(self, event: Leaves) -> None:
+        self._leave(event.name, "away")
+        self._next_interval(event.name)
+
+    def _next_interval(self, name: str) -> None:
+        for from_s, to_s in islice(self._intervals[name], 1):
+            self._taken[name] += 1
+            self.schedule(from_s, Returns(name, "away"))
+            if to_s != float("inf"):
+                self.schedule(to_s, Leaves(name))
+
+    def heal(self) -> None:
+        """Wake all workers permanently, and lose no more messages."""
+        self.healed = self.over = True
+        self.network.loss = 0.0
+        for name in self.workers:
+            self._reasons[name].clear()
+            self._return(name, "")
+
+    def _leave(self, name: str, reason: str) -> None:
+        if not self.healed:
+            self._reasons[name].add(reason)
+            self.asleep.add(name)
+            self.traffic.disconnect(name, self.now_s)
+
+    def expect_use(self, name: str) -> None:
+        """Schedule the next use of the shared model by a worker."""
+        if self._uses_per_day and not self.healed:
+            draw = random.Random(f"{self._seed}/use/{name}/{self.now_s}")  # noqa: S311
+            gap_s = draw.expovariate(self._uses_per_day / 86_400.0)
+            self.schedule(self.now_s + gap_s, Uses(name))
+
+    def _use(self, event: Uses) -> None:
+        """Let an owner ask a worker, which fetches the last version for it, if it is new.
+
+        The examples of the owner on the phone count as used. A phone needs no connection to answer,
+        and the energy of an answer is not modelled.
+        """
+        self.expect_use(event.name)
+        self._fetch(event.name)
+        if event.name in self._askers and not self.healed:
+            owner = self._askers[event.name].draw(self.now_s)
+            self.workers[event.name].note_use(owner)
+
+    def _fetch(self, name: str) -> None:
+        whole, worker = self._published, self.workers[name]
+        if whole is None or name in self.asleep or self.fetches_eagerly or self.over:
+            return
+        message = self.traffic.fetch(name, worker.model_version, whole, self.now_s)
+        if message is not None:
+            self.send(name, worker.handle([message], self.now_s))
+
+    def _return(self, name: str, reason: str) -> None:
+        self._reasons[name].discard(reason)
+        if not self._reasons[name]:
+            self.asleep.discard(name)
+            self.wake(name, self.now_s)
+
+    def fleet_state(self) -> FleetState:
+        """Return the state between two events."""
+        return FleetState(
+            simulation=self.state(),
+            reasons={name: sorted(reasons) for name, reasons in self._reasons.items()},
+            intervals=dict(self._taken),
+            healed=self.healed,
+            traffic=self.traffic.state(),
+        )
+
+    def restore_fleet(self, state: FleetState) -> None:
+        """Resume from a state; skip the intervals that have passed."""
+        self.restore(state.simulation)
+        self._reasons = {name: set(reasons) for name, reasons in state.reasons.items()}
+        self.healed = state.healed
+        self.traffic.restore(state.traffic)
+        for name, taken in state.intervals.items():
+            for _ in islice(self._intervals[name], taken - self._taken[name]):
+                self._taken[name] += 1

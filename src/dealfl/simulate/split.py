@@ -21,8 +21,6 @@ from dealfl.learners import Learner
 from dealfl.settings import Positive, Whole
 from dealfl.simulate.evaluation import METRICS, TRIVIAL, Trivial, make_questions
 
-__all__ = ["PARTITIONS", "Partition", "Split", "split_examples"]
-
 Indices = NDArray[np.int64]
 _BLOCK_ROWS = 1 << 15
 NumberOfRows = Annotated[Whole, Meta(description="examples drawn from the dataset; 0: all")]
@@ -86,30 +84,7 @@ PARTITIONS: tuple[type[Partition], ...] = (Uniform, ByOwner, LabelSkewed)
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The examples of a fleet: an empty learner, a stream for each worker, and a test set.
-
-    Parameters
-    ----------
-    make : callable
-        Function without arguments that returns an empty learner.
-    streams : list of Records
-        Owner and body of each record by worker, in the order of arrival.
-    metric : str
-        Name of the quality, such as "accuracy".
-    test : tuple
-        Arguments of `score_federated` of the learner.
-    tested : int
-        Number of examples in the test set.
-    quarantine : Quarantine
-        Rows of the source that cannot be used.
-    trivial : Trivial
-        What a prediction without a model reaches.
-    train : callable
-        Function without arguments that yields all examples of all workers in blocks, as arguments
-        of `learn`.
-    notes : tuple of str
-        What was left out, and why.
-    """
+    """The examples of a fleet: an empty learner, a stream for each worker, and a test set."""
 
     make: Callable[[], Learner]
     streams: list[Records]
@@ -122,20 +97,7 @@ class Split:
     notes: tuple[str, ...] = ()
 
     def fingerprint(self, job: str, base: Statistics | None) -> str:
-        """Return a hash that identifies a run: the job, its data, and its base.
-
-        Parameters
-        ----------
-        job : str
-            Fingerprint of the job.
-        base : Statistics or None
-            Statistics that the server starts with.
-
-        Returns
-        -------
-        str
-            The hash.
-        """
+        """Return a hash that identifies a run: the job, its data, and its base."""
         hashed = hashlib.sha256(job.encode())
         hashed.update(b"" if base is None else base.digest().encode())
         for owner, body in chain.from_iterable(self.streams):
@@ -147,11 +109,6 @@ class Split:
         """Return the quality of one computer that learns all examples and forgets none.
 
         Nearest neighbours compare true distances here; workers share the votes of buckets only.
-
-        Returns
-        -------
-        float or None
-            The quality; None without a test set.
         """
         model: Any = self.make()
         for examples in self.train():
@@ -159,18 +116,7 @@ class Split:
         return float(model.score(*self.test)) if self.tested else None
 
     def quality(self, model: Learner) -> float | None:
-        """Return the quality of a model on the test set.
-
-        Parameters
-        ----------
-        model : Learner
-            A model of the job.
-
-        Returns
-        -------
-        float or None
-            None before anything was learned.
-        """
+        """Return the quality of a model on the test set."""
         try:
             return model.score_federated(*self.test)
         except NotLearned:
@@ -178,29 +124,7 @@ class Split:
 
 
 def split_examples(plan: Plan, data: Partition, workers: int, seed: int) -> Split:
-    """Split the examples of a job; the same seed gives the same split.
-
-    Parameters
-    ----------
-    plan : Plan
-        The learner and its data.
-    data : Partition
-        How the examples are divided among the workers.
-    workers : int
-        Number of workers.
-    seed : int
-        Seed of the split.
-
-    Returns
-    -------
-    Split
-        Streams and test set.
-
-    Raises
-    ------
-    BadInput
-        If there are too few examples, or the data cannot be partitioned as requested.
-    """
+    """Split the examples of a job; the same seed gives the same split."""
     task = plan.subject.task
     reading, X = _load(plan)
     examples = reading.examples

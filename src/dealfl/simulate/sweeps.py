@@ -12,27 +12,16 @@ from scipy.special import stdtrit
 
 from dealfl.errors import BadInput
 from dealfl.jobs import Data, Document
-from dealfl.simulate.fleet import Fleet, read_fleet
+from dealfl.simulate.fleet import FleetSpec, read_fleet
+from dealfl.simulate.fleet_run import run_fleet
 from dealfl.simulate.outcome import Outcome, Progress
 from dealfl.simulate.processes import Processes
-from dealfl.simulate.running import run_fleet
 from dealfl.simulate.split import split_examples
-
-__all__ = ["Estimate", "Setting", "SweepProgress", "sweep"]
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """A mean with its 95 % confidence interval.
-
-    Parameters
-    ----------
-    mean : float
-        The mean.
-    half_width : float or None
-        Half the width of the interval; None for a single value.
-    count : int
-        Number of values.
 
     Examples
     --------
@@ -47,23 +36,7 @@ class Estimate:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Estimate:
-        """Return the estimate from independent values, by Student's t distribution.
-
-        Parameters
-        ----------
-        values : sequence of float
-            One value per seed.
-
-        Returns
-        -------
-        Estimate
-            Mean and interval.
-
-        Raises
-        ------
-        BadInput
-            If there are no values.
-        """
+        """Return the estimate from independent values, by Student's t distribution."""
         if not values:
             raise BadInput("an estimate needs at least one value")
         count = len(values)
@@ -91,15 +64,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One combination of values, with an outcome for each seed.
-
-    Parameters
-    ----------
-    values : mapping of str to object
-        Values by key, such as "job.forget_fraction".
-    outcomes : tuple of Outcome
-        One outcome per seed.
-    """
+    """One combination of values, with an outcome for each seed."""
 
     values: Mapping[str, object]
     outcomes: tuple[Outcome, ...]
@@ -113,17 +78,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class SweepProgress:
-    """The progress of a sweep.
-
-    Parameters
-    ----------
-    simulation : int
-        Number of the current simulation, from 1.
-    of_simulations : int
-        Number of simulations.
-    inside : Progress
-        Progress of the current simulation.
-    """
+    """The progress of a sweep."""
 
     simulation: int
     of_simulations: int
@@ -144,31 +99,6 @@ def sweep(
     """Simulate every combination of values, with several seeds each.
 
     All fleets are read before the first one runs, so that an invalid value is reported at once.
-
-    Parameters
-    ----------
-    document : Document
-        A job file.
-    seeds : int
-        Number of seeds: that of the job and its successors.
-    vary : mapping of str to sequence, or None
-        Values to try by key; None for none.
-    progress : callable or None
-        Function that takes a `SweepProgress`.
-    data : Data or None
-        Examples in memory that replace [source].
-    processes : int
-        Number of processes; 1 simulates everything in this one.
-
-    Returns
-    -------
-    list of Setting
-        One setting per combination.
-
-    Raises
-    ------
-    BadInput
-        If a value is invalid, or there are no seeds or values.
     """
     if seeds < 1:
         raise BadInput(f"seeds is {seeds}; it must be a whole number ≥ 1")
@@ -181,7 +111,9 @@ def sweep(
     ]
 
 
-def _run_all(fleets: Sequence[Fleet], processes: int, progress: Report | None) -> Iterator[Outcome]:
+def _run_all(
+    fleets: Sequence[FleetSpec], processes: int, progress: Report | None
+) -> Iterator[Outcome]:
     """Yield the outcomes of all fleets, in their order."""
 
     def show(number: int, inside: Progress) -> None:
@@ -203,7 +135,7 @@ def _run_all(fleets: Sequence[Fleet], processes: int, progress: Report | None) -
                 yield found.pop(name) if name in found else task(report)
 
 
-def _run(fleet: Fleet, show: Callable[[Progress], None]) -> Outcome:
+def _run(fleet: FleetSpec, show: Callable[[Progress], None]) -> Outcome:
     return run_fleet(fleet, progress=show)
 
 
@@ -218,7 +150,7 @@ def _combinations(vary: Mapping[str, Sequence[object]]) -> list[dict[str, object
 
 def _fleets(
     document: Document, values: Mapping[str, object], seeds: int, data: Data | None
-) -> list[Fleet]:
+) -> list[FleetSpec]:
     for key, value in values.items():
         document = document.replaced(key, value)
     first = read_fleet(document, data).job.seed

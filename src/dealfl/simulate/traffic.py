@@ -1,7 +1,9 @@
-"""The section [radio], the price of every message for the radios of a fleet, and delays."""
+"""The section [radio]: the price of every message for the radios of a fleet, delays, and uses."""
 
 from __future__ import annotations
 
+import hashlib
+import random
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from typing import Annotated
@@ -25,8 +27,6 @@ from dealfl.protocol import (
 )
 from dealfl.server import shorten
 from dealfl.settings import Amount, OneOf, Whole
-
-__all__ = ["RadioKeys", "Traffic", "TrafficState"]
 
 _ENVELOPE_BYTES = 512  # of a packet, with the headers of MQTT, TLS and TCP
 _CAUSES: dict[type, str] = {
@@ -189,3 +189,39 @@ def _size(message: Message) -> int:
     elif isinstance(message, Erase):
         content = sum(map(len, message.owners))
     return _ENVELOPE_BYTES + content
+
+
+class Askers:
+    """The owners on one phone, a few of whom ask for most predictions (Zipf's law).
+
+    Who is how popular depends only on the seed, not on the time of arrival.
+
+    Examples
+    --------
+    >>> askers = Askers(["anna", "ben", "carl"], exponent=1.0, seed="0/w1")
+    >>> sorted({askers.draw(float(moment)) for moment in range(50)})
+    ['anna', 'ben', 'carl']
+    """
+
+    def __init__(self, owners: Iterable[str], exponent: float, seed: str) -> None:
+        def draw_place(owner: str) -> bytes:
+            return hashlib.blake2b(f"{seed}/{owner}".encode(), digest_size=8).digest()
+
+        self._by_popularity = sorted(set(owners), key=draw_place)
+        self._exponent = exponent
+        self._seed = seed
+
+    def draw(self, moment_s: float) -> str:
+        """Return who asks at a moment."""
+        share = random.Random(f"{self._seed}/asks/{moment_s}").random()  # noqa: S311
+        rank = int(_invert(share, len(self._by_popularity), self._exponent))
+        return self._by_popularity[min(rank, len(self._by_popularity)) - 1]
+
+
+def _invert(share: float, count: int, exponent: float) -> float:
+    """Return the rank, ≥ 1 and ≤ count + 1, below which a share of all uses fall."""
+    end = count + 1.0
+    if exponent == 1.0:
+        return float(end**share)
+    power = 1.0 - exponent
+    return float((share * (end**power - 1.0) + 1.0) ** (1.0 / power))

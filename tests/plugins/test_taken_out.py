@@ -71,11 +71,12 @@ def _mentions(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_a_learner_is_named_in_its_own_file_and_where_it_is_registered(name: str) -> None:
+def test_a_learner_is_named_in_its_own_folder_and_where_it_is_registered(name: str) -> None:
     kind = LEARNERS[name]
     own = kind.__module__.removeprefix("dealfl.").replace(".", "/") + ".py"
+    front = own.rpartition("/")[0] + "/__init__.py"
     assert _mentions(name) == {own}
-    assert _mentions(kind.__name__) == {own, "learners/__init__.py"}
+    assert _mentions(kind.__name__) | {own, front} == {own, front, "learners/__init__.py"}
 
 
 @pytest.mark.parametrize("name", ["predict_votes", "item_order", "vote_bits"])
@@ -94,11 +95,11 @@ def test_no_code_asks_whether_a_learner_has_a_method() -> None:
 
 @pytest.fixture(scope="module")
 def without(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the sources without naive Bayes: no file, and no line of registration."""
+    """Return a copy of the sources without naive Bayes: no folder, no line of registration."""
     folder = tmp_path_factory.mktemp("without")
     skipped = shutil.ignore_patterns("__pycache__")
     shutil.copytree(SOURCES, folder / "dealfl", ignore=skipped)
-    (folder / "dealfl" / "learners" / "naive_bayes.py").unlink()
+    shutil.rmtree(folder / "dealfl" / "learners" / "naive_bayes")
     front = folder / "dealfl" / "learners" / "__init__.py"
     lines = front.read_text().replace('"NaiveBayes", ', "").splitlines(keepends=True)
     front.write_text("".join(line for line in lines if "NaiveBayes" not in line))
@@ -107,9 +108,12 @@ def without(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a package that has the very same file, and one line that registers it."""
+    """Return a package that has the very same folder, and one line that registers it."""
     folder = tmp_path_factory.mktemp("outside")
-    shutil.copy(SOURCES / "learners" / "naive_bayes.py", folder / "their_learner.py")
+    (folder / "their_learner").mkdir()
+    for path in (SOURCES / "learners" / "naive_bayes").glob("*.py"):
+        text = path.read_text().replace("dealfl.learners.naive_bayes", "their_learner")
+        (folder / "their_learner" / path.name).write_text(text)
     about = folder / "outside-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")

@@ -1,7 +1,4 @@
-"""Compiled loops over rows of features: exact sums by class.
-
-Rounded features are integers below 2^31, so float64 sums of a block of rows are exact.
-"""
+"""Compiled loops of naive Bayes: exact sums by class; see `plain`."""
 
 from __future__ import annotations
 
@@ -9,15 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from dealfl.exact import BLOCK, compile_loop
-
-__all__ = ["add_changes", "change_rows", "sum_rows", "sum_stored"]
+from dealfl.exact import compile_loop
 
 Array = Any  # a contiguous array; numba derives the types
 
+_EXACT_ROWS = 1 << 20  # float64 sums of as many integers below 2^31 are exact
 _AT_ONCE = 512  # values
 _LANES = 16  # columns that the compiler adds at a time; a shorter rest takes as long
-_EXACT_ROWS = 1 << 20  # float64 sums of as many integers below 2^31 are exact
 
 
 @compile_loop
@@ -58,71 +53,62 @@ def _sum_rows(rows: Array, codes: Array, grid: Array, totals: Array) -> bool:
 
 
 @compile_loop
-def _find_classes(numbers: Array, lowest: int, codes: Array, found: Array) -> bool:
+def sum_rows(rows: Array, codes: Array, grid: Array, sums: Array) -> bool:
+    """Add rounded rows to the sums of their classes, or nothing if a value is out of bounds."""
+    columns, added = sums.shape[1], np.zeros_like(sums)
+    for start in range(0, len(rows), _EXACT_ROWS):
+        totals, stop = np.zeros((len(sums), -(-columns // _LANES) * _LANES)), start + _EXACT_ROWS
+        if not _sum_rows(rows[start:stop], codes[start:stop], grid, totals):
+            return False
+        added += totals[:, :columns].astype(np.int64)
+    sums += added
+    return True
+
+
+@compile_loop
+def _find_classes(numbers: Array, lowest: int, codes: Array, classes: Array) -> bool:
     """Write the class of each number; return False if one has none."""
     bad = False
-    for row in range(len(found)):
+    for row in range(len(classes)):
         place = numbers[row] - lowest
         known = (place >= 0) & (place < len(codes))
         code = codes[np.uint64(place if known else 0)]
-        found[row] = np.uint64(code)
+        classes[row] = np.uint64(code)
         bad |= (not known) | (code < 0)
     return not bad
 
 
 @compile_loop
-def sum_rows(
-    rows: Array, numbers: Array, lowest: int, codes: Array, grid: Array, added: Array, sums: Array
-) -> bool:
-    """Count the classes of rows and sum rounded features; return False if something is unusable.
-
-    The class of a row is `codes[number - lowest]`. `grid` holds offset, bound and scale.
-    """
-    found = np.empty(len(rows), np.uint64)
-    if not _find_classes(numbers, lowest, codes, found):
-        return False
-    for code in found:
-        added[code] += 1
-    columns = sums.shape[1]
-    for start in range(0, len(rows), _EXACT_ROWS):
-        totals = np.zeros((len(sums), -(-columns // _LANES) * _LANES))
-        stop = start + _EXACT_ROWS
-        if not _sum_rows(rows[start:stop], found[start:stop], grid, totals):
-            return False
-        sums += totals[:, :columns].astype(np.int64)
-    return True
-
-
-@compile_loop
 def change_rows(
     rows: Array, numbers: Array, lowest: int, codes: Array, grid: Array, limits: Array,
-    counts: Array, sums: Array, stale: Array, stale_sums: Array, first: int, added: Array,
-    changes: Array, sign: int,
+    counts: Array, sums: Array, first: int, added: Array, changes: Array, sign: int,
 ) -> bool:  # fmt: skip
-    """Sum rows and change the live tables of classes from `first` on; False if nothing changed."""
-    if not sum_rows(rows, numbers, lowest, codes, grid, added, changes):
+    """Sum rows and change the tables of classes from `first` on, or nothing if that fails."""
+    classes = np.empty(len(rows), np.uint64)
+    if not _find_classes(numbers, lowest, codes, classes):
         return False
-    if not add_changes(counts, sums, limits, first, added, changes, sign):
+    if not sum_rows(rows, classes, grid, changes):
         return False
-    last, columns = first + len(added) - 1, len(limits)
-    stale[first // BLOCK : last // BLOCK + 1] = True
-    stale_sums[first * columns // BLOCK : ((last + 1) * columns - 1) // BLOCK + 1] = True
-    return True
+    for code in classes:
+        added[code] += 1
+    return add_changes(counts, sums, limits, first, added, changes, sign)
 
 
 @compile_loop
 def sum_stored(
-    values: Array, columns: Array, starts: Array, codes: Array, bound: Array, scale: Array,
-    totals: Array,
-) -> bool:  # fmt: skip
-    """Do the same with the stored values of a CSR matrix, without an offset, as integers."""
-    bad = 0
+    values: Array, columns: Array, starts: Array, codes: Array, grid: Array, sums: Array
+) -> bool:
+    """Do the same as `sum_rows` with the stored values of a CSR matrix, without an offset."""
+    bad, bound, scale = 0, grid[1], grid[2]
+    totals = np.zeros_like(sums)
     for row in range(len(codes)):
         total = totals[codes[row]]
         for place in range(starts[row], starts[row + 1]):
             column, value = columns[place], values[place]
             bad |= 0 if (value >= 0.0) & (value <= bound[column]) else 1
             total[column] += np.int64(np.rint(value * scale[column]))
+    if bad == 0:
+        sums += totals
     return bad == 0
 
 
@@ -130,21 +116,16 @@ def sum_stored(
 def add_changes(
     counts: Array, sums: Array, limits: Array, first: int, added: Array, changes: Array, sign: int
 ) -> bool:
-    """Change counts and sums of classes from `first` on, or nothing if the result is impossible.
-
-    Limits of sums are tested only for forgetting.
-    """
+    """Change counts and sums of classes from `first` on, or nothing if it may be impossible."""
     table = sums.reshape(len(counts), len(limits))
     for row in range(len(added)):
         count = counts[first + row] + sign * added[row]
-        if sign < 0 and count < 0:
+        if count < 0:
             return False
         for column in range(len(limits)):
-            before, change = table[first + row, column], sign * changes[row, column]
-            after = before + change
-            if (before ^ after) & (change ^ after) < 0:
-                return False
-            if sign < 0 and not 0 <= after <= limits[column] * count:
+            before = table[first + row, column]
+            after = before + sign * changes[row, column]
+            if min(before, after) < 0 or (sign < 0 and after > limits[column] * count):
                 return False
     for row in range(len(added)):
         counts[first + row] += sign * added[row]

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from dealfl.errors import BadInput, Impossible
 from dealfl.exact import (
+    BLOCK,
     ArraySpec,
     Cycles,
     Deferred,
@@ -29,21 +30,29 @@ from dealfl.exact import (
     require_finite,
 )
 from dealfl.learners.base import Arrays, SparseVector
-from dealfl.learners.class_sums import ClassSums, Tables
 from dealfl.learners.description import LABELLED, DataLimits, Workload, labelled_rows
 from dealfl.learners.inputs import (
     Clip,
     FeatureBound,
     FractionBits,
     Labels,
+    Matrix,
     Offset,
     dense_blocks,
     require_integer,
 )  # fmt: skip
+from dealfl.learners.naive_bayes.plain import (
+    add_changes,
+    add_points,
+    add_stored,
+    are_possible,
+    change_rows,
+    sum_points,
+    sum_rows,
+    sum_stored,
+)
 from dealfl.learners.row_learner import Classifier
 from dealfl.settings import Positive
-
-__all__ = ["NaiveBayes"]
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -51,7 +60,9 @@ Points = NDArray[np.int32]
 
 _MAX_FEATURES = 1 << 24
 _MAX_BITS = 30
-_BLOCK_VALUES = 1 << 20
+_BLOCK_VALUES = 1 << 20  # of rows that are dense at a time; float64 sums of them are exact
+_FLOATS = np.dtype(np.float64)
+_FIRST = np.zeros(1, dtype=np.int64)
 
 
 class NaiveBayes(Classifier):
@@ -120,14 +131,18 @@ class NaiveBayes(Classifier):
         bits = require_integer(fraction_bits, "fraction_bits", 1, _MAX_BITS)
         if not np.isfinite(smoothing) or smoothing <= 0:
             raise BadInput(f"smoothing is {smoothing!r}; it must be a finite number > 0")
-        self._labels, self._clip, self._smoothing = Labels(classes), clip, float(smoothing)
+        self._labels = Labels(classes)
+        self._clip = clip
+        self._smoothing = float(smoothing)
         self._grid = FixedPoint.of(features, feature_bound, bits, offset=offset, signed=False)
         shape: dict[str, Setting] = {"n_features": features, "classes": self._labels.tolist()}
         count = len(self._labels)
         arrays = ArraySpec("counts", count), ArraySpec("sums", count * features)
         shape |= self._grid.settings(clip=clip)
         super().__init__(Schema(self.name, shape, arrays), storage)
-        self._sums = ClassSums(self._grid, self._labels, clip=clip)
+        grid = self._grid
+        self._grid_parts = np.stack([grid.offset, grid.bound, grid.scale])
+        self._limits = grid.limits
         self._model: tuple[Floats, Floats] | None = None
 
     @classmethod
@@ -161,14 +176,11 @@ class NaiveBayes(Classifier):
     # -- statistics -----------------------------------------------------------------------------
 
     def _change(self, X: object, y: object, sign: int) -> Statistics:
-        matrix, live = self._as_rows(X), self._live_tables()
-        try:
-            first, counts, sums = self._sums.change(matrix, y, live, sign)
-        except Impossible as error:
-            raise self._not_learned(error) from None
+        matrix = self._as_rows(X)
+        first, counts, sums, done = self._change_live(matrix, y, sign)
         arrays = Deferred(self.schema, lambda: self._entries(first, sign * counts, sign * sums))
         delta = Statistics(self.schema, arrays)
-        if live is None:
+        if not done:
             self._apply(delta, forgetting=sign < 0)
         self._remember_names(X)
         self._model = None
@@ -176,11 +188,71 @@ class NaiveBayes(Classifier):
         self._work = lambda: Work(stored + rows, 8 * stored + 2 * 8 * delta.count_nonzero())
         return delta
 
+    def _change_live(self, X: Matrix, y: object, sign: int) -> tuple[int, Int64s, Int64s, bool]:
+        """Return counts and sums of rows, of classes from the first on; change tables in memory.
+
+        The last result is False if the tables are elsewhere, or not clearly possible afterwards.
+        """
+        live = self._live_tables()
+        first, classes = 0, len(self._labels)
+        if (
+            live is not None
+            and type(X) is np.ndarray
+            and X.dtype is _FLOATS
+            and X.flags.c_contiguous
+        ):
+            if len(X) == 1:  # only the tables of its class change
+                first, classes, found = int(self._labels.encode(y, 1)[0]), 1, (_FIRST, 0, _FIRST)
+            else:
+                found = self._labels.numbered(y, len(X))
+            counts = np.zeros(classes, np.int64)
+            sums = np.zeros((classes, X.shape[1]), np.int64)
+            grid = self._grid_parts, self._limits
+            if change_rows(X, *found, *grid, *live, first, counts, sums, sign):
+                self._mark_stale(first, classes)
+                return first, counts, sums, True
+        codes = self._labels.encode(y, X.shape[0])
+        counts = np.bincount(codes, minlength=len(self._labels))
+        sums = self._sums_of(X, codes)
+        done = live is not None and add_changes(*live, self._limits, 0, counts, sums, sign)
+        if done:
+            self._mark_stale(0, len(counts))
+        return 0, counts, sums, done
+
+    def _live_tables(self) -> tuple[Int64s, Int64s] | None:
+        counts, sums = self._state.cells("counts"), self._state.cells("sums")
+        if isinstance(counts, DenseCells) and isinstance(sums, DenseCells):
+            return counts.low, sums.low
+        return None
+
+    def _mark_stale(self, first: int, classes: int) -> None:
+        stop, columns = first + classes, self.n_features
+        stale, stale_sums = self._state.stale("counts"), self._state.stale("sums")
+        stale[first // BLOCK : (stop - 1) // BLOCK + 1] = True
+        stale_sums[first * columns // BLOCK : (stop * columns - 1) // BLOCK + 1] = True
+
+    def _sums_of(self, X: Matrix, codes: Int64s) -> Int64s:
+        """Return the sums of the rows of each class on the grid."""
+        sums = np.zeros((len(self._labels), self.n_features), dtype=np.int64)
+        if not isinstance(X, np.ndarray) and not self._grid_parts[0].any():
+            stored = np.asarray(X.data, dtype=np.float64), X.indices, X.indptr
+            if not sum_stored(*stored, codes, self._grid_parts, sums):
+                points = self._grid.quantise_stored(*stored, clip=self._clip)
+                add_stored(points, X.indices, X.indptr, codes, sums)
+            return sums
+        for first, block in dense_blocks(X, max(1, _BLOCK_VALUES // self.n_features)):
+            part = codes[first : first + len(block)]
+            if not sum_rows(np.ascontiguousarray(block), part, self._grid_parts, sums):
+                add_points(self._grid.rounded(block, first, clip=self._clip), part, sums)
+        return sums
+
     def _cost(self, rows: int) -> Work:
         return Work(rows * (self.n_features + 1), 8 * rows * self.n_features)
 
     def _signed(self, points: Points, signs: Int64s) -> Statistics:
-        return Statistics(self.schema, self._entries(0, *self._sums.of_points(points, signs)))
+        table = np.zeros((len(self._labels), points.shape[1] - 1), dtype=np.int64)
+        sum_points(points, signs, table)
+        return Statistics(self.schema, self._entries(0, table[:, 0], table[:, 1:]))
 
     def _entries(self, first: int, counts: Int64s, sums: Int64s) -> dict[str, Entries]:
         """Return the non-zeros of tables of classes from `first` on."""
@@ -189,27 +261,34 @@ class NaiveBayes(Classifier):
             "sums": Entries.of_dense(Integers(sums.ravel()), first * self.n_features),
         }
 
-    def _live_tables(self) -> Tables | None:
-        """Return the tables in memory; None if they are elsewhere."""
-        counts, sums = self._state.cells("counts"), self._state.cells("sums")
-        if not (isinstance(counts, DenseCells) and isinstance(sums, DenseCells)):
-            return None
-        stale = self._state.stale
-        return Tables(counts.low, sums.low, stale("counts"), stale("sums"))
-
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
         counts, sums = (self._state.after(name, proposals).low for name in ("counts", "sums"))
-        self._sums.require_possible(counts, sums.reshape(len(counts), -1))
+        self._require_possible(counts, sums.reshape(len(counts), -1))
 
     def check(self) -> None:
         """Raise `Impossible` if no set of examples has these statistics."""
-        self._sums.require_possible(*self._tables())
+        self._require_possible(*self._tables())
 
     def check_statistics(self, statistics: Statistics) -> None:
         """Raise `Impossible` if no set of examples has some statistics."""
         counts = statistics["counts"].dense(len(self._labels)).low
         sums = statistics["sums"].dense(len(counts) * self.n_features).low
-        self._sums.require_possible(counts, sums.reshape(len(counts), -1))
+        self._require_possible(counts, sums.reshape(len(counts), -1))
+
+    def _require_possible(self, counts: Int64s, sums: Int64s) -> None:
+        if are_possible(counts, sums, self._limits):
+            return
+        most = counts[:, None] * self._limits
+        outside = (sums < 0) | (sums > most)
+        row = int(np.argmax((counts < 0) | outside.any(axis=1)))
+        label, count = self._labels.tolist()[row], counts[row]
+        if count < 0:
+            raise Impossible(f"class {label!r} has {count} examples")
+        column = int(np.argmax(outside[row]))
+        raise Impossible(
+            f"feature {column} of {count} examples of class {label!r} has the sum "
+            f"{sums[row, column]} grid points, outside [0, {most[row, column]}]"
+        )
 
     def _tables(self) -> tuple[Int64s, Int64s]:
         counts = self._state.whole("counts").low

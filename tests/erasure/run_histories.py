@@ -18,7 +18,7 @@ from dealfl.runs import (
     retrain,
     save_arrays,
 )
-from dealfl.runs.requests import NewRequest
+from dealfl.runs.erasures import NewRequest
 from tests.erasure.histories import LEARNERS, NAMES
 from tests.runs.erased_people import stored_bodies
 from tests.traces.needles import (

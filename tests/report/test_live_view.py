@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from dealfl.report import LiveView, PlainView, choose_line, choose_view
-from dealfl.report.live import sparkline
-from dealfl.report.progress import NotebookView, Remaining, SilentView
+from dealfl.report.live import NotebookView, Remaining, SilentView, sparkline
 from dealfl.simulate import Progress, SweepProgress
 
 

@@ -22,8 +22,8 @@ from dealfl.runs import (
     readmit_owners,
     retrain,
 )
+from dealfl.runs.erasures import NewRequest
 from dealfl.runs.finished_run import open_finished
-from dealfl.runs.requests import NewRequest
 from dealfl.simulate import FleetRun
 from dealfl.worker import State
 from tests.runs.erased_people import LEARNERS, make_fleet

@@ -1,9 +1,8 @@
 """Presentation of runs: summary, live view, HTML report, and number formats."""
 
 from dealfl.report.certificate_page import write_certificate_page
-from dealfl.report.live import LiveView, choose_view
+from dealfl.report.live import LiveView, PlainView, ProgressLine, choose_line, choose_view
 from dealfl.report.page import draw_plot, plot_names, write_page
-from dealfl.report.progress import PlainView, ProgressLine, choose_line
 from dealfl.report.summary import summarize, summarize_setting
 from dealfl.report.wording import format_age, format_energy, format_number, format_quality
 

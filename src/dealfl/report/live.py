@@ -1,18 +1,235 @@
-"""Live progress of a run as a panel on a terminal."""
+"""Views of a run in progress: a live table, lines in a file, a line on a terminal or in a notebook."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
 from dealfl.escaping import for_terminal
-from dealfl.report.progress import PlainView, Remaining, choose_line
-from dealfl.report.wording import format_duration, format_energy, format_quality
+from dealfl.report.wording import format_age, format_duration, format_energy, format_quality
 from dealfl.runs import Watcher
-from dealfl.simulate import Outcome, Progress
+from dealfl.simulate import Outcome, Progress, SweepProgress
 
-__all__ = ["LiveView", "choose_view"]
+_CHANGED_EVERY_S = 0.2
+_LINE_EVERY_S = 5.0
+_LINE_AFTER_S = 2.0
+_LEAST_SHARE = 0.02
+_LEAST_S = 1.0
+
+
+class Remaining:
+    """The share of a run that is done, and an estimate of the time left.
+
+    Each scheme counts the same. The estimate is proportional: a run that did a tenth of its work in
+    a minute has nine minutes left. Work of an earlier run that was resumed does not count.
+
+    Examples
+    --------
+    >>> run = Remaining()
+    >>> run.start_scheme(1, of=2)
+    >>> run.update(0, of_rounds=10, now_s=0.0)
+    >>> run.update(4, of_rounds=10, now_s=8.0)
+    >>> run.share, run.left_s, str(run)
+    (0.2, 32.0, '20 %, about 32 s left')
+    """
+
+    def __init__(self) -> None:
+        self._before, self._schemes = 0, 1
+        self._start: tuple[float, float] | None = None
+        self._now_s = 0.0
+        self.share = 0.0
+
+    def start_scheme(self, place: int, of: int) -> None:
+        """Start a scheme; `place` is counted from 1."""
+        self._before, self._schemes = place - 1, of
+        self.share = self._before / of
+
+    def update(self, rounds: int, of_rounds: int, now_s: float) -> None:
+        """Note how many rounds of the scheme are closed at a time."""
+        inside = min(rounds / of_rounds, 1.0) if of_rounds else 0.0
+        self.share, self._now_s = (self._before + inside) / self._schemes, now_s
+        if self._start is None:
+            self._start = self.share, now_s
+
+    @property
+    def left_s(self) -> float | None:
+        """The time that is left, in seconds; None as long as nothing can be said."""
+        if self._start is None:
+            return None
+        done, took_s = self.share - self._start[0], self._now_s - self._start[1]
+        if done < _LEAST_SHARE or took_s < _LEAST_S:
+            return None
+        return took_s * (1.0 - self.share) / done
+
+    def __str__(self) -> str:
+        left = "" if self.left_s is None else f", about {format_age(self.left_s)} left"
+        return f"{self.share:.0%}".replace("%", " %") + left
+
+
+class ProgressLine:
+    """One changing line on a terminal; elsewhere a line every few seconds.
+
+    Parameters
+    ----------
+    stream : file
+        Text stream.
+    clock : callable, default time.monotonic
+        Returns the time in seconds.
+    """
+
+    _live = False
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream, self._clock = stream, clock
+        self._live = self._live or stream.isatty()
+        self._next_s = clock() + (_CHANGED_EVERY_S if self._live else _LINE_AFTER_S)
+        self._width = 0
+
+    def show_sweep(self, progress: SweepProgress) -> None:
+        """Show the progress of a sweep, if an update is due.
+
+        Parameters
+        ----------
+        progress : SweepProgress
+            Current progress.
+        """
+        self.show(lambda: _describe(progress))
+
+    def show(self, make: Callable[[], str]) -> None:
+        """Show a text, if an update is due.
+
+        Parameters
+        ----------
+        make : callable
+            Returns the text; called only if an update is due.
+        """
+        now_s = self._clock()
+        if now_s < self._next_s:
+            return
+        self._next_s = now_s + (_CHANGED_EVERY_S if self._live else _LINE_EVERY_S)
+        self._put(make())
+
+    def _put(self, text: str) -> None:
+        text = for_terminal(text)
+        if self._live:
+            self._stream.write("\r" + text.ljust(self._width))
+            self._width = len(text)
+        else:
+            self._stream.write(text + "\n")
+        self._stream.flush()
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._width:
+            self._stream.write("\r" + " " * self._width + "\r")
+            self._stream.flush()
+
+
+class PlainView(ProgressLine, Watcher):
+    """The progress of a run as one changing line, or as lines every few seconds.
+
+    Parameters
+    ----------
+    stream : file
+        Text stream.
+    clock : callable, default time.monotonic
+        Returns the time in seconds.
+    """
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(stream, clock)
+        self._scheme, self._remaining = "", Remaining()
+
+    def __enter__(self) -> PlainView:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the line."""
+        self.clear()
+
+    def start_scheme(self, scheme: str, place: int, of: int) -> None:
+        """Start a scheme."""
+        self._scheme = f"{scheme} ({place} of {of})"
+        self._remaining.start_scheme(place, of)
+
+    def show_progress(self, progress: Progress) -> None:
+        """Show the progress of the scheme, if an update is due."""
+        self._remaining.update(progress.rounds, progress.of_rounds, self._clock())
+        self.show(
+            lambda: (
+                f"{self._scheme}: round {progress.rounds} of {progress.of_rounds}, "
+                f"quality {format_quality(progress.quality)}, "
+                f"{format_energy(progress.compute_j + progress.radio_j)}; "
+                f"whole run {self._remaining}"
+            )
+        )
+
+    def finish_scheme(self, outcome: Outcome) -> None:
+        """Show nothing: the summary follows at the end."""
+
+
+class SilentView(PlainView):
+    """Shows nothing."""
+
+    def show(self, make: Callable[[], str]) -> None:
+        """Show nothing."""
+
+
+class NotebookView(PlainView):
+    """Shows one line in the output of a cell, which changes and is removed in the end."""
+
+    _live = True
+    _handle: Any = None
+
+    def _put(self, text: str) -> None:
+        content = {"text/plain": text}
+        if self._handle is None:
+            display = sys.modules["IPython"].display  # a kernel has loaded it
+            self._handle = display.display(content, raw=True, display_id=True)
+        else:
+            self._handle.update(content, raw=True)
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._handle is not None:
+            self._put("")
+
+
+def choose_line(stream: TextIO, verbose: bool = True) -> PlainView:
+    """Return what shows progress as one line.
+
+    Parameters
+    ----------
+    stream
+        Where to write outside a notebook.
+    verbose
+        False shows nothing.
+
+    Returns
+    -------
+    PlainView
+        A line for a notebook, a terminal or a file.
+    """
+    if not verbose:
+        return SilentView(stream)
+    interactive: Any = sys.modules.get("IPython")  # not imported to find out
+    shell = None if interactive is None else interactive.get_ipython()
+    in_notebook = getattr(shell, "kernel", None) is not None
+    return NotebookView(stream) if in_notebook else PlainView(stream)
+
+
+def _describe(progress: SweepProgress) -> str:
+    inside, which = progress.inside, ""
+    if progress.of_simulations > 1:
+        which = f"simulation {progress.simulation} of {progress.of_simulations}, "
+    return (
+        f"{which}round {inside.rounds} of {inside.of_rounds}, "
+        f"{format_duration(inside.virtual_s)} virtual time, "
+        f"quality {format_quality(inside.quality)}"
+    )
+
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _SHOWN_EVERY_S = 0.1

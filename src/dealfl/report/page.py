@@ -8,8 +8,7 @@ from typing import Any
 from dealfl.errors import unknown_name
 from dealfl.escaping import for_html
 from dealfl.pages import Cell, details, draw, page, plot_section, table
-from dealfl.report.phone_plots import phone_plots
-from dealfl.report.run_plots import energy_plots, round_plots
+from dealfl.report.plots import energy_plots, phone_plots, round_plots
 from dealfl.report.wording import (
     clock_sentence,
     describe_comparison,

@@ -1,16 +1,18 @@
 """Runs and their folders: start, stop, resume, compare; status, models, backups, logs, metrics."""
 
 from dealfl.runs.backups import MANIFEST, Copied, back_up, restore
-from dealfl.runs.certificates import (
+from dealfl.runs.demo import Proof, run_demo
+from dealfl.runs.erasing import Erased, erase_owners, readmit_owners
+from dealfl.runs.erasures import (
     CERTIFICATES,
     Evidence,
+    RequestStatus,
+    certify,
     is_about,
+    list_erasures,
     prove_entry,
     verify_certificate,
 )
-from dealfl.runs.demo import Proof, run_demo
-from dealfl.runs.erasing import Erased, erase_owners, readmit_owners
-from dealfl.runs.erasure_status import RequestStatus, certify, list_erasures
 from dealfl.runs.finished_run import (
     HeldOwner,
     Holding,
@@ -21,7 +23,6 @@ from dealfl.runs.finished_run import (
 )
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.logs import LOG, JsonLines, configure_logs, log, log_to
-from dealfl.runs.metrics import serve_metrics
 from dealfl.runs.models import (
     About,
     Model,
@@ -34,7 +35,7 @@ from dealfl.runs.predicting import Score, predict, recommend, score
 from dealfl.runs.result import Comparison, Forgotten, Result, RunProgress, Watcher
 from dealfl.runs.run import Interrupted, NoFolder, Run, default_job
 from dealfl.runs.running_server import RunningServer, answers_about
-from dealfl.runs.status import RunStart, RunStatus, read_start, read_status
+from dealfl.runs.status import RunStart, RunStatus, read_start, read_status, serve_metrics
 from dealfl.runs.workers import (
     Removal,
     WorkerStatus,

@@ -20,8 +20,14 @@ from dealfl.erasure import (
     split_entry,
 )
 from dealfl.errors import BadBytes, BadInput
-from dealfl.runs.certificates import CERTIFICATES, Evidence, verify_certificate
-from dealfl.runs.erasure_status import certify
+from dealfl.runs.erasures import (
+    CERTIFICATES,
+    Evidence,
+    NewRequest,
+    certify,
+    find_queued,
+    verify_certificate,
+)
 from dealfl.runs.finished_run import (
     find_holdings,
     find_journals,
@@ -33,7 +39,6 @@ from dealfl.runs.finished_run import (
 )
 from dealfl.runs.folder import FORGETTING, REQUESTS, RunFolder
 from dealfl.runs.logs import log
-from dealfl.runs.requests import NewRequest, find_queued
 from dealfl.runs.result import Forgotten
 from dealfl.server import LedgerReader
 from dealfl.storage import replace_file

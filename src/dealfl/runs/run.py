@@ -16,11 +16,11 @@ from pathlib import Path
 from dealfl.errors import DealError
 from dealfl.exact import Statistics
 from dealfl.runs.erasing import carry_out, forget_person
+from dealfl.runs.erasures import find_queued
 from dealfl.runs.finished_run import keep_journals
 from dealfl.runs.folder import RESULT, RunFolder
 from dealfl.runs.logs import log, log_rounds
 from dealfl.runs.models import read_statistics
-from dealfl.runs.requests import find_queued
 from dealfl.runs.result import NotedProgress, Result, RunProgress, Watcher
 from dealfl.server import Ledger
 from dealfl.simulate import (

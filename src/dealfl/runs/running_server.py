@@ -14,13 +14,18 @@ from typing import Any
 import msgspec
 
 from dealfl.erasure import open_signing_key
-from dealfl.runs.certificates import Evidence, verify_certificate
 from dealfl.runs.erasing import Erased
-from dealfl.runs.erasure_status import RequestStatus, certify, list_erasures
+from dealfl.runs.erasures import (
+    Evidence,
+    NewRequest,
+    RequestStatus,
+    certify,
+    list_erasures,
+    verify_certificate,
+)
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.logs import log
 from dealfl.runs.models import export_model, open_model
-from dealfl.runs.requests import NewRequest
 from dealfl.runs.status import RunStatus, read_status
 from dealfl.runs.workers import WorkerStatus, read_worker_rounds, read_workers
 from dealfl.storage import make_folder, replace_file

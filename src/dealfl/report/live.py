@@ -1,4 +1,4 @@
-"""Views of a run in progress: a live table, lines in a file, a line on a terminal or in a notebook."""
+"""Views of a run in progress: a table, lines in a file, one line on a terminal or in a notebook."""
 
 from __future__ import annotations
 

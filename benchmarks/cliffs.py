@@ -17,11 +17,11 @@ from reporting import Report
 from dealfl.erasure import hash_request
 from dealfl.learners import Learner, NaiveBayes, PersonalizedPageRank, Rows, Tikhonov, statistics_of
 from dealfl.protocol.messages import Announce, Assignment, Erase, Erased, Message, Published, Update
-from dealfl.server import Ledger, Server, Terms
+from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Everyone, FairUpperConfidence
 from dealfl.worker import Record
 
-TERMS = Terms(
+RULES = Rules(
     rounds=10**6, workers_per_round=100, ttl_s=60.0, presence_timeout_s=1e4, min_waiting=5,
     max_wait_s=1e9, publish_every_s=0.0,
 )  # fmt: skip
@@ -89,7 +89,7 @@ class Watched(Ledger):
 def many_workers(report: Report, workers: int) -> None:
     """Measure an announcement, a reply and a restart of a server that knows many workers."""
     ledger = Watched()
-    server = Server("job", make, ledger, TERMS, FairUpperConfidence(fairness=1e-4))
+    server = Server("job", make, ledger, RULES, FairUpperConfidence(fairness=1e-4))
     server.handle([announce(number, 0, 3) for number in range(workers)], 0.0)
     figures = {
         "announcement, too few examples wait": times_ms(
@@ -128,7 +128,7 @@ def erased_before(ledger: Ledger, count: int) -> None:
 def many_erasures(report: Report, erasures: int) -> None:
     """Measure a request, an answer, and a newcomer, who gets the list in parts."""
     ledger = Ledger()
-    server = Server("job", make, ledger, TERMS, Everyone())
+    server = Server("job", make, ledger, RULES, Everyone())
     server.handle([announce(number, 0, 0) for number in range(20)], 0.0)
     erased_before(ledger, erasures)
     names = [f"x{number}" for number in range(50)]
@@ -173,7 +173,7 @@ def many_erasures(report: Report, erasures: int) -> None:
 def publications(report: Report, workers: int, erasures: int) -> None:
     """Measure publications while erasures of many workers are open, and after they are settled."""
     ledger = Ledger()
-    server = Server("job", make, ledger, TERMS, Everyone())
+    server = Server("job", make, ledger, RULES, Everyone())
     server.handle([announce(number, 0, 0) for number in range(workers)], 0.0)
     erased_before(ledger, erasures)
     requests = [(one.name, hash_request(one.name, one.owners)) for one in ledger.reader.erasures()]
@@ -213,7 +213,7 @@ def gaps(report: Report, behind: int, features: int) -> None:
 
     def fold_ms(waiting: int) -> tuple[float, int]:
         ledger = Ledger()
-        server = Server("job", tikhonov, ledger, TERMS, Everyone())
+        server = Server("job", tikhonov, ledger, RULES, Everyone())
         joining: list[Message] = [announce(n, 0, 0, schema_digest=schema) for n in range(2)]
         server.handle(joining, 0.0)
         late = [reply("w000000", 2 + n, None, delta) for n in range(waiting)]
@@ -235,7 +235,7 @@ def compaction(report: Report, erasures: int) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "ledger.db"
         ledger = Ledger(path)
-        server = Server("job", make, ledger, TERMS, Everyone())
+        server = Server("job", make, ledger, RULES, Everyone())
         server.handle([announce(1, 0, 0)], 0.0)
         erased_before(ledger, erasures)
         ledger.checkpoint()

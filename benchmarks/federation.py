@@ -30,7 +30,7 @@ from reporting import Report, main, progress
 from dealfl.exact.statistics import Statistics
 from dealfl.learners import NaiveBayes, Rows, statistics_of
 from dealfl.protocol.messages import Announce, Assignment, Message, Update, Welcome
-from dealfl.server import Ledger, Server, Terms
+from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Uniform
 from dealfl.worker import Cost, Done, Journal, Record, Worker
 
@@ -62,12 +62,12 @@ class Fleet:
     @classmethod
     def joined(cls, directory: Path, workers: int, selected: int) -> "Fleet":
         """Return a fleet of which every worker has joined."""
-        terms = Terms(
+        rules = Rules(
             rounds=10**9, workers_per_round=selected, ttl_s=1e6, presence_timeout_s=1e12,
             battery_budget=1.0,
         )  # fmt: skip
         ledger = Ledger(directory / "ledger.db")
-        server = Server("job", make, ledger, terms, Uniform(1))
+        server = Server("job", make, ledger, rules, Uniform(1))
         names = [f"w{number:05d}" for number in range(workers)]
         return cls(server, names, one_example().to_bytes(), make().schema.digest())
 

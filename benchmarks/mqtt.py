@@ -32,7 +32,7 @@ from dealfl.learners import PersonalizedPageRank, Rows, Tikhonov
 from dealfl.network import Broker, BrokerSettings, ServerEnd, WorkerEnd, create_broker
 from dealfl.protocol.messages import Announce, Assignment, Message, Step, Update
 from dealfl.protocol.transport import encode
-from dealfl.server import Ledger, Server, Terms
+from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Uniform
 from dealfl.worker import Journal, MeasuredMeter, Worker
 
@@ -106,8 +106,8 @@ def run_workers(numbers: range, credentials: list[Any], per: int, pipe: Pipe) ->
 class Watch(Server):
     """A server that notes when its rounds were assigned and answered."""
 
-    def __init__(self, ledger: Ledger, terms: Terms) -> None:
-        super().__init__("bench", make, ledger, terms, Uniform(1))
+    def __init__(self, ledger: Ledger, rules: Rules) -> None:
+        super().__init__("bench", make, ledger, rules, Uniform(1))
         self.assigned: dict[int, tuple[float, int]] = {}
         self.answered: Counter[int] = Counter()
         self.rounds_s: list[float] = []
@@ -173,12 +173,12 @@ async def serve(
     broker: Broker, folder: Path, workers: int, selected: int, pipe: Pipe, *, tls: bool
 ) -> Figures:
     """Serve until enough rounds are measured; with TLS, then restart the broker."""
-    terms = Terms(
+    rules = Rules(
         rounds=10**9, workers_per_round=selected, min_workers=selected, ttl_s=60.0,
         presence_timeout_s=1e9, battery_budget=1.0, round_every_s=workers / 1_000,
     )  # fmt: skip
     ledger = Ledger(folder / "ledger.db")
-    watch, stopped, start_s = Watch(ledger, terms), asyncio.Event(), time.monotonic()
+    watch, stopped, start_s = Watch(ledger, rules), asyncio.Event(), time.monotonic()
     task = asyncio.ensure_future(ServerEnd(watch, [broker.admit_server()]).run(stopped))
     await until(lambda: len(watch.announced) == workers)
     join_s = max(watch.announced.values()) - start_s

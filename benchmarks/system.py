@@ -73,8 +73,8 @@ def read_task(task: Task, seed: int, keys: Keys = None, without: Sequence[str] =
 
 def fill_up(fleet: FleetSpec) -> FleetSpec:
     """Return the same workers, chosen at random when ten examples wait; they sleep, too."""
-    terms = replace(fleet.job.terms, min_waiting=FULL_WAITING)
-    job = replace(fleet.job, selector="uniform", terms=terms)
+    rules = replace(fleet.job.rules, min_waiting=FULL_WAITING)
+    job = replace(fleet.job, selector="uniform", rules=rules)
     return replace(fleet, job=job, selection={"seed": job.seed})
 
 
@@ -171,16 +171,16 @@ def check_sleepers(report: Report, seeds: Sequence[int]) -> None:
     for seed in seeds:
         with progress(f"sleepers: seed {seed}"):
             run = start_run(read_task(DIGITS, seed, keys, without=["availability"]))
-            terms = run.fleet.job.terms
+            rules = run.fleet.job.rules
             run.simulation.run(ERASED_S)
             run.erase("benchmark", [b"nobody" * 5], "benchmark")
-            run.simulation.run(ERASED_S + terms.max_wait_s + terms.ttl_s)
+            run.simulation.run(ERASED_S + rules.max_wait_s + rules.ttl_s)
             reached += sum(row.forgotten > 0 for row in run.server.workers.values())
             workers += run.fleet.workers
             delays = run.simulation.traffic.state().delays.values()
             waited_s.append(max(delay_s for listed in delays for delay_s, _ in listed))
             run.close()
-    limit_s = terms.max_wait_s + PLACE_S
+    limit_s = rules.max_wait_s + PLACE_S
     report.check(
         "longest time from the arrival of an example until its update leaves",
         f"≤ {limit_s / 3600:.2f} h (max_wait_s, and an hour for a place)",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dealfl.erasure import owner_hash
 from dealfl.learners import NaiveBayes, Rows
 from dealfl.protocol.messages import Message
-from dealfl.server import Ledger, Server, Terms
+from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Everyone
 from dealfl.simulate import Network, Simulation
 from dealfl.worker import Cost, Done, Journal, Worker
@@ -103,8 +103,8 @@ def _recorder() -> Recorder:
         _worker("w2", 2.0, ["cem"]),
         _worker("w3", 40.0, ["dee"]),
     ]
-    terms = Terms(rounds=1, workers_per_round=3, min_workers=3, ttl_s=20.0, publish_every_s=40.0)
-    server = Server("demo", _bayes, Ledger(), terms, Everyone())
+    rules = Rules(rounds=1, workers_per_round=3, min_workers=3, ttl_s=20.0, publish_every_s=40.0)
+    server = Server("demo", _bayes, Ledger(), rules, Everyone())
     return Recorder(server, workers, Network(min_delay_s=_DELAY_S, max_delay_s=_DELAY_S))
 
 

@@ -30,7 +30,7 @@ from dealfl.learners import (
     statistics_of,
 )
 from dealfl.runs.finished_run import Clock
-from dealfl.server import Ledger, Server, Terms
+from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Everyone, Uniform
 from dealfl.simulate import Network
 from dealfl.worker import SCHEMES, Journal, Memory, Record, State, Worker, WorkerKeys
@@ -79,7 +79,7 @@ class History:
             model=self.random.choice(("stateless", "resident")) if not is_paged else "resident",
             memory=Memory(frames=4) if is_paged else None, validation_share=share,
         )  # fmt: skip
-        self.terms = Terms(
+        self.rules = Rules(
             rounds=10_000, workers_per_round=3, ttl_s=30.0, presence_timeout_s=90.0,
             release_batch=self.random.choice((1, 2, 8)), release_deadline_s=300.0,
             publish_every_s=60.0,
@@ -102,7 +102,7 @@ class History:
 
     def new_server(self) -> Server:
         selector = Everyone() if self.scheme == "newfl" else Uniform(1)
-        return Server("job", self.make, self.ledger, self.terms, selector)
+        return Server("job", self.make, self.ledger, self.rules, selector)
 
     def start(self, name: str) -> None:
         """Start the process of a worker, the first or another one."""

@@ -20,13 +20,13 @@ import msgspec
 
 from dealfl.learners import NaiveBayes
 from dealfl.protocol.messages import Message, Step
-from dealfl.server import Ledger, Server, Terms
+from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Everyone
 from dealfl.worker import Cost, Done, Journal, Worker
 
 KEY = b"key of the job"
 FAILPOINT = "DEALFL_TEST_FAILPOINT"
-TERMS = Terms(rounds=10**6, workers_per_round=3, ttl_s=20.0, presence_timeout_s=90.0)
+RULES = Rules(rounds=10**6, workers_per_round=3, ttl_s=20.0, presence_timeout_s=90.0)
 
 
 class Life(msgspec.Struct, frozen=True):
@@ -136,12 +136,17 @@ class TwoTransactions(MortalConnection):
 class LateCommit(MortalConnection):
     """Commits only after the receipts have left: this must be found out."""
 
+    terms: list[str] | None = None
     made = False  # the tables and the terms: not even this one can do without
 
     def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
         if sql == "COMMIT" and not self.made:
             return self.cursor()
-        claims = bool(values) and values[0][:1] in (("term",), ("terms",))
+        claims = bool(values) and values[0][:1] == ("term",)
+        if sql.startswith("INSERT OR REPLACE INTO state"):
+            terms = msgspec.msgpack.decode(values[0][0])["terms"]
+            claims = terms != self.terms
+            self.terms = terms
         self.made = claims or sql.startswith("PRAGMA user_version =")
         return super().execute(sql, *values)
 
@@ -182,7 +187,7 @@ def new_worker(name: str, journal: Journal) -> Worker:
 
 
 def new_server(ledger: Ledger) -> Server:
-    return Server("job", make, ledger, TERMS, Everyone())
+    return Server("job", make, ledger, RULES, Everyone())
 
 
 def _worker_calls(life: Life, fate: Fate) -> tuple[Callable[[Call], Step], Callable[[], None]]:

@@ -8,7 +8,7 @@ from typing import Any
 from dealfl.exact.statistics import Statistics
 from dealfl.learners import Histories, NaiveBayes, PersonalizedPageRank, Rows, statistics_of
 from dealfl.protocol.messages import Announce, Assignment, Message, Update, Welcome
-from dealfl.server import Ledger, Server, Terms
+from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Everyone
 from dealfl.worker import Cost, Done, Journal, Record, State, Worker
 
@@ -112,14 +112,14 @@ def update(sequence: int, count: int = 1, name: str = "w", **other: Any) -> Upda
     return Update(job="job", worker=name, sequence=sequence, delta=body, **(plain | other))
 
 
-def server(ledger: Ledger | None = None, make: Any = bayes, **terms: Any) -> Server:
+def server(ledger: Ledger | None = None, make: Any = bayes, **rules: Any) -> Server:
     plain: dict[str, Any] = {"rounds": 1000, "ttl_s": 60.0}
-    return Server("job", make, ledger or Ledger(), Terms(**(plain | terms)), Everyone())
+    return Server("job", make, ledger or Ledger(), Rules(**(plain | rules)), Everyone())
 
 
-def joined(*names: str, ledger: Ledger | None = None, make: Any = bayes, **terms: Any) -> Server:
+def joined(*names: str, ledger: Ledger | None = None, make: Any = bayes, **rules: Any) -> Server:
     """Return a server at which workers have joined, with its first round open for all of them."""
-    one = server(ledger, make, **terms)
+    one = server(ledger, make, **rules)
     one.handle([announce(name, 0, make) for name in names or ("w",)], 0.0)
     return one
 

@@ -17,7 +17,7 @@ from dealfl.learners import (
     Tikhonov,
     statistics_of,
 )
-from dealfl.server import Ledger, Server, Terms
+from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Everyone, Uniform
 from dealfl.simulate import Network, Simulation
 from dealfl.worker import SCHEMES, Cost, Done, Journal, State, Worker, WorkerKeys
@@ -63,7 +63,7 @@ class Chaos:
         )
         self.make = MAKERS[learner]
         self.ledger = Ledger()
-        self.terms = Terms(rounds=12, workers_per_round=3, ttl_s=30.0, presence_timeout_s=90.0)
+        self.rules = Rules(rounds=12, workers_per_round=3, ttl_s=30.0, presence_timeout_s=90.0)
         self.journals: dict[str, Journal] = {}
         self.owners: dict[str, list[str]] = {}
         self.erased: list[str] = []
@@ -74,7 +74,7 @@ class Chaos:
 
     def new_server(self) -> Server:
         selector = Uniform(1) if self.scheme != "newfl" else Everyone()
-        return Server("job", self.make, self.ledger, self.terms, selector)
+        return Server("job", self.make, self.ledger, self.rules, selector)
 
     def new_worker(self, name: str) -> Worker:
         return Worker(

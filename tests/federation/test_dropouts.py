@@ -7,7 +7,7 @@ from typing import Any
 
 from dealfl.exact.statistics import Statistics
 from dealfl.protocol.messages import Assignment, Message, Update
-from dealfl.server import Ledger, Server, Terms
+from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Uniform
 from dealfl.simulate import Network, Returns, Simulation
 from dealfl.worker import Cost, Done, Journal, Worker
@@ -39,8 +39,8 @@ class Dropouts(Simulation):
         self.journals = {f"w{n:02d}": Journal(journal_id=f"{n}") for n in range(WORKERS)}
         self.random = random.Random(seed)
         self.chance = chance
-        terms = Terms(rounds=ROUNDS, workers_per_round=9, ttl_s=TTL_S, presence_timeout_s=150.0)
-        server = Server("job", bayes, self.ledger, terms, Uniform(seed))
+        rules = Rules(rounds=ROUNDS, workers_per_round=9, ttl_s=TTL_S, presence_timeout_s=150.0)
+        server = Server("job", bayes, self.ledger, rules, Uniform(seed))
         workers = [
             Worker("job", name, bayes, journal, TrainingTime(seed), key=KEY, announce_every_s=50.0)
             for name, journal in self.journals.items()

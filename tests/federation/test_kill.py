@@ -197,7 +197,7 @@ class Federation:
             journal.close()
         assert not ledger.updates.waiting()
         for key in self.receipts:
-            assert ledger.find_update(*key), f"a receipt was not true: {key}"
+            assert ledger.updates.find(*key), f"a receipt was not true: {key}"
         assert new_server(ledger).model.digest() == central.digest()
         ledger.close()
         return total

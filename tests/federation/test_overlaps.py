@@ -72,7 +72,7 @@ def test_an_older_server_that_still_writes_is_fenced_and_writes_nothing(tmp_path
     with pytest.raises(Fenced):
         old.erase("r", [b"ann"], 3.0)
     new.handle([], 500.0)
-    assert second.find_update("v", 1, 2) is None
+    assert second.updates.find("v", 1, 2) is None
     assert new.model.statistics == examples(5)
     assert server(second).model.digest() == new.model.digest()
     second.close()

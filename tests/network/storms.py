@@ -267,7 +267,7 @@ class Storm:
                 central.merge(own)
             assert not ledger.updates.waiting(), f"{self}: an update was never counted"
             server = Server(
-                job.name, plan.make, ledger, job.server_terms, make_selector(job.selector, {})
+                job.name, plan.make, ledger, job.server_rules, make_selector(job.selector, {})
             )
             digest = server.model.digest()
         assert digest == central.digest(), f"{self}: the model is not the sum of the journals"

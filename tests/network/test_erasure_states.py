@@ -11,13 +11,13 @@ import pytest
 from dealfl.erasure import owner_hash
 from dealfl.protocol.messages import Message, Published, Receipt, Update
 from dealfl.protocol.transport import decode, encode
-from dealfl.server import Ledger, Server, Terms
+from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Everyone
 from dealfl.worker import Journal, Worker
 from tests.federation.parts import KEY, FixedMeter, bayes, row
 
 ANN, BOB = "ann", "bob"
-TERMS = {"rounds": 10**6, "ttl_s": 20.0, "publish_every_s": 1.0, "max_wait_s": 300.0}
+RULES = {"rounds": 10**6, "ttl_s": 20.0, "publish_every_s": 1.0, "max_wait_s": 300.0}
 
 
 class Pair:
@@ -25,7 +25,7 @@ class Pair:
 
     def __init__(self, folder: Path, sleeps: bool = False, min_waiting: int = 1) -> None:
         self._folder, self._sleeps, self.now_s = folder, sleeps, 0.0
-        self._terms = Terms(**TERMS, min_waiting=min_waiting)  # type: ignore[arg-type]
+        self._rules = Rules(**RULES, min_waiting=min_waiting)  # type: ignore[arg-type]
         self.meter, self._inbox = FixedMeter(elapsed_s=1.0), list[Message]()
         self.serve()
         self.work()
@@ -33,7 +33,7 @@ class Pair:
     def serve(self) -> None:
         """Start the server, or start it again."""
         self.ledger = Ledger(self._folder / "ledger.db")
-        self.server = Server("job", bayes, self.ledger, self._terms, Everyone())
+        self.server = Server("job", bayes, self.ledger, self._rules, Everyone())
 
     def work(self) -> None:
         """Start the worker, or start it again."""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from dealfl.learners import PersonalizedPageRank
 from dealfl.network import ServerEnd, ServerState, WorkerEnd
 from dealfl.protocol.messages import Message, Published, Step
-from dealfl.server import Ledger, Server, Terms
+from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Everyone
 from dealfl.worker import Journal, Worker
 from tests.federation.parts import KEY, FixedMeter, item
@@ -44,7 +44,7 @@ class Federation:
 
     def __init__(self, broker: RunningBroker, kind: type[Server], inline_bytes: int) -> None:
         self._broker, self.ledger = broker, Ledger()
-        self.server = kind(JOB, ranks, self.ledger, Terms(rounds=1000), Everyone())
+        self.server = kind(JOB, ranks, self.ledger, Rules(rounds=1000), Everyone())
         limits = ServerState(inline_bytes=inline_bytes)
         self._ends: list[Any] = [ServerEnd(self.server, [broker.server], limits=limits)]
         self.stopped, self._persons = asyncio.Event(), 0
@@ -80,7 +80,7 @@ class Federation:
 
     @property
     def is_calm(self) -> bool:
-        return self.ledger.open_round() is None and not self.journal.outbox()
+        return self.ledger.rounds.find_open() is None and not self.journal.outbox()
 
     async def use(self, end: WorkerEnd, name: str = "w", timeout_s: float = PATIENT_S) -> int:
         """Let a worker use the model; return the bytes that came down for it."""

@@ -17,8 +17,7 @@ from dealfl.escaping import for_csv, for_html, for_plotly, for_terminal
 from dealfl.pages import page, table
 from dealfl.report import LiveView, PlainView, summarize
 from dealfl.runs import RunFolder, serve_metrics
-from dealfl.server import Ledger
-from dealfl.server.tables import WorkerRow
+from dealfl.server import Ledger, WorkerRow
 from tests.report.results import by_hand
 from tests.report.test_live_view import Terminal, progress
 from tests.runs.made_runs import FILMS, HOUSES, make_run, write_houses, write_ratings

@@ -14,7 +14,7 @@ from dealfl.errors import BadBytes, BadInput
 from dealfl.exact.statistics import Statistics
 from dealfl.protocol.messages import Message
 from dealfl.runs import MANIFEST, RunFolder, back_up, open_model, remove_worker, restore
-from dealfl.server import Ledger, Server, Terms
+from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Everyone
 from dealfl.worker import Journal, State, Worker
 from tests.federation.parts import KEY, FixedMeter, bayes, examples, row
@@ -203,7 +203,7 @@ def test_workers_ahead_of_a_restored_ledger_begin_anew_and_nothing_counts_twice(
 
     def serving() -> tuple[Server, Ledger]:
         ledger = Ledger(path)
-        return Server("job", bayes, ledger, Terms(rounds=1000), Everyone()), ledger
+        return Server("job", bayes, ledger, Rules(rounds=1000), Everyone()), ledger
 
     journals = {name: Journal(journal_id=name) for name in ("anna", "bob")}
     workers = {

@@ -105,11 +105,11 @@ def test_a_full_disk_fails_with_1(
 def test_a_change_that_finds_the_disk_full_is_undone(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     with ledger.transaction():
-        ledger.set_setting("big", b"before")
+        ledger.put_parts("big", {"part": b"before"})
     with small_files(200_000), pytest.raises(WriteFailed, match="free disk space"):  # noqa: SIM117
         with ledger.transaction():
-            ledger.set_setting("big", bytes(1_000_000))
-    assert ledger.setting("big") == b"before"
+            ledger.put_parts("big", {"part": bytes(1_000_000)})
+    assert ledger.list_parts("big") == {"part": b"before"}
     ledger.close()
     with small_files(4096), pytest.raises(WriteFailed, match="cannot be written"):
         Ledger.back_up(tmp_path / "ledger.db", tmp_path / "copy.db")

@@ -25,7 +25,7 @@ Captured = pytest.CaptureFixture[str]
 
 def total_digest(folder: Path) -> str:
     ledger = Ledger(folder / "ledger.db")
-    total = ledger.total()
+    total = ledger.reader.total()
     ledger.close()
     assert total is not None
     return total.digest()

@@ -151,7 +151,7 @@ def test_a_failed_removal_changes_nothing(run: Path, monkeypatch: pytest.MonkeyP
     def fails(*_: Any) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("dealfl.server.update_store.UpdateStore.drop", fails)
+    monkeypatch.setattr("dealfl.server.ledger.UpdateStore.drop", fails)
     with pytest.raises(OSError, match="disk full"):
         remove_worker(RunFolder.at(run), "w01")
     monkeypatch.undo()

@@ -16,6 +16,7 @@ from dealfl.protocol.messages import Asleep, Erase
 from dealfl.report import format_energy
 from dealfl.runs import RunFolder, read_status, read_worker_rounds, read_workers
 from dealfl.server import Ledger
+from dealfl.server.selection import OverPromise
 from tests.federation.parts import announce, joined, update
 from tests.runs.made_runs import make_run
 
@@ -73,9 +74,8 @@ def test_whoever_is_flagged_or_removed_is_told(tmp_path: Path) -> None:
 
 def test_promises_that_can_not_be_kept_are_told(tmp_path: Path, capsys: Captured) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
-    told = b'{"workers": ["v", "w"], "promised": 1.5, "possible": 1.0}'
     with ledger.transaction():
-        ledger.set_setting("over_promised", told)
+        ledger.change_state(over_promised=OverPromise(("v", "w"), 1.5, 1.0))
     ledger.close()
     assert main(["status", str(tmp_path)]) == 0
     assert "1.50 picks a round, 1.00 possible: v, w" in capsys.readouterr().out

@@ -4,7 +4,7 @@ from typing import Any
 
 from dealfl.protocol.messages import Assignment, Erase, Message
 from dealfl.server import (
-    Terms,
+    Rules,
     WorkerRow,
 )
 from dealfl.server.roster import Roster, note_spending
@@ -15,7 +15,7 @@ from tests.federation.parts import announce, joined, server, update
 def able(now_s: float = 0.0, **known: Any) -> bool:
     plain = WorkerRow("w", waiting=5, capacity_j=1000.0)
     changed = {name: known.get(name, getattr(plain, name)) for name in plain.__struct_fields__}
-    return bool(Roster({"w": WorkerRow(**changed)}).find_candidates(Terms(), now_s))
+    return bool(Roster({"w": WorkerRow(**changed)}).find_candidates(Rules(), now_s))
 
 
 def test_only_who_is_awake_idle_fitting_and_has_something_waiting_can_be_woken() -> None:
@@ -42,7 +42,7 @@ def test_a_worker_spends_its_budget_of_charge_and_gets_a_new_one_the_next_day() 
 
 def test_a_worker_is_worth_what_waits_up_to_a_cap() -> None:
     rows = Roster({str(n): WorkerRow(str(n), waiting=n) for n in (3, 100, 5000)})
-    weights = {c.name: c.weight for c in rows.find_candidates(Terms(), 0.0)}
+    weights = {c.name: c.weight for c in rows.find_candidates(Rules(), 0.0)}
     assert weights == {"3": 3, "100": 100, "5000": 100}
 
 

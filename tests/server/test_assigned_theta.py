@@ -7,7 +7,7 @@ import pytest
 
 from dealfl.errors import BadInput
 from dealfl.protocol.messages import Asleep, Assignment, Message
-from dealfl.server import Ledger, Server, Terms, WorkerRow
+from dealfl.server import Ledger, Rules, Server, WorkerRow
 from dealfl.simulate import RunState, finish, read_fleet, run_fleet, start_run
 from tests.federation.parts import announce, bayes, update
 from tests.simulate.fleets import document
@@ -33,17 +33,17 @@ BY_BATTERY = {f"job.{key}": value for key, value in LIMITS.items()} | {"job.forg
 def test_theta_follows_the_state_of_a_worker_within_its_limits(
     by: str, state: dict[str, Any], fraction: str
 ) -> None:
-    assert Terms(forget_by=by, **LIMITS).assign_fraction(WorkerRow("w", **state)) == fraction
-    assert Terms(**LIMITS).assign_fraction(WorkerRow("w", **state)) is None
+    assert Rules(forget_by=by, **LIMITS).assign_fraction(WorkerRow("w", **state)) == fraction
+    assert Rules(**LIMITS).assign_fraction(WorkerRow("w", **state)) is None
 
 
 def test_limits_in_the_wrong_order_are_refused() -> None:
     with pytest.raises(BadInput, match=r"^min_forget_fraction is 0\.3; it must be ≤ max_forget"):
-        Terms(min_forget_fraction="0.3")
+        Rules(min_forget_fraction="0.3")
 
 
 def serve(ledger: Ledger) -> Server:
-    return Server("job", bayes, ledger, Terms(rounds=9, forget_by="battery", **LIMITS))
+    return Server("job", bayes, ledger, Rules(rounds=9, forget_by="battery", **LIMITS))
 
 
 def assigned(server: Server, *messages: Message, now_s: float) -> dict[str, str | None]:
@@ -98,4 +98,4 @@ def test_a_fleet_forgets_by_its_batteries_and_goes_on_after_a_stop(tmp_path: Pat
 @pytest.mark.parametrize("scheme", ["original", "newfl", "incremental"])
 def test_a_scheme_without_theta_is_assigned_none(scheme: str) -> None:
     job = read_fleet(document(BY_BATTERY | {"job.scheme": scheme})).job
-    assert job.server_terms.forget_by == "job"
+    assert job.server_rules.forget_by == "job"

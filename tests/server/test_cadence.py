@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.server import Ledger, Terms
+from dealfl.server import Ledger, Rules
 from tests.federation.parts import announce, joined, server, update
 from tests.server.test_server_rounds import assigned
 
@@ -71,11 +71,11 @@ def test_what_is_left_after_a_training_begins_to_wait_anew() -> None:
 
 
 def test_waiting_survives_a_restart(tmp_path: Path) -> None:
-    terms: dict[str, Any] = {"min_waiting": 5, "max_wait_s": 100.0, "presence_timeout_s": 1e6}
+    rules: dict[str, Any] = {"min_waiting": 5, "max_wait_s": 100.0, "presence_timeout_s": 1e6}
     ledger = Ledger(tmp_path / "l.db")
-    server(ledger, **terms).handle([announce("a", 0, waiting=1)], 50.0)
+    server(ledger, **rules).handle([announce("a", 0, waiting=1)], 50.0)
     ledger.close()
-    again = server(Ledger(tmp_path / "l.db"), **terms)
+    again = server(Ledger(tmp_path / "l.db"), **rules)
     assert assigned(again.handle([], 149.0).messages) == []
     assert assigned(again.handle([], 150.0).messages) == ["a"]
 
@@ -85,7 +85,7 @@ def test_waiting_survives_a_restart(tmp_path: Path) -> None:
 )
 def test_terms_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match=next(iter(wrong))):
-        Terms(**wrong)
+        Rules(**wrong)
 
 
 @pytest.mark.parametrize("restarted", [True, False])

@@ -1,4 +1,4 @@
-"""New terms reach everything that they govern, from the next call on."""
+"""New rules reach everything that they govern, from the next call on."""
 
 from msgspec.structs import replace
 
@@ -7,8 +7,8 @@ from dealfl.server import Server
 from tests.federation.parts import announce, joined, kinds, server, update
 
 
-def change(one: Server, **terms: object) -> None:
-    one.terms = replace(one.terms, **terms)
+def change(one: Server, **rules: object) -> None:
+    one.rules = replace(one.rules, **rules)
 
 
 def test_how_long_a_worker_counts_as_alive() -> None:

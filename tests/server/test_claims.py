@@ -20,7 +20,7 @@ from dealfl.protocol.messages import (
     Verdict,
     Withdraw,
 )
-from dealfl.server import Ledger, Server, Terms
+from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import SELECTORS, make_selector
 from dealfl.worker import SCHEMES, WorkerKeys
 from tests.federation.parts import (
@@ -60,8 +60,8 @@ class Fleet:
     def __init__(self, selector: str) -> None:
         names = [*HONEST, *LIES]
         self.sequences = dict.fromkeys(names, 0)
-        terms = Terms(rounds=10**6, workers_per_round=1, presence_timeout_s=1e9)
-        self.server = Server("job", bayes, Ledger(), terms, make_selector(selector, {}))
+        rules = Rules(rounds=10**6, workers_per_round=1, presence_timeout_s=1e9)
+        self.server = Server("job", bayes, Ledger(), rules, make_selector(selector, {}))
         self.opened = self.handled([self.announced(name, 0) for name in names], 0.0)
 
     def announced(self, name: str, incarnation: int = 1) -> Message:
@@ -99,9 +99,9 @@ def test_a_liar_wins_no_more_than_its_share_of_selections(selector: str) -> None
     assert flags == set(times) - set(HONEST)
 
 
-def replied(*figures: dict[str, Any], **terms: Any) -> Server:
+def replied(*figures: dict[str, Any], **rules: Any) -> Server:
     """Return a server after two workers replied, the second with other figures."""
-    one = joined("honest", "w", **terms)
+    one = joined("honest", "w", **rules)
     one.handle([update(1, 5, name="honest", round=1, **FIT)], 0.5)
     for sequence, claims in enumerate(figures, 1):
         one.handle([update(sequence, 5, round=1, **(FIT | claims))], 1.0)
@@ -186,7 +186,7 @@ def test_no_worker_can_fill_the_memory() -> None:
     one.handle([update(1, 2, round=1)], 1.0)
     assert "of max_cells = 2" in one.workers["w"].flag
     with pytest.raises(BadInput, match="max_cells"):
-        Terms(max_cells=0)
+        Rules(max_cells=0)
 
 
 def erase(request: str, owner: str) -> Erase:

@@ -35,7 +35,7 @@ def test_an_older_file_is_brought_up_to_date_with_all_that_is_in_it(tmp_path: Pa
     for _ in range(2):  # the second time there is nothing to do
         later = Later(path)
         assert later.version == len(Later.migrations)
-        assert later.open_round() == OpenRound(4, 10.0, 70.0, 1, 0)
+        assert later.rounds.find_open() == OpenRound(4, 10.0, 70.0, 1, 0)
         later.close()
     Later(tmp_path / "fresh.db").close()
     assert tables(path) == tables(tmp_path / "fresh.db")

@@ -25,10 +25,10 @@ def test_a_late_update_waits_for_the_next_round_in_the_ledger_only() -> None:
     ledger = Ledger()
     one = after_a_late_update(ledger)
     assert one.workers["v"].counted == 2
-    assert ledger.total() == examples(5)
+    assert ledger.reader.total() == examples(5)
     one.handle([announce("v"), announce("w")], 1500.0)
     one.handle([update(2, 1, round=2), update(3, delta=-examples(2), name="v", round=2)], 1501.0)
-    assert ledger.total() == one.model.statistics == examples(9)
+    assert ledger.reader.total() == one.model.statistics == examples(9)
 
 
 def test_a_server_that_was_killed_adds_the_sums_up() -> None:
@@ -38,7 +38,7 @@ def test_a_server_that_was_killed_adds_the_sums_up() -> None:
     assert again.model.statistics == examples(10)
     again.handle([announce("v"), announce("w")], 1500.0)
     again.handle([update(2, 1, round=2), update(3, delta=-examples(8), name="v", round=2)], 1501.0)
-    assert ledger.total() == again.model.statistics
+    assert ledger.reader.total() == again.model.statistics
 
 
 def test_cells_that_a_late_update_emptied_leave_the_ledger() -> None:
@@ -65,10 +65,10 @@ def test_whatever_comes_next_the_total_is_written(ends: str) -> None:
             raise ZeroDivisionError
         one.drain()
     if ends == "finished":
-        one.terms = type(one.terms)(rounds=1)
+        one.rules = type(one.rules)(rounds=1)
     one.handle([], 1100.0 if ends == "published" else 3.0)
-    assert ledger.total() == examples(10)
-    assert ledger.setting("digest").decode() == one.model.digest()
+    assert ledger.reader.total() == examples(10)
+    assert ledger.state.digest == one.model.digest()
     assert server(ledger, **SELDOM).model.statistics == examples(10)
 
 
@@ -79,4 +79,4 @@ def test_a_settled_erasure_leaves_nobody_in_the_total() -> None:
     end = erase(one, "r", 2.0)
     one.handle([forgot("v", end, 2), update(2, delta=-examples(1), name="v")], 3.0)
     assert one.reader.last_version().erased == 0  # type: ignore[union-attr]
-    assert ledger.total() == examples(2)
+    assert ledger.reader.total() == examples(2)

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from dealfl.errors import BadBytes, WriteFailed
 from dealfl.exact.statistics import Statistics
 from dealfl.protocol.messages import Erased, Message, Receipt, Withdraw
-from dealfl.server import Ledger, Server, Terms
-from dealfl.server.receiver import Receiver
+from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import FairUpperConfidence
 from tests.federation.parts import announce, bayes, examples, kinds, update
 
@@ -22,15 +21,15 @@ HONEST = [update(1, 2, name=name, round=1, elapsed_s=1.0) for name in NAMES[:4]]
 def deltas(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run each test with deltas that are written at once, and at the end of a transaction."""
     if request.param == "large":
-        monkeypatch.setattr("dealfl.server.update_store._LARGE", 1)
+        monkeypatch.setattr("dealfl.server.ledger._LARGE", 1)
 
 
 def federation(ledger: Ledger) -> Server:
     """Return a server in its first round, for which all workers were selected."""
-    ledger.set_setting("epoch", b"the same in all")
-    terms = Terms(rounds=1000, ttl_s=60.0, workers_per_round=5)
+    ledger.change_state(epoch="the same in all")
+    rules = Rules(rounds=1000, ttl_s=60.0, workers_per_round=5)
     with patch("secrets.token_hex", lambda count: "e" * 2 * count):
-        one = Server("job", bayes, ledger, terms, FairUpperConfidence(fairness=0.01))
+        one = Server("job", bayes, ledger, rules, FairUpperConfidence(fairness=0.01))
     messages = one.handle([announce(name, 0) for name in NAMES], 0.0).messages
     assert kinds(messages).count("Assignment") == 5
     return one
@@ -48,15 +47,15 @@ def state(one: Server, ledger: Ledger) -> dict[str, Any]:
 
 def fail_when_received(patched: pytest.MonkeyPatch, error: type[BaseException]) -> None:
     """Let every message of mallory fail when all that it changes was changed."""
-    receive = Receiver.receive
+    receive = Server._receive
 
-    def failing(self: Receiver, message: Message, now_s: float) -> list[Message]:
+    def failing(self: Server, message: Message, now_s: float) -> list[Message]:
         replies = receive(self, message, now_s)
         if message.worker == "mallory":
             raise error("4711")
         return replies
 
-    patched.setattr(Receiver, "receive", failing)
+    patched.setattr(Server, "_receive", failing)
 
 
 POISON: dict[str, Message] = {
@@ -101,7 +100,7 @@ def test_a_flag_that_cannot_be_put_harms_nobody_either(monkeypatch: pytest.Monke
         raise OverflowError("4711")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Receiver, "flag", fail)
+        patched.setattr(Server, "_flag", fail)
         fail_when_received(patched, ZeroDivisionError)
         batch = [HONEST[0], POISON["update"], POISON["late update"], *HONEST[1:]]
         one.handle(batch, 1.0)
@@ -117,9 +116,9 @@ def test_an_epoch_that_was_undone_can_be_drawn_again(monkeypatch: pytest.MonkeyP
     with monkeypatch.context() as patched:
         fail_when_received(patched, ZeroDivisionError)
         one.handle([restored], 1.0)
-    assert one.epoch == ledger.epoch == before
+    assert one.epoch == ledger.state.epoch == before
     one.handle([restored], 2.0)
-    assert one.epoch == ledger.epoch != before
+    assert one.epoch == ledger.state.epoch != before
 
 
 @pytest.mark.parametrize("error", [OSError, MemoryError, WriteFailed, BadBytes, KeyboardInterrupt])

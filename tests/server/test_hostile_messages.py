@@ -12,7 +12,7 @@ from dealfl.erasure import owner_hash
 from dealfl.exact.statistics import Statistics
 from dealfl.learners import Learner, statistics_of
 from dealfl.protocol.messages import Message, Published, Step
-from dealfl.server import Ledger, Server, Terms
+from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import SELECTORS, make_selector
 from dealfl.worker import Journal, State, Worker
 from tests.federation.parts import KEY, FixedMeter, bayes, item, pagerank, row
@@ -129,9 +129,9 @@ class Federation:
         self.server = self.started()
 
     def started(self) -> Server:
-        terms = Terms(rounds=10**6, workers_per_round=3, ttl_s=20.0, max_examples=10_000)
+        rules = Rules(rounds=10**6, workers_per_round=3, ttl_s=20.0, max_examples=10_000)
         chooser = make_selector(self.selector, {})
-        return Server("job", self.make, self.ledger, terms, chooser)
+        return Server("job", self.make, self.ledger, rules, chooser)
 
     def body(self) -> bytes:
         if self.make is pagerank:

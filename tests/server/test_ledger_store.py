@@ -19,13 +19,13 @@ def test_a_transaction_that_fails_leaves_nothing() -> None:
         with ledger.transaction():
             ledger.put_workers([WorkerRow("w")])
             ledger.sums.replace_total(examples(3))
-            ledger.set_setting("schema", examples(3).schema.canonical())
+            ledger.change_state(schema=examples(3).schema)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         half()
     assert not ledger.workers()
-    assert ledger.total() is None
+    assert ledger.reader.total() is None
 
 
 def test_parts_of_a_state_are_replaced_added_and_deleted() -> None:
@@ -74,7 +74,7 @@ def test_a_flipped_bit_in_statistics_is_found_out(owner: str, what: str) -> None
     ledger = Ledger(connect=connect)
     one = joined(ledger=ledger)
     one.handle([update(1, 3, round=1)], 1.0)
-    which = "FROM pages WHERE owner = ? AND place = 1"
+    which = "FROM pages WHERE owner = ? AND array = 1"
     saved = connect.db.execute(f"SELECT content {which}", (owner,)).fetchone()[0]
     for place in (0, len(saved) // 2, len(saved) - 1):
         damaged = bytearray(saved)
@@ -94,7 +94,7 @@ def test_a_damaged_sum_stops_the_server_with_a_clear_error_and_changes_nothing()
     with pytest.raises(BadBytes, match="restore a backup"):
         one.handle([update(2, round=2)], 2.0)
     assert one.model.digest() == digest
-    assert ledger.find_update("w", 1, 2) is None
+    assert ledger.updates.find("w", 1, 2) is None
 
 
 def test_a_ledger_of_a_newer_version_is_refused(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_full_disk_is_an_error_and_the_update_counts_once_when_there_is_room(
             one.handle([update(1, 3, round=1)], 1.0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert ledger.find_update("w", 1, 1) is None
+    assert ledger.updates.find("w", 1, 1) is None
     assert one.model.statistics.is_zero, "what was not durable is in no model"
     assert "Receipt" in kinds(one.handle([update(1, 3, round=1)], 2.0).messages)
     assert one.model.statistics == examples(3)
@@ -150,7 +150,7 @@ def test_the_bodies_of_counted_updates_are_deleted_and_their_keys_stay() -> None
     one = joined(ledger=ledger)
     one.handle([update(1, 3, round=1)], 1.0)
     assert connect.db.execute("SELECT count(*) FROM updates WHERE delta").fetchone()[0] == 0
-    assert ledger.find_update("w", 1, 1) is not None
+    assert ledger.updates.find("w", 1, 1) is not None
 
 
 def test_a_reply_is_noted_once_and_only_of_those_selected() -> None:
@@ -163,14 +163,11 @@ def test_a_reply_is_noted_once_and_only_of_those_selected() -> None:
     assert ledger.rounds.selected(1) == {"w": 5.0}
 
 
-@pytest.mark.parametrize(("change", "remedy"), [(1, "upgrade dealfl"), (-1, "dealfl backup")])
-def test_a_reader_refuses_a_ledger_of_another_version(
-    tmp_path: Path, change: int, remedy: str
-) -> None:
+def test_a_reader_refuses_a_ledger_of_another_version(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "l.db")
-    ledger.execute(f"PRAGMA user_version = {ledger.version + change}")
+    ledger.execute(f"PRAGMA user_version = {ledger.version + 1}")
     ledger.close()
-    with pytest.raises(BadInput, match=remedy), LedgerReader.open(tmp_path / "l.db"):
+    with pytest.raises(BadInput, match="upgrade dealfl"), LedgerReader.open(tmp_path / "l.db"):
         pass
 
 

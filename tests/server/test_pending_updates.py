@@ -1,11 +1,8 @@
 """Updates that wait: a bounded number behind a gap; those that do not fit into the total."""
 
-import hashlib
-import hmac
 from contextlib import suppress
 from typing import Any
 
-import msgspec
 import pytest
 
 from dealfl.exact.statistics import Statistics
@@ -35,7 +32,7 @@ LARGE: dict[str, Any] = {"make": fine, "max_examples": 10**9}
 def deltas(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run each test with deltas that are written at once, and at the end of a transaction."""
     if request.param == "large":
-        monkeypatch.setattr("dealfl.server.update_store._LARGE", 1)
+        monkeypatch.setattr("dealfl.server.ledger._LARGE", 1)
 
 
 def test_an_overflow_of_the_total_blames_nobody_and_names_the_largest_sum() -> None:
@@ -72,20 +69,6 @@ def test_large_deltas_wait_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     one = joined("full", rounds=1, **LARGE)
     one.handle([update(1, delta=many(3), name="full", round=1)], 1.0)
     assert one.model.statistics == many(3)
-
-
-def test_an_update_whose_hash_an_earlier_version_stored_is_known() -> None:
-    ledger = Ledger()
-    one = joined("full", ledger=ledger, **LARGE)
-    sent = update(1, delta=many(3), name="full")
-    one.handle([sent], 1.0)
-    plain = msgspec.msgpack.encode(msgspec.structs.replace(sent, session=0))
-    old = hmac.digest(ledger.setting("fingerprint_key"), plain, hashlib.sha256)
-    with ledger.transaction():
-        ledger.execute("UPDATE updates SET sha256 = ?", (old,))
-    assert any(isinstance(reply, Receipt) for reply in one.handle([sent], 2.0).messages)
-    other = msgspec.structs.replace(sent, energy_j=1.0)
-    assert not any(isinstance(reply, Receipt) for reply in one.handle([other], 3.0).messages)
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -160,11 +143,11 @@ def test_nothing_is_folded_past_a_withdrawn_update_before_its_successor() -> Non
 
 @pytest.mark.parametrize("limit", ["max_examples", "max_cells"])
 def test_a_sum_that_just_reaches_a_limit_counts(limit: str) -> None:
-    terms: list[dict[str, Any]] = [{limit: most} for most in (3, 2)]  # a class, two features
-    one = joined(**terms[0])
+    rules: list[dict[str, Any]] = [{limit: most} for most in (3, 2)]  # a class, two features
+    one = joined(**rules[0])
     one.handle([update(1, 3, round=1)], 1.0)
     assert one.workers["w"].counted == 1
-    other = joined(**terms[1])
+    other = joined(**rules[1])
     other.handle([update(1, 3, round=1)], 1.0)
     assert other.workers["w"].flag == f"diverged: a worker has 3 of {limit} = 2"
 

@@ -6,7 +6,6 @@ import pytest
 
 from dealfl.protocol.messages import Declined, Update
 from dealfl.server import Server
-from dealfl.server.erasure_store import ErasureStore
 from dealfl.server.selection import Everyone
 from dealfl.worker import Journal
 from tests.federation.parts import (
@@ -26,8 +25,8 @@ def count_versions(one: Server) -> int:
     return last.number if last else 0
 
 
-def in_second_round(**terms: Any) -> Server:
-    one = joined("v", "w", rounds=99, publish_every_s=0.0, **terms)
+def in_second_round(**rules: Any) -> Server:
+    one = joined("v", "w", rounds=99, publish_every_s=0.0, **rules)
     one.handle([update(1, 3, name="v", round=1), update(1, 3, name="w", round=1)], 1.0)
     assert count_versions(one) == 1
     return one
@@ -87,7 +86,7 @@ def test_an_eviction_that_was_shown_does_not_count_again_with_a_later_one() -> N
     one = in_second_round(release_batch=2, release_deadline_s=1e9)
     one.handle([evict("v", 2), evict("v", 1, 4, round=None), evict("w", 2)], 2.0)
     assert count_versions(one) == 2, "v evicted, and evicts again when its third update arrives"
-    again = Server("job", bayes, one._ledger, one.terms, Everyone())
+    again = Server("job", bayes, one._ledger, one.rules, Everyone())
     again.handle([evict("w", 2, 3)], 3.0)
     assert count_versions(again) == 2, "w evicts; the third update of v is still missing"
     again.handle([update(3, 2, name="v")], 4.0)
@@ -98,7 +97,7 @@ def test_a_request_counts_its_persons_and_no_readmission() -> None:
     one = joined("v", "w", release_batch=3)
     one.erase("r", [b"a" * 32, b"b" * 32, b"c" * 32], 1.0)
     one.erase("s", [b"r" + b"a" * 32], 1.0)
-    store = ErasureStore(one._ledger)
+    store = one._ledger.erasures
     assert (store.count_persons(0), store.count_persons(1)) == (3, 0)
 
 

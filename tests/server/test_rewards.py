@@ -61,9 +61,9 @@ def test_sooner_more_and_cheaper_earns_more() -> None:
 
 def test_weights_are_read_from_a_job() -> None:
     text = "[rewards]\nspeed = 0.5\nenergy = 2\nhalf_data = 100\n"
-    read = read_job(Document.parse(text, "job.toml")).terms.rewards
+    read = read_job(Document.parse(text, "job.toml")).rules.rewards
     assert read == RewardWeights(speed=0.5, energy=2.0, half_data=100.0)
-    assert read_job(Document.parse("", "job.toml")).terms.rewards == PLAIN
+    assert read_job(Document.parse("", "job.toml")).rules.rewards == PLAIN
 
 
 @pytest.mark.parametrize(

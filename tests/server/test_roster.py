@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 from dealfl.learners import NaiveBayes
 from dealfl.protocol.messages import Update
-from dealfl.server import Terms, WorkerRow
+from dealfl.server import Rules, WorkerRow
 from dealfl.server.predictions import Predictions
 from dealfl.server.roster import Roster, note_decline
 from tests.server.test_predictions import LEARNER, said, worker
 
-TERMS = (
-    Terms(presence_timeout_s=50.0, max_wait_s=100.0, min_waiting=5),
-    Terms(presence_timeout_s=500.0, max_wait_s=1e4, min_waiting=3, battery_budget=0.5),
+RULES = (
+    Rules(presence_timeout_s=50.0, max_wait_s=100.0, min_waiting=5),
+    Rules(presence_timeout_s=500.0, max_wait_s=1e4, min_waiting=3, battery_budget=0.5),
 )
 DEVICES = ("honor", "mi", "box")
 
@@ -48,7 +48,7 @@ def report(energy_j: float) -> Update:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_found_is_what_a_scan_finds(seed: int) -> None:
-    draw, now_s, terms = random.Random(seed), 1e6, TERMS[0]
+    draw, now_s, rules = random.Random(seed), 1e6, RULES[0]
     known, roster = Predictions(NaiveBayes), Roster()
     for number in range(40):
         roster[str(number)] = WorkerRow(str(number))
@@ -56,13 +56,13 @@ def test_what_is_found_is_what_a_scan_finds(seed: int) -> None:
     for _ in range(600):
         now_s += draw.choice((0.0, 0.1, 1.0, 10.0, 60.0))
         now_s -= 300.0 if draw.random() < 0.02 else 0.0
-        terms = draw.choice(TERMS) if draw.random() < 0.02 else terms
+        rules = draw.choice(RULES) if draw.random() < 0.02 else rules
         for name in draw.sample(list(roster), draw.choice((0, 1, 3))):
             roster[name] = changed(draw, roster[name], now_s)
         if draw.random() < 0.1:
             known.observe(WorkerRow("w", device=draw.choice(DEVICES)), report(draw.random()))
-        found = roster.find_candidates(terms, now_s, known)
-        assert found == Roster(roster).find_candidates(terms, now_s, known)
+        found = roster.find_candidates(rules, now_s, known)
+        assert found == Roster(roster).find_candidates(rules, now_s, known)
         sizes.add(len(found))
     assert len(sizes) > 5
 
@@ -81,12 +81,12 @@ def test_workers_that_cannot_be_selected_are_not_looked_at_again() -> None:
     )  # fmt: skip
     plain = WorkerRow("w", waiting=9)
     roster = Watched({str(n): replace(plain, name=str(n), **r) for n, r in enumerate(reasons)})  # type: ignore[arg-type]
-    assert roster.find_candidates(TERMS[0], 1.0) == []
+    assert roster.find_candidates(RULES[0], 1.0) == []
     looked.clear()
-    assert roster.find_candidates(TERMS[0], 2.0) == []
+    assert roster.find_candidates(RULES[0], 2.0) == []
     assert looked == []
     roster["0"] = replace(plain, name="0")
-    assert [one.name for one in roster.find_candidates(TERMS[0], 3.0)] == ["0"]
+    assert [one.name for one in roster.find_candidates(RULES[0], 3.0)] == ["0"]
     assert looked == ["0"]
 
 
@@ -94,7 +94,7 @@ def test_an_index_that_grows_is_made_again() -> None:
     roster, sizes = Roster({"w": WorkerRow("w", waiting=1)}), []
     for moment in range(5_000):
         roster["w"] = replace(roster["w"], heard_s=float(moment), waiting_since_s=float(moment))
-        assert roster.find_candidates(TERMS[1], float(moment)) == []
+        assert roster.find_candidates(RULES[1], float(moment)) == []
         sizes.append(len(roster._later))
     assert max(sizes) < 1_100
 
@@ -106,10 +106,10 @@ def row_of(**other: Any) -> WorkerRow:
 def test_candidates_carry_what_is_expected_of_them() -> None:
     known = Predictions(LEARNER)
     known.observe(worker(), said())
-    (one,) = Roster({"w": row_of()}).find_candidates(Terms(), 1.0, known)
+    (one,) = Roster({"w": row_of()}).find_candidates(Rules(), 1.0, known)
     assert one.elapsed_s == pytest.approx(0.5, rel=0.01)
     assert one.energy_j == pytest.approx(0.2, rel=0.01)
-    (unknown,) = Roster({"w": row_of()}).find_candidates(Terms(), 1.0)
+    (unknown,) = Roster({"w": row_of()}).find_candidates(Rules(), 1.0)
     assert (unknown.elapsed_s, unknown.energy_j) == (None, None)
 
 
@@ -117,21 +117,21 @@ def test_who_can_not_afford_what_is_expected_is_not_asked() -> None:
     known = Predictions(LEARNER)
     for _ in range(5):
         known.observe(worker(), said())
-    terms = Terms(battery_budget=0.02)  # 2 J
-    assert Roster({"w": row_of(spent_j=1.7)}).find_candidates(terms, 1.0, known)
-    assert not Roster({"w": row_of(spent_j=1.9)}).find_candidates(terms, 1.0, known)
-    assert Roster({"w": row_of(spent_j=1.9, charging=True)}).find_candidates(terms, 1.0, known)
-    assert not Roster({"w": row_of(spent_j=1.7, waiting=100)}).find_candidates(terms, 1.0, known)
+    rules = Rules(battery_budget=0.02)  # 2 J
+    assert Roster({"w": row_of(spent_j=1.7)}).find_candidates(rules, 1.0, known)
+    assert not Roster({"w": row_of(spent_j=1.9)}).find_candidates(rules, 1.0, known)
+    assert Roster({"w": row_of(spent_j=1.9, charging=True)}).find_candidates(rules, 1.0, known)
+    assert not Roster({"w": row_of(spent_j=1.7, waiting=100)}).find_candidates(rules, 1.0, known)
     dear = row_of(spent_j=1.7, last_energy_j=5.0)
-    assert Roster({"w": dear}).find_candidates(terms, 1.0, known), "what it took last says less"
-    assert not Roster({"w": replace(dear, device="unheard of")}).find_candidates(terms, 1.0, known)
+    assert Roster({"w": dear}).find_candidates(rules, 1.0, known), "what it took last says less"
+    assert not Roster({"w": replace(dear, device="unheard of")}).find_candidates(rules, 1.0, known)
 
 
 def test_who_declined_is_not_asked_until_it_announces_itself() -> None:
     row = note_decline(row_of(training=True, waiting=7))
     assert not row.training
     assert row.waiting == 7, "its examples still wait"
-    assert Roster({"w": row}).find_candidates(Terms(), 1.0) == []
+    assert Roster({"w": row}).find_candidates(Rules(), 1.0) == []
 
 
 def test_a_silent_worker_is_charged_what_is_expected() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from dealfl.protocol.messages import Assignment, Message
-from dealfl.server import Ledger, RewardWeights, Server, Terms
+from dealfl.server import Ledger, RewardWeights, Rules, Server
 from dealfl.server.selection import (
     SELECTORS,
     Everyone,
@@ -21,7 +20,7 @@ from tests.federation.parts import announce, bayes, update
 from tests.server.test_server_rounds import Remembering
 
 NAMES = [f"w{number}" for number in range(9)]
-TERMS = Terms(rounds=10**6, workers_per_round=3, ttl_s=60.0, presence_timeout_s=1e9)
+RULES = Rules(rounds=10**6, workers_per_round=3, ttl_s=60.0, presence_timeout_s=1e9)
 SETTINGS: dict[str, dict[str, object]] = {
     name: {"fairness": {"w3": 0.2}, "eta": 3.0} for name in SELECTORS
 } | {"uniform": {"seed": 4}, "everyone": {}}
@@ -36,7 +35,7 @@ class Fleet:
 
     def __init__(self, ledger: Ledger, name: str) -> None:
         self.ledger, self.name = ledger, name
-        self.server = Server("job", bayes, ledger, TERMS, chooser(name))
+        self.server = Server("job", bayes, ledger, RULES, chooser(name))
         self.now_s = 0.0
         self.sequences = dict.fromkeys(NAMES, 0)
         self.late: list[Message] = []
@@ -48,7 +47,7 @@ class Fleet:
 
     def reopened(self) -> None:
         """Go on as a server that was started anew."""
-        self.server = Server("job", bayes, self.ledger, TERMS, chooser(self.name))
+        self.server = Server("job", bayes, self.ledger, RULES, chooser(self.name))
 
     def answer(self, one: Assignment) -> Message:
         place = NAMES.index(one.worker)
@@ -67,7 +66,7 @@ class Fleet:
         opened = self.handled([*self.late, *replies])
         self.late = [self.answer(one) for one in asked if fates[one.worker] == 1]
         if not opened:
-            self.now_s += TERMS.ttl_s
+            self.now_s += RULES.ttl_s
             opened = self.handled([announce(name, waiting=50) for name in NAMES])
         self.opened = opened
         return [one.worker for one in asked]
@@ -106,10 +105,10 @@ def mean_and_tries(one: FairUpperConfidence, name: str) -> tuple[float, float]:
     return float(one.arms.mean[place]), float(one.arms.count[place])
 
 
-def fair_server(**terms: object) -> tuple[Server, FairUpperConfidence]:
+def fair_server(**rules: object) -> tuple[Server, FairUpperConfidence]:
     chosen = FairUpperConfidence()
-    plain = {"rounds": 99, "ttl_s": 60.0, "presence_timeout_s": 1e9} | terms
-    return Server("job", bayes, Ledger(), Terms(**plain), chosen), chosen  # type: ignore[arg-type]
+    plain = {"rounds": 99, "ttl_s": 60.0, "presence_timeout_s": 1e9} | rules
+    return Server("job", bayes, Ledger(), Rules(**plain), chosen), chosen  # type: ignore[arg-type]
 
 
 def test_who_never_answers_has_earned_nothing() -> None:
@@ -142,7 +141,7 @@ def test_a_prompt_reply_after_the_majority_counts_in_full() -> None:
     mean, tries = mean_and_tries(chosen, "c")
     assert tries == 1.0
     prompt = Remembering()
-    other = Server("job", bayes, Ledger(), Terms(rounds=99, ttl_s=60.0), prompt)
+    other = Server("job", bayes, Ledger(), Rules(rounds=99, ttl_s=60.0), prompt)
     other.handle([announce("c", 0)], 0.0)
     other.handle([update(1, name="c", round=1)], 8.0)
     assert mean == pytest.approx(prompt.earnings[0][2])
@@ -150,7 +149,7 @@ def test_a_prompt_reply_after_the_majority_counts_in_full() -> None:
 
 def test_who_is_removed_is_gone_for_the_selector() -> None:
     ledger, chosen = Ledger(), FairUpperConfidence()
-    one = Server("job", bayes, ledger, TERMS, chosen)
+    one = Server("job", bayes, ledger, RULES, chosen)
     one.handle([announce(name, 0) for name in "ab"], 0.0)
     one.remove("a", 1.0)
     assert chosen.names == ["b"]
@@ -173,7 +172,7 @@ class Counting(Ledger):
 
 def test_the_selector_is_written_only_when_it_has_changed() -> None:
     ledger = Counting()
-    one = Server("job", bayes, ledger, TERMS, FairUpperConfidence())
+    one = Server("job", bayes, ledger, RULES, FairUpperConfidence())
     one.handle([announce(name, 0) for name in "abcd"], 0.0)
     assert ledger.written.count("selector") == 1
     for moment_s in range(1, 20):
@@ -183,32 +182,31 @@ def test_the_selector_is_written_only_when_it_has_changed() -> None:
     one.handle([update(1, name=worker, round=1)], 20.0)
     assert ledger.written.count("selector") == 2
     plain = Counting()
-    Server("job", bayes, plain, TERMS, Everyone()).handle([announce("a", 0)], 0.0)
+    Server("job", bayes, plain, RULES, Everyone()).handle([announce("a", 0)], 0.0)
     assert "selector" not in plain.written
 
 
 def test_promises_that_can_not_be_kept_are_reported_with_names_and_in_the_ledger() -> None:
     ledger = Ledger()
     greedy = FairUpperConfidence(fairness={"a": 0.9, "b": 0.9, "*": 0.1})
-    terms = Terms(rounds=99, workers_per_round=1, ttl_s=60.0)
-    one = Server("job", bayes, ledger, terms, greedy)
+    rules = Rules(rounds=99, workers_per_round=1, ttl_s=60.0)
+    one = Server("job", bayes, ledger, rules, greedy)
     assert one.over_promised is None
     one.handle([announce(name, 0) for name in "abc"], 0.0)
     found = one.over_promised
     assert found is not None
     assert found.workers == ("a", "b", "c")
     assert (round(found.promised, 6), found.possible) == (1.9, 1.0)
-    written = json.loads(ledger.setting("over_promised"))
-    assert written == {"workers": ["a", "b", "c"], "promised": found.promised, "possible": 1.0}
+    assert ledger.reader.state().over_promised == found
 
 
 def test_promises_that_can_be_kept_and_selectors_without_any_are_not_reported() -> None:
     for chosen in (FairUpperConfidence(fairness=0.2), Everyone()):
         ledger = Ledger()
-        one = Server("job", bayes, ledger, Terms(workers_per_round=1), chosen)
+        one = Server("job", bayes, ledger, Rules(workers_per_round=1), chosen)
         one.handle([announce(name, 0) for name in "abc"], 0.0)
         assert one.over_promised is None
-        assert ledger.setting("over_promised") == b""
+        assert ledger.state.over_promised is None
 
 
 def test_energy_by_the_example_reaches_the_selector() -> None:
@@ -216,7 +214,7 @@ def test_energy_by_the_example_reaches_the_selector() -> None:
     for learned in (1, 10):
         told = Remembering()
         weights = RewardWeights(speed=0.0, volume=0.0, half_example_j=0.1)
-        one = Server("job", bayes, Ledger(), Terms(rounds=9, rewards=weights), told)
+        one = Server("job", bayes, Ledger(), Rules(rounds=9, rewards=weights), told)
         one.handle([announce("a", 0, waiting=10)], 0.0)
         one.handle([update(1, learned, name="a", round=1, energy_j=0.5)], 1.0)
         earnings.append(told.earnings[0][2])

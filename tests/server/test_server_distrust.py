@@ -144,18 +144,18 @@ def test_nothing_of_a_worker_that_was_dropped_is_left_in_the_ledger(tmp_path: Pa
     one.handle([], 100.0)
     assert ledger.find_sum("w") is not None
     pages = ledger.execute("SELECT content FROM pages WHERE owner = 'w'").fetchall()
-    assert ledger.find_update("w", 1, 3) is not None, "it waits for the second"
+    assert ledger.updates.find("w", 1, 3) is not None, "it waits for the second"
     one.handle([update(2, delta=-examples(9))], 101.0)
     one.handle([], 200.0)
     assert one.workers["w"].flag.startswith("diverged")
     for sequence in (1, 2, 3):
-        assert ledger.find_update("w", 1, sequence) is None
+        assert ledger.updates.find("w", 1, sequence) is None
         needle = examples(sequence).to_bytes()
         others = examples(2).to_bytes()  # the sum of the honest worker, and the total
         assert needle == others or needle not in (tmp_path / "ledger.db").read_bytes()
     assert ledger.find_sum("w") is None
     assert not any(page in (tmp_path / "ledger.db").read_bytes() for (page,) in pages)
-    assert ledger.find_update("honest", 1, 1) is not None
+    assert ledger.updates.find("honest", 1, 1) is not None
 
 
 def test_two_workers_under_one_name_are_flagged_and_the_last_who_joined_is_the_worker() -> None:

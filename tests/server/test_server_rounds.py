@@ -13,8 +13,8 @@ from dealfl.protocol.messages import (
 from dealfl.server import (
     Ledger,
     RewardWeights,
+    Rules,
     Server,
-    Terms,
     compute_reward,
 )
 from dealfl.server.selection import Everyone
@@ -115,10 +115,10 @@ def test_a_round_does_not_open_for_fewer_than_the_least() -> None:
 def test_a_late_update_counts_in_the_open_round_and_earns_nothing() -> None:
     selector = Remembering()
     ledger = Ledger()
-    one = Server("job", bayes, ledger, Terms(rounds=9, ttl_s=60.0), selector)
+    one = Server("job", bayes, ledger, Rules(rounds=9, ttl_s=60.0), selector)
     one.handle([announce("a", 0), announce("b", 0)], 0.0)
     one.handle([announce("b", 1)], 60.0)  # the first round is over, the second one open for b
-    assert ledger.open_round() is not None
+    assert ledger.rounds.find_open() is not None
     late = one.handle([update(1, 2, name="a", round=1)], 70.0)
     assert "Receipt" in kinds(late.messages)
     assert selector.earnings == [(1, "a", 0.0)]
@@ -129,7 +129,7 @@ def test_a_late_update_counts_in_the_open_round_and_earns_nothing() -> None:
 
 def test_a_prompt_update_is_rewarded_also_when_the_majority_closed_the_round() -> None:
     selector = Remembering()
-    one = Server("job", bayes, Ledger(), Terms(rounds=9, ttl_s=60.0), selector)
+    one = Server("job", bayes, Ledger(), Rules(rounds=9, ttl_s=60.0), selector)
     one.handle([announce(name, 0) for name in "abc"], 0.0)
     one.handle([update(1, name="a", round=1), update(1, name="b", round=1)], 5.0)
     one.handle([update(1, name="c", round=1)], 30.0)
@@ -198,7 +198,7 @@ def test_weights_that_can_not_be_averaged_are_refused(bad: dict[str, float]) -> 
 )
 def test_terms_under_which_no_round_could_close_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(BadInput):
-        Terms(**bad)  # type: ignore[arg-type]
+        Rules(**bad)  # type: ignore[arg-type]
 
 
 def test_rounds_without_a_majority_say_nothing_about_convergence() -> None:

@@ -1,20 +1,18 @@
 """Sums in pages: equal to whole sums, written where they change, upgraded from older ledgers."""
 
-import hashlib
 import random
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
-from dealfl.errors import BadBytes, Impossible, OutOfBounds
+from dealfl.errors import Impossible, OutOfBounds
 from dealfl.exact.entries import Entries
 from dealfl.exact.integers import Integers
 from dealfl.exact.statistics import ArraySpec, Schema, Statistics
 from dealfl.learners import Learner, Neighbors, PersonalizedPageRank
 from dealfl.server import Ledger, sums
 from dealfl.server.sums import SumStore
-from tests.federation.parts import Connect, examples, joined, server, update
+from tests.federation.parts import Connect
 
 SCHEMA = Schema("test", {}, (ArraySpec("small", 9), ArraySpec("wide", 1 << 40, 96)))
 ZERO = Statistics.zero(SCHEMA)
@@ -25,7 +23,7 @@ def delta(cells: dict[int, int]) -> Statistics:
 
 
 def pages_of(ledger: Ledger, owner: str) -> dict[int, bytes]:
-    query = "SELECT first, content FROM pages WHERE owner = ? AND place = 1"
+    query = "SELECT first, content FROM pages WHERE owner = ? AND array = 1"
     return dict(ledger.execute(query, (owner,)).fetchall())
 
 
@@ -49,15 +47,15 @@ def test_sums_and_total_in_pages_equal_whole_sums(
         name = chance.choice("vw")
         change = draw(chance, expected[name])
         expected[name], total = expected[name] + change, total + change
-        folded = store.fold(name, change)
-        assert folded.whole == expected[name]
-        store.put(folded, number)
+        changed = store.add(name, change)
+        assert changed.whole == expected[name]
+        store.put(changed, number)
         store.mark(change)
         store.put_total(SCHEMA, lambda array, *cells: total[array].between(*cells))  # noqa: B023
         for owner, whole in (*expected.items(), (sums.TOTAL, total)):
             assert store.read(owner, SCHEMA) == whole
             assert set(pages_of(ledger, owner)) <= set(whole["wide"].indices.tolist())
-        assert folded.cells == expected[name].count_nonzero()
+        assert changed.cells == expected[name].count_nonzero()
     assert len(pages_of(ledger, sums.TOTAL)) > 10
 
 
@@ -75,10 +73,10 @@ def test_sums_of_arrays_with_few_zeros_equal_whole_sums(
         if number % 7 == 6:
             change = -whole  # what is left is nothing
         whole = whole + change
-        folded = ledger.sums.fold("w", change)
-        assert folded.whole == whole
-        assert folded.cells == whole.count_nonzero()
-        ledger.sums.put(folded, number)
+        changed = ledger.sums.add("w", change)
+        assert changed.whole == whole
+        assert changed.cells == whole.count_nonzero()
+        ledger.sums.put(changed, number)
         assert ledger.sums.read("w", schema) == whole
         query = "SELECT first FROM pages WHERE owner = 'w'"
         keys = {key for (key,) in ledger.execute(query)}
@@ -89,18 +87,18 @@ def test_only_touched_pages_are_read_and_written(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(sums, "_PAGE", 8)
     connect = Connect()
     ledger = Ledger(connect=connect)
-    ledger.sums.put(ledger.sums.fold("w", delta({10 * n: 1 for n in range(800)})), 1)
+    ledger.sums.put(ledger.sums.add("w", delta({10 * n: 1 for n in range(800)})), 1)
     before, read = pages_of(ledger, "w"), list[str]()
     assert len(before) == 100
     connect.db.set_trace_callback(read.append)
-    folded = ledger.sums.fold("w", delta({85: 1, 4000: 1}))
-    assert len(folded.touched["wide"]) == 17
-    ledger.sums.put(folded, 2)
+    changed = ledger.sums.add("w", delta({85: 1, 4000: 1}))
+    assert len(changed.touched["wide"]) == 17
+    ledger.sums.put(changed, 2)
     connect.db.set_trace_callback(None)
     after = pages_of(ledger, "w")
     assert sum(before.get(key) != content for key, content in after.items()) == 3, "one was split"
     assert sum("INSERT INTO pages" in statement for statement in read) == 3 + 1
-    ledger.sums.put(ledger.sums.fold("w", delta({0: -1, 10: -1})), 3)
+    ledger.sums.put(ledger.sums.add("w", delta({0: -1, 10: -1})), 3)
     assert min(pages_of(ledger, "w")) == 20, "no key shows a cell that is zero"
 
 
@@ -108,9 +106,9 @@ def test_only_touched_pages_are_read_and_written(monkeypatch: pytest.MonkeyPatch
 def test_a_sum_that_does_not_fit_its_array_is_refused(bits: int) -> None:
     schema, store = Schema("test", {}, (ArraySpec("n", 9, bits),)), Ledger().sums
     half = Statistics(schema, {"n": Entries.of({3: 1 << (bits - 2)}, wide=bits > 64)})
-    store.put(store.fold("w", half), 1)
+    store.put(store.add("w", half), 1)
     with pytest.raises(OutOfBounds, match="fit"):
-        store.fold("w", half)
+        store.add("w", half)
     assert store.read("w", schema) == half
 
 
@@ -129,75 +127,26 @@ def test_marks_of_a_failed_transaction_can_be_reset(monkeypatch: pytest.MonkeyPa
     assert ledger.sums.read(sums.TOTAL, SCHEMA) == total
 
 
-def older(path: Path) -> None:
-    """Write a ledger of schema version 5, in which each sum is one row."""
-    kind = type("Older", (Ledger,), {"migrations": Ledger.migrations[:5]})
-    recent = Ledger()
-    one = joined("v", "w", ledger=recent)
-    one.handle([update(1, 3, name="v", round=1), update(1, 2, name="w", round=1)], 1.0)
-    ledger = kind(path)
-    for table in ("workers", "settings", "rounds", "updates"):
-        ledger.execute(f"DELETE FROM {table}")
-        for row in recent.execute(f"SELECT * FROM {table}").fetchall():
-            ledger.execute(f"INSERT INTO {table} VALUES ({', '.join('?' for _ in row)})", row)
-    for worker, fingerprint in recent.sums.fingerprints().items():
-        body = (recent.find_sum(worker) or ZERO).to_bytes()
-        row = (worker, body, hashlib.sha256(body).digest(), fingerprint)
-        ledger.execute("INSERT INTO sums VALUES (?, ?, ?, ?)", row)
-    body = examples(5).to_bytes()
-    ledger.execute("INSERT INTO total VALUES (1, ?, ?)", (body, hashlib.sha256(body).digest()))
-    ledger.execute("DELETE FROM settings WHERE name IN ('schema', 'digest')")
-    ledger.close()
-
-
-def test_an_older_ledger_is_upgraded_with_its_sums(tmp_path: Path) -> None:
-    path = tmp_path / "l.db"
-    older(path)
-    assert examples(5).to_bytes() in path.read_bytes()
-    ledger = Ledger(path)
-    assert (ledger.find_sum("v"), ledger.find_sum("w")) == (examples(3), examples(2))
-    assert ledger.setting("digest").decode() == examples(5).digest()
-    one = server(ledger)
-    assert one.model.statistics == examples(5)
-    one.remove("v", 2.0)
-    assert one.model.statistics == examples(2)
-    ledger.close()
-    assert examples(5).to_bytes() not in path.read_bytes(), "the old rows are overwritten"
-
-
-def test_an_older_ledger_with_a_damaged_sum_stays_as_it_is(tmp_path: Path) -> None:
-    older(tmp_path / "l.db")
-    kind = type("Older", (Ledger,), {"migrations": Ledger.migrations[:5]})
-    old = kind(tmp_path / "l.db")
-    old.execute("UPDATE sums SET sha256 = zeroblob(32) WHERE worker = 'w'")
-    old.close()
-    with pytest.raises(BadBytes, match="the sum of w is damaged; restore a backup"):
-        Ledger(tmp_path / "l.db")
-    again = kind(tmp_path / "l.db")
-    assert again.version == 5
-    again.close()
-
-
-def fold(learner: Learner, before: Statistics, arrays: dict[str, Entries]) -> None:
+def add_checked(learner: Learner, before: Statistics, arrays: dict[str, Entries]) -> None:
     """Check a change as the server does; arrays that are not given do not change."""
     store, schema = SumStore(Ledger()), learner.schema
     change = Statistics(schema, {**Statistics.zero(schema).arrays, **arrays})
     store.replace("w", before, 0)
-    folded = store.fold("w", change)
-    learner.check_added(change, folded.touched, folded.whole)
+    changed = store.add("w", change)
+    learner.check_added(change, changed.touched, changed.whole)
 
 
 def test_a_sum_is_checked_where_a_change_can_break_it() -> None:
     held, empty = PersonalizedPageRank(5).learn([[0, 1], [1, 2]]), PersonalizedPageRank(5)
-    fold(empty, held, dict(PersonalizedPageRank(5).learn([[0, 3]]).arrays))
+    add_checked(empty, held, dict(PersonalizedPageRank(5).learn([[0, 3]]).arrays))
     with pytest.raises(Impossible, match="items 1 and 0 are both in 2"):
-        fold(
+        add_checked(
             PersonalizedPageRank(5),
             held,
             {"items": Entries.of({1: 1}), "pairs": Entries.of({0: 1})},
         )
     with pytest.raises(Impossible, match="items 2 and 1 are both in 1"):
-        fold(empty, held, {"items": Entries.of({2: -1})})
+        add_checked(empty, held, {"items": Entries.of({2: -1})})
 
 
 def test_votes_are_checked_without_the_rest_of_the_sum() -> None:
@@ -205,9 +154,9 @@ def test_votes_are_checked_without_the_rest_of_the_sum() -> None:
         return Neighbors(2, ["a", "b"], feature_bound=1.0).learn(list(rows), ["a"] * len(rows))
 
     empty, held = Neighbors(2, ["a", "b"], feature_bound=1.0), learned([0.1, 0.2], [0.5, 0.9])
-    fold(empty, held, dict(learned([0.3, 0.3]).arrays))
-    fold(empty, held, dict((-learned([0.5, 0.9])).arrays))
+    add_checked(empty, held, dict(learned([0.3, 0.3]).arrays))
+    add_checked(empty, held, dict((-learned([0.5, 0.9])).arrays))
     with pytest.raises(Impossible, match="negative"):
-        fold(empty, held, dict((-learned([-0.9, 0.3])).arrays))
+        add_checked(empty, held, dict((-learned([-0.9, 0.3])).arrays))
     with pytest.raises(Impossible, match="but 1 were learned"):
-        fold(empty, held, {"counts": Entries.of({0: 1})})
+        add_checked(empty, held, {"counts": Entries.of({0: 1})})

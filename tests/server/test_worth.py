@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from dealfl.learners import NaiveBayes
-from dealfl.server import RewardWeights, Terms, WorkerRow, compute_reward_parts
+from dealfl.server import RewardWeights, Rules, WorkerRow, compute_reward_parts
 from dealfl.server.predictions import Predictions
 from dealfl.server.roster import MAX_WEIGHT, Roster, compute_weight
 
@@ -52,13 +52,13 @@ def test_without_a_figure_only_examples_count() -> None:
 
 
 def test_the_roster_weighs_by_what_is_predicted_for_the_phone() -> None:
-    terms = Terms(rewards=RewardWeights(half_example_j=HALF_J))
+    rules = Rules(rewards=RewardWeights(half_example_j=HALF_J))
     names = ("nexus", "mi", "unheard of")
     rows = Roster({name: replace(ROW, name=name, device=name) for name in names})
     known = Predictions(NaiveBayes)
-    weights = {one.name: one.weight for one in rows.find_candidates(terms, 0.0, known)}
+    weights = {one.name: one.weight for one in rows.find_candidates(rules, 0.0, known)}
     assert weights["mi"] < weights["nexus"] < weights["unheard of"] == 10.0
-    plain = {one.weight for one in rows.find_candidates(Terms(), 0.0, known)}
+    plain = {one.weight for one in rows.find_candidates(Rules(), 0.0, known)}
     assert plain == {10.0}, "by default energy is no part of it"
 
 

@@ -162,4 +162,4 @@ def test_a_worker_is_asleep_after_three_announcements_or_the_stated_time(
 ) -> None:
     document = Document.parse(f"{text}\n[[devices]]\ncount = 2\n", "job.toml")
     fleet = read_fleet(document.replaced("job.dataset", "digits"))
-    assert fleet.job.terms.presence_timeout_s == timeout_s
+    assert fleet.job.rules.presence_timeout_s == timeout_s

@@ -118,5 +118,5 @@ def test_the_example_is_a_fleet_that_is_woken_for_much() -> None:
     made = read_fleet(Document.read(EXAMPLE))
     assert made.workers == 30
     assert made.selection["price"] > 0
-    assert made.job.terms.rewards.half_example_j > 0
-    assert made.job.terms.round_every_s > 0
+    assert made.job.rules.rewards.half_example_j > 0
+    assert made.job.rules.round_every_s > 0

@@ -98,7 +98,7 @@ def _rows(fleet: FleetSpec, proposal: Proposal | None) -> list[tuple[str, str]]:
     rows = [
         ("learns from", _data(fleet, proposal)),
         ("phones", phones),
-        ("rounds", f"{job.terms.rounds}, {job.terms.workers_per_round} phones each"),
+        ("rounds", f"{job.rules.rounds}, {job.rules.workers_per_round} phones each"),
         ("scheme", f"{job.scheme}, forget_fraction {job.forget_fraction}"),
         ("learner", plan.learner),
     ]

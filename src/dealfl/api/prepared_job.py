@@ -57,7 +57,7 @@ class PreparedJob:
     @property
     def rounds(self) -> int:
         """Number of rounds after which a run ends."""
-        return self.simulated.job.terms.rounds
+        return self.simulated.job.rules.rounds
 
     @property
     def document(self) -> Document:

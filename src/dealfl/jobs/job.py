@@ -1,4 +1,4 @@
-"""The sections [job], [rewards], [selection] and [source]: task, terms, choice of workers, data."""
+"""The sections [job], [rewards], [selection] and [source]: task, rules, choice of workers, data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dealfl.data.sources import (
 )
 from dealfl.learners import learners_for
 from dealfl.protocol import Name
-from dealfl.server import RewardWeights, Terms
+from dealfl.server import RewardWeights, Rules
 from dealfl.server.selection import SELECTORS
 from dealfl.settings import (
     FLAT,
@@ -71,7 +71,7 @@ class Job(Struct, frozen=True, kw_only=True):
         Fraction,
         Meta(description="share of the old examples that each training evicts, θ in the paper"),
     ] = "0.02"
-    terms: Annotated[Terms, FLAT] = Terms()
+    rules: Annotated[Rules, FLAT] = Rules()
     selector: Annotated[
         str, OneOf(SELECTORS), Meta(description="policy that selects the workers of a round")
     ] = "uniform"
@@ -100,25 +100,25 @@ class Job(Struct, frozen=True, kw_only=True):
     @property
     def first_call(self) -> tuple[int, float] | None:
         """When a worker that sleeps calls for the first time: waiting examples, and seconds."""
-        return (self.terms.min_waiting, self.terms.max_wait_s) if self.sleep else None
+        return (self.rules.min_waiting, self.rules.max_wait_s) if self.sleep else None
 
     @property
     def most_rounds(self) -> int:
         """The number of rounds if each opens when it can: `max_h` ends a job, too."""
-        every_s = self.terms.round_every_s
-        return min(self.terms.rounds, int(self.max_h * 3600.0 / every_s) if every_s else 1 << 62)
+        every_s = self.rules.round_every_s
+        return min(self.rules.rounds, int(self.max_h * 3600.0 / every_s) if every_s else 1 << 62)
 
     @property
-    def server_terms(self) -> Terms:
-        """The terms, with the share of its examples that a worker of this scheme evicts."""
+    def server_rules(self) -> Rules:
+        """The rules, with the share of its examples that a worker of this scheme evicts."""
         many, retention = 10**9, SCHEMES[self.scheme].retention
         own, *limits = (
             retention.evict(many, fractions.Fraction(fraction), _NO_CARRY).count
             for fraction in (self.forget_fraction, "0", "1")
         )
         depends = limits[0] != limits[1]  # a scheme that keeps all needs no θ
-        forget_by = self.terms.forget_by if depends else "job"
-        return replace(self.terms, evicted_share=own / many, forget_by=forget_by)
+        forget_by = self.rules.forget_by if depends else "job"
+        return replace(self.rules, evicted_share=own / many, forget_by=forget_by)
 
 
 def read_job(document: Document) -> Job:
@@ -143,15 +143,15 @@ def read_job(document: Document) -> Job:
     Examples
     --------
     >>> text = "[job]\\nrounds = 3\\n[rewards]\\nspeed = 2"
-    >>> terms = read_job(Document.parse(text, "job.toml")).terms
-    >>> terms.rounds, terms.rewards.speed
+    >>> rules = read_job(Document.parse(text, "job.toml")).rules
+    >>> rules.rounds, rules.rewards.speed
     (3, 2.0)
     """
     job = read_section(document, Job, "job")
-    terms = replace(job.terms, rewards=read_section(document, RewardWeights, "rewards"))
+    rules = replace(job.rules, rewards=read_section(document, RewardWeights, "rewards"))
     if "presence_timeout_s" not in document.tables.get("job", {}):
-        terms = replace(terms, presence_timeout_s=_FOR_EVER_S)
-    return replace(job, terms=terms)
+        rules = replace(rules, presence_timeout_s=_FOR_EVER_S)
+    return replace(job, rules=rules)
 
 
 def read_selection(document: Document, job: Job) -> dict[str, Any]:

@@ -63,7 +63,7 @@ async def serve(
     require_role(brokers, job.name, server=True)
     selector = make_selector(job.selector, read_selection(document, job))
     with closing(Ledger(folder / "ledger.db")) as ledger:
-        server = Server(job.name, plan.make, ledger, job.server_terms, selector)
+        server = Server(job.name, plan.make, ledger, job.server_rules, selector)
         end = ServerEnd(
             server, brokers, answer=lambda operator, packet: desk.answer(operator, packet)
         )

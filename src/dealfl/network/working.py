@@ -105,7 +105,7 @@ async def work(
                 forget_fraction=job.forget_fraction, retry_after_s=job.retry_after_s,
                 device=device, min_battery=keys.min_battery, clock=clock, sleeps=job.first_call,
                 keys=kept,
-                min_examples=job.terms.min_examples_per_update,
+                min_examples=job.rules.min_examples_per_update,
             )  # fmt: skip
             if data is not None and source is not None:
                 feeds[name] = Feed(

@@ -129,8 +129,8 @@ def open_finished(run: RunFolder, key: bytes) -> Iterator[FinishedRun]:
             stack.enter_context(store.cleaned_at_the_end())
         rounds = max(len(ledger.reader.closed_rounds()), 1)
         # nobody downloads versions of a finished run, so that none has to wait for others
-        terms = replace(job.server_terms, rounds=rounds, release_batch=1)
-        server = Server(job.name, make, ledger, terms, Uniform())
+        rules = replace(job.server_rules, rounds=rounds, release_batch=1)
+        server = Server(job.name, make, ledger, rules, Uniform())
         workers = [
             Worker(job.name, name, make, journal, MeasuredMeter(), key=key)
             for name, journal in journals.items()

@@ -16,7 +16,6 @@ from dealfl.runs.folder import RESULT, RunFolder
 from dealfl.runs.result import RunProgress
 from dealfl.runs.workers import describe_workers, find_now_s
 from dealfl.server import LedgerReader, OpenRound, Version
-from dealfl.server.selection import OverPromise
 
 _STATES = ("awake", "training", "asleep", "removed")
 
@@ -194,20 +193,19 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
     spent_s = sum(durations_s)
     version = ledger.last_version() or Version(0, 0, "", 0.0)
     counted = sum(one.updates_counted for one in workers)
-    unmet = ledger.setting("over_promised")
+    kept = ledger.state()
     state = "finished" if (run.path / RESULT).is_file() else ""
     if progress is not None:
         state = "stopped" if progress.stopped else "running"
-    source = ledger.setting("energy_source").decode()
     ending = _read_ending(run) if state == "finished" else None
     return RunStatus(
         ledger=str(run.ledger), job=str(job.get("name", "")), state=state, progress=progress,
         now_s=now_s, rounds_closed=len(closed),
-        rounds_planned=job.get("rounds", Job().terms.rounds) if job else None,
+        rounds_planned=job.get("rounds", Job().rules.rounds) if job else None,
         rounds_by_reason={reason: reasons.count(reason) for reason in sorted(set(reasons))},
         last_reason=reasons[-1] if reasons else "", round_s=spent_s,
         last_round_s=durations_s[-1] if closed else None, open_round=ledger.open_round(),
-        converged=ledger.setting("converged") == b"yes",
+        converged=kept.converged,
         workers={name: sum(one.state == name for one in workers) for name in _STATES},
         flagged=sum(bool(one.flag) for one in workers), updates_counted=counted,
         next_call_s=min((one.call_by_s for one in workers if one.call_by_s), default=None),
@@ -215,11 +213,11 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
         examples_learned=replies.learned, examples_evicted=replies.evicted,
         version=version.number, version_round=version.round, published_digest=version.digest,
         round_digest=closed[-1].digest if closed else "",
-        statistics_digest=ledger.setting("digest").decode(), erasures=erasures,
+        statistics_digest=kept.digest, erasures=erasures,
         erasures_pending=erasures - shown, energy_j=replies.energy_j,
-        energy_source=source or ("modelled" if tables.get("devices") else "not stated"),
+        energy_source="modelled" if tables.get("devices") else "not stated",
         replies=replies.count, mean_reward=replies.mean_reward,
-        unmet_guarantees=str(msgspec.json.decode(unmet, type=OverPromise)) if unmet else "",
+        unmet_guarantees=str(kept.over_promised or ""),
         updates_per_s=counted / spent_s if spent_s else None,
         examples_per_s=(replies.learned + replies.evicted) / spent_s if spent_s else None,
         round_durations_s=durations_s, ended="" if ending is None else ending.ended,

@@ -240,7 +240,7 @@ def remove_worker(run: RunFolder, worker: str) -> Removal:
         known = ledger.workers()
         if worker not in known:
             raise unknown_name("worker", worker, known)
-        total = ledger.total()
+        total = ledger.reader.total()
         if total is None:
             raise BadInput(f"{run.ledger} has no model yet, so {worker!r} has no part in it")
         document, make = run.document(), _maker(run, total)
@@ -282,7 +282,7 @@ def rebuild_model(run: RunFolder) -> str:
     """
     require_unused(run.ledger)
     with closing(Ledger(run.ledger)) as ledger:
-        total = ledger.total()
+        total = ledger.reader.total()
         if total is None:
             raise BadInput(f"{run.ledger} has no model yet")
         return rebuild_total(ledger, _maker(run, total)).digest()

@@ -10,21 +10,18 @@ from dealfl.escaping import for_terminal
 from dealfl.exact import Statistics
 from dealfl.learners import Learner
 from dealfl.protocol import MAX_EXAMPLES, MAX_NAME, PROTOCOL, Update, Withdraw
-from dealfl.server.claims import Stored
-from dealfl.server.ledger import Ledger
-from dealfl.server.sums import BASE, Folded
-from dealfl.server.tables import WorkerRow
-from dealfl.server.terms import Terms
-from dealfl.server.update_store import Pending
-
-__all__ = ["BEHIND_GAP", "WITHDRAWN", "Aggregated", "Aggregation", "Problem", "rebuild_total"]
+from dealfl.server.ledger import Ledger, Pending
+from dealfl.server.ledger_reader import WorkerRow
+from dealfl.server.rules import Rules
+from dealfl.server.sums import BASE, ChangedSum
 
 _PRIME = (1 << 61) - 1  # of fingerprints
 _NO_STATISTICS = "bytes that are not statistics of this job"
 _FULL = "held back: the total is full; the largest sum is that of "
 _KEPT_BYTES = 1 << 20  # size of a delta up to which it is kept in memory as arrays
-_MAX_BEHIND_GAP = 64  # stored updates of a worker, if one before them is missing
-_IMPOSSIBLE, _CONFLICT = "no examples have this sum", "another update with this sequence exists"
+_MAX_AFTER_GAP = 64  # stored updates of a worker, if one before them is missing
+_IMPOSSIBLE = "no examples have this sum"
+_CONFLICT = "another update with this sequence exists"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +33,21 @@ class Problem:
 
 
 WITHDRAWN = Problem("update was withdrawn")
-BEHIND_GAP = Problem("an update is missing; later ones are not stored")
+AFTER_GAP = Problem("an update is missing; later ones are not stored")
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An update that was stored, and what its delta shows.
+
+    The net number of records is None if it is not determined. `held` is the number of examples
+    that the worker had in the model before; None if an earlier update is missing, or if examples
+    share records.
+    """
+
+    records: int | None
+    held: int | None
+    is_zero: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +63,8 @@ class Aggregation:
     """Store updates, and add them to the sums when a round closes."""
 
     def __init__(self, ledger: Ledger, make: Callable[[], Learner]) -> None:
-        self._ledger, self._make = ledger, make
+        self._ledger = ledger
+        self._make = make
         self.total = make()
         self._schema = self.total.schema
         self.schema_digest = self._schema.digest()
@@ -63,16 +75,19 @@ class Aggregation:
         self._held: set[str] = set()  # workers whose updates do not fit into the total
 
     def load(self) -> None:
-        """Reload the total from the ledger, or add up the sums if it is behind."""
+        """Reload the total from the ledger, or add up the sums if it lags behind them."""
         self._received.clear()
-        self._ready, self._held = set(self._ledger.updates.waiting()), set()
-        self._ledger.sums.reset_marks(self._schema.arrays if self.is_behind else ())
+        self._ready = set(self._ledger.updates.waiting())
+        self._held = set()
         total = self._make()
-        if self.is_behind:
+        if self._ledger.state.total_lags:
+            self._ledger.sums.reset_marks(self._schema.arrays)
             for worker in self._ledger.sums.fingerprints():
                 total.merge(self._ledger.sums.read(worker, self._schema))
-        elif (saved := self._ledger.total()) is not None:
-            total.merge(saved)
+        else:
+            self._ledger.sums.reset_marks()
+            if (saved := self._ledger.reader.total()) is not None:
+                total.merge(saved)
         self.total = total  # a damaged ledger leaves the total in memory
 
     def verify(self) -> None:
@@ -106,21 +121,14 @@ class Aggregation:
         self.total.merge(delta)
         self._ledger.sums.mark(delta)
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether the total in the ledger lacks updates that count; their sums have them."""
-        return bool(self._ledger.setting("behind"))
-
     def save_total(self) -> str:
-        """Write the total, if it is behind; return its digest."""
-        if self.is_behind:
+        """Write the total, if the stored one lags; return its digest."""
+        if self._ledger.state.total_lags:
             self._put_total()
         return self.total.digest()
 
     def _put_total(self) -> None:
-        self._ledger.set_setting("behind", b"")
-        self._ledger.set_setting("schema", self._schema.canonical())
-        self._ledger.set_setting("digest", self.total.digest().encode())
+        self._ledger.change_state(total_lags=False, schema=self._schema, digest=self.total.digest())
         if self._ledger.sums.is_mostly_marked:  # reads all cells once, also for the publication
             self.snapshot = whole = self.total.statistics
             self._ledger.sums.put_total(
@@ -130,21 +138,24 @@ class Aggregation:
             self._ledger.sums.put_total(self._schema, self.total.entries)
 
     def _fingerprint(self, statistics: Statistics) -> int:
-        key = self._ledger.setting("fingerprint_key")
+        key = self._ledger.state.fingerprint_key
         return statistics.fingerprint(int.from_bytes(key, "little"))
 
     def receive(self, row: WorkerRow, message: Update) -> Stored | Problem | None:
         """Store an update, or return why it cannot count; None if it is stored already."""
         if message.protocol != PROTOCOL:
-            given = message.protocol
-            return Problem(f"update has protocol version {given}; this server supports {PROTOCOL}")
+            return Problem(
+                f"update has protocol version {message.protocol}; this server supports {PROTOCOL}"
+            )
         if message.incarnation != row.incarnation:
-            given = message.incarnation
-            return Problem(f"update has incarnation {given}; the worker has {row.incarnation}")
-        known = self._ledger.find_update(row.name, message.incarnation, message.sequence)
-        if known is None:
+            return Problem(
+                f"update has incarnation {message.incarnation}; the worker has {row.incarnation}"
+            )
+        stored = self._ledger.updates.find(row.name, message.incarnation, message.sequence)
+        if stored is None:
             return self._store(row, message)
-        if known[1]:
+        _, withdrawn = stored
+        if withdrawn:
             return WITHDRAWN
         return None if self._ledger.updates.is_same(message) else Problem(_CONFLICT, fatal=True)
 
@@ -161,8 +172,8 @@ class Aggregation:
             return Problem(for_terminal(reason, MAX_NAME), fatal=True)
         stored = self._ledger.updates.count_stored(row, message.sequence)
         is_next = stored == message.sequence - row.counted - 1
-        if not is_next and self._ledger.updates.count_stored(row) >= _MAX_BEHIND_GAP:
-            return BEHIND_GAP
+        if not is_next and self._ledger.updates.count_stored(row) >= _MAX_AFTER_GAP:
+            return AFTER_GAP
         held = row.examples if is_next and not self.total.whole_owners else None
         self._ledger.updates.put(message)
         self._ready.add(row.name)
@@ -174,13 +185,14 @@ class Aggregation:
     def withdraw(self, row: WorkerRow, message: Withdraw) -> bool | Problem:
         """Withdraw an update unless it is stored; return whether it never counts."""
         key = (row.name, row.incarnation, message.sequence)
-        known, updates = self._ledger.find_update(*key), self._ledger.updates
-        if known is None:
+        updates = self._ledger.updates
+        stored = updates.find(*key)
+        if stored is None:
             updates.put_withdrawn(*key, message.successor)
             self._ready.add(row.name)
             return True
-        stored, withdrawn = known
-        if not withdrawn and message.hash and updates.keyed(message.hash) != stored:
+        delta_hash, withdrawn = stored
+        if not withdrawn and message.hash and updates.keyed(message.hash) != delta_hash:
             return Problem(_CONFLICT, fatal=True)
         return withdrawn
 
@@ -199,27 +211,28 @@ class Aggregation:
         """Whether `aggregate` may add anything."""
         return bool(self._ready)
 
-    def aggregate(self, workers: dict[str, WorkerRow], terms: Terms) -> Aggregated:
+    def aggregate(self, workers: dict[str, WorkerRow], rules: Rules) -> Aggregated:
         """Add stored updates to the sums, except after a gap or if a sum is impossible.
 
-        The total in the ledger is then behind, until `save_total`.
+        The total in the ledger then lags, until `save_total`.
         """
         done = Aggregated({}, {}, {})
         for row in (workers[name] for name in sorted(self._ready | self._held)):
             if ready := _without_open_withdrawals(list(self._ledger.updates.pending(row))):
-                self._count(row, ready, terms, done)
+                self._count(row, ready, rules, done)
         if done.counted:
-            self._ledger.set_setting("behind", b"yes")
-        self._ready, self._held = set(), set(done.held_back)
+            self._ledger.change_state(total_lags=True)
+        self._ready = set()
+        self._held = set(done.held_back)
         self._received.clear()
         return done
 
-    def _count(self, row: WorkerRow, ready: list[Pending], terms: Terms, done: Aggregated) -> None:
+    def _count(self, row: WorkerRow, ready: list[Pending], rules: Rules, done: Aggregated) -> None:
         try:
             delta = self._delta_of(row, ready)
-            folded = self._ledger.sums.fold(row.name, delta)
-            self._require_allowed(folded, terms)
-            self._scratch.check_added(delta, folded.touched, folded.whole)
+            changed = self._ledger.sums.add(row.name, delta)
+            self._require_allowed(changed, rules)
+            self._scratch.check_added(delta, changed.touched, changed.whole)
         except (ValueError, ArithmeticError) as error:
             reason = "diverged: " + describe_without_values(error, _IMPOSSIBLE)
             done.diverged[row.name] = reason
@@ -230,8 +243,8 @@ class Aggregation:
             new = not row.flag.startswith(_FULL)
             done.held_back[row.name] = _FULL + self._find_largest() if new else row.flag
             return
-        fingerprint = (folded.fingerprint + self._fingerprint(delta)) % _PRIME
-        self._ledger.sums.put(folded, fingerprint)
+        fingerprint = (changed.fingerprint + self._fingerprint(delta)) % _PRIME
+        self._ledger.sums.put(changed, fingerprint)
         self._ledger.updates.delete_deltas(row.name, row.incarnation, ready[-1].sequence)
         done.counted[row.name] = ready[-1].sequence
 
@@ -256,40 +269,27 @@ class Aggregation:
             largest[worker] = max(values, default=0)
         return max(largest, key=largest.__getitem__, default="nobody") or "the base of the job"
 
-    def _require_allowed(self, folded: Folded, terms: Terms) -> None:
+    def _require_allowed(self, changed: ChangedSum, rules: Rules) -> None:
         """Refuse a sum that is possible but absurd: it could fill the total."""
-        examples = self.total.count_records(folded.whole) or 0
-        for name, most, found in (
-            ("max_examples", terms.max_examples, examples),
-            ("max_cells", terms.max_cells, folded.cells),
+        examples = self.total.count_records(changed.whole) or 0
+        for name, limit, count in (
+            ("max_examples", rules.max_examples, examples),
+            ("max_cells", rules.max_cells, changed.cells),
         ):
-            if found > most:
-                reason = f"a worker has {found:,} of {name} = {most:,}"
+            if count > limit:
+                reason = f"a worker has {count:,} of {name} = {limit:,}"
                 raise Impossible(reason, reason)
 
 
 def _without_open_withdrawals(updates: list[Pending]) -> list[Pending]:
     """Return what can be added: not what follows a withdrawn update, up to its successor."""
     last = updates[-1].sequence if updates else 0
-    open_ = (place for place, update in enumerate(updates) if update.successor > last)
-    return updates[: next(open_, len(updates))]
+    waiting = (index for index, update in enumerate(updates) if update.successor > last)
+    return updates[: next(waiting, len(updates))]
 
 
 def rebuild_total(ledger: Ledger, make: Callable[[], Learner]) -> Learner:
-    """Compute the total of a ledger again from the sums of all workers.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        A ledger that no server uses.
-    make : callable
-        Function without arguments that returns an empty learner of the job.
-
-    Returns
-    -------
-    Learner
-        The model.
-    """
+    """Compute the total of a ledger again from the sums of all workers."""
     aggregation = Aggregation(ledger, make)
     with ledger.transaction(ledger.claim()):
         aggregation.rebuild()

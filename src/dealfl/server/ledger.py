@@ -3,115 +3,179 @@
 One call of the server is one transaction (WAL, synchronous=FULL), so that a receipt stays true
 after a crash. When updates count, their deltas are added to their worker's sum and deleted; their
 keys and keyed hashes of them remain. The total of all sums is written when a round closes, when a
-version is published and when the job ends; until then it is behind the sums.
+version is published and when the job ends; until then it lags behind the sums.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import secrets
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import msgspec
+
+from dealfl.erasure import count_persons, hash_request, next_position
+from dealfl.errors import BadBytes, BadInput
 from dealfl.exact import Statistics
-from dealfl.server.erasure_store import ErasureStore
-from dealfl.server.ledger_reader import LedgerReader
-from dealfl.server.round_store import RoundStore
-from dealfl.server.sums import SumStore, read_schema
-from dealfl.server.tables import MIGRATIONS, OpenRound, WorkerRow, worker_row
-from dealfl.server.update_store import UpdateStore
+from dealfl.protocol import Erased, Position, Update
+from dealfl.server.ledger_reader import (
+    ClosedRound,
+    LedgerReader,
+    LedgerState,
+    OpenRound,
+    WorkerRow,
+    worker_row,
+)
+from dealfl.server.sums import SumStore
 from dealfl.storage import Connect, Database
 
-__all__ = ["Ledger"]
-
+_TABLES = """
+CREATE TABLE workers (
+  name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL, journal_id TEXT NOT NULL,
+  counted INTEGER NOT NULL,
+  waiting INTEGER NOT NULL, held INTEGER NOT NULL, device TEXT NOT NULL, battery REAL NOT NULL,
+  charging INTEGER NOT NULL, capacity_j REAL NOT NULL, heard_s REAL,
+  training INTEGER NOT NULL, busy_until_s REAL NOT NULL, fits INTEGER NOT NULL,
+  spent_j REAL NOT NULL, spent_since_s REAL NOT NULL, last_energy_j REAL NOT NULL,
+  flag TEXT NOT NULL, waiting_since_s REAL NOT NULL, examples INTEGER NOT NULL,
+  doubts INTEGER NOT NULL, session INTEGER NOT NULL,
+  answered INTEGER NOT NULL, forgotten INTEGER NOT NULL, forgetting INTEGER NOT NULL,
+  forgetting_at INTEGER NOT NULL, asleep INTEGER NOT NULL, sleeps INTEGER NOT NULL,
+  per_hour REAL NOT NULL, call_waiting INTEGER NOT NULL, call_by_s REAL NOT NULL,
+  learned INTEGER NOT NULL, evicted INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE sums (worker TEXT PRIMARY KEY, fingerprint INTEGER NOT NULL, cells INTEGER NOT NULL)
+  WITHOUT ROWID;
+CREATE TABLE pages (owner TEXT NOT NULL, array INTEGER NOT NULL, first INTEGER NOT NULL,
+  sha256 BLOB NOT NULL, content BLOB NOT NULL);
+CREATE UNIQUE INDEX pages_in_order ON pages (owner, array, first);
+CREATE TABLE updates (
+  worker TEXT NOT NULL, incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL,
+  sha256 BLOB, delta_sha256 BLOB, withdrawn INTEGER NOT NULL, delta BLOB,
+  successor INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (worker, incarnation, sequence)); -- with a rowid: a search reads no delta
+CREATE INDEX updates_pending ON updates (worker, incarnation, sequence) WHERE delta IS NOT NULL;
+CREATE TABLE rounds (
+  number INTEGER PRIMARY KEY, opened_s REAL NOT NULL, deadline_s REAL NOT NULL,
+  eligible INTEGER NOT NULL, closed_s REAL,
+  reason TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT '');
+CREATE TABLE selections (
+  round INTEGER NOT NULL, worker TEXT NOT NULL, replied_s REAL, declined TEXT NOT NULL DEFAULT '',
+  learned INTEGER NOT NULL DEFAULT 0, evicted INTEGER NOT NULL DEFAULT 0,
+  operations INTEGER NOT NULL DEFAULT 0, elapsed_s REAL NOT NULL DEFAULT 0,
+  energy_j REAL NOT NULL DEFAULT 0, reward REAL NOT NULL DEFAULT 0,
+  assumed_j REAL NOT NULL DEFAULT 0, waiting INTEGER NOT NULL,
+  forget_fraction TEXT NOT NULL DEFAULT '',
+  PRIMARY KEY (round, worker)) WITHOUT ROWID;
+CREATE TABLE versions (version INTEGER PRIMARY KEY, round INTEGER NOT NULL, digest TEXT NOT NULL,
+  published_s REAL NOT NULL, erased INTEGER NOT NULL, delivered INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE erasures (
+  number INTEGER PRIMARY KEY, request TEXT NOT NULL UNIQUE, owners BLOB NOT NULL,
+  hash BLOB NOT NULL, chain BLOB NOT NULL, requested_s REAL NOT NULL, requested_by TEXT NOT NULL);
+CREATE TABLE answers (
+  number INTEGER NOT NULL, worker TEXT NOT NULL, examples INTEGER NOT NULL,
+  PRIMARY KEY (number, worker)) WITHOUT ROWID;
+CREATE TABLE settings (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), content BLOB NOT NULL);
+CREATE TABLE parts (owner TEXT NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL,
+  PRIMARY KEY (owner, name));
+"""
 _EPOCHS = 1000  # that are remembered, and as many terms
+_LARGE = 1 << 16  # bytes of a delta that is written at the end of a transaction, if at all
 _FIELDS = WorkerRow.__struct_fields__
-_COLUMNS, _PLACEHOLDERS = ", ".join(_FIELDS), ", ".join("?" for _ in _FIELDS)
+_COLUMNS = ", ".join(_FIELDS)
+_PLACEHOLDERS = ", ".join("?" for _ in _FIELDS)
 _values_of = attrgetter(*_FIELDS)
+_OWNERS = msgspec.msgpack.Decoder(tuple[bytes, ...])
+
+UpdateKey = tuple[str, int, int]  # worker, incarnation, sequence
 
 
 class Ledger(Database):
-    """The store that the server writes. Others read it through a `LedgerReader`.
-
-    Parameters
-    ----------
-    path : str or Path
-        File to open or create. The default is a database in memory.
-    connect : callable
-        Replacement for `sqlite3.connect`, used by tests.
-
-    Attributes
-    ----------
-    updates, sums, rounds, erasures
-        The stores of the server, for its own use.
-    """
+    """The store that the server writes. Others read it through a `LedgerReader`."""
 
     kind = "ledger"
     remedy = "restore a backup"
-    migrations = MIGRATIONS
+    migrations = (_TABLES,)
     own_table = "rounds"
 
     def __init__(
         self, path: str | Path = ":memory:", *, connect: Connect = sqlite3.connect
     ) -> None:
-        self.updates, self.rounds = (
-            UpdateStore(self, self.setting),
-            RoundStore(self, lambda: self.reader.open_round()),
-        )
-        self.erasures, self.sums = ErasureStore(self), SumStore(self)
-        self._settings: dict[str, bytes] = {}  # those that were read or written
+        self.updates = UpdateStore(self)
+        self.rounds = RoundStore(self)
+        self.erasures = ErasureStore(self)
+        self.sums = SumStore(self)
         super().__init__(path, connect=connect)
 
     def _fill(self) -> None:
-        self.set_setting("fingerprint_key", secrets.token_bytes(16))
+        self._write_state(LedgerState(secrets.token_bytes(16)))
         self.begin_epoch()
 
     def _forget_cached(self) -> None:
         super()._forget_cached()
-        self._settings.clear()
-        for store in (self.updates, self.rounds, self.erasures):
-            store.forget_cached()
+        self.updates.forget_unwritten()
 
     def _write_changes(self) -> None:
         self.updates.write_deltas()
-
-    @property
-    def epoch(self) -> str:
-        """Random id of the ledger's history, new after a restore."""
-        return self.setting("epoch").decode()
-
-    def former_epochs(self) -> list[str]:
-        """Return earlier epochs of this ledger, and others that workers knew."""
-        return self.setting("former_epochs").decode().split()
-
-    def terms(self) -> list[str]:
-        """Return the random ids of the server's processes that have written this ledger."""
-        return self.setting("terms").decode().split()
-
-    def begin_term(self) -> None:
-        """Draw the id of a server's process; a ledger from a backup lacks those since then."""
-        terms = [*self.terms()[1 - _EPOCHS :], secrets.token_hex(8)]
-        self.set_setting("terms", " ".join(terms).encode())
-
-    def begin_epoch(self, known: str = "") -> None:
-        """Draw a new epoch: the ledger may be older than what its workers know.
-
-        Parameters
-        ----------
-        known : str
-            Epoch of the worker that knows more.
-        """
-        former = [*self.former_epochs(), self.epoch, known]
-        self.set_setting("former_epochs", " ".join(dict.fromkeys(former[-_EPOCHS:])).encode())
-        self.set_setting("epoch", secrets.token_hex(16).encode())
 
     @property
     def reader(self) -> LedgerReader:
         """Read access to the same database."""
         return LedgerReader(self._db, self.path)
 
-    # -- workers --------------------------------------------------------------------------------
+    # -- state ----------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> LedgerState:
+        """What the server knows beside the rows of the tables."""
+        return self.keep("state", lambda: self.reader.state())
+
+    def change_state(self, **changes: Any) -> None:  # noqa: ANN401
+        """Change fields of the state."""
+        state = msgspec.structs.replace(self.state, **changes)
+        if state != self.state:
+            self._write_state(state)
+
+    def _write_state(self, state: LedgerState) -> None:
+        content = msgspec.msgpack.encode(state)
+        self.execute("INSERT OR REPLACE INTO state VALUES (1, ?)", (content,))
+        self.drop("state")
+
+    def begin_term(self) -> None:
+        """Draw the id of a server's process; a ledger from a backup lacks those since then."""
+        self.change_state(terms=(*self.state.terms[1 - _EPOCHS :], secrets.token_hex(8)))
+
+    def begin_epoch(self, known: str = "") -> None:
+        """Draw a new epoch: the ledger may be older than what its workers know.
+
+        `known` is the epoch of the worker that knows more.
+        """
+        former = (*self.state.former_epochs, self.state.epoch, known)
+        self.change_state(
+            former_epochs=tuple(dict.fromkeys(former[-_EPOCHS:])), epoch=secrets.token_hex(16)
+        )
+
+    def list_parts(self, owner: str) -> dict[str, bytes]:
+        """Return the stored state of a part of the server, such as "selector", by name."""
+        query = "SELECT name, value FROM parts WHERE owner = ?"
+        return dict(self.execute(query, (owner,)).fetchall())
+
+    def put_parts(self, owner: str, parts: Mapping[str, bytes]) -> None:
+        """Store what changed in the state of a part of the server; empty bytes delete a part."""
+        if not parts:
+            return
+        gone = [(owner, name) for name, value in parts.items() if not value]
+        kept = [(owner, name, value) for name, value in parts.items() if value]
+        self._db.executemany("DELETE FROM parts WHERE owner = ? AND name = ?", gone)
+        self._db.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", kept)
+
+    # -- workers and their sums -----------------------------------------------------------------
 
     def workers(self) -> dict[str, WorkerRow]:
         """Return all workers by name, sorted."""
@@ -119,140 +183,454 @@ class Ledger(Database):
         return {row[0]: worker_row(row) for row in rows}
 
     def put_workers(self, rows: Iterable[WorkerRow]) -> None:
-        """Insert or replace workers.
-
-        Parameters
-        ----------
-        rows : iterable of WorkerRow
-            The workers.
-        """
+        """Insert or replace workers."""
         query = f"INSERT OR REPLACE INTO workers ({_COLUMNS}) VALUES ({_PLACEHOLDERS})"  # noqa: S608
         self._db.executemany(query, map(_values_of, rows))
 
-    # -- updates and statistics -----------------------------------------------------------------
+    def count_examples(self) -> tuple[int, int]:
+        """Return how many examples were learned and evicted in all replies."""
+        query = "SELECT coalesce(sum(learned), 0), coalesce(sum(evicted), 0) FROM workers"
+        learned, evicted = self.execute(query).fetchone()
+        return int(learned), int(evicted)
 
-    def find_update(
-        self, worker: str, incarnation: int, sequence: int
-    ) -> tuple[bytes, bool] | None:
-        """Return what is known about an update.
+    def find_sum(self, worker: str) -> Statistics | None:
+        """Return the sum of a worker's counted updates; None if nothing is counted."""
+        schema = self.state.schema
+        if schema is None or worker not in self.sums.fingerprints():
+            return None
+        return self.sums.read(worker, schema)
 
-        Parameters
-        ----------
-        worker : str
-            Name of the worker.
-        incarnation, sequence : int
-            Key of the update.
 
-        Returns
-        -------
-        tuple of bytes and bool, or None
-            Keyed hash of the delta's SHA-256, and whether the update was withdrawn; None if it is
-            unknown.
-        """
-        row = self.execute(
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An update that is stored and not counted yet; a withdrawn one has no delta."""
+
+    sequence: int
+    withdrawn: bool
+    successor: int = 0  # contains the rest of a withdrawn one
+
+
+class UpdateStore:
+    """The updates of workers."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._execute = ledger.execute
+        self._unwritten: dict[UpdateKey, bytes] = {}  # large deltas of this transaction
+
+    def forget_unwritten(self) -> None:
+        """Forget the deltas that are not written."""
+        self._unwritten.clear()
+
+    def put(self, update: Update) -> None:
+        """Store an update; a large delta only if it does not count in the same transaction."""
+        key = (update.worker, update.incarnation, update.sequence)
+        delta_hash = hashlib.sha256(update.delta).digest()
+        delta: bytes | None = update.delta
+        if len(update.delta) >= _LARGE:
+            self._unwritten[key], delta = update.delta, None
+        row = (*key, self._hash(update, delta_hash), self.keyed(delta_hash), 0, delta, 0)
+        self._execute("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+    def write_deltas(self) -> None:
+        """Write the large deltas that do not count yet, before the transaction is committed."""
+        query = "UPDATE updates SET delta = ? WHERE worker = ? AND incarnation = ? AND sequence = ?"
+        for key, delta in self._unwritten.items():
+            self._execute(query, (delta, *key))
+        self._unwritten.clear()
+
+    def find(self, worker: str, incarnation: int, sequence: int) -> tuple[bytes, bool] | None:
+        """Return the keyed hash of an update's delta, and whether it was withdrawn; None if new."""
+        row = self._execute(
             "SELECT delta_sha256, withdrawn FROM updates "
             "WHERE worker = ? AND incarnation = ? AND sequence = ?",
             (worker, incarnation, sequence),
         ).fetchone()
         return None if row is None else (bytes(row[0] or b""), bool(row[1]))
 
-    def find_sum(self, worker: str) -> Statistics | None:
-        """Return the sum of a worker's counted updates.
+    def keyed(self, content: bytes) -> bytes:
+        """Return the HMAC-SHA256 of bytes: without the key, a hash shows nothing of a person."""
+        return hmac.digest(self._ledger.state.fingerprint_key, content, hashlib.sha256)
 
-        Parameters
-        ----------
-        worker : str
-            Name of the worker.
+    def _hash(self, update: Update, delta_hash: bytes) -> bytes:
+        """Return the hash of all fields of an update but the process that has sent it."""
+        plain = msgspec.structs.replace(update, session=0, delta=delta_hash)
+        return self.keyed(msgspec.msgpack.encode(plain))
 
-        Returns
-        -------
-        Statistics or None
-            The sum; None if nothing is counted.
+    def is_same(self, update: Update) -> bool:
+        """Return whether the stored update with this key has the same content."""
+        query = "SELECT sha256 FROM updates WHERE worker = ? AND incarnation = ? AND sequence = ?"
+        key = (update.worker, update.incarnation, update.sequence)
+        stored = self._execute(query, key).fetchone()[0]
+        return bool(stored == self._hash(update, hashlib.sha256(update.delta).digest()))
 
-        Raises
-        ------
-        BadBytes
-            If a page does not have its stored hash.
-        """
-        known, header = worker in self.sums.fingerprints(), self.setting("schema")
-        return self.sums.read(worker, read_schema(header)) if known else None
+    def count_stored(self, row: WorkerRow, before: int = 2**62) -> int:
+        """Return how many updates of a worker are stored and not counted, before a sequence."""
+        query = (
+            "SELECT count(*) FROM updates WHERE worker = ? AND incarnation = ? "
+            "AND sequence > ? AND sequence < ?"
+        )
+        key = (row.name, row.incarnation, row.counted, before)
+        return int(self._execute(query, key).fetchone()[0])
 
-    def total(self) -> Statistics | None:
-        """Return the sum of all workers; None before the first."""
-        return self.reader.total()
+    def put_withdrawn(self, worker: str, incarnation: int, sequence: int, successor: int) -> None:
+        """Store that an update never counts; its successor contains the rest of it."""
+        row = (worker, incarnation, sequence, None, None, 1, b"", successor)
+        self._execute("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
-    # -- rounds and settings --------------------------------------------------------------------
+    def waiting(self) -> list[str]:
+        """Return the workers with updates that are not counted yet."""
+        rows = self._execute(
+            "SELECT DISTINCT u.worker FROM updates u "
+            "JOIN workers w ON w.name = u.worker AND w.incarnation = u.incarnation "
+            "WHERE u.delta IS NOT NULL ORDER BY u.worker"
+        )
+        return [name for (name,) in rows]
 
-    def open_round(self) -> OpenRound | None:
-        """Return the open round; None if no round is open."""
-        return self.rounds.current()[1]
+    def pending(self, row: WorkerRow) -> Iterator[Pending]:
+        """Yield the updates of a worker that are not counted yet, up to the first gap."""
+        query = (  # a successor is stored behind a delta, which takes time to read
+            "SELECT sequence, withdrawn, iif(withdrawn, successor, 0) FROM updates "
+            "WHERE worker = ? AND incarnation = ? AND sequence > ? ORDER BY sequence"
+        )
+        rows = self._execute(query, (row.name, row.incarnation, row.counted))
+        for expected, (sequence, withdrawn, successor) in enumerate(rows, row.counted + 1):
+            if sequence != expected:
+                return
+            yield Pending(sequence, bool(withdrawn), successor)
 
-    def last_round(self) -> int:
+    def read_delta(self, row: WorkerRow, sequence: int) -> bytes:
+        """Return the delta of a stored update."""
+        if (unwritten := self._unwritten.get((row.name, row.incarnation, sequence))) is not None:
+            return unwritten
+        query = (
+            "SELECT delta, delta_sha256 FROM updates "
+            "WHERE worker = ? AND incarnation = ? AND sequence = ?"
+        )
+        delta, sha256 = self._execute(query, (row.name, row.incarnation, sequence)).fetchone()
+        if self.keyed(hashlib.sha256(delta).digest()) != sha256:
+            raise BadBytes(
+                f"ledger {self._ledger.path}: update {sequence} of {row.name} is damaged"
+            )
+        return bytes(delta)
+
+    def recorded_through(self, worker: str, incarnation: int, counted: int) -> int:
+        """Return the sequence up to which no update is missing; all up to `counted` are there."""
+        query = (
+            "SELECT sequence FROM updates WHERE worker = ? AND incarnation = ? AND sequence > ? "
+            "ORDER BY sequence"
+        )
+        for (sequence,) in self._execute(query, (worker, incarnation, counted)):
+            if sequence != counted + 1:
+                break
+            counted = sequence
+        return counted
+
+    def last_sequence(self, worker: str, incarnation: int) -> int:
+        """Return the highest stored sequence of a worker's updates; 0 if there is none."""
+        query = (
+            "SELECT coalesce(max(sequence), 0) FROM updates WHERE worker = ? AND incarnation = ?"
+        )
+        return int(self._execute(query, (worker, incarnation)).fetchone()[0])
+
+    def delete_deltas(self, worker: str, incarnation: int, last: int) -> None:
+        """Delete the deltas of counted updates; their keys and hashes remain."""
+        self._ledger.note_deletion()
+        self._unwritten = {
+            key: delta
+            for key, delta in self._unwritten.items()
+            if key[:2] != (worker, incarnation) or key[2] > last
+        }
+        self._execute(
+            "UPDATE updates SET delta = NULL WHERE worker = ? AND incarnation = ? AND sequence <= ?"
+            " AND delta IS NOT NULL",
+            (worker, incarnation, last),
+        )
+
+    def drop(self, worker: str) -> None:
+        """Delete all updates of a worker."""
+        self._ledger.note_deletion()
+        self._unwritten = {k: delta for k, delta in self._unwritten.items() if k[0] != worker}
+        self._execute("DELETE FROM updates WHERE worker = ?", (worker,))
+
+
+class RoundStore:
+    """The rounds, and the workers selected in them."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._execute = ledger.execute
+
+    def last_number(self) -> int:
         """Return the number of the last round; 0 before the first."""
-        return self.rounds.current()[0]
+        return self._last()[0]
 
-    def setting(self, name: str, default: bytes = b"") -> bytes:
-        """Return a stored value.
+    def find_open(self) -> OpenRound | None:
+        """Return the open round; None if no round is open."""
+        return self._last()[1]
 
-        Parameters
-        ----------
-        name : str
-            Name of the value.
-        default : bytes
-            Result if no value is stored, or an empty one.
+    def _last(self) -> tuple[int, OpenRound | None]:
+        return self._ledger.keep("round", self._read_last)  # every message asks for it
 
-        Returns
-        -------
-        bytes
-            The value.
+    def _read_last(self) -> tuple[int, OpenRound | None]:
+        (number,) = self._execute("SELECT coalesce(max(number), 0) FROM rounds").fetchone()
+        return int(number), self._ledger.reader.open_round()
+
+    def open(
+        self,
+        number: int,
+        opened_s: float,
+        deadline_s: float,
+        selected: Mapping[str, int],
+        eligible: int,
+    ) -> None:
+        """Open a round for workers with waiting examples; `eligible` counts all candidates."""
+        self._ledger.drop("round")
+        self._execute(
+            "INSERT INTO rounds (number, opened_s, deadline_s, eligible) VALUES (?, ?, ?, ?)",
+            (number, opened_s, deadline_s, eligible),
+        )
+        query = "INSERT INTO selections (round, worker, waiting) VALUES (?, ?, ?)"
+        for worker, waiting in selected.items():
+            self._execute(query, (number, worker, waiting))
+
+    def shift(self, row: OpenRound) -> None:
+        """Change the opening and the deadline of a round."""
+        self._ledger.drop("round")
+        times = (row.opened_s, row.deadline_s, row.number)
+        self._execute("UPDATE rounds SET opened_s = ?, deadline_s = ? WHERE number = ?", times)
+
+    def close(self, number: int, closed_s: float, reason: str, digest: str) -> None:
+        """Close a round."""
+        self._ledger.drop("round")
+        self._execute(
+            "UPDATE rounds SET closed_s = ?, reason = ?, digest = ? WHERE number = ?",
+            (closed_s, reason, digest, number),
+        )
+
+    def find_last_closed(self) -> ClosedRound | None:
+        """Return the last closed round; None before the first."""
+        query = (
+            "SELECT number, reason, closed_s - opened_s, digest FROM rounds "
+            "WHERE closed_s IS NOT NULL ORDER BY number DESC LIMIT 1"
+        )
+        row = self._execute(query).fetchone()
+        return None if row is None else ClosedRound(*row)
+
+    def find_selection(self, number: int, row: WorkerRow) -> tuple[float, int, float, str]:
+        """Return when a round was opened, and a worker's announced examples, energy and θ.
+
+        Energy is assumed, and 0 if the round was closed before the worker's budget began.
         """
-        if name not in self._settings:
-            self._settings[name] = self.reader.setting(name)
-        return self._settings[name] or default
+        query = (
+            "SELECT r.opened_s, s.waiting, iif(r.closed_s >= ?, s.assumed_j, 0.0), "
+            "s.forget_fraction FROM rounds r JOIN selections s ON s.round = r.number "
+            "WHERE r.number = ? AND s.worker = ?"
+        )
+        key = (row.spent_since_s, number, row.name)
+        opened_s, waiting, assumed_j, fraction = self._execute(query, key).fetchone()
+        return float(opened_s), int(waiting), float(assumed_j), str(fraction)
 
-    def set_setting(self, name: str, value: bytes) -> None:
-        """Store a value that survives restarts.
+    def put_fraction(self, number: int, worker: str, fraction: str | None) -> str | None:
+        """Store the θ of a worker in a round, and return it; the first one stays."""
+        if fraction is None:
+            return None
+        key = "WHERE round = ? AND worker = ?"
+        self._execute(
+            f"UPDATE selections SET forget_fraction = ? {key} AND forget_fraction = ''",  # noqa: S608
+            (fraction, number, worker),
+        )
+        query = f"SELECT forget_fraction FROM selections {key}"  # noqa: S608
+        return str(self._execute(query, (number, worker)).fetchone()[0])
 
-        Parameters
-        ----------
-        name : str
-            Name of the value.
-        value : bytes
-            The value.
-        """
-        if self.setting(name) != value:
-            self.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
-            self._settings[name] = value
+    def selected(self, number: int) -> dict[str, float | None]:
+        """Return the time of the reply by selected worker; None without a reply."""
+        rows = self._execute(
+            "SELECT worker, replied_s FROM selections WHERE round = ? ORDER BY worker", (number,)
+        )
+        return dict(rows.fetchall())
 
-    def list_parts(self, owner: str) -> dict[str, bytes]:
-        """Return the stored state of a part of the server.
+    def count_selected_since(self, opened_s: float) -> int:
+        """Return how many workers were selected in rounds opened after a time."""
+        query = "SELECT count(*) FROM rounds JOIN selections ON round = number WHERE opened_s > ?"
+        return int(self._execute(query, (opened_s,)).fetchone()[0])
 
-        Parameters
-        ----------
-        owner : str
-            Name of the part of the server, such as "selector".
+    def find_unanswered(self, worker: str, after: int) -> int | None:
+        """Return the last round of a worker, if it is after another one and not answered."""
+        query = (
+            "SELECT round FROM selections WHERE worker = ?1 AND round > ?2 AND replied_s IS NULL "
+            "AND round = (SELECT max(round) FROM selections WHERE worker = ?1)"
+        )
+        row = self._execute(query, (worker, after)).fetchone()
+        return None if row is None else int(row[0])
 
-        Returns
-        -------
-        dict of str to bytes
-            Parts of its state by name.
-        """
-        query = "SELECT name, value FROM parts WHERE owner = ?"
-        return dict(self.execute(query, (owner,)).fetchall())
+    def count_replies(self, number: int) -> tuple[int, int, int]:
+        """Return how many workers were selected in a round, sent an update, and declined."""
+        query = (
+            "SELECT count(*), count(replied_s), count(nullif(declined, '')) "
+            "FROM selections WHERE round = ?"
+        )
+        selected, replied, declined = self._execute(query, (number,)).fetchone()
+        return int(selected), int(replied) - int(declined), int(declined)
 
-    def put_parts(self, owner: str, parts: Mapping[str, bytes]) -> None:
-        """Store what changed in the state of a part of the server.
+    def put_reply(self, number: int, worker: str, replied_s: float, declined: str = "") -> bool:
+        """Store a reply; return False if the worker was not selected or has replied already."""
+        self._ledger.drop("round")
+        cursor = self._execute(
+            "UPDATE selections SET replied_s = ?, declined = ? "
+            "WHERE round = ? AND worker = ? AND replied_s IS NULL",
+            (replied_s, declined, number, worker),
+        )
+        return cursor.rowcount > 0
 
-        Parameters
-        ----------
-        owner : str
-            Name of the part of the server.
-        parts : mapping of str to bytes
-            Changed parts of its state by name; empty bytes delete a part.
-        """
-        if not parts:
-            return
-        gone = [(owner, name) for name, value in parts.items() if not value]
-        kept = [(owner, name, value) for name, value in parts.items() if value]
-        self._db.executemany("DELETE FROM parts WHERE owner = ? AND name = ?", gone)
-        self._db.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", kept)
+    def put_figures(self, update: Update, reward: float) -> None:
+        """Store the work, the cost and the reward of a first reply."""
+        self._execute(
+            "UPDATE selections SET learned = ?, evicted = ?, operations = ?, elapsed_s = ?, "
+            "energy_j = ?, reward = ? WHERE round = ? AND worker = ?",
+            (
+                update.learned,
+                update.evicted,
+                update.operations,
+                update.elapsed_s,
+                update.energy_j,
+                reward,
+                update.round,
+                update.worker,
+            ),
+        )
+
+    def put_assumed(self, number: int, worker: str, energy_j: float) -> None:
+        """Store the energy assumed for a worker without a reply."""
+        self._execute(
+            "UPDATE selections SET assumed_j = ? WHERE round = ? AND worker = ?",
+            (energy_j, number, worker),
+        )
+
+
+class Listed(NamedTuple):
+    """Erased owners, and the places in the list before and after them."""
+
+    request: str  # empty for a part of the list
+    owners: tuple[bytes, ...]
+    before: Position
+    after: Position
+
+
+class ErasureStore:
+    """The list of erasure requests, the answers of workers, and the published versions."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._execute = ledger.execute
+
+    # -- the list of requests -------------------------------------------------------------------
+
+    def end(self) -> Position:
+        """Return the end of the list."""
+        return self._ledger.keep("erasures", self._read_end)
+
+    def _read_end(self) -> Position:
+        row = self._execute("SELECT number, chain FROM erasures ORDER BY number DESC LIMIT 1")
+        return Position(*(row.fetchone() or ()))
+
+    def put(
+        self, name: str, owners: tuple[bytes, ...], requested_s: float, requested_by: str = ""
+    ) -> Listed:
+        """Append a request to the list; a repetition changes nothing, other owners are refused."""
+        own = hash_request(name, owners)
+        before = self.end()
+        known = self._execute(
+            "SELECT number, hash FROM erasures WHERE request = ?", (name,)
+        ).fetchone()
+        if known is None:
+            after = next_position(before, [own])
+            body = msgspec.msgpack.encode(owners)
+            row = (after.number, name, body, own, after.chain, requested_s, requested_by)
+            self._execute("INSERT INTO erasures VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            self._ledger.drop("erasures")
+            return Listed(name, owners, before, after)
+        if known[1] != own:
+            raise BadInput(
+                f"an erasure called {name!r} with other owners exists; choose another name"
+            )
+        return self._listed("e.number = ?", known[0])[0]
+
+    def find_common(self, positions: Iterable[Position]) -> Position:
+        """Return the first of some positions that is in the list; its beginning if none is."""
+        query = "SELECT 1 FROM erasures WHERE number = ? AND chain = ?"
+        common = (
+            position
+            for position in positions
+            if position == self.end() or self._execute(query, position).fetchone() is not None
+        )
+        return next(common, Position())
+
+    def unanswered(self, worker: str, after: int, count: int) -> list[Listed]:
+        """Return the first requests after a number that a worker has not answered."""
+        answered = "SELECT 1 FROM answers a WHERE a.number = e.number AND a.worker = ?"
+        condition = f"e.number > ? AND NOT EXISTS ({answered}) ORDER BY e.number LIMIT ?"
+        return self._listed(condition, after, worker, count)
+
+    def part(self, before: Position, last: int, max_owners: int) -> Listed | None:
+        """Return the owners after a place in the list up to a number, or as many as allowed."""
+        owners: list[bytes] = []
+        after = before
+        query = (
+            "SELECT number, chain, owners FROM erasures WHERE number > ? AND number <= ? "
+            "ORDER BY number LIMIT ?"
+        )
+        for number, chain, body in self._execute(query, (before.number, last, max_owners)):
+            more = _OWNERS.decode(body)
+            if len(owners) + len(more) > max_owners:
+                break
+            owners += more
+            after = Position(number, chain)
+        return Listed("", tuple(owners), before, after) if owners else None
+
+    def _listed(self, condition: str, *values: object) -> list[Listed]:
+        rows = self._execute(
+            "SELECT e.request, e.owners, p.number, p.chain, e.number, e.chain FROM erasures e "  # noqa: S608
+            f"LEFT JOIN erasures p ON p.number = e.number - 1 WHERE {condition}",
+            values,
+        )
+        return [
+            Listed(name, _OWNERS.decode(body), Position(p or 0, c or b""), Position(number, chain))
+            for name, body, p, c, number, chain in rows
+        ]
+
+    def put_answer(self, answer: Erased) -> None:
+        """Store a worker's answer, unless there is no such request."""
+        self._execute(
+            "INSERT OR REPLACE INTO answers SELECT number, ?, ? FROM erasures "
+            "WHERE request = ? AND hash = ?",
+            (answer.worker, answer.examples, answer.request, answer.hash),
+        )
+
+    def count_persons(self, shown: int) -> int:
+        """Return the number of persons in the requests after a number."""
+        rows = self._execute("SELECT owners FROM erasures WHERE number > ?", (shown,))
+        return sum(count_persons(_OWNERS.decode(body)) for (body,) in rows)
+
+    def requested_s(self, number: int) -> float:
+        """Return the time of a request."""
+        query = "SELECT requested_s FROM erasures WHERE number = ?"
+        return float(self._execute(query, (number,)).fetchone()[0])
+
+    # -- versions -------------------------------------------------------------------------------
+
+    def put_version(self, round_number: int, digest: str, published_s: float, erased: int) -> None:
+        """Store a version that contains the first `erased` requests."""
+        self._execute(
+            "INSERT INTO versions (round, digest, published_s, erased) VALUES (?, ?, ?, ?)",
+            (round_number, digest, published_s, erased),
+        )
+
+    def find_digest(self, version: int) -> str:
+        """Return the digest of a version; empty if it is unknown."""
+        row = self._execute("SELECT digest FROM versions WHERE version = ?", (version,)).fetchone()
+        return "" if row is None else str(row[0])
+
+    def mark_delivered(self, version: int) -> None:
+        """Store that a version was delivered."""
+        self._execute("UPDATE versions SET delivered = 1 WHERE version = ?", (version,))

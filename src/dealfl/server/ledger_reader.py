@@ -1,34 +1,169 @@
-"""Read access to a ledger, also while a server writes it."""
+"""What others read of a ledger, also while a server writes it: its records, and the reader."""
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from dealfl.erasure import Request
 from dealfl.errors import BadBytes, BadInput
-from dealfl.exact import Statistics
-from dealfl.server.sums import TOTAL, read_schema, read_sum
-from dealfl.server.tables import (
-    MIGRATIONS,
-    ClosedRound,
-    OpenRound,
-    Replies,
-    RoundFigures,
-    Selection,
-    Version,
-    WorkerFigures,
-    WorkerRow,
-    worker_row,
-)
+from dealfl.exact import Schema, Statistics
+from dealfl.server.selection import OverPromise
+from dealfl.server.sums import TOTAL, read_sum
 from dealfl.storage import find_write_failure, open_read_only
 
-__all__ = ["LedgerReader"]
+SCHEMA_VERSION = 1
+
+
+class WorkerRow(msgspec.Struct, frozen=True):
+    """The state of a worker, as the server knows it; times are of the server's clock."""
+
+    name: str
+    incarnation: int = 0  # 0 before the first
+    journal_id: str = ""
+    counted: int = 0  # sequence of its last update in the model
+    waiting: int = 0  # examples that are not learned yet
+    held: int = 0  # examples that are learned
+    device: str = ""  # kind
+    battery: float = 1.0  # charge, as a share of the capacity
+    charging: bool = False
+    capacity_j: float = 0.0  # 0 if unknown
+    heard_s: float | None = 0.0  # time of the last announcement; None after a removal
+    training: bool = False
+    busy_until_s: float = 0.0  # deadline of its last assignment
+    fits: bool = True  # whether its schema and protocol are those of the job
+    spent_j: float = 0.0  # since the start of the current 24 hours of the energy budget
+    spent_since_s: float = 0.0
+    last_energy_j: float = 0.0  # of its last training
+    flag: str = ""  # its last problem, as text for people
+    waiting_since_s: float = 0.0
+    examples: int = 0  # net number in its stored updates, as their deltas show it
+    doubts: int = 0  # recent trainings whose claims do not fit; each halves its weight
+    session: int = 0  # number of its last process
+    answered: int = 0  # it need no longer answer erasure requests up to this number
+    forgotten: int = 0  # its counted updates contain nothing of requests up to this number
+    forgetting: int = 0  # the same, when the update with the next sequence is counted
+    forgetting_at: int = 0
+    asleep: bool = False  # its connection ended after its last announcement
+    sleeps: bool = False  # it follows a `Sleep`
+    per_hour: float = 0.0  # examples that reach it
+    call_waiting: int = 0  # it sleeps until this number of examples wait or this time has come;
+    call_by_s: float = 0.0  # 0 if it is connected
+    learned: int = 0  # examples in all its replies
+    evicted: int = 0
+
+
+class LedgerState(msgspec.Struct, frozen=True):
+    """What the server knows beside the rows of the ledger's tables."""
+
+    fingerprint_key: bytes  # drawn for each ledger
+    epoch: str = ""  # random id of the ledger's history, new after a restore
+    former_epochs: tuple[str, ...] = ()  # of this ledger, and others that workers knew
+    terms: tuple[str, ...] = ()  # random ids of the server's processes
+    schema: Schema | None = None  # of the sums; None before the first total
+    digest: str = ""  # of the total
+    total_lags: bool = False  # the stored total lacks updates that count; their sums have them
+    next_opening_s: float | None = None  # earliest time of the next round
+    stable_rounds: int = 0  # consecutive rounds that hardly changed the model
+    converged: bool = False
+    over_promised: OverPromise | None = None
+    released_s: float = -math.inf  # time of the last version that was published by its deadline
+    compacted: int = 0  # erasure requests that were fulfilled before the last compaction
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFigures:
+    """A worker, and its results in the rounds it was selected for."""
+
+    row: WorkerRow
+    updates_waiting: int  # stored and not counted
+    selected: int  # rounds
+    replied: int
+    declined: int
+    reward: float  # sum
+    energy_j: float  # reported, of all its trainings
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A worker in a round."""
+
+    worker: str
+    round: int
+    replied_s: float | None  # None without a reply
+    declined: str  # reason
+    learned: int
+    evicted: int
+    operations: int  # multiply-adds
+    elapsed_s: float
+    energy_j: float
+    reward: float
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRound:
+    """The open round."""
+
+    number: int
+    opened_s: float
+    deadline_s: float
+    selected: int
+    replied: int  # including those that declined
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedRound:
+    """A closed round; closed by "majority", "time to live", "declined" or "booked"."""
+
+    number: int
+    reason: str
+    duration_s: float
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoundFigures:
+    """The number of workers that could have been selected in a round, were selected, replied."""
+
+    eligible: int
+    selected: int
+    replied: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replies:
+    """The sum of all replies to assignments, including late ones."""
+
+    count: int
+    learned: int
+    evicted: int
+    energy_j: float
+    mean_reward: float | None  # per selection
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A published version of the model."""
+
+    number: int
+    round: int  # the last one closed before
+    digest: str
+    published_s: float
+    erased: int = 0  # number of erasure requests that it contains: the first of the list
+    delivered: bool = False  # whether a worker holds it, or the transport keeps it for all
+
+
+def worker_row(row: tuple[object, ...]) -> WorkerRow:
+    """Return the record of a database row."""
+    fields = dict(zip(WorkerRow.__struct_fields__, row, strict=True))
+    return msgspec.convert(fields, WorkerRow, strict=False)  # SQLite has no bool
+
 
 _TABLES = {"workers", "rounds", "selections", "updates", "versions", "erasures", "answers"}
 _WORKER = ", ".join(f"w.{name}" for name in WorkerRow.__struct_fields__)
@@ -36,15 +171,7 @@ _WIDTH = len(WorkerRow.__struct_fields__)
 
 
 class LedgerReader:
-    """Read access to a ledger.
-
-    Parameters
-    ----------
-    db : sqlite3.Connection
-        Connection to the ledger.
-    path : str
-        Path of the file, for error messages.
-    """
+    """Read access to a ledger."""
 
     def __init__(self, db: sqlite3.Connection, path: str) -> None:
         self._db, self.path = db, path
@@ -52,25 +179,7 @@ class LedgerReader:
     @classmethod
     @contextmanager
     def open(cls, path: Path) -> Iterator[LedgerReader]:
-        """Open one consistent state of a ledger file; later changes are not visible.
-
-        Parameters
-        ----------
-        path : Path
-            An existing ledger file.
-
-        Yields
-        ------
-        LedgerReader
-            A reader that is valid inside the `with` block.
-
-        Raises
-        ------
-        BadInput
-            If the file is no ledger or has another schema version.
-        BadBytes
-            If the file is damaged.
-        """
+        """Open one consistent state of a ledger file; later changes are not visible."""
         try:
             with closing(open_read_only(path)) as db:
                 db.execute("BEGIN")
@@ -87,23 +196,19 @@ class LedgerReader:
         names = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master")}
         if not names >= _TABLES:
             raise BadInput(f"{self.path} is no ledger; give the ledger.db of a run")
-        (version,), newest = self._db.execute("PRAGMA user_version").fetchone(), len(MIGRATIONS)
-        known = f"ledger {self.path} has schema version {version}; this dealfl"
-        if version > newest:
-            raise BadInput(f"{known} supports up to {newest}: upgrade dealfl")
-        if version < newest:
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if version != SCHEMA_VERSION:
             raise BadInput(
-                f"{known} reads {newest}: "
-                f"upgrade it with `dealfl backup {self.path} --to FOLDER`, or resume the run"
+                f"ledger {self.path} has schema version {version}; this dealfl supports up to "
+                f"{SCHEMA_VERSION}: upgrade dealfl"
             )
 
     # -- the model ------------------------------------------------------------------------------
 
     def total(self) -> Statistics | None:
         """Return the sum of all workers; None before the first."""
-        if not (header := self.setting("schema")):
-            return None
-        return read_sum(self._db.execute, self.path, TOTAL, read_schema(header))
+        schema = self.state().schema
+        return None if schema is None else read_sum(self._db.execute, self.path, TOTAL, schema)
 
     @property
     def has_base(self) -> bool:
@@ -115,18 +220,7 @@ class LedgerReader:
         return self._version("1 ORDER BY version DESC")
 
     def versions_around(self, request: str) -> tuple[Version | None, Version | None]:
-        """Return the last version before an erasure, and the first that shows it to workers.
-
-        Parameters
-        ----------
-        request : str
-            Name of the request.
-
-        Returns
-        -------
-        tuple of Version or None
-            Both versions.
-        """
+        """Return the last version before an erasure, and the first that shows it to workers."""
         number = "(SELECT number FROM erasures WHERE request = ?)"
         before = self._version(f"erased < {number} ORDER BY version DESC", request)
         after = self._version(f"erased >= {number} AND delivered = 1 ORDER BY version", request)
@@ -137,23 +231,10 @@ class LedgerReader:
         row = self._db.execute(f"{query} WHERE {condition} LIMIT 1", values).fetchone()
         return None if row is None else replace(Version(*row), delivered=bool(row[-1]))
 
-    def setting(self, name: str, default: bytes = b"") -> bytes:
-        """Return a value that the server has stored.
-
-        Parameters
-        ----------
-        name : str
-            Name of the value.
-        default : bytes
-            Result if no value is stored.
-
-        Returns
-        -------
-        bytes
-            The value.
-        """
-        row = self._db.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
-        return default if row is None else bytes(row[0])
+    def state(self) -> LedgerState:
+        """Return what the server knows beside the rows of the tables."""
+        (content,) = self._db.execute("SELECT content FROM state").fetchone()
+        return msgspec.msgpack.decode(content, type=LedgerState)
 
     # -- erasures -------------------------------------------------------------------------------
 
@@ -164,18 +245,7 @@ class LedgerReader:
         return int(requested), int(self._db.execute(query).fetchone()[0])
 
     def erasures(self, name: str = "") -> list[Request]:
-        """Return erasure requests, in their order.
-
-        Parameters
-        ----------
-        name : str
-            Name of one request; "" returns all.
-
-        Returns
-        -------
-        list of Request
-            The requests.
-        """
+        """Return erasure requests, in their order."""
         _, shown = self.count_erasures()
         query = "SELECT request, owners, requested_s, requested_by, number FROM erasures WHERE "
         query += "request = ?" if name else "? = '' ORDER BY number"
@@ -184,18 +254,7 @@ class LedgerReader:
         return [Request(row[0], decode(row[1]), row[2], row[3], row[4] <= shown) for row in rows]
 
     def answers(self, request: str) -> dict[str, int]:
-        """Return the answers to an erasure request.
-
-        Parameters
-        ----------
-        request : str
-            Name of the request.
-
-        Returns
-        -------
-        dict of str to int
-            Number of examples deleted by worker; 0 for one that joined after the request.
-        """
+        """Return the answers to an erasure request."""
         rows = self._db.execute(
             "SELECT w.name, coalesce(a.examples, 0) FROM erasures e JOIN workers w "
             "LEFT JOIN answers a ON a.number = e.number AND a.worker = w.name "
@@ -219,18 +278,7 @@ class LedgerReader:
         return [WorkerFigures(worker_row(row[:_WIDTH]), *row[_WIDTH:]) for row in rows]
 
     def selections(self, worker: str | None = None) -> list[Selection]:
-        """Return selections of workers.
-
-        Parameters
-        ----------
-        worker : str or None
-            Name of a worker; None for all.
-
-        Returns
-        -------
-        list of Selection
-            Selections sorted by round and worker.
-        """
+        """Return selections of workers."""
         query = (
             "SELECT worker, round, replied_s, declined, learned, evicted, operations, elapsed_s, "
             "energy_j, reward FROM selections WHERE ?1 IS NULL OR worker = ?1 ORDER BY 2, 1"
@@ -272,18 +320,7 @@ class LedgerReader:
         return [ClosedRound(*row) for row in rows]
 
     def round_figures(self, number: int) -> RoundFigures:
-        """Return the participation in a round.
-
-        Parameters
-        ----------
-        number : int
-            Number of the round.
-
-        Returns
-        -------
-        RoundFigures
-            Numbers of workers.
-        """
+        """Return the participation in a round."""
         row = self._db.execute(
             "SELECT r.eligible, count(s.worker), "
             "coalesce(sum(s.replied_s IS NOT NULL AND s.declined = ''), 0) "

@@ -13,13 +13,10 @@ from msgspec.structs import replace
 
 from dealfl.protocol import MAX_OWNERS, PROTOCOL, Announce, Erase, Message, Position, Welcome
 from dealfl.server.aggregation import Aggregation
-from dealfl.server.erasure_store import Listed
-from dealfl.server.ledger import Ledger
+from dealfl.server.ledger import Ledger, Listed
+from dealfl.server.ledger_reader import WorkerRow
 from dealfl.server.roster import Roster, note_announcement
-from dealfl.server.tables import WorkerRow
-from dealfl.server.terms import Terms
-
-__all__ = ["Membership"]
+from dealfl.server.rules import Rules
 
 _RESTORED = "ledger restored"
 _REQUESTS = 64  # erasures that are sent in one answer to an announcement
@@ -31,20 +28,29 @@ class Membership:
     rows: Roster
 
     def __init__(self, job: str, ledger: Ledger, aggregation: Aggregation) -> None:
-        self._job, self._ledger, self._aggregation = job, ledger, aggregation
-        self._first_epoch = ledger.epoch
+        self._job = job
+        self._ledger = ledger
+        self._aggregation = aggregation
+        self._first_epoch = ledger.state.epoch
         self._changed: set[str] = set()  # rows that the ledger lacks
         self.load()
 
     def load(self) -> None:
-        """Reload terms and workers from the ledger."""
+        """Reload the workers from the ledger."""
         self._changed.clear()
-        self._terms = self._ledger.terms()
-        self.term = self._terms[-1]
         self.rows = Roster(self._ledger.workers())
         self._forgotten = Counter(row.forgotten for row in self.rows.values() if _is_member(row))
         self.sleepers = {name for name, row in self.rows.items() if row.call_by_s}
-        self.epoch = self._ledger.epoch
+
+    @property
+    def epoch(self) -> str:
+        """Epoch of the ledger."""
+        return self._ledger.state.epoch
+
+    @property
+    def term(self) -> str:
+        """Random id of the server's process."""
+        return self._ledger.state.terms[-1]
 
     def put(self, row: WorkerRow) -> WorkerRow:
         """Change a worker's row."""
@@ -66,7 +72,7 @@ class Membership:
         self._changed.clear()
 
     @property
-    def settled(self) -> int:
+    def fulfilled(self) -> int:
         """Number of erasure requests, the first of the list, that all workers have fulfilled."""
         return min(self._forgotten or (self._ledger.erasures.end().number,))
 
@@ -77,7 +83,8 @@ class Membership:
 
         A worker is present if it sent a message within `presence_timeout_s`.
         """
-        row, heard_s = self.rows.get(message.worker), now_s
+        row = self.rows.get(message.worker)
+        heard_s = now_s
         if row is None:
             row = self._new_row(message)
         elif message.journal_id != row.journal_id:
@@ -114,13 +121,14 @@ class Membership:
 
     def _compare(self, message: Announce, row: WorkerRow) -> WorkerRow:
         """Begin a new incarnation if worker and record contradict each other."""
-        updates, same = self._ledger.updates, message.incarnation == row.incarnation
+        updates = self._ledger.updates
+        same = message.incarnation == row.incarnation
         ahead = message.incarnation > row.incarnation
         if same and message.receipted > row.counted:
             through = updates.recorded_through(row.name, row.incarnation, row.counted)
             ahead = message.receipted > through
         # a copy of this ledger that was used in between has written other receipts
-        ahead |= same and not set(message.terms) <= set(self._terms)
+        ahead |= same and not set(message.terms) <= set(self._ledger.state.terms)
         self._notice_restore(message, ahead)
         if ahead:
             row = replace(row, incarnation=max(row.incarnation, message.incarnation))
@@ -135,18 +143,18 @@ class Membership:
     def _notice_restore(self, message: Announce, ahead: bool) -> None:
         """Begin a new epoch if a worker knows more of this epoch than the ledger, or another."""
         if message.epoch == self.epoch:
-            known = self._ledger.erasures.find_digest(message.version) if message.version else ""
+            find_digest = self._ledger.erasures.find_digest
             restored = (
                 ahead
-                or message.round > self._ledger.last_round()
-                or (message.version > 0 and known != message.digest)
+                or message.round > self._ledger.rounds.last_number()
+                or (message.version > 0 and find_digest(message.version) != message.digest)
             )
         else:
-            restored = bool(message.epoch) and message.epoch not in self._ledger.former_epochs()
+            former = self._ledger.state.former_epochs
+            restored = bool(message.epoch) and message.epoch not in former
         # one new epoch a term: a ledger is restored while no server runs
         if restored and self.epoch == self._first_epoch:
             self._ledger.begin_epoch(message.epoch)
-            self.epoch = self._ledger.epoch
 
     def _send_erasures(self, row: WorkerRow, reached: Position) -> tuple[WorkerRow, list[Message]]:
         """Return the requests that a worker has not answered, and the part of the list before."""
@@ -158,14 +166,20 @@ class Membership:
         first = listed[0].before.number if listed else end.number
         row = replace(row, answered=first)
         part = erasures.part(reached, first, MAX_OWNERS)
-        return row, [self.erase(one, row.name) for one in ([part] if part else []) + listed]
+        if part is not None:
+            listed.insert(0, part)
+        return row, [self.erase(requests, row.name) for requests in listed]
 
     def erase(self, listed: Listed, worker: str = "") -> Erase:
         """Return the message to forget owners, for one worker or for all."""
         return Erase(
-            job=self._job, worker=worker, request=listed.request, owners=listed.owners,
-            before=listed.before, after=listed.after,
-        )  # fmt: skip
+            job=self._job,
+            worker=worker,
+            request=listed.request,
+            owners=listed.owners,
+            before=listed.before,
+            after=listed.after,
+        )
 
     def sleep(self, worker: str) -> None:
         """Note that a worker left."""
@@ -176,9 +190,14 @@ class Membership:
     def welcome(self, row: WorkerRow) -> Welcome:
         """Return the message with the ledger's epoch and a worker's incarnation."""
         return Welcome(
-            job=self._job, worker=row.name, epoch=self.epoch, journal_id=row.journal_id,
-            session=row.session, incarnation=row.incarnation, erased=self._ledger.erasures.end(),
-        )  # fmt: skip
+            job=self._job,
+            worker=row.name,
+            epoch=self.epoch,
+            journal_id=row.journal_id,
+            session=row.session,
+            incarnation=row.incarnation,
+            erased=self._ledger.erasures.end(),
+        )
 
     # -- incarnations ---------------------------------------------------------------------------
 
@@ -186,16 +205,22 @@ class Membership:
         """Remove all updates of a worker from the model; the worker will send its full sum."""
         self._aggregation.drop(row.name)
         return replace(
-            row, incarnation=row.incarnation + 1, counted=0, examples=0, flag=flag,
-            forgotten=0, forgetting=0, forgetting_at=0,
-        )  # fmt: skip
+            row,
+            incarnation=row.incarnation + 1,
+            counted=0,
+            examples=0,
+            flag=flag,
+            forgotten=0,
+            forgetting=0,
+            forgetting_at=0,
+        )
 
-    def aggregate(self, terms: Terms) -> list[Message]:
+    def aggregate(self, rules: Rules) -> list[Message]:
         """Count the stored updates; workers that diverged start a new incarnation.
 
         An update that does not fit into the total is held back; its worker has done nothing wrong.
         """
-        done = self._aggregation.aggregate(self.rows, terms)
+        done = self._aggregation.aggregate(self.rows, rules)
         replies: list[Message] = []
         for name, problem in done.diverged.items():
             worker = self.put(self.begin_incarnation(self.rows[name], problem))

@@ -13,17 +13,17 @@ from dealfl.exact import Statistics
 from dealfl.protocol import Fetch, Message, Published
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger
+from dealfl.server.ledger_reader import WorkerRow
 from dealfl.server.membership import Membership
-from dealfl.server.tables import WorkerRow
-from dealfl.server.terms import Terms
-
-__all__ = ["Publication", "shorten"]
+from dealfl.server.rules import Rules
 
 _EVICTIONS = "evictions"
 # the first and the last update of a worker that evict since the last version: incarnation, sequence
 _EVICTION = msgspec.json.Decoder(tuple[tuple[int, int], tuple[int, int]])
-_REPEAT_S, _MAX_REPEAT_S = 60.0, 3600.0
-_KEPT, _KEPT_BYTES = 32, 1 << 25  # number and size of versions that workers may hold
+_REPEAT_S = 60.0
+_MAX_REPEAT_S = 3600.0
+_KEPT = 32  # versions that workers may hold
+_KEPT_BYTES = 1 << 25
 
 
 class Publication:
@@ -42,9 +42,12 @@ class Publication:
     def __init__(
         self, job: str, ledger: Ledger, aggregation: Aggregation, members: Membership
     ) -> None:
-        self._job, self._ledger = job, ledger
-        self._aggregation, self._members = aggregation, members
-        self._repeat_at_s, self._repeat_s = float("-inf"), _REPEAT_S
+        self._job = job
+        self._ledger = ledger
+        self._aggregation = aggregation
+        self._members = members
+        self._repeat_at_s = -inf
+        self._repeat_s = _REPEAT_S
         # digest, statistics and their hash of versions, the latest last
         self._kept: dict[int, tuple[str, bytes, bytes]] = {}
         self._fetched: dict[str, int] = {}  # the version that each worker was sent
@@ -54,20 +57,22 @@ class Publication:
         """Reload state from the ledger; versions that it does not have were never sent."""
         self._last = self._ledger.reader.last_version()
         find_digest = self._ledger.erasures.find_digest
-        self._kept = {n: one for n, one in self._kept.items() if one[0] == find_digest(n)}
+        self._kept = {
+            number: kept for number, kept in self._kept.items() if kept[0] == find_digest(number)
+        }
         self._fetched.clear()
         stored = self._ledger.list_parts(_EVICTIONS)
-        self._evictions = {name: _EVICTION.decode(one) for name, one in stored.items()}
+        self._evictions = {name: _EVICTION.decode(part) for name, part in stored.items()}
 
-    def publish(self, round_number: int, terms: Terms, now_s: float) -> list[Message]:
+    def publish(self, round_number: int, rules: Rules, now_s: float) -> list[Message]:
         """Publish a version, unless too few people left the model since the last one."""
-        release_at_s = self._release_at_s(terms)
+        release_at_s = self._release_at_s(rules)
         if now_s < release_at_s:
             return []
-        if release_at_s > float("-inf"):  # by the deadline
-            self._ledger.set_setting("released_s", repr(now_s).encode())
+        if release_at_s > -inf:  # by the deadline
+            self._ledger.change_state(released_s=now_s)
         shown = self._last.erased if self._last else 0
-        erased = max(self._members.settled, shown)
+        erased = max(self._members.fulfilled, shown)
         if erased > shown:
             self._kept.clear()
         digest = self._aggregation.save_total()
@@ -78,7 +83,7 @@ class Publication:
 
     def repeat(self, now_s: float) -> list[Message]:
         """Send the last version again if it is due."""
-        first = self._repeat_at_s == float("-inf")
+        first = self._repeat_at_s == -inf
         if self._last is None or (self._last.delivered and not first):
             return []
         # the time until the next repetition is unknown after the clock jumped back
@@ -87,8 +92,10 @@ class Publication:
         return self._send(now_s, min(2 * self._repeat_s, _MAX_REPEAT_S))
 
     def _send(self, now_s: float, repeat_s: float) -> list[Message]:
-        self._repeat_at_s, self._repeat_s = now_s + repeat_s, repeat_s
-        last, total = self._last, self._aggregation.total
+        self._repeat_at_s = now_s + repeat_s
+        self._repeat_s = repeat_s
+        last = self._last
+        total = self._aggregation.total
         assert last is not None
         if last.number not in self._kept:
             if total.digest() != last.digest:
@@ -106,9 +113,14 @@ class Publication:
     def _whole(self, version: int) -> Published:
         digest, body, body_hash = self._kept[version]
         return Published(
-            job=self._job, worker="", epoch=self._members.epoch, version=version, digest=digest,
-            statistics=body, hash=body_hash,
-        )  # fmt: skip
+            job=self._job,
+            worker="",
+            epoch=self._members.epoch,
+            version=version,
+            digest=digest,
+            statistics=body,
+            hash=body_hash,
+        )
 
     def answer(self, message: Fetch) -> list[Message]:
         """Send a worker the last version, once: the broker has it, too."""
@@ -118,14 +130,11 @@ class Publication:
         if max(message.version, self._fetched.get(message.worker, 0)) >= last.number:
             return []
         self._fetched[message.worker] = last.number
-        whole = self._whole(last.number)
-        known = self._kept.get(message.version)
-        return [
-            replace(
-                whole if known is None else shorten(whole, message.version, known[1]),
-                worker=message.worker,
-            )
-        ]
+        version = self._whole(last.number)
+        if message.version in self._kept:
+            _, before, _ = self._kept[message.version]
+            version = shorten(version, message.version, before)
+        return [replace(version, worker=message.worker)]
 
     def confirm(self, version: int) -> None:
         """Note that a version of this epoch was delivered."""
@@ -135,45 +144,48 @@ class Publication:
             self._ledger.erasures.mark_delivered(version)
             self._last = self._ledger.reader.last_version()
 
-    def due_at_s(self, terms: Terms, now_s: float) -> float | None:
+    def due_at_s(self, rules: Rules, now_s: float) -> float | None:
         """Return when the current state must be published if no round closes before."""
         last = self._last
         if last is None:  # who was erased before the first version waits for it
-            return max(now_s, self._release_at_s(terms)) if self._members.settled else None
-        behind, total = self._aggregation.is_behind, self._aggregation.total
-        changed = behind or last.digest != total.digest()
-        if not changed and self._members.settled <= last.erased:
+            return max(now_s, self._release_at_s(rules)) if self._members.fulfilled else None
+        lags = self._ledger.state.total_lags
+        changed = lags or last.digest != self._aggregation.total.digest()
+        if not changed and self._members.fulfilled <= last.erased:
             return None
         jumped_back = now_s < last.published_s  # the elapsed time is unknown then
-        late_s = now_s if jumped_back else last.published_s + terms.publish_every_s
-        return max(late_s, self._release_at_s(terms))
+        late_s = now_s if jumped_back else last.published_s + rules.publish_every_s
+        return max(late_s, self._release_at_s(rules))
 
-    def note_settled(self) -> None:
-        """Compact the ledger when more requests are settled: it needs nothing of these people."""
-        settled = self._members.settled
-        if settled > int(self._ledger.setting("compacted", b"0")):
+    def compact_fulfilled(self) -> None:
+        """Compact the ledger when more requests are fulfilled: it needs nothing of these people."""
+        fulfilled = self._members.fulfilled
+        if fulfilled > self._ledger.state.compacted:
             self._aggregation.save_total()
             self._ledger.note_deletion(compact=True)
-            self._ledger.set_setting("compacted", str(settled).encode())
+            self._ledger.change_state(compacted=fulfilled)
 
-    def _release_at_s(self, terms: Terms) -> float:
+    def _release_at_s(self, rules: Rules) -> float:
         """Return when a version may be published, so that it shows no single person's leaving."""
-        end = self._ledger.erasures.end().number
-        shown, since_s = (self._last.erased, self._last.published_s) if self._last else (0, -inf)
-        if terms.release_batch == 1:
+        if rules.release_batch == 1:
             return -inf
-        evicting = sum(first <= self._counted(name) for name, (first, _) in self._evictions.items())
-        left = self._ledger.erasures.count_persons(shown) + evicting
-        released_s = float(self._ledger.setting("released_s") or "-inf")
+        erasures = self._ledger.erasures
+        end = erasures.end().number
+        shown = self._last.erased if self._last else 0
+        since_s = self._last.published_s if self._last else -inf
         if end > shown:
-            since_s = self._ledger.erasures.requested_s(shown + 1)
-        settled = self._members.settled >= end
-        outstanding = Outstanding(left, settled, max(since_s, released_s))
-        return ReleaseRule(terms.release_batch, terms.release_deadline_s).release_at_s(outstanding)
+            since_s = erasures.requested_s(shown + 1)
+        evicting = sum(first <= self._counted(name) for name, (first, _) in self._evictions.items())
+        outstanding = Outstanding(
+            erasures.count_persons(shown) + evicting,
+            self._members.fulfilled >= end,
+            max(since_s, self._ledger.state.released_s),
+        )
+        return ReleaseRule(rules.release_batch, rules.release_deadline_s).release_at_s(outstanding)
 
-    def note_eviction(self, row: WorkerRow, sequence: int, terms: Terms) -> None:
+    def note_eviction(self, row: WorkerRow, sequence: int, rules: Rules) -> None:
         """Note an update that evicts examples: when it counts, at least one person leaves."""
-        if terms.release_batch > 1:
+        if rules.release_batch > 1:
             at = (row.incarnation, sequence)
             first, last = self._evictions.get(row.name, (at, at))
             self._evictions[row.name] = eviction = min(first, at), max(last, at)
@@ -186,7 +198,7 @@ class Publication:
             for name, (first, last) in self._evictions.items()
             if last > self._counted(name)
         }
-        changed = {name: msgspec.json.encode(one) for name, one in kept.items()}
+        changed = {name: msgspec.json.encode(eviction) for name, eviction in kept.items()}
         self._ledger.put_parts(_EVICTIONS, dict.fromkeys(self._evictions, b"") | changed)
         self._evictions = kept
 
@@ -198,20 +210,10 @@ class Publication:
 def shorten(whole: Published, base: int, before: bytes) -> Published:
     """Return a version as its difference to an earlier one, if that is shorter.
 
-    Parameters
-    ----------
-    whole : Published
-        The version.
-    base, before : int, bytes
-        An earlier version, and its statistics.
-
-    Returns
-    -------
-    Published
-        The difference, or the whole.
+    `base` is the number of the earlier version, `before` its statistics.
     """
-    after, known = (Statistics.from_bytes(one, trusted=True) for one in (whole.statistics, before))
-    change = (after - known).to_bytes()
+    after = Statistics.from_bytes(whole.statistics, trusted=True)
+    change = (after - Statistics.from_bytes(before, trusted=True)).to_bytes()
     if len(change) >= len(whole.statistics):
         return whole
     return replace(whole, base=base, statistics=change)

@@ -22,30 +22,17 @@ from bisect import bisect_left
 from msgspec.structs import replace
 
 from dealfl.protocol import Announce, Update
+from dealfl.server.ledger_reader import WorkerRow
 from dealfl.server.predictions import Predictions
+from dealfl.server.rules import Rules
 from dealfl.server.selection import Candidate
-from dealfl.server.tables import WorkerRow
-from dealfl.server.terms import Terms
-
-__all__ = [
-    "MAX_WEIGHT",
-    "Roster",
-    "compute_weight",
-    "correct_spending",
-    "find_call_size",
-    "find_rest_s",
-    "note_announcement",
-    "note_decline",
-    "note_reply",
-    "note_sleep",
-    "note_spending",
-]
 
 MAX_WEIGHT = 100.0  # examples; more do not increase the weight
 _MIN_BATTERY = 0.1
 _DAY_S = 86_400.0
 _EARLY_S = 1e-3  # sums of times are rounded
 _SPARE = 1000
+_MAX_DOUBTS = 10  # the weight of a worker is halved for each
 
 
 def note_announcement(row: WorkerRow, message: Announce, fits: bool, now_s: float) -> WorkerRow:
@@ -80,9 +67,13 @@ def note_reply(row: WorkerRow, trained: int, update: Update, now_s: float) -> Wo
     """Return a worker's row after a training; the remaining examples arrived since."""
     left = max(row.waiting - trained, 0)
     return replace(
-        row, training=False, waiting=left, waiting_since_s=now_s,
-        learned=row.learned + update.learned, evicted=row.evicted + update.evicted,
-    )  # fmt: skip
+        row,
+        training=False,
+        waiting=left,
+        waiting_since_s=now_s,
+        learned=row.learned + update.learned,
+        evicted=row.evicted + update.evicted,
+    )
 
 
 def note_spending(row: WorkerRow, energy_j: float, now_s: float) -> WorkerRow:
@@ -103,18 +94,27 @@ def note_decline(row: WorkerRow) -> WorkerRow:
     return replace(row, training=False, asleep=True)
 
 
+def note_doubt(row: WorkerRow, doubtful: bool) -> WorkerRow:
+    """Return a worker's row with a doubt more, or one less after a training that fits."""
+    doubts = row.doubts + 1 if doubtful else row.doubts - 1
+    return replace(row, doubts=min(max(doubts, 0), _MAX_DOUBTS))
+
+
 def note_sleep(row: WorkerRow, waiting: int, within_s: float, now_s: float) -> WorkerRow:
     """Return a worker's row after it was sent to sleep."""
     call_by_s = now_s + within_s
     return replace(
-        row, waiting=0, call_waiting=waiting, call_by_s=call_by_s,
+        row,
+        waiting=0,
+        call_waiting=waiting,
+        call_by_s=call_by_s,
         waiting_since_s=row.waiting_since_s if row.waiting else now_s,
         busy_until_s=call_by_s if row.training else row.busy_until_s,  # its assignment waits longer
-    )  # fmt: skip
+    )
 
 
 def find_call_size(
-    row: WorkerRow, terms: Terms, predictions: Predictions, least_weight: float
+    row: WorkerRow, rules: Rules, predictions: Predictions, least_weight: float
 ) -> int:
     """Return for how many waiting examples a worker is worth being woken."""
 
@@ -122,29 +122,29 @@ def find_call_size(
         calling = replace(row, waiting=examples, doubts=0)
         expected = predictions.predict(calling)
         energy_j = expected.energy_j if expected else None
-        return compute_weight(calling, energy_j, terms.rewards.half_example_j) >= least_weight
+        return compute_weight(calling, energy_j, rules.rewards.half_example_j) >= least_weight
 
-    least = max(terms.min_waiting, terms.min_examples_per_update)
+    least = max(rules.min_waiting, rules.min_examples_per_update)
     sizes = range(least, max(int(MAX_WEIGHT), least))
     return least + bisect_left(sizes, True, key=is_worth)
 
 
-def find_rest_s(row: WorkerRow, terms: Terms, now_s: float) -> float:
+def find_rest_s(row: WorkerRow, rules: Rules, now_s: float) -> float:
     """Return how long a worker can sleep: none of its examples waits longer than `max_wait_s`."""
-    if row.waiting < max(terms.min_examples_per_update, 1):
-        return terms.max_wait_s
-    return 0.0 if _overdue(row, terms, now_s) else row.waiting_since_s + terms.max_wait_s - now_s
+    if row.waiting < max(rules.min_examples_per_update, 1):
+        return rules.max_wait_s
+    return 0.0 if _overdue(row, rules, now_s) else row.waiting_since_s + rules.max_wait_s - now_s
 
 
-def forecast(row: WorkerRow, terms: Terms, now_s: float) -> WorkerRow:
+def forecast(row: WorkerRow, rules: Rules, now_s: float) -> WorkerRow:
     """Return a sleeping worker's row with the number of examples that may wait soon.
 
     Twice the time that it has slept is assumed. An assignment can wait, but a worker that calls
     without one pays for a burst of its own.
     """
-    slept_h = (now_s - row.call_by_s + terms.max_wait_s) / 3600.0
+    slept_h = (now_s - row.call_by_s + rules.max_wait_s) / 3600.0
     expected = 2.0 * slept_h * row.per_hour if row.per_hour else row.call_waiting
-    late = 2.0 * slept_h * 3600.0 >= terms.max_wait_s
+    late = 2.0 * slept_h * 3600.0 >= rules.max_wait_s
     waiting = row.call_waiting if late else min(row.call_waiting, int(expected))
     return replace(row, waiting=max(waiting, 1))
 
@@ -152,56 +152,57 @@ def forecast(row: WorkerRow, terms: Terms, now_s: float) -> WorkerRow:
 class Roster(dict[str, WorkerRow]):
     """All known workers by name, indexed by when each can be selected.
 
-    Finding candidates costs what is found, not a scan of all workers. A worker that cannot be
+    Finding candidates costs their number, not a scan of all workers. A worker that cannot be
     selected is looked at again when its row changes, when enough time has passed, or, if only its
-    budget is too small, after new reports. New terms and a clock that jumps back start a new index.
+    budget is too small, after new reports. New rules and a clock that jumps back start a new index.
     """
 
     _now_s = -math.inf
-    _terms: Terms | None = None
+    _rules: Rules | None = None
     _reports = -1
 
     def __setitem__(self, name: str, row: WorkerRow) -> None:
         super().__setitem__(name, row)
-        if self._terms is not None:
+        if self._rules is not None:
             self._poor.discard(name)
             (self._due.add if _selectable(row) else self._due.discard)(name)
 
     def find_candidates(
-        self, terms: Terms, now_s: float, predictions: Predictions | None = None
+        self, rules: Rules, now_s: float, predictions: Predictions | None = None
     ) -> list[Candidate]:
         """Return all workers that can be selected now, sorted by name."""
-        self._refresh(terms, now_s, predictions)
-        found = []
+        self._refresh(rules, now_s, predictions)
+        candidates = []
         for name in sorted(self._due):
             row = self[name]
             if row.call_by_s:
-                row = forecast(row, terms, now_s)
-            if not _awake(row, terms, now_s):
+                row = forecast(row, rules, now_s)
+            if not _awake(row, rules, now_s):
                 self._due.remove(name)  # until its next announcement
-            elif not _able(row, terms, now_s):
-                self._look_again(name, row.waiting_since_s + terms.max_wait_s)
+            elif not _able(row, rules, now_s):
+                self._look_again(name, row.waiting_since_s + rules.max_wait_s)
             else:
-                candidate = _candidate(row, terms, now_s, predictions)
+                candidate = _candidate(row, rules, now_s, predictions)
                 if candidate is None:
                     self._poor.add(name)
                     self._look_again(name, row.spent_since_s + _DAY_S)
                 else:
-                    found.append(candidate)
-        return found
+                    candidates.append(candidate)
+        return candidates
 
     def _look_again(self, name: str, time_s: float) -> None:
         self._due.remove(name)
         heapq.heappush(self._later, (time_s - _EARLY_S, name))
 
-    def _refresh(self, terms: Terms, now_s: float, predictions: Predictions | None) -> None:
-        """Bring the index up to date with the time, the terms and the predictions."""
-        outdated = self._terms != terms or now_s < self._now_s
+    def _refresh(self, rules: Rules, now_s: float, predictions: Predictions | None) -> None:
+        """Bring the index up to date with the time, the rules and the predictions."""
+        outdated = self._rules != rules or now_s < self._now_s
         if outdated or len(self._later) > 2 * len(self) + _SPARE:
             self._due = {name for name, row in self.items() if _selectable(row)}
             self._later: list[tuple[float, str]] = []
             self._poor: set[str] = set()
-        self._terms, self._now_s = terms, now_s
+        self._rules = rules
+        self._now_s = now_s
         reports = predictions.reports if predictions else 0
         if reports != self._reports:
             self._reports = reports
@@ -214,15 +215,15 @@ class Roster(dict[str, WorkerRow]):
 
 
 def _candidate(
-    row: WorkerRow, terms: Terms, now_s: float, predictions: Predictions | None
+    row: WorkerRow, rules: Rules, now_s: float, predictions: Predictions | None
 ) -> Candidate | None:
     """Return a worker that is awake and has examples; None if its budget is too small."""
     expected = predictions.predict(row) if predictions else None
     energy_j = expected.energy_j if expected and expected.energy_j else None
-    if not _affords(row, terms, now_s, row.last_energy_j if energy_j is None else energy_j):
+    if not _affords(row, rules, now_s, row.last_energy_j if energy_j is None else energy_j):
         return None
-    weight = compute_weight(row, energy_j, terms.rewards.half_example_j)
-    overdue = _overdue(row, terms, now_s)
+    weight = compute_weight(row, energy_j, rules.rewards.half_example_j)
+    overdue = _overdue(row, rules, now_s)
     if overdue and not row.call_by_s:  # it has called and waits: those asleep can be selected later
         weight = MAX_WEIGHT
     return Candidate(row.name, weight, expected.elapsed_s if expected else None, energy_j, overdue)
@@ -252,29 +253,29 @@ def _selectable(row: WorkerRow) -> bool:
     return row.fits and idle and (row.call_by_s > 0 or (row.waiting >= 1 and not row.asleep))
 
 
-def _able(row: WorkerRow, terms: Terms, now_s: float) -> bool:
+def _able(row: WorkerRow, rules: Rules, now_s: float) -> bool:
     if row.call_by_s > 0:
         return True
-    enough = row.waiting >= terms.min_examples_per_update
-    return enough and (row.waiting >= terms.min_waiting or _overdue(row, terms, now_s))
+    enough = row.waiting >= rules.min_examples_per_update
+    return enough and (row.waiting >= rules.min_waiting or _overdue(row, rules, now_s))
 
 
-def _overdue(row: WorkerRow, terms: Terms, now_s: float) -> bool:
+def _overdue(row: WorkerRow, rules: Rules, now_s: float) -> bool:
     if row.call_by_s:  # it will call in any case
         return row.waiting >= row.call_waiting
-    return now_s - row.waiting_since_s >= terms.max_wait_s - _EARLY_S
+    return now_s - row.waiting_since_s >= rules.max_wait_s - _EARLY_S
 
 
-def _awake(row: WorkerRow, terms: Terms, now_s: float) -> bool:
+def _awake(row: WorkerRow, rules: Rules, now_s: float) -> bool:
     if row.call_by_s:
-        return now_s <= row.call_by_s + terms.ttl_s
+        return now_s <= row.call_by_s + rules.ttl_s
     # after the clock jumped back, `heard_s` may be in the future: the worker is awake
-    return row.heard_s is not None and now_s - row.heard_s <= terms.presence_timeout_s
+    return row.heard_s is not None and now_s - row.heard_s <= rules.presence_timeout_s
 
 
-def _affords(row: WorkerRow, terms: Terms, now_s: float, energy_j: float) -> bool:
+def _affords(row: WorkerRow, rules: Rules, now_s: float, energy_j: float) -> bool:
     if row.charging or row.capacity_j <= 0:
         return True
     fresh = not 0 <= now_s - row.spent_since_s < _DAY_S
     already_j = 0.0 if fresh else row.spent_j
-    return already_j + energy_j <= terms.battery_budget * row.capacity_j
+    return already_j + energy_j <= rules.battery_budget * row.capacity_j

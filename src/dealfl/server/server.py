@@ -8,26 +8,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from msgspec.structs import replace
 
-from dealfl.errors import BadInput
+from dealfl.errors import BadBytes, BadInput, Fenced, WriteFailed
 from dealfl.escaping import for_terminal
 from dealfl.exact import Statistics
 from dealfl.learners import Learner
-from dealfl.protocol import MAX_NAME, MAX_OWNERS, Erase, Message, Step, problem_of
-from dealfl.server.aggregation import Aggregation
+from dealfl.protocol import (
+    MAX_NAME,
+    MAX_OWNERS,
+    Announce,
+    Asleep,
+    Declined,
+    Erase,
+    Erased,
+    ErasedReceipt,
+    Fetch,
+    Message,
+    Receipt,
+    Refusal,
+    Step,
+    Update,
+    Verdict,
+    Withdraw,
+    problem_of,
+)
+from dealfl.server.aggregation import AFTER_GAP, WITHDRAWN, Aggregation, Problem
 from dealfl.server.ledger import Ledger
-from dealfl.server.ledger_reader import LedgerReader
+from dealfl.server.ledger_reader import LedgerReader, WorkerRow
 from dealfl.server.membership import Membership
 from dealfl.server.predictions import Predictions
-from dealfl.server.receiver import NOT_BY_A_MESSAGE, Receiver
 from dealfl.server.rounds import Rounds
+from dealfl.server.rules import Rules
 from dealfl.server.selection import OverPromise, Selector, Uniform
-from dealfl.server.tables import WorkerRow
-from dealfl.server.terms import Terms
 
-__all__ = ["Server"]
+_NOT_BY_A_MESSAGE = (BadBytes, Fenced, WriteFailed, OSError, MemoryError)
 
 
 class Server:
@@ -35,24 +52,6 @@ class Server:
 
     One call of `handle` is one transaction of the ledger. A message that fails is undone alone:
     its sender is flagged, and all others count.
-
-    Parameters
-    ----------
-    job : str
-        Name of the job. Messages of other jobs are ignored.
-    make : callable
-        Function without arguments that returns an empty learner of the job.
-    ledger : Ledger
-        Store of the server's state. The server resumes from its content.
-    terms : Terms or None
-        Limits of rounds and of the job; None uses the defaults.
-    selector : Selector or None
-        Policy that selects workers; None selects at random.
-
-    Raises
-    ------
-    BadInput
-        If another process serves this ledger, or its total is not the sum of all workers.
     """
 
     def __init__(
@@ -60,11 +59,12 @@ class Server:
         job: str,
         make: Callable[[], Learner],
         ledger: Ledger,
-        terms: Terms | None = None,
+        rules: Rules | None = None,
         selector: Selector | None = None,
     ) -> None:
         self.job = job
-        self._ledger, self._term = ledger, ledger.claim()
+        self._ledger = ledger
+        self._term = ledger.claim()
         with ledger.transaction(self._term):
             ledger.begin_term()
         self._aggregation = Aggregation(ledger, make)
@@ -72,24 +72,28 @@ class Server:
         self._aggregation.verify()
         self._members = Membership(job, ledger, self._aggregation)
         self._rounds = Rounds(
-            job, ledger, self._aggregation, self._members, terms or Terms(), selector or Uniform()
+            job, ledger, self._aggregation, self._members, rules or Rules(), selector or Uniform()
         )
-        self._receiver = Receiver(job, ledger, self._aggregation, self._members, self._rounds)
-
-    def reload(self) -> None:
-        """Reload the state from the ledger, after a change by others or a failed transaction."""
-        self._receiver.reload()
+        self._actions: dict[type, Callable[[Any, float], list[Message]]] = {
+            Announce: self._receive_announce,
+            Asleep: self._receive_asleep,
+            Update: self._receive_update,
+            Declined: self._receive_declined,
+            Withdraw: self._receive_withdraw,
+            Erased: self._receive_erased,
+            Fetch: self._receive_fetch,
+        }
 
     # -- state ------------------------------------------------------------------------------
 
     @property
-    def terms(self) -> Terms:
-        """Terms of the job. New terms apply from the next call on."""
-        return self._rounds.terms
+    def rules(self) -> Rules:
+        """Rules of the job. New rules apply from the next call on."""
+        return self._rounds.rules
 
-    @terms.setter
-    def terms(self, terms: Terms) -> None:
-        self._rounds.terms = terms
+    @rules.setter
+    def rules(self, rules: Rules) -> None:
+        self._rounds.rules = rules
 
     @property
     def epoch(self) -> str:
@@ -129,27 +133,14 @@ class Server:
     # -- messages -------------------------------------------------------------------------------
 
     def handle(self, messages: Iterable[Message], now_s: float) -> Step:
-        """Receive messages, advance the round, and return the messages to send.
-
-        Parameters
-        ----------
-        messages : iterable of Message
-            Messages received since the last call, in order; may be empty.
-        now_s : float
-            Current time in seconds of the server's clock.
-
-        Returns
-        -------
-        Step
-            Messages to send, and the time of the next call.
-        """
+        """Receive messages, advance the round, and return the messages to send."""
         received = list(messages)
         try:
-            replies = self._process(received, now_s, self._receiver.receive)
-        except NOT_BY_A_MESSAGE:
+            replies = self._process(received, now_s, self._receive)
+        except _NOT_BY_A_MESSAGE:
             raise
         except Exception:  # by a message that nobody has foreseen: once more, one by one
-            replies = self._process(received, now_s, self._receiver.receive_alone)
+            replies = self._process(received, now_s, self._receive_alone)
         self._ledger.compact_if_due(now_s)
         return Step(tuple(replies), self._rounds.wake_at_s(now_s))
 
@@ -164,10 +155,67 @@ class Server:
             replies += self._rounds.advance(now_s)
             if self._rounds.finished or self._rounds.draining:
                 self._aggregation.save_total()
-            self._rounds.publication.note_settled()
+            self._rounds.publication.compact_fulfilled()
             if not self._rounds.draining:
                 replies += self._rounds.publication.repeat(now_s)
         return replies
+
+    def erase(
+        self, request: str, owners: Sequence[bytes], now_s: float, requested_by: str = ""
+    ) -> Step:
+        """Request that all workers forget some owners or examples, or readmit owners."""
+        order = Erase(job=self.job, worker="", request=request, owners=tuple(owners))
+        if problem_of(order) is not None or not request or not owners:
+            raise BadInput(
+                f"erasure {for_terminal(request, MAX_NAME)!r} has {len(owners):,} owners; a name "
+                f"has at most {MAX_NAME} printable characters, a request 1 to {MAX_OWNERS:,} owners"
+            )
+        with self._transaction():
+            entries = tuple(sorted(set(owners)))
+            listed = self._ledger.erasures.put(request, entries, now_s, requested_by[:MAX_NAME])
+        return Step((self._members.erase(listed),), None)
+
+    def confirm(self, version: int) -> None:
+        """Note that the transport keeps a published version for all workers."""
+        with self._transaction():
+            self._rounds.publication.confirm(version)
+
+    def flag(self, worker: str, problem: str) -> None:
+        """Show people that something is wrong with a worker, such as packets that were refused."""
+        with self._transaction():
+            self._flag(worker, for_terminal(problem, MAX_NAME))
+
+    def start_from(self, base: Statistics) -> None:
+        """Add statistics that belong to no worker, such as those of an earlier model."""
+        with self._transaction():
+            self._aggregation.put_base(base)
+
+    def drain(self) -> None:
+        """Stop opening rounds and publishing versions. Updates still count."""
+        self._rounds.draining = True
+
+    def remove(self, worker: str, now_s: float) -> Step:
+        """Remove a lost worker's examples from the model.
+
+        If the worker returns, it starts a new incarnation and sends all its examples again.
+        """
+        row = self._members.rows.get(worker)
+        if row is None:
+            raise BadInput(f"no worker called {worker!r}; `dealfl workers list` shows all")
+        with self._transaction():
+            removed = self._members.begin_incarnation(row, "removed")
+            self._members.put(replace(removed, heard_s=None))
+            self._rounds.forget(worker)
+            self._ledger.note_deletion(compact=True)
+        return self.handle((), now_s)
+
+    # -- transactions -----------------------------------------------------------------------------
+
+    def reload(self) -> None:
+        """Reload the state from the ledger, after a change by others or a failed transaction."""
+        self._aggregation.load()
+        self._members.load()
+        self._rounds.load()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -182,111 +230,142 @@ class Server:
         finally:
             self._aggregation.snapshot = None
 
-    def erase(
-        self, request: str, owners: Sequence[bytes], now_s: float, requested_by: str = ""
-    ) -> Step:
-        """Request that all workers forget some owners or examples, or readmit owners.
+    # -- what each kind of message changes, and its answers ----------------------------------------
 
-        Parameters
-        ----------
-        request : str
-            Name of the request.
-        owners : sequence of bytes
-            Keyed hashes of owners, or results of `example_hash` or `readmission_of`.
-        now_s : float
-            Current time in seconds of the server's clock.
-        requested_by : str
-            Who requests it, for the records.
+    def _receive(self, message: Message, now_s: float) -> list[Message]:
+        """Apply a message, and return the answers; a message out of bounds flags its sender."""
+        action = self._actions.get(type(message))
+        if action is None or message.job != self.job:
+            return []
+        problem = problem_of(message)
+        return (
+            action(message, now_s) if problem is None else self._flag(str(message.worker), problem)
+        )
 
-        Returns
-        -------
-        Step
-            The message to all workers.
-
-        Raises
-        ------
-        BadInput
-            If a request of this name with other owners exists, its name is too long or has
-            unprintable characters, or there are too many owners.
-        """
-        order = Erase(job=self.job, worker="", request=request, owners=tuple(owners))
-        if problem_of(order) is not None or not request or not owners:
-            raise BadInput(
-                f"erasure {for_terminal(request, MAX_NAME)!r} has {len(owners):,} owners; a name "
-                f"has at most {MAX_NAME} printable characters, a request 1 to {MAX_OWNERS:,} owners"
-            )
-        with self._transaction():
-            entries = tuple(sorted(set(owners)))
-            listed = self._ledger.erasures.put(request, entries, now_s, requested_by[:MAX_NAME])
-        return Step((self._members.erase(listed),), None)
-
-    def confirm(self, version: int) -> None:
-        """Note that the transport keeps a published version for all workers.
-
-        Parameters
-        ----------
-        version : int
-            Number of the version.
-        """
-        with self._transaction():
-            self._rounds.publication.confirm(version)
-
-    def flag(self, worker: str, problem: str) -> None:
-        """Show people that something is wrong with a worker, such as packets that were refused.
-
-        Parameters
-        ----------
-        worker : str
-            Name of the worker; an unknown one is ignored.
-        problem : str
-            What is wrong.
-        """
-        with self._transaction():
-            self._receiver.flag(worker, for_terminal(problem, MAX_NAME))
-
-    def start_from(self, base: Statistics) -> None:
-        """Add statistics that belong to no worker, such as those of an earlier model.
-
-        Parameters
-        ----------
-        base : Statistics
-            Statistics of the job's learner; they replace an earlier base.
-        """
-        with self._transaction():
-            self._aggregation.put_base(base)
-
-    def drain(self) -> None:
-        """Stop opening rounds and publishing versions. Updates still count."""
-        self._rounds.draining = True
-
-    def remove(self, worker: str, now_s: float) -> Step:
-        """Remove a lost worker's examples from the model.
-
-        If the worker returns, it starts a new incarnation and sends all its examples again.
-
-        Parameters
-        ----------
-        worker : str
-            Name of the worker.
-        now_s : float
-            Current time in seconds of the server's clock.
-
-        Returns
-        -------
-        Step
-            Messages to send, and the time of the next call.
-
-        Raises
-        ------
-        BadInput
-            If the worker is unknown.
-        """
+    def _flag(self, worker: str, problem: str) -> list[Message]:
+        """Flag a worker, if it is known; nothing is answered."""
         row = self._members.rows.get(worker)
+        if row is not None:
+            self._members.put(replace(row, flag=problem))
+        return []
+
+    def _receive_alone(self, message: Message, now_s: float) -> list[Message]:
+        """Receive a message; if it fails, undo it and flag its sender."""
+        replies = self._try(lambda: self._receive(message, now_s))
+        if not isinstance(replies, str):
+            return replies
+        problem = f"{type(message).__name__} message: {replies}; it was skipped"
+        self._try(lambda: self._flag(str(message.worker), problem))
+        return []
+
+    def _try(self, change: Callable[[], list[Message]]) -> list[Message] | str:
+        """Change ledger and memory, or neither of them; then return the name of the error."""
+        try:
+            with self._ledger.savepoint():
+                replies = change()
+                self._rounds.save()  # the ledger then has all that a reload needs
+                return replies
+        except _NOT_BY_A_MESSAGE:
+            raise
+        except Exception as error:
+            self.reload()
+            return type(error).__name__
+
+    def _receive_announce(self, message: Announce, now_s: float) -> list[Message]:
+        row = self._members.rows.get(message.worker)
+        if row is not None and row.call_by_s and message.training and self._is_old(message, row):
+            return []
+        replies = self._members.announce(message, now_s, self._rounds.rules.presence_timeout_s)
+        if message.epoch == self._members.epoch:
+            self._rounds.publication.confirm(message.version)
+            away = row is not None and (row.asleep or row.call_by_s)
+            if away or (row is not None and self._rounds.awaits_call(row, now_s)):
+                replies += self._rounds.repeat_assignment(message, now_s)
+            lacks = any(isinstance(reply, Erase) for reply in replies)
+            if message.worker in self._members.rows and message.incarnation and not lacks:
+                replies += self._rounds.send_to_sleep(message.worker, now_s)
+        return replies
+
+    def _is_old(self, message: Announce, row: WorkerRow) -> bool:
+        """Return whether an announcement is older than the last update, which has arrived."""
+        last = self._ledger.updates.last_sequence(row.name, row.incarnation)
+        return message.session == row.session and message.sequence <= last
+
+    def _receive_asleep(self, message: Asleep, now_s: float) -> list[Message]:  # noqa: ARG002
+        self._members.sleep(message.worker)
+        return []
+
+    def _receive_update(self, message: Update, now_s: float) -> list[Message]:
+        row = self._find_sender(message)
         if row is None:
-            raise BadInput(f"no worker called {worker!r}; `dealfl workers list` shows all")
-        with self._transaction():
-            removed = self._members.begin_incarnation(row, "removed")
-            self._members.put(replace(removed, heard_s=None))
-            self._rounds.forget(worker)
-            self._ledger.note_deletion(compact=True)
-        return self.handle((), now_s)
+            return []  # the worker will announce itself and send the update again
+        stored = self._aggregation.receive(row, message)
+        if stored is AFTER_GAP:
+            return self._flag(row.name, AFTER_GAP.reason)  # the worker sends it again
+        if stored is WITHDRAWN:
+            return [Verdict(**_key(message), withdrawn=True, term=self._members.term)]
+        if isinstance(stored, Problem):
+            return self._refuse(row, message, stored)
+        if stored is not None:
+            examples = row.examples + (stored.records or 0)
+            self._rounds.record_reply(row, message, stored, now_s)
+            if message.evicted and not message.rebuilt:
+                self._rounds.publication.note_eviction(row, message.sequence, self._rounds.rules)
+            row = self._members.rows[row.name]
+            busy = row.training and self._is_assigned(row, now_s)  # if not, this was all it had
+            self._members.put(replace(row, examples=examples, training=busy))
+        sleep = self._rounds.send_to_sleep(row.name, now_s)
+        return [Receipt(**_key(message), term=self._members.term), *sleep]
+
+    def _is_assigned(self, row: WorkerRow, now_s: float) -> bool:
+        """Return whether a worker has not answered an assignment, and has time to."""
+        unanswered = self._ledger.rounds.find_unanswered
+        return now_s < row.busy_until_s and unanswered(row.name, after=0) is not None
+
+    def _refuse(
+        self, row: WorkerRow, message: Update | Withdraw, problem: Problem
+    ) -> list[Message]:
+        if problem.fatal:  # a journal was restored from a backup, or the bytes are invalid
+            row = self._members.begin_incarnation(row, problem.reason)
+        self._members.put(replace(row, flag=problem.reason))
+        welcome = [self._members.welcome(row)] if problem.fatal else []
+        return [Refusal(**_key(message), reason=problem.reason), *welcome]
+
+    def _find_sender(self, message: Update | Withdraw) -> WorkerRow | None:
+        """Return the row of a worker if its current process sent the message."""
+        row = self._members.rows.get(message.worker)
+        return row if row is not None and row.session == message.session else None
+
+    def _receive_declined(self, message: Declined, now_s: float) -> list[Message]:
+        row = self._members.rows.get(message.worker)
+        if row is not None:
+            self._rounds.record_decline(row, message, now_s)
+        return []
+
+    def _receive_withdraw(self, message: Withdraw, now_s: float) -> list[Message]:  # noqa: ARG002
+        row = self._find_sender(message)
+        if row is None or message.incarnation != row.incarnation:
+            return []
+        withdrawn = self._aggregation.withdraw(row, message)
+        if isinstance(withdrawn, Problem):
+            return self._refuse(row, message, withdrawn)
+        return [Verdict(**_key(message), withdrawn=withdrawn, term=self._members.term)]
+
+    def _receive_erased(self, message: Erased, now_s: float) -> list[Message]:
+        self._ledger.erasures.put_answer(message)
+        receipt = ErasedReceipt(
+            job=self.job, worker=message.worker, request=message.request, hash=message.hash
+        )
+        known = message.worker in self._members.rows
+        sleep = self._rounds.send_to_sleep(message.worker, now_s) if known else []
+        return [receipt, *sleep]
+
+    def _receive_fetch(self, message: Fetch, now_s: float) -> list[Message]:  # noqa: ARG002
+        known = message.worker in self._members.rows
+        return self._rounds.publication.answer(message) if known else []
+
+
+def _key(message: Update | Withdraw) -> dict[str, Any]:
+    """Return the fields that identify an update in every answer to it."""
+    names = ("job", "worker", "session", "incarnation", "sequence")
+    return {name: getattr(message, name) for name in names}

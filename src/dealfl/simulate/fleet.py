@@ -88,8 +88,8 @@ class FleetSpec(Struct, frozen=True, kw_only=True):
             return self
         selector = _SELECTORS.get(scheme, "uniform")
         selection = {} if selector == "everyone" else {"seed": self.job.seed}
-        terms = replace(self.job.terms, min_waiting=1, release_batch=1)
-        job = replace(self.job, scheme=scheme, selector=selector, sleep=False, terms=terms)
+        rules = replace(self.job.rules, min_waiting=1, release_batch=1)
+        job = replace(self.job, scheme=scheme, selector=selector, sleep=False, rules=rules)
         groups = tuple(_with_system_clock(group) for group in self.devices)
         radio = replace(self.radio, fetch="eager")
         return replace(self, job=job, selection=selection, devices=groups, radio=radio)
@@ -126,7 +126,7 @@ def read_fleet(document: Document, data: Data | None = None) -> FleetSpec:
     job = read_job(document)
     if "presence_timeout_s" not in document.tables.get("job", {}):
         timeout_s = _MISSED * faults.announce_every_s
-        job = replace(job, terms=replace(job.terms, presence_timeout_s=timeout_s))
+        job = replace(job, rules=replace(job.rules, presence_timeout_s=timeout_s))
     text = json.dumps(document.tables, sort_keys=True, default=str)
     fleet = FleetSpec(
         job=job,

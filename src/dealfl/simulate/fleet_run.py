@@ -148,7 +148,7 @@ class FleetRun:
             fleet.job.name,
             self.split.make,
             ledger,
-            fleet.job.server_terms,
+            fleet.job.server_rules,
             make_selector(fleet.job.selector, fleet.selection),
         )
         self.rounds: list[Round] = []
@@ -217,7 +217,7 @@ class FleetRun:
             device=self.devices[name],
             min_battery=self.groups[name].min_battery,
             sleeps=job.first_call,
-            min_examples=job.terms.min_examples_per_update,
+            min_examples=job.rules.min_examples_per_update,
             clock=self.devices[name],
             keys=self.fleet.worker,
         )
@@ -296,7 +296,7 @@ class FleetRun:
         self.report()
 
     def _note_version(self) -> None:
-        last = self.ledger.rounds.find_last_closed()
+        last = self.ledger.reader.last_closed_round()
         if last is None or last.number == len(self.rounds) or self.simulation.healed:
             return
         self._opened_at_s = self.simulation.now_s
@@ -304,7 +304,7 @@ class FleetRun:
         quality = self.split.quality(self.server.model) if evaluated else None
         figures = self.ledger.reader.round_figures(last.number)
         before = self._examples
-        self._examples = learned, evicted = self.ledger.rounds.count_examples()
+        self._examples = learned, evicted = self.ledger.count_examples()
         self.rounds.append(
             Round(
                 number=last.number,
@@ -328,7 +328,7 @@ class FleetRun:
         if self._progress is None:
             return
         qualities = (one.quality for one in reversed(self.rounds) if one.quality is not None)
-        learned, evicted = self.ledger.rounds.count_examples()
+        learned, evicted = self.ledger.count_examples()
         self._progress(
             Progress(
                 rounds=len(self.rounds),
@@ -370,22 +370,22 @@ class FleetRun:
     def advance(self, stopped: Callable[[], bool] = lambda: False) -> None:
         """Advance virtual time by the time to live of a round."""
         job = self.fleet.job
-        until_s = min(self.simulation.now_s + job.terms.ttl_s, job.max_h * 3600.0)
+        until_s = min(self.simulation.now_s + job.rules.ttl_s, job.max_h * 3600.0)
         self.simulation.run(until_s, stopped)
 
     def reason_to_end(self) -> str:
         """Return why the run is over; empty if it is not."""
         now_s, job = self.simulation.now_s, self.fleet.job
         if self.server.finished:
-            return "all rounds" if len(self.rounds) >= job.terms.rounds else "converged"
+            return "all rounds" if len(self.rounds) >= job.rules.rounds else "converged"
         if self._nothing_left():
             return "no examples left"
-        if now_s - self._opened_at_s > _STALLED_S + job.terms.ttl_s:
+        if now_s - self._opened_at_s > _STALLED_S + job.rules.ttl_s:
             return "no worker could be woken"
         return "max_h reached" if now_s >= job.max_h * 3600.0 else ""
 
     def _nothing_left(self) -> bool:
-        is_open = self.ledger.open_round() is not None
+        is_open = self.ledger.rounds.find_open() is not None
         return not (any(self.left.values()) or is_open or self.waiting())
 
     def waiting(self) -> int:
@@ -497,7 +497,7 @@ def finish(run: FleetRun) -> Outcome:
         learner=run.fleet.learner,
         seed=run.fleet.job.seed,
         workers=run.fleet.workers,
-        places=run.fleet.job.terms.selected,
+        places=run.fleet.job.rules.selected,
         rounds=tuple(run.rounds),
         participants=_participants(run),
         ended=ended,
@@ -562,14 +562,14 @@ def _settle(run: FleetRun) -> None:
     run.simulation.heal()
     for _ in range(_MAX_REPEATS):
         due_s = max(journal.next_send_s() or 0.0 for journal in run.journals.values())
-        run.simulation.run(max(due_s, run.simulation.now_s + run.fleet.job.terms.ttl_s))
+        run.simulation.run(max(due_s, run.simulation.now_s + run.fleet.job.rules.ttl_s))
         if _settled(run):
             return
     raise AssertionError("an update has no receipt although no message is lost")
 
 
 def _settled(run: FleetRun) -> bool:
-    if run.ledger.open_round() is not None or run.ledger.updates.waiting():
+    if run.ledger.rounds.find_open() is not None or run.ledger.updates.waiting():
         return False
     return not any(journal.outgoing for journal in run.journals.values())
 

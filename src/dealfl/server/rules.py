@@ -1,4 +1,10 @@
-"""The terms of a job for the server."""
+"""The rules of a job for the server: rounds, their workers, their end, and rewards.
+
+A fast, large and cheap training earns most. Each part of a reward is a curve with the value 1/2 at
+a setting: a reply after a twentieth of the time to live, 20 examples, and 0.3 J, which is about the
+energy of waking a phone and its radio. With these values no part saturates on current phones.
+Energy may count per example instead, so that a worker is not penalized for learning more.
+"""
 
 from __future__ import annotations
 
@@ -8,90 +14,65 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from dealfl.errors import BadInput
-from dealfl.server.rewards import RewardWeights
-from dealfl.server.tables import WorkerRow
-from dealfl.settings import Amount, Count, Formerly, Fraction, OneOf, Positive, Share, settle
+from dealfl.server.ledger_reader import WorkerRow
+from dealfl.settings import Amount, Count, Fraction, OneOf, Positive, Share, settle
 
-__all__ = ["Terms"]
-
-_SHARES: dict[str, Callable[[WorkerRow, Terms], float]] = {
+_SHARES: dict[str, Callable[[WorkerRow, Rules], float]] = {
     "battery": lambda row, _: 1.0 if row.charging else row.battery,
-    "memory": lambda row, terms: min(row.held / terms.max_examples, 1.0),
+    "memory": lambda row, rules: min(row.held / rules.max_examples, 1.0),
     "forgetness": lambda row, _: max(1.0 - row.evicted / max(row.learned, 1), 0.0),
 }
 
 
-class Terms(Struct, frozen=True, kw_only=True):
-    """How many workers take part in a round, how long it lasts, and when the job ends.
+class RewardWeights(Struct, frozen=True):
+    """The weights of speed, volume and energy in a reward, and where each counts half."""
 
-    Parameters
-    ----------
-    rounds : int
-        Number of rounds after which the job ends.
-    workers_per_round : int
-        Number of replies that a round aims at.
-    min_workers : int
-        Minimum number of available workers to open a round.
-    min_waiting : int
-        Minimum number of waiting examples to wake a worker.
-    max_wait_s : float
-        Time in seconds after which a worker is woken for any number of examples.
-    round_every_s : float
-        Minimum time between the openings of two rounds, in seconds.
-    over_select : float
-        Factor of additional workers, because some do not reply.
-    ttl_s : float
-        Time to live of a round, in seconds.
-    presence_timeout_s : float
-        A worker is asleep if it sent no message for this time, in seconds.
-    battery_budget : float
-        Share of a battery that may be spent in 24 hours.
-    tolerance : float
-        Relative change of the model below which it has converged; 0 disables the check.
-    patience : int
-        Number of consecutive rounds that must stay below the tolerance.
-    publish_every_s : float
-        Late updates are published with the next round, or after this time in seconds.
-    max_examples, max_cells : int
-        Number of examples (of items in histories) and of non-zero integers that one worker may have
-        in the model. A worker with more is refused, so that no worker can fill the total.
-    forget_by : str
-        What determines the θ that the server assigns to a worker: "job" for the same θ, or the
-        worker's "battery", "memory" or "forgetness".
-    min_forget_fraction, max_forget_fraction : str
-        Limits of an assigned θ, as decimals from 0 to 1.
-    evicted_share : float
-        Share of a worker's examples that its retention policy evicts in a training, at most.
-    min_examples_per_update : int
-        Minimum number of new examples in an update of a round; a worker with fewer waits.
-    release_batch : int
-        Minimum number of persons who left the model between two versions; 1 publishes at once.
-    release_deadline_s : float
-        Maximum time that `release_batch` delays a version, in seconds.
-    rewards : RewardWeights
-        Weights of the parts of a reward.
+    speed: Annotated[Amount, Meta(description="weight of a prompt reply")] = 1.0
+    volume: Annotated[Amount, Meta(description="weight of many examples")] = 1.0
+    energy: Annotated[Amount, Meta(description="weight of low energy")] = 1.0
+    half_time: Annotated[
+        Amount,
+        Meta(
+            description="share of the time to live after which speed counts half; "
+            "0: speed is 1 − t/TTL, as in the paper"
+        ),
+    ] = 0.05
+    half_data: Annotated[
+        Positive, Meta(description="number of examples with which volume counts half")
+    ] = 20.0
+    half_energy_j: Annotated[
+        Positive, Meta(description="energy of a training with which energy counts half")
+    ] = 0.3
+    half_example_j: Annotated[
+        Amount,
+        Meta(
+            description="energy per example with which energy counts half, here and in a worker's "
+            "weight; 0: the energy of the whole training counts, in the reward only"
+        ),
+    ] = 0.0
 
-    Raises
-    ------
-    BadInput
-        If a value is out of range.
-    """
+    def __post_init__(self) -> None:
+        """Refuse weights that have no mean."""
+        settle(self)
+        if not self.speed + self.volume + self.energy > 0:
+            raise BadInput("speed, volume and energy are all 0; at least one must be > 0")
+
+
+class Rules(Struct, frozen=True, kw_only=True):
+    """How many workers take part in a round, how long it lasts, and when the job ends."""
 
     rounds: Annotated[Count, Meta(description="number of rounds after which the job ends")] = 20
     workers_per_round: Annotated[Count, Meta(description="replies that a round aims at")] = 10
     min_workers: Annotated[
         Count,
-        Formerly("least_workers"),
         Meta(description="minimum number of available workers to open a round"),
     ] = 1
     min_waiting: Annotated[
         Count,
-        Formerly("least_waiting"),
         Meta(description="minimum number of waiting examples to wake a worker"),
     ] = 1
     max_wait_s: Annotated[
         Amount,
-        Formerly("longest_wait_s"),
         Meta(description="time after which a worker is woken for any number of examples"),
     ] = 86_400.0
     round_every_s: Annotated[
@@ -105,7 +86,6 @@ class Terms(Struct, frozen=True, kw_only=True):
     ttl_s: Annotated[Positive, Meta(description="time to live of a round")] = 60.0
     presence_timeout_s: Annotated[
         Positive,
-        Formerly("heard_within_s"),
         Meta(
             description="a worker is asleep if it sent no message for this time; "
             "by default when its connection ends, in simulations 3 × faults.announce_every_s"
@@ -181,23 +161,55 @@ class Terms(Struct, frozen=True, kw_only=True):
     def assign_fraction(self, row: WorkerRow) -> str | None:
         """Return the θ of a worker's next training, with six decimals.
 
-        Parameters
-        ----------
-        row : WorkerRow
-            State of the worker, as it announced it.
-
-        Returns
-        -------
-        str or None
-            A decimal; None if all workers use the θ of the job.
-
         Examples
         --------
-        >>> terms = Terms(forget_by="battery", min_forget_fraction="0.02")
-        >>> terms.assign_fraction(WorkerRow("w", battery=0.5))
+        >>> rules = Rules(forget_by="battery", min_forget_fraction="0.02")
+        >>> rules.assign_fraction(WorkerRow("w", battery=0.5))
         '0.060000'
         """
         if self.forget_by == "job":
             return None
         low, high = float(self.min_forget_fraction), float(self.max_forget_fraction)
         return f"{low + (high - low) * _SHARES[self.forget_by](row, self):.6f}"
+
+
+def compute_reward(
+    weights: RewardWeights, *, elapsed_s: float, ttl_s: float, learned: int, energy_j: float
+) -> float:
+    """Return the weighted mean of the parts in [0, 1]; 0 after the time to live.
+
+    Examples
+    --------
+    >>> half = {"ttl_s": 60, "learned": 20, "energy_j": 0.3}
+    >>> round(compute_reward(RewardWeights(), elapsed_s=3, **half), 3)
+    0.492
+    """
+    if elapsed_s > ttl_s:
+        return 0.0
+    speed, volume, thrift = compute_reward_parts(
+        weights, elapsed_s=elapsed_s, ttl_s=ttl_s, learned=learned, energy_j=energy_j
+    )
+    earned = weights.speed * speed + weights.volume * volume + weights.energy * thrift
+    return earned / (weights.speed + weights.volume + weights.energy)
+
+
+def compute_reward_parts(
+    weights: RewardWeights, *, elapsed_s: float, ttl_s: float, learned: int, energy_j: float
+) -> tuple[float, float, float]:
+    """Return speed, volume and thrift, each in [0, 1]."""
+    share = min(max(elapsed_s / ttl_s, 0.0), 1.0)
+    speed = (1.0 - share) * _half(share, weights.half_time)
+    volume = 1.0 - _half(max(learned, 0), weights.half_data)
+    return speed, volume, _thrift(weights, max(energy_j, 0.0), max(learned, 0))
+
+
+def _thrift(weights: RewardWeights, energy_j: float, learned: int) -> float:
+    if not weights.half_example_j:
+        return _half(energy_j, weights.half_energy_j)
+    # a training without examples counts as one example
+    return _half(energy_j / max(learned, 1), weights.half_example_j)
+
+
+def _half(figure: float, half: float) -> float:
+    """Return a value that falls from 1 to 1/2 at `half`; it stays 1 if `half` is 0."""
+    return half / (half + figure) if half else 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -154,10 +155,11 @@ class Aggregation:
         stored = self._ledger.updates.find(row.name, message.incarnation, message.sequence)
         if stored is None:
             return self._store(row, message)
-        _, withdrawn = stored
-        if withdrawn:
+        if stored.withdrawn:
             return WITHDRAWN
-        return None if self._ledger.updates.is_same(message) else Problem(_CONFLICT, fatal=True)
+        delta_hash = hashlib.sha256(message.delta).digest()
+        is_same = stored.hash == self._ledger.updates.hash(message, delta_hash)
+        return None if is_same else Problem(_CONFLICT, fatal=True)
 
     def _store(self, row: WorkerRow, message: Update) -> Stored | Problem:
         try:
@@ -191,10 +193,10 @@ class Aggregation:
             updates.put_withdrawn(*key, message.successor)
             self._ready.add(row.name)
             return True
-        delta_hash, withdrawn = stored
-        if not withdrawn and message.hash and updates.keyed(message.hash) != delta_hash:
+        is_other = message.hash and updates.keyed(message.hash) != stored.delta_hash
+        if is_other and not stored.withdrawn:
             return Problem(_CONFLICT, fatal=True)
-        return withdrawn
+        return stored.withdrawn
 
     def drop(self, worker: str) -> None:
         """Subtract a worker's sum from the total and delete its updates."""
@@ -271,11 +273,12 @@ class Aggregation:
 
     def _require_allowed(self, changed: ChangedSum, rules: Rules) -> None:
         """Refuse a sum that is possible but absurd: it could fill the total."""
-        examples = self.total.count_records(changed.whole) or 0
-        for name, limit, count in (
-            ("max_examples", rules.max_examples, examples),
-            ("max_cells", rules.max_cells, changed.cells),
-        ):
+        counts = {
+            "max_examples": self.total.count_records(changed.whole) or 0,
+            "max_cells": changed.cells,
+        }
+        for name, count in counts.items():
+            limit = getattr(rules, name)
             if count > limit:
                 reason = f"a worker has {count:,} of {name} = {limit:,}"
                 raise Impossible(reason, reason)

@@ -12,11 +12,11 @@ import hashlib
 import hmac
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -25,7 +25,6 @@ from dealfl.errors import BadBytes, BadInput
 from dealfl.exact import Statistics
 from dealfl.protocol import Erased, Position, Update
 from dealfl.server.ledger_reader import (
-    ClosedRound,
     LedgerReader,
     LedgerState,
     OpenRound,
@@ -33,7 +32,7 @@ from dealfl.server.ledger_reader import (
     worker_row,
 )
 from dealfl.server.sums import SumStore
-from dealfl.storage import Connect, Database
+from dealfl.storage import Connect, Database, Migration
 
 _TABLES = """
 CREATE TABLE workers (
@@ -101,7 +100,7 @@ class Ledger(Database):
 
     kind = "ledger"
     remedy = "restore a backup"
-    migrations = (_TABLES,)
+    migrations: ClassVar[Sequence[Migration]] = (_TABLES,)
     own_table = "rounds"
 
     def __init__(
@@ -210,6 +209,14 @@ class Pending:
     successor: int = 0  # contains the rest of a withdrawn one
 
 
+class StoredUpdate(NamedTuple):
+    """Keyed hashes of an update and of its delta; those of a withdrawn one are None."""
+
+    hash: bytes | None
+    delta_hash: bytes | None
+    withdrawn: bool
+
+
 class UpdateStore:
     """The updates of workers."""
 
@@ -225,11 +232,12 @@ class UpdateStore:
     def put(self, update: Update) -> None:
         """Store an update; a large delta only if it does not count in the same transaction."""
         key = (update.worker, update.incarnation, update.sequence)
-        delta_hash = hashlib.sha256(update.delta).digest()
         delta: bytes | None = update.delta
         if len(update.delta) >= _LARGE:
-            self._unwritten[key], delta = update.delta, None
-        row = (*key, self._hash(update, delta_hash), self.keyed(delta_hash), 0, delta, 0)
+            self._unwritten[key] = update.delta
+            delta = None
+        delta_hash = hashlib.sha256(update.delta).digest()
+        row = (*key, self.hash(update, delta_hash), self.keyed(delta_hash), 0, delta, 0)
         self._execute("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def write_deltas(self) -> None:
@@ -239,30 +247,23 @@ class UpdateStore:
             self._execute(query, (delta, *key))
         self._unwritten.clear()
 
-    def find(self, worker: str, incarnation: int, sequence: int) -> tuple[bytes, bool] | None:
-        """Return the keyed hash of an update's delta, and whether it was withdrawn; None if new."""
+    def find(self, worker: str, incarnation: int, sequence: int) -> StoredUpdate | None:
+        """Return what is stored of an update, counted or not; None if it is unknown."""
         row = self._execute(
-            "SELECT delta_sha256, withdrawn FROM updates "
+            "SELECT sha256, delta_sha256, withdrawn FROM updates "
             "WHERE worker = ? AND incarnation = ? AND sequence = ?",
             (worker, incarnation, sequence),
         ).fetchone()
-        return None if row is None else (bytes(row[0] or b""), bool(row[1]))
+        return None if row is None else StoredUpdate(row[0], row[1], bool(row[2]))
 
     def keyed(self, content: bytes) -> bytes:
         """Return the HMAC-SHA256 of bytes: without the key, a hash shows nothing of a person."""
         return hmac.digest(self._ledger.state.fingerprint_key, content, hashlib.sha256)
 
-    def _hash(self, update: Update, delta_hash: bytes) -> bytes:
+    def hash(self, update: Update, delta_hash: bytes) -> bytes:
         """Return the hash of all fields of an update but the process that has sent it."""
         plain = msgspec.structs.replace(update, session=0, delta=delta_hash)
         return self.keyed(msgspec.msgpack.encode(plain))
-
-    def is_same(self, update: Update) -> bool:
-        """Return whether the stored update with this key has the same content."""
-        query = "SELECT sha256 FROM updates WHERE worker = ? AND incarnation = ? AND sequence = ?"
-        key = (update.worker, update.incarnation, update.sequence)
-        stored = self._execute(query, key).fetchone()[0]
-        return bool(stored == self._hash(update, hashlib.sha256(update.delta).digest()))
 
     def count_stored(self, row: WorkerRow, before: int = 2**62) -> int:
         """Return how many updates of a worker are stored and not counted, before a sequence."""
@@ -313,18 +314,6 @@ class UpdateStore:
                 f"ledger {self._ledger.path}: update {sequence} of {row.name} is damaged"
             )
         return bytes(delta)
-
-    def recorded_through(self, worker: str, incarnation: int, counted: int) -> int:
-        """Return the sequence up to which no update is missing; all up to `counted` are there."""
-        query = (
-            "SELECT sequence FROM updates WHERE worker = ? AND incarnation = ? AND sequence > ? "
-            "ORDER BY sequence"
-        )
-        for (sequence,) in self._execute(query, (worker, incarnation, counted)):
-            if sequence != counted + 1:
-                break
-            counted = sequence
-        return counted
 
     def last_sequence(self, worker: str, incarnation: int) -> int:
         """Return the highest stored sequence of a worker's updates; 0 if there is none."""
@@ -408,15 +397,6 @@ class RoundStore:
             (closed_s, reason, digest, number),
         )
 
-    def find_last_closed(self) -> ClosedRound | None:
-        """Return the last closed round; None before the first."""
-        query = (
-            "SELECT number, reason, closed_s - opened_s, digest FROM rounds "
-            "WHERE closed_s IS NOT NULL ORDER BY number DESC LIMIT 1"
-        )
-        row = self._execute(query).fetchone()
-        return None if row is None else ClosedRound(*row)
-
     def find_selection(self, number: int, row: WorkerRow) -> tuple[float, int, float, str]:
         """Return when a round was opened, and a worker's announced examples, energy and θ.
 
@@ -435,13 +415,12 @@ class RoundStore:
         """Store the θ of a worker in a round, and return it; the first one stays."""
         if fraction is None:
             return None
-        key = "WHERE round = ? AND worker = ?"
-        self._execute(
-            f"UPDATE selections SET forget_fraction = ? {key} AND forget_fraction = ''",  # noqa: S608
+        row = self._execute(
+            "UPDATE selections SET forget_fraction = iif(forget_fraction = '', ?, forget_fraction) "
+            "WHERE round = ? AND worker = ? RETURNING forget_fraction",
             (fraction, number, worker),
-        )
-        query = f"SELECT forget_fraction FROM selections {key}"  # noqa: S608
-        return str(self._execute(query, (number, worker)).fetchone()[0])
+        ).fetchall()
+        return str(row[0][0])
 
     def selected(self, number: int) -> dict[str, float | None]:
         """Return the time of the reply by selected worker; None without a reply."""

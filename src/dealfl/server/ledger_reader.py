@@ -168,6 +168,10 @@ def worker_row(row: tuple[object, ...]) -> WorkerRow:
 _TABLES = {"workers", "rounds", "selections", "updates", "versions", "erasures", "answers"}
 _WORKER = ", ".join(f"w.{name}" for name in WorkerRow.__struct_fields__)
 _WIDTH = len(WorkerRow.__struct_fields__)
+_CLOSED = (
+    "SELECT number, reason, closed_s - opened_s, digest FROM rounds "
+    "WHERE closed_s IS NOT NULL ORDER BY number"
+)
 
 
 class LedgerReader:
@@ -234,7 +238,10 @@ class LedgerReader:
     def state(self) -> LedgerState:
         """Return what the server knows beside the rows of the tables."""
         (content,) = self._db.execute("SELECT content FROM state").fetchone()
-        return msgspec.msgpack.decode(content, type=LedgerState)
+        try:
+            return msgspec.msgpack.decode(content, type=LedgerState)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise BadBytes(f"ledger {self.path}: its state is damaged; restore a backup") from error
 
     # -- erasures -------------------------------------------------------------------------------
 
@@ -295,9 +302,11 @@ class LedgerReader:
 
     def latest_s(self) -> float:
         """Return the latest time in the ledger, in seconds of the server's clock."""
-        times = ("heard_s FROM workers", "opened_s FROM rounds", "closed_s FROM rounds")
-        every = " UNION ALL ".join(f"SELECT {one}" for one in (*times, "replied_s FROM selections"))
-        (latest,) = self._db.execute(f"SELECT max(heard_s) FROM ({every})").fetchone()  # noqa: S608
+        (latest,) = self._db.execute(
+            "SELECT max(heard_s) FROM (SELECT heard_s FROM workers UNION ALL "
+            "SELECT opened_s FROM rounds UNION ALL SELECT closed_s FROM rounds UNION ALL "
+            "SELECT replied_s FROM selections)"
+        ).fetchone()
         return float(latest or 0.0)
 
     # -- rounds ---------------------------------------------------------------------------------
@@ -313,11 +322,12 @@ class LedgerReader:
 
     def closed_rounds(self) -> list[ClosedRound]:
         """Return all closed rounds, in order."""
-        rows = self._db.execute(
-            "SELECT number, reason, closed_s - opened_s, digest FROM rounds "
-            "WHERE closed_s IS NOT NULL ORDER BY number"
-        )
-        return [ClosedRound(*row) for row in rows]
+        return [ClosedRound(*row) for row in self._db.execute(_CLOSED)]
+
+    def last_closed_round(self) -> ClosedRound | None:
+        """Return the last closed round; None before the first."""
+        row = self._db.execute(f"{_CLOSED} DESC LIMIT 1").fetchone()
+        return None if row is None else ClosedRound(*row)
 
     def round_figures(self, number: int) -> RoundFigures:
         """Return the participation in a round."""

@@ -125,8 +125,7 @@ class Membership:
         same = message.incarnation == row.incarnation
         ahead = message.incarnation > row.incarnation
         if same and message.receipted > row.counted:
-            through = updates.recorded_through(row.name, row.incarnation, row.counted)
-            ahead = message.receipted > through
+            ahead = message.receipted > row.counted + len(list(updates.pending(row)))
         # a copy of this ledger that was used in between has written other receipts
         ahead |= same and not set(message.terms) <= set(self._ledger.state.terms)
         self._notice_restore(message, ahead)

@@ -126,12 +126,13 @@ class Predictions:
     --------
     >>> from dealfl.learners import NaiveBayes
     >>> honor = WorkerRow("w", waiting=10, device="honor")
-    >>> known = Predictions(NaiveBayes)
-    >>> said = Update(job="j", worker="w", incarnation=1, sequence=1, round=1, delta=b"",
-    ...               learned=10, operations=640, elapsed_s=0.004, energy_j=0.3)
+    >>> predictions = Predictions(NaiveBayes)
+    >>> report = Update(job="j", worker="w", incarnation=1, sequence=1, round=1, delta=b"",
+    ...                 learned=10, operations=640, elapsed_s=0.004, energy_j=0.3)
     >>> for _ in range(20):
-    ...     known.observe(honor, said)
-    >>> round(known.predict(honor).elapsed_s, 3), round(known.predict(honor).energy_j, 1)
+    ...     predictions.observe(honor, report)
+    >>> cost = predictions.predict(honor)
+    >>> round(cost.elapsed_s, 3), round(cost.energy_j, 1)
     (0.004, 0.3)
     """
 
@@ -139,7 +140,6 @@ class Predictions:
         self._learner = learner.name
         self._measured = learner.cycles.of_worker if learner.cycles else None
         self._cycles = self._measured or _ALIKE
-        self._least: dict[str, Prediction] = {}
         self._clear()
 
     def _clear(self) -> None:
@@ -147,7 +147,7 @@ class Predictions:
         self._outlooks: dict[str, _Outlook | None] = {}
         self._expected: dict[str, Prediction] = {}
         self._errors: deque[float] = deque(maxlen=_ERRORS)
-        self._all = _Header(_VERSION, self._learner)
+        self._header = _Header(_VERSION, self._learner)
         self._stale: dict[str, int] = {}  # devices whose part changed, and in which report
 
     # -- predictions ----------------------------------------------------------------------------
@@ -162,13 +162,10 @@ class Predictions:
 
         Reports do not change it, so that no worker can raise it for others.
         """
-        if row.device not in self._least:
-            laws = laws_from_profile(row.device, self._measured)
-            if laws is None or laws.energy is None:
-                return Prediction(0.0, 0.0)
-            least = Prediction(laws.time.time.overhead_s, laws.energy.time.overhead_s)
-            self._least[row.device] = least
-        return self._least[row.device]
+        laws = laws_from_profile(row.device, self._measured)
+        if laws is None or laws.energy is None:
+            return Prediction(0.0, 0.0)
+        return Prediction(laws.time.time.overhead_s, laws.energy.time.overhead_s)
 
     def _outlook(self, device: str) -> _Outlook | None:
         """Return the expectation for one kind of device."""
@@ -187,10 +184,13 @@ class Predictions:
         """Return the energy of a training that reports none: that of its kind, or of others."""
         for devices in ([row.device], list(self._laws)):
             outlooks = [outlook for device in devices if (outlook := self._outlook(device))]
-            work = (update.learned, update.evicted)
-            known = [one.predict_exactly(*work).energy_j for one in outlooks if one.energy]
-            if known:
-                return median(known)
+            energies_j = [
+                outlook.predict_exactly(update.learned, update.evicted).energy_j
+                for outlook in outlooks
+                if outlook.energy
+            ]
+            if energies_j:
+                return median(energies_j)
         return 0.0
 
     def _new_outlook(self, device: str) -> _Outlook | None:
@@ -198,8 +198,8 @@ class Predictions:
         if laws is None:
             return None
         return _Outlook(
-            laws.operations_per_example or self._all.operations_per_example,
-            self._all.evicted_share,
+            laws.operations_per_example or self._header.operations_per_example,
+            self._header.evicted_share,
             self._cycles,
             current_law(laws.time),
             current_law(laws.energy) if laws.energy else None,
@@ -222,23 +222,28 @@ class Predictions:
         if expected is not None:
             self._errors.append(abs(expected.elapsed_s / update.elapsed_s - 1.0))
         per_example = update.operations / (update.learned + update.evicted)
-        known = self._all
-        known.operations_per_example = running_mean(known.operations_per_example, per_example)
+        state = self._header
+        state.operations_per_example = running_mean(state.operations_per_example, per_example)
         if row.held > 0:
             share = min(update.evicted / row.held, 1.0)
-            known.evictions += 1
-            weight = max(1.0 / known.evictions, _NEW_SHARE)
-            known.evicted_share = running_mean(known.evicted_share, share, weight, at_least=_LITTLE)
+            state.evictions += 1
+            weight = max(1.0 / state.evictions, _NEW_SHARE)
+            state.evicted_share = running_mean(state.evicted_share, share, weight, at_least=_LITTLE)
         work = _cycles(self._cycles, per_example, update.learned, update.evicted)
         laws = self._laws.pop(row.device, None) or laws_from_profile(row.device, self._measured)
-        laws = laws or laws_from_report(work, update.elapsed_s)
+        if laws is None:
+            laws = DeviceLaws(TimeEstimate.prior(TrainingTime(update.elapsed_s / work, 0.0)), None)
+        energy = laws.energy
+        if update.energy_j > 0.0:  # else the device cannot measure it
+            start = energy or TimeEstimate.prior(TrainingTime(update.energy_j / work, 0.0))
+            energy = _improved(start, work, update.energy_j)
         paced = pace_from_profile(row.device, self._measured).of(work)
-        laws = improve(laws, work, paced, update.elapsed_s, update.energy_j)
+        time = _improved(laws.time, paced, update.elapsed_s)
         rate = running_mean(laws.operations_per_example, per_example)
-        self._laws[row.device] = replace(laws, operations_per_example=rate)
-        known.reports += 1
+        self._laws[row.device] = DeviceLaws(time, energy, rate)
+        state.reports += 1
         dropped = list(self._laws)[:-_MAX_DEVICES]
-        self._stale |= dict.fromkeys([*dropped, row.device], known.reports)
+        self._stale |= dict.fromkeys([*dropped, row.device], state.reports)
         for device in dropped:
             del self._laws[device]
         self._outlooks.clear()
@@ -246,7 +251,7 @@ class Predictions:
     @property
     def reports(self) -> int:
         """Number of reports that changed the predictions."""
-        return self._all.reports
+        return self._header.reports
 
     @property
     def median_error(self) -> float | None:
@@ -259,7 +264,7 @@ class Predictions:
         """Return the parts of the state that changed since the last call or `restore`."""
         if not self._stale:
             return {}
-        parts = {_HEADER: msgspec.json.encode(self._all)}
+        parts = {_HEADER: msgspec.json.encode(self._header)}
         for device, seen in self._stale.items():
             laws = self._laws.get(device)
             parts[_DEVICE + device] = msgspec.json.encode(_Device(seen, laws)) if laws else b""
@@ -271,17 +276,17 @@ class Predictions:
         self._clear()
         names = [name for name in parts if name.startswith(_DEVICE)]
         try:
-            known = msgspec.json.decode(parts.get(_HEADER, b""), type=_Header)
+            header = msgspec.json.decode(parts.get(_HEADER, b""), type=_Header)
             devices = [msgspec.json.decode(parts[name], type=_Device) for name in names]
         except msgspec.DecodeError:
             sound = False
         else:
-            same = (known.version, known.learner) == (_VERSION, self._learner)
-            sound = same and all(one.laws.is_sound for one in devices)
+            same = (header.version, header.learner) == (_VERSION, self._learner)
+            sound = same and all(device.laws.is_sound for device in devices)
         if sound:
             pairs = sorted(zip(names, devices, strict=True), key=lambda pair: pair[1].seen)
-            self._laws = {name.removeprefix(_DEVICE): one.laws for name, one in pairs}
-            self._all = known
+            self._laws = {name.removeprefix(_DEVICE): device.laws for name, device in pairs}
+            self._header = header
         else:  # the parts are to be deleted
             self._stale = {name.removeprefix(_DEVICE): 0 for name in names}
 
@@ -318,11 +323,13 @@ def pace_from_profile(device: str, cycles: LearnerCycles | None) -> Pace:
     return Pace(cycles.learn.per_operation * 10**high, slowdown)
 
 
+@lru_cache(maxsize=256)
 def laws_from_profile(device: str, cycles: LearnerCycles | None) -> DeviceLaws | None:
     """Return the laws of a phone with a profile, for a learner with measured cycles."""
     if device not in PHONES or cycles is None:
         return None
-    few, many = (_spent(device, cycles, count) for count in (_FEW_OPERATIONS, _MANY_OPERATIONS))
+    few = _spent(device, cycles, _FEW_OPERATIONS)
+    many = _spent(device, cycles, _MANY_OPERATIONS)
     apart = cycles.learn.per_operation * (_MANY_OPERATIONS - _FEW_OPERATIONS)
     paced = pace_from_profile(device, cycles).of(apart)
     time = _line(few, many, paced, lambda spent: spent.compute.elapsed_s)
@@ -334,25 +341,10 @@ def _spent(device: str, cycles: LearnerCycles, operations: int) -> Spent:
     return PhoneSpending(PHONES[device], cycles).of(Training(learned_operations=operations))
 
 
-def laws_from_report(cycles: float, elapsed_s: float) -> DeviceLaws:
-    """Return the laws of an unknown device after its first report."""
-    return DeviceLaws(TimeEstimate.prior(TrainingTime(elapsed_s / cycles, 0.0)), None)
-
-
-def improve(
-    laws: DeviceLaws, cycles: float, paced: float, elapsed_s: float, energy_j: float
-) -> DeviceLaws:
-    """Return the laws after a report; an energy of 0 means that the device cannot measure it."""
-    energy = laws.energy
-    if energy_j > 0.0:
-        start = energy or TimeEstimate.prior(TrainingTime(energy_j / cycles, 0.0))
-        energy = _improved(start, cycles, energy_j)
-    return replace(laws, time=_improved(laws.time, paced, elapsed_s), energy=energy)
-
-
 def current_law(estimate: TimeEstimate) -> TrainingTime:
     """Return a law corrected by half of its recent error; it learned from that error too."""
-    missed, law = math.exp(0.5 * estimate.persistent_error), estimate.time
+    law = estimate.time
+    missed = math.exp(0.5 * estimate.persistent_error)
     return TrainingTime(missed * law.seconds_per_operation, missed * law.overhead_s)
 
 

@@ -21,7 +21,6 @@ from dealfl.server.selection.arms import AWAITED, MISSED, Arms, Floats, Indices,
 from dealfl.server.selection.base import (
     Candidate,
     Eta,
-    Fairness,
     Guarantee,
     OverPromise,
     Price,
@@ -35,6 +34,7 @@ from dealfl.settings import Share, check
 BLOCK = 64  # workers in a part: at most 8 KB with names of 64 bytes
 HEADER, _VERSION = "header", 2
 
+_OTHERS = "*"  # workers without a guarantee of their own
 _REVIEW_EVERY = 100
 _NOBODY: Indices = np.empty(0, np.int64)
 _LAST_ROUND = 2**31 - 2
@@ -88,17 +88,6 @@ class Bandit(Selector):
 
     names: list[str]  # of all known workers, in the order in which they became known
     arms: Arms  # their state, in the same order
-    _round: int
-    _reviewed: int
-    _per_round: int
-    _indices: dict[str, int]
-    _awaited: Indices
-    _first: NDArray[np.int32]
-    _awake: NDArray[np.int32]
-    _served: NDArray[np.int32]
-    _allowed: Floats
-    _stale: set[int]  # numbers of the blocks that changed since they were saved
-    _header: bytes  # as it was saved
 
     def __init__(
         self,
@@ -120,7 +109,8 @@ class Bandit(Selector):
             },
         )
         self._seed = seed
-        self._fairness = Fairness.of(given["fairness"])
+        guaranteed: float | Mapping[str, float] = given["fairness"]
+        self._fairness = guaranteed if isinstance(guaranteed, Mapping) else {_OTHERS: guaranteed}
         self._weight_cap: float = given["weight_cap"]
         self._price: float = given["price"]
         self._arm_settings: dict[str, Any] = {"eta": given["eta"]}
@@ -215,8 +205,8 @@ class Bandit(Selector):
         """Resume from a stored state."""
         empty = {name: np.empty(0, kind) for name, (kind, _) in COLUMNS.items()}
         self._load(unpack(parts) if parts else Saved(0, 0, 0, [], empty))
-        self._stale = set()
-        self._header = parts.get(HEADER, b"")
+        self._stale: set[int] = set()  # blocks that changed since they were saved
+        self._header = parts.get(HEADER, b"")  # as it was saved
 
     def _touch(self, indices: Indices) -> None:
         self._stale |= set(np.unique(indices // BLOCK).tolist())
@@ -239,7 +229,9 @@ class Bandit(Selector):
         return OverPromise(tuple(workers), excess.promised, excess.possible)
 
     def _promised(self) -> Floats:
-        return np.array([self._fairness.rate(name) for name in self.names], dtype=np.float64)
+        others = self._fairness.get(_OTHERS, 0.0)
+        rates = [self._fairness.get(name, others) for name in self.names]
+        return np.array(rates, dtype=np.float64)
 
     def _availability(self) -> Floats:
         return estimate_availability(self._awake, self._round + 1 - self._first)

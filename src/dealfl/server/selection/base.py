@@ -198,31 +198,3 @@ Price = Annotated[
         "overdue examples require it"
     ),
 ]
-
-_OTHERS = "*"
-
-
-@dataclass(frozen=True, slots=True)
-class Fairness:
-    """The minimum share of the rounds for each worker, by name and for all others.
-
-    Examples
-    --------
-    >>> Fairness.of({"phone": 0.25, "*": 0.01}).rate("tablet")
-    0.01
-    """
-
-    named: Mapping[str, float]
-    others: float
-
-    @classmethod
-    def of(cls, value: float | Mapping[str, float]) -> Fairness:
-        """Return the guarantee for a valid value of the key `fairness`."""
-        if not isinstance(value, Mapping):
-            return cls({}, value)
-        named = dict(value)
-        return cls(named, named.pop(_OTHERS, 0.0))
-
-    def rate(self, name: str) -> float:
-        """Return a worker's share."""
-        return self.named.get(name, self.others)

@@ -88,6 +88,13 @@ class Bandit(Selector):
 
     names: list[str]  # of all known workers, in the order in which they became known
     arms: Arms  # their state, in the same order
+    _round: int
+    _reviewed: int
+    _awaited: Indices
+    _awake: NDArray[np.int32]
+    _served: NDArray[np.int32]
+    _stale: set[int]  # blocks that changed since they were saved
+    _header: bytes  # as it was saved
 
     def __init__(
         self,
@@ -205,8 +212,8 @@ class Bandit(Selector):
         """Resume from a stored state."""
         empty = {name: np.empty(0, kind) for name, (kind, _) in COLUMNS.items()}
         self._load(unpack(parts) if parts else Saved(0, 0, 0, [], empty))
-        self._stale: set[int] = set()  # blocks that changed since they were saved
-        self._header = parts.get(HEADER, b"")  # as it was saved
+        self._stale = set()
+        self._header = parts.get(HEADER, b"")
 
     def _touch(self, indices: Indices) -> None:
         self._stale |= set(np.unique(indices // BLOCK).tolist())

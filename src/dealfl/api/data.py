@@ -1,34 +1,26 @@
-"""What callers pass in: data as tables in memory, and rows and items as a model takes them."""
+"""What callers pass in: data as tables in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dealfl.api.prepared_job import PreparedJob
-from dealfl.data.sources import CsvSource, MemoryRows, MemoryTable, RatingsSource
+from dealfl.data.sources import MemoryRows, MemoryTable
 from dealfl.errors import BadInput
-from dealfl.jobs import Source, read_source
 from dealfl.jobs.proposals import Roles
-from dealfl.learners import as_matrix, column_array, frame_columns, is_frame
-
-__all__ = [
-    "Items", "examples_table", "features_of", "histories_table", "items_of", "name_features",
-    "sparse_rows",
-]  # fmt: skip
+from dealfl.learners import column_array, frame_columns, is_frame
 
 Columns = dict[str, NDArray[Any]]
-Items = Iterable[Any]
 
 
-def _feature_columns(X: object) -> Columns:
+def feature_columns(X: object) -> Columns:
     """Return the columns of an array, of nested lists or of a frame; those of an array are x1, x2 …
 
-    >>> list(_feature_columns([[1, 2], [3, 4]]))
+    >>> list(feature_columns([[1, 2], [3, 4]]))
     ['x1', 'x2']
     """
     if is_frame(X):
@@ -46,7 +38,7 @@ def examples_table(
     name: str, X: object, y: object, owners: object, times: object
 ) -> tuple[MemoryTable, Roles]:
     """Return examples as a table, and the columns of target, owner and time in it."""
-    columns = _feature_columns(X)
+    columns = feature_columns(X)
     roles = {}
     for role, values in (("target", y), ("owner", owners), ("time", times)):
         if values is None:
@@ -124,66 +116,3 @@ def _from_lists(
         n_items = int(items.max()) + 1
     roles = Roles(owner="owner", item="item", time="time")
     return MemoryTable(f"{name}.csv", columns), roles, n_items
-
-
-# -- what a model takes -------------------------------------------------------------------------
-
-
-def _source(fleet: PreparedJob) -> Source | None:
-    return read_source(fleet.document) if "source" in fleet.document.tables else None
-
-
-def features_of(fleet: PreparedJob, X: object) -> Any:  # noqa: ANN401 - an array or a csr
-    """Return raw rows as the model of a fleet takes them."""
-    plan = fleet.simulated.plan
-    source = _source(fleet)
-    if isinstance(source, CsvSource):
-        raw: Any = _read_rows(source, X)
-    else:
-        domain = plan.subject.dataset.domain
-        assert domain is not None, f"{plan.subject.name} has no domain"
-        raw = as_matrix(X, domain.n_features)
-    return plan.map(raw)
-
-
-def _read_rows(source: CsvSource, X: object) -> Any:  # noqa: ANN401
-    """Return rows by the columns of a source; BadInput names the first that does not fit."""
-    wanted = [name for name, _ in source.features]
-    columns = _feature_columns(X)
-    if not is_frame(X):
-        if len(columns) != len(wanted):
-            raise BadInput(f"X has {len(columns)} columns; the job has {len(wanted)}")
-        columns = dict(zip(wanted, columns.values(), strict=True))
-    missing = [name for name in wanted if name not in columns]
-    if missing:
-        raise BadInput(
-            f"X has no column {missing[0]!r}; its columns: {', '.join(map(str, columns))}"
-        )
-    table = MemoryTable("X", {name: columns[name] for name in wanted})
-    places = {name: place for place, name in enumerate(wanted)}
-    parts = []
-    for block in table.read_blocks(len(wanted)):
-        _, features, bad = source.read_features(block, places)
-        if bad:
-            raise BadInput(f"X, {bad[0]}")
-        parts.append(features)
-    return np.vstack(parts) if parts else np.empty((0, len(wanted)))
-
-
-def name_features(fleet: PreparedJob) -> list[str]:
-    """Return the names of a model's features; none with a feature map, or if nobody named them."""
-    source = _source(fleet)
-    mapped = fleet.simulated.plan.feature_map is not None
-    if mapped or not isinstance(source, CsvSource) or not source.layout.header:
-        return []
-    names = source.feature_names
-    unnamed = [f"x{n + 1}" for n in range(len(names))]
-    return [] if fleet.data is not None and names == unnamed else names
-
-
-def items_of(fleet: PreparedJob, n_items: int) -> RatingsSource:
-    """Return the items of a fleet, as its [source] names them."""
-    source = _source(fleet)
-    if isinstance(source, RatingsSource):
-        return source
-    return RatingsSource(file="", owner="owner", item="item", last_item=n_items - 1)

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path, PurePath
+from typing import Any
 
+import numpy as np
 from scipy import sparse
 
 from dealfl.api.data import examples_table, histories_table, sparse_rows
-from dealfl.api.prepared_job import PreparedJob, Settings, change
-from dealfl.api.proposing import propose, require_count, require_learner
-from dealfl.errors import BadInput
-from dealfl.jobs import Data, Document
-from dealfl.jobs.proposals import Roles, Start, Wishes, start, start_in_memory, take_guess
+from dealfl.errors import BadInput, unknown_name
+from dealfl.escaping import for_html
+from dealfl.jobs import Data, Document, Reading, read_job, read_plan
+from dealfl.jobs.proposals import Roles, Sizes, Start, Wishes, start, start_in_memory, take_guess
+from dealfl.learners import LEARNERS, learners_for
 from dealfl.runs import default_job
-
-__all__ = ["Fleet"]
+from dealfl.settings import toml_document
+from dealfl.simulate import FleetSpec, read_fleet
+from dealfl.storage import replace_file
 
 _HERE = Path("job.toml")
+_MOST = 8
+_FIXED = ("classes", "feature_bound", "offset", "target_bound", "intercept", "n_items")
+
+Settings = Mapping[str, object]
 
 
-class Fleet(PreparedJob):
+class Fleet:
     """A job with its data and its phones, ready to run.
 
     Make one by `from_arrays`, `from_histories`, `from_file` or `from_job`. Bounds, classes, items
@@ -50,6 +61,25 @@ class Fleet(PreparedJob):
     >>> fleet.learner, fleet.workers, fleet.rounds
     ('naive_bayes', 3, 10)
     """
+
+    def __init__(
+        self,
+        document: Document,
+        *,
+        text: str = "",
+        data: Data | None = None,
+        proposal: Proposal | None = None,
+    ) -> None:
+        self.document = document
+        self.data = data
+        self.proposal = proposal
+        self._text = text
+        if proposal is not None and proposal.document is document:
+            self.simulated = proposal.spec
+        else:
+            self.simulated = read_fleet(document, data)
+
+    # -- where it comes from ----------------------------------------------------------------------
 
     @classmethod
     def from_arrays(
@@ -99,7 +129,7 @@ class Fleet(PreparedJob):
         BadInput
             If the data cannot be learned from, or a setting is wrong.
         """
-        require_learner(learner, "histories", ("regression", "classification"), "from_histories")
+        _require_learner(learner, "histories", ("regression", "classification"), "from_histories")
         data: Data
         if sparse.issparse(X):
             if owners is not None or times is not None:
@@ -109,7 +139,7 @@ class Fleet(PreparedJob):
             data, roles = examples_table(name, X, y, owners, times)
             kind = "csv"
         wishes = Wishes(
-            format=kind, roles=roles, learner=learner or "", workers=require_count(workers)
+            format=kind, roles=roles, learner=learner or "", workers=_require_count(workers)
         )
         begun = start_in_memory(data, wishes)
         return cls._proposed(begun, wishes, test_share, settings, data)
@@ -162,11 +192,11 @@ class Fleet(PreparedJob):
         BadInput
             If the histories cannot be learned from, or a setting is wrong.
         """
-        require_learner(learner, "rows", ("recommendation",), "from_arrays")
+        _require_learner(learner, "rows", ("recommendation",), "from_arrays")
         given = Roles(owner=owner, item=item, rating=rating, time=time)
         data, roles, count = histories_table(name, histories, given, n_items)
         wishes = Wishes(
-            format="ratings", roles=roles, learner=learner or "", workers=require_count(workers)
+            format="ratings", roles=roles, learner=learner or "", workers=_require_count(workers)
         )
         begun = start_in_memory(data, wishes, count)
         return cls._proposed(begun, wishes, test_share, settings, data)
@@ -227,7 +257,7 @@ class Fleet(PreparedJob):
         BadInput
             If the file cannot be learned from, or a setting is wrong.
         """
-        require_learner(learner)
+        _require_learner(learner)
         roles = Roles(target=target, owner=owner, time=time, item=item, rating=rating)
         wishes = Wishes(
             format=format,
@@ -236,7 +266,7 @@ class Fleet(PreparedJob):
             delimiter=delimiter,
             header=header,
             skip_lines=skip_lines,
-            workers=require_count(workers),
+            workers=_require_count(workers),
         )
         begun = start(Path(path), wishes, take_guess)
         return cls._proposed(begun, wishes, test_share, settings, None)
@@ -280,13 +310,305 @@ class Fleet(PreparedJob):
         settings: Settings | None,
         data: Data | None,
     ) -> Fleet:
-        proposal = propose(begun, wishes, _HERE, data)
-        document = Document.parse(proposal.text, f"the job of {begun.path.name}")
         shares = {} if test_share == 0.2 else {"data.test_share": test_share}
         changes = {**shares, **(settings or {})}
-        return cls(
-            change(document, changes),
-            text="" if changes else proposal.text,
-            data=data,
-            proposal=proposal,
-        )
+        name = f"the job of {begun.path.name}"
+        proposal = propose(begun, wishes, _HERE, data, changes, name)
+        text = "" if changes else proposal.text
+        return cls(proposal.document, text=text, data=data, proposal=proposal)
+
+    # -- what it is -----------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """Name of the job."""
+        return self.simulated.job.name
+
+    @property
+    def learner(self) -> str:
+        """Name of the learner."""
+        return self.simulated.learner
+
+    @property
+    def workers(self) -> int:
+        """Number of phones."""
+        return self.simulated.workers
+
+    @property
+    def rounds(self) -> int:
+        """Number of rounds after which a run ends."""
+        return self.simulated.job.rules.rounds
+
+    def __repr__(self) -> str:
+        rows = _describe(self.simulated, self.proposal)
+        width = max(len(name) for name, _ in rows)
+        lines = [f"  {name.ljust(width)}  {value}" for name, value in rows]
+        return "\n".join([f"Fleet {self.name!r}", *lines])
+
+    def _repr_html_(self) -> str:
+        rows = html_table([], _describe(self.simulated, self.proposal))
+        return f"<b>Fleet {for_html(self.name)}</b>{rows}"
+
+    # -- changed, saved -------------------------------------------------------------------------
+
+    def with_settings(self, settings: Settings) -> Fleet:
+        """Return the same fleet with other values for some keys of the job.
+
+        Parameters
+        ----------
+        settings
+            Values by key; see `from_arrays`.
+
+        Returns
+        -------
+        Fleet
+            A new fleet; this one does not change.
+
+        Raises
+        ------
+        BadInput
+            If a key or a value is wrong.
+        """
+        if not settings:
+            return self
+        document = change(self.document, settings)
+        return Fleet(document, data=self.data, proposal=self.proposal)
+
+    def with_rounds(self, rounds: int) -> Fleet:
+        """Return the same fleet with another number of rounds.
+
+        Of a proposed fleet, the time between two rounds and the number of examples that arrive in
+        an hour change with it, so that the examples last for all rounds.
+
+        Parameters
+        ----------
+        rounds
+            Number of rounds after which a run ends.
+
+        Returns
+        -------
+        Fleet
+            A new fleet; this one does not change.
+
+        Raises
+        ------
+        BadInput
+            If `rounds` is not a whole number ≥ 1.
+        """
+        changes: dict[str, object] = {"job.rounds": rounds}
+        if self.proposal is not None and rounds >= 1:
+            before, after = self.proposal.sizes(self.rounds), self.proposal.sizes(rounds)
+            for key, old, new in (
+                ("job.round_every_s", before.every_s, after.every_s),
+                ("arrival.examples_per_hour", before.per_hour, after.per_hour),
+            ):
+                section, _, name = key.partition(".")
+                if self.document.tables.get(section, {}).get(name) == plain_value(old):
+                    changes[key] = new
+        return self.with_settings(changes)
+
+    def job_text(self) -> str:
+        """Return the job as a TOML file that `dealfl run` takes."""
+        return self._text or toml_document(self.document.tables)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the job, and the data beside it if they are in memory, for the command line.
+
+        Parameters
+        ----------
+        path
+            Path of the job file, such as `"job.toml"`.
+
+        Returns
+        -------
+        Path
+            The job file. `dealfl run` with it has the same digest as a run of this fleet.
+
+        Raises
+        ------
+        BadInput
+            If the folder does not exist.
+        """
+        out = Path(path)
+        if not out.parent.is_dir():
+            raise BadInput(f"{out}: there is no folder {out.parent}; make it first")
+        file = self.document.tables.get("source", {}).get("file")
+        text = self.job_text()
+        if self.data is None and file is not None:
+            here = str((self.document.folder / file).resolve())
+            text = toml_document(self.document.replaced("source.file", here).tables)
+        if self.data is not None:
+            replace_file(out.parent / str(file), self.data.text(), mode=0o600)
+        return replace_file(out, text, 0o666)
+
+
+def change(document: Document, settings: Settings) -> Document:
+    """Return a job with other values for some keys; None removes a key or a section.
+
+    >>> job = Document.parse("[job]\\nrounds = 3", "job.toml")
+    >>> change(job, {"job.forget_fraction": 0.05, "job.rounds": None}).tables
+    {'job': {'forget_fraction': Decimal('0.05')}}
+    """
+    for key, value in settings.items():
+        document = document.replaced(key, plain_value(value))
+    return document
+
+
+def plain_value(value: object) -> Any:  # noqa: ANN401
+    """Return a value as TOML would have given it: exact decimals, plain lists.
+
+    >>> plain_value([0.1, np.int64(3), "deal"])
+    [Decimal('0.1'), 3, 'deal']
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, float):
+        return Decimal(repr(value))
+    if isinstance(value, Mapping):
+        return {str(key): plain_value(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [plain_value(one) for one in value]
+    return str(value) if isinstance(value, PurePath) else value
+
+
+# -- a proposed job ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A proposed job: what was found in the data, the job file, and the data as it reads them."""
+
+    start: Start
+    wishes: Wishes
+    reading: Reading
+    text: str  # of the job file
+    document: Document  # what the text says, with the settings of the caller
+    spec: FleetSpec  # what a run of the document is for
+
+    def sizes(self, rounds: int) -> Sizes:
+        """Return the sizes of the fleet for a number of rounds."""
+        return _sizes(self.start, self.reading, self.wishes, rounds)
+
+
+def propose(
+    start: Start,
+    wishes: Wishes,
+    out: Path,
+    data: Data | None = None,
+    settings: Settings | None = None,
+    name: str = "",
+) -> Proposal:
+    """Return the job for what was found, after reading it, and the data by it, as a run would.
+
+    Errors give the place of a key in a file of this name, by default `out`.
+    """
+    draft = Document.parse(start.text(out.parent, Sizes(2, 1, 1)), str(out), out.parent)
+    reading = read_plan(draft, read_job(draft), data).subject.read()
+    count = len(reading.examples)
+    if count < 2:
+        raise BadInput(f"{start.path.name}: {count} row can be used; at least 2 are needed")
+    text = start.text(out.parent, _sizes(start, reading, wishes, wishes.rounds))
+    document = change(Document.parse(text, name or str(out), out.parent), settings or {})
+    return Proposal(start, wishes, reading, text, document, read_fleet(document, data))
+
+
+def _sizes(start: Start, reading: Reading, wishes: Wishes, rounds: int) -> Sizes:
+    """Return the sizes of a fleet that suit the data; 0 rounds proposes their number."""
+    examples = reading.examples
+    count = len(examples)
+    owners = count if examples.owners is None else len(set(examples.owners.tolist()))
+    records = examples.histories.nnz if start.format == "ratings" else count
+    return Sizes.fitting(count, max(owners, 1), wishes.workers, rounds, records)
+
+
+def _require_learner(
+    learner: str | None, learns: str = "", tasks: Sequence[str] = (), other: str = ""
+) -> None:
+    """Refuse a learner that is unknown, or that learns from something else."""
+    if not learner:
+        return
+    if learner not in LEARNERS:
+        raise unknown_name("learner", learner, LEARNERS)
+    if tasks and not any(learner in learners_for(task) for task in tasks):
+        raise BadInput(f"{learner} learns from {learns}; use Fleet.{other}")
+
+
+def _require_count(workers: int | None) -> int:
+    """Return a number of workers; 0 means: propose one."""
+    if workers is not None and workers < 1:
+        raise BadInput(f"workers is {workers}; it must be a whole number ≥ 1")
+    return int(workers or 0)
+
+
+# -- in words ------------------------------------------------------------------------------------
+
+
+def html_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return a plain HTML table; every text is escaped."""
+    names = "".join(f"<th>{for_html(name)}</th>" for name in head)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{for_html(cell)}</td>' for cell in row)}</tr>" for row in rows
+    )
+    top = f"<thead><tr>{names}</tr></thead>" if head else ""
+    return f"<table>{top}<tbody>{body}</tbody></table>"
+
+
+def _describe(fleet: FleetSpec, proposal: Proposal | None) -> list[tuple[str, str]]:
+    job, plan = fleet.job, fleet.plan
+    phones = ", ".join(f"{group.count} × {group.device}" for group in fleet.devices)
+    rows = [
+        ("learns from", _data(fleet, proposal)),
+        ("phones", phones),
+        ("rounds", f"{job.rules.rounds}, {job.rules.workers_per_round} phones each"),
+        ("scheme", f"{job.scheme}, forget_fraction {job.forget_fraction}"),
+        ("learner", plan.learner),
+    ]
+    if plan.feature_map is not None:
+        made, count = plan.feature_map.settings(), plan.settings.get("n_features")
+        rows.append(("feature map", f"{made.get('map', '')}, {count} features"))
+    rows += [("limits", text) for text in _limits(fleet)]
+    rows += [(f"  {name}", _short(plan.settings[name])) for name in _FIXED if name in plan.settings]
+    left_out: Mapping[str, str] = {} if proposal is None else proposal.start.left_out
+    rows += [("left out", f"{name}: {reason}") for name, reason in left_out.items()]
+    return rows
+
+
+def _limits(fleet: FleetSpec) -> list[str]:
+    """Return between which limits features lie, the commonest limits first."""
+    domain = fleet.plan.subject.dataset.domain
+    if domain is None:
+        return []
+    found = Counter(zip(domain.low, domain.high, strict=True)).most_common()
+    shown = [f"{low:g} … {high:g} ({count} features)" for (low, high), count in found[:_MOST]]
+    return shown + ([f"and {len(found) - _MOST} others"] if len(found) > _MOST else [])
+
+
+def _data(fleet: FleetSpec, proposal: Proposal | None) -> str:
+    if proposal is None:
+        return fleet.plan.subject.name
+    reading = proposal.reading
+    what = "histories" if proposal.start.format == "ratings" else "examples"
+    aside = f", {len(reading.quarantine):,} rows are quarantined" if len(reading.quarantine) else ""
+    share = f"{fleet.data.test_share:.0%} kept for the test"
+    domain = fleet.plan.subject.dataset.domain
+    columns = "" if domain is None else f" of {domain.n_features} features"
+    return f"{len(reading.examples):,} {what}{columns}, {share}{aside}"
+
+
+def _short(value: object) -> str:
+    """Return a value in a few words.
+
+    >>> _short([0.0] * 9), _short(["a", "b"])
+    ('0 … 0 (9 values)', 'a, b')
+    """
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return _plain(value)
+    if len(value) <= _MOST:
+        return ", ".join(map(_plain, value))
+    if all(isinstance(one, int | float) for one in value):
+        return f"{_plain(min(value))} … {_plain(max(value))} ({len(value)} values)"
+    return f"{', '.join(map(_plain, value[:_MOST]))}, … ({len(value)} values)"
+
+
+def _plain(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.api.data import Items, features_of, items_of, name_features
-from dealfl.api.describing import as_table, html_table
-from dealfl.api.fleet import Fleet
+from dealfl.api.data import feature_columns
+from dealfl.api.fleet import Fleet, html_table
+from dealfl.data.sources import CsvSource, MemoryTable, RatingsSource
 from dealfl.errors import BadInput
 from dealfl.escaping import for_html
 from dealfl.exact import Statistics
-from dealfl.learners import HistoryLearner, Learner, RowLearner
+from dealfl.jobs import Source, read_source
+from dealfl.learners import HistoryLearner, Learner, RowLearner, as_matrix, is_frame
 from dealfl.report import (
     draw_plot,
     format_energy,
@@ -26,9 +31,55 @@ from dealfl.report import (
 )
 from dealfl.runs import About, Erased, Model, RunFolder, erase_owners, export_model, open_model
 from dealfl.runs import Result as RunResult
-from dealfl.simulate import FleetEnergy, Outcome
+from dealfl.simulate import FleetEnergy, Outcome, Setting
 
-__all__ = ["Result"]
+
+class Records(list[dict[str, Any]]):
+    """A table as a list of records; a notebook shows it as a table.
+
+    Parameters
+    ----------
+    iterable
+        The records: dictionaries with the same keys.
+
+    Examples
+    --------
+    >>> Records([{"round": 1, "quality": 0.5}])[0]["quality"]
+    0.5
+    """
+
+    def _repr_html_(self) -> str:
+        head = list(self[0]) if self else []
+        return html_table(head, [[_figure(one[name]) for name in head] for one in self])
+
+
+def as_table(records: Sequence[Mapping[str, Any]]) -> Any:  # noqa: ANN401 - pandas is optional
+    """Return a `pandas.DataFrame` if pandas is installed, else `Records`."""
+    if find_spec("pandas") is None:
+        return Records(dict(one) for one in records)
+    return import_module("pandas").DataFrame(list(records))
+
+
+def record_of(setting: Setting) -> dict[str, Any]:
+    """Return a combination of values with the means of its measures."""
+    first = setting.outcomes[0]
+    plain = int | float | str | bool
+    record: dict[str, Any] = {
+        **{k: v if isinstance(v, plain) else str(v) for k, v in setting.values.items()},
+        "seeds": len(setting.outcomes),
+        "exact": all(one.exact for one in setting.outcomes),
+        "metric": first.metric,
+    }
+    for name, estimate in setting.estimates().items():
+        key = "quality" if name == first.metric else name.replace(" ", "_").replace("-", "_")
+        record[key] = estimate.mean
+        if estimate.half_width is not None:
+            record[f"{key}_ci"] = estimate.half_width
+    return record
+
+
+def _figure(value: object) -> object:
+    return f"{value:.6g}" if isinstance(value, float) else value
 
 
 class Result:
@@ -49,8 +100,10 @@ class Result:
     def __init__(
         self, fleet: Fleet, outcomes: RunResult, statistics: Statistics, page: Path | None = None
     ) -> None:
-        self.fleet, self.page = fleet, page
-        self._outcomes, self._statistics = outcomes, statistics
+        self.fleet = fleet
+        self.page = page
+        self._outcomes = outcomes
+        self._statistics = statistics
 
     @property
     def quality(self) -> float | None:
@@ -106,7 +159,7 @@ class Result:
     @cached_property
     def model(self) -> Learner:
         """The model that the server has in the end; it is made when it is first used."""
-        model, names = self.fleet.simulated.plan.make(), name_features(self.fleet)
+        model, names = self.fleet.simulated.plan.make(), _name_features(self.fleet)
         model.merge(self._statistics)
         if isinstance(model, RowLearner) and names:
             model.name_features(names)
@@ -130,7 +183,7 @@ class Result:
         BadInput
             If a row does not fit the job, or the model recommends items instead.
         """
-        return self._rows_model().predict_federated(features_of(self.fleet, X))
+        return self._rows_model().predict_federated(_features_of(self.fleet, X))
 
     def score(self, X: object, y: object) -> float:
         """Return how well the model predicts raw rows; 1.0 is perfect.
@@ -152,9 +205,9 @@ class Result:
         BadInput
             If a row does not fit the job.
         """
-        return self._rows_model().score_federated(features_of(self.fleet, X), y)
+        return self._rows_model().score_federated(_features_of(self.fleet, X), y)
 
-    def recommend(self, history: Items, k: int = 10) -> Any:  # noqa: ANN401 - pandas is optional
+    def recommend(self, history: Iterable[Any], k: int = 10) -> Any:  # noqa: ANN401 - pandas is optional
         """Return up to k items that go with a history but are not in it.
 
         Parameters
@@ -176,7 +229,7 @@ class Result:
         """
         if not isinstance(self.model, HistoryLearner):
             raise BadInput(f"a {self.model.name} recommends nothing; use predict")
-        source = items_of(self.fleet, self.model.n_items)
+        source = _items_of(self.fleet, self.model.n_items)
         items, scores = self.model.recommend([source.number(item) for item in history], k)
         pairs = zip(items.tolist(), scores.tolist(), strict=True)
         return as_table([{"item": source.label(item), "score": score} for item, score in pairs])
@@ -298,3 +351,66 @@ class Result:
             ("computing, modelled", lambda one: format_energy(one.energy.compute_j)),
             ("whole devices, modelled", lambda one: format_energy(one.energy.whole_j)),
         ]
+
+
+# -- what a model takes -------------------------------------------------------------------------
+
+
+def _source(fleet: Fleet) -> Source | None:
+    return read_source(fleet.document) if "source" in fleet.document.tables else None
+
+
+def _features_of(fleet: Fleet, X: object) -> Any:  # noqa: ANN401 - an array or a csr
+    """Return raw rows as the model of a fleet takes them."""
+    plan = fleet.simulated.plan
+    source = _source(fleet)
+    if isinstance(source, CsvSource):
+        raw: Any = _read_rows(source, X)
+    else:
+        domain = plan.subject.dataset.domain
+        assert domain is not None, f"{plan.subject.name} has no domain"
+        raw = as_matrix(X, domain.n_features)
+    return plan.map(raw)
+
+
+def _read_rows(source: CsvSource, X: object) -> Any:  # noqa: ANN401
+    """Return rows by the columns of a source; BadInput names the first that does not fit."""
+    wanted = [name for name, _ in source.features]
+    columns = feature_columns(X)
+    if not is_frame(X):
+        if len(columns) != len(wanted):
+            raise BadInput(f"X has {len(columns)} columns; the job has {len(wanted)}")
+        columns = dict(zip(wanted, columns.values(), strict=True))
+    missing = [name for name in wanted if name not in columns]
+    if missing:
+        raise BadInput(
+            f"X has no column {missing[0]!r}; its columns: {', '.join(map(str, columns))}"
+        )
+    table = MemoryTable("X", {name: columns[name] for name in wanted})
+    places = {name: place for place, name in enumerate(wanted)}
+    parts = []
+    for block in table.read_blocks(len(wanted)):
+        _, features, bad = source.read_features(block, places)
+        if bad:
+            raise BadInput(f"X, {bad[0]}")
+        parts.append(features)
+    return np.vstack(parts) if parts else np.empty((0, len(wanted)))
+
+
+def _name_features(fleet: Fleet) -> list[str]:
+    """Return the names of a model's features; none with a feature map, or if nobody named them."""
+    source = _source(fleet)
+    mapped = fleet.simulated.plan.feature_map is not None
+    if mapped or not isinstance(source, CsvSource) or not source.layout.header:
+        return []
+    names = source.feature_names
+    unnamed = [f"x{n + 1}" for n in range(len(names))]
+    return [] if fleet.data is not None and names == unnamed else names
+
+
+def _items_of(fleet: Fleet, n_items: int) -> RatingsSource:
+    """Return the items of a fleet, as its [source] names them."""
+    source = _source(fleet)
+    if isinstance(source, RatingsSource):
+        return source
+    return RatingsSource(file="", owner="owner", item="item", last_item=n_items - 1)

@@ -11,18 +11,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from dealfl.api.describing import as_table, record_of
-from dealfl.api.fleet import Fleet
-from dealfl.api.prepared_job import plain_value
-from dealfl.api.result import Result
+from dealfl.api.fleet import Fleet, plain_value
+from dealfl.api.result import Result, as_table, record_of
 from dealfl.errors import BadInput
 from dealfl.report import choose_line, choose_view, write_page
 from dealfl.runs import Interrupted, NoFolder, Run, RunFolder, log_to, open_model
 from dealfl.runs import Result as RunResult
 from dealfl.simulate import Setting
 from dealfl.simulate import sweep as simulate_all
-
-__all__ = ["compare", "run", "sweep", "sweep_settings"]
 
 _SCHEMES = ("deal", "original", "newfl", "incremental")
 

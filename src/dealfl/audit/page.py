@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dealfl.audit.attacks import Point
 from dealfl.audit.auditing import Audit
-from dealfl.audit.curves import Point
 from dealfl.escaping import for_html, for_plotly
 from dealfl.pages import Plot, page, plot_section, table
 from dealfl.storage import replace_file
-
-__all__ = ["write_audit"]
 
 _PLOTS = (
     ("Two published versions: how much they expose of the erased persons",
@@ -26,25 +24,7 @@ _PLOTS = (
 
 
 def write_audit(audit: Audit, path: Path) -> Path:
-    """Write the page of an audit, atomically; it needs no network.
-
-    Parameters
-    ----------
-    audit : Audit
-        The result.
-    path : Path
-        HTML file to write or replace.
-
-    Returns
-    -------
-    Path
-        The page that was written.
-
-    Raises
-    ------
-    DealError
-        If the package plotly is missing.
-    """
+    """Write the page of an audit, atomically; it needs no network."""
     verdict = "no trace was found" if audit.holds else "TRACES WERE FOUND"
     drawn = "".join(plot_section(plot) for plot in _draw(audit.points))
     body = (

@@ -1,4 +1,4 @@
-"""Attacks on models and updates, and how well each works by the number of persons that are mixed."""
+"""Attacks on models and updates, and how well each works by how many persons are mixed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Report = Callable[[str], None]
+
+MIN_TRIALS = 100
+SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+_ROWS = 20_000
+_PENALTY = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +42,9 @@ class Counts:
 
     def without(self, history: NDArray[np.int64]) -> Counts:
         """Return the counts after one history is removed."""
-        items, pairs = self.items.copy(), self.pairs.copy()
+        items = self.items.copy()
         items[history] -= 1
+        pairs = self.pairs.copy()
         pairs[np.ix_(history, history)] -= 1
         np.fill_diagonal(pairs, 0)
         return Counts(items, pairs)
@@ -51,7 +58,7 @@ def find_touched_items(stale: Counts, now: Counts, *, refined: bool) -> Flags:
     refined attack flags an item if all its similarities changed.
     """
     # a/b and c/d differ if a·d and c·b do: no rounding hides a change
-    unions = [one.items[:, None] + one.items[None, :] - one.pairs for one in (stale, now)]
+    unions = [counts.items[:, None] + counts.items - counts.pairs for counts in (stale, now)]
     changed = stale.pairs * unions[1] != now.pairs * unions[0]
     together = stale.pairs > 0
     if not refined:
@@ -77,18 +84,19 @@ def list_exposed_histories(
     An item that only one of the erased histories contains tells, by its pairs, all other items of
     that history.
     """
-    found = set()
-    for item in np.flatnonzero(items == 1):
-        row = pairs[[int(item)], :].indices
-        found.add(frozenset({int(item), *map(int, row)}))
-    return list(found)
+    owned_once = map(int, np.flatnonzero(items == 1))
+    return list({_history_of(item, pairs) for item in owned_once})
 
 
 def guess_rarest_history(items: NDArray[np.int64], pairs: csr_array[Any, Any]) -> frozenset[int]:
     """Guess a history from the counts of an update: all that occurs with an item of the fewest."""
     rare = np.flatnonzero(items == items[items > 0].min())
     lengths = np.diff(pairs.indptr)[rare]
-    item = int(rare[np.argmax(lengths)])
+    return _history_of(int(rare[np.argmax(lengths)]), pairs)
+
+
+def _history_of(item: int, pairs: csr_array[Any, Any]) -> frozenset[int]:
+    """Return an item and all that occur with it."""
     return frozenset({item, *map(int, pairs[[item], :].indices)})
 
 
@@ -107,10 +115,7 @@ def _unit(vector: Floats) -> Floats:
     return vector / length if length else vector
 
 
-MIN_TRIALS = 100
-SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
-_ROWS, _PENALTY = 20_000, 1.0
-Floats = NDArray[np.float64]
+# -- curves ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +123,11 @@ class Point:
     """How well an attack works in one setting."""
 
     attack: str
-    size: int
-    quality: float
-    floor: float
+    size: int  # number of persons or examples that are mixed; 1 for none
+    quality: float  # median over the trials; 1 is a complete reconstruction
+    floor: float  # the same attack against somebody who is not there, or a guess without the model
     trials: int
-    measure: str
-
-
-Report = Callable[[str], None]
+    measure: str  # what the quality is
 
 
 def _median(values: Iterable[float]) -> float:
@@ -133,9 +135,12 @@ def _median(values: Iterable[float]) -> float:
 
 
 def try_attacks(
-    subject: str, trials: int = MIN_TRIALS, sizes: Sequence[int] = SIZES, seed: int = 0,
+    subject: str,
+    trials: int = MIN_TRIALS,
+    sizes: Sequence[int] = SIZES,
+    seed: int = 0,
     report: Report = lambda _: None,
-) -> list[Point]:  # fmt: skip
+) -> list[Point]:
     """Return how well all attacks on a kind of model work."""
     return SUBJECTS[subject](trials, sizes, seed, report)
 
@@ -162,19 +167,19 @@ def _attack_recommendations(
 
 def _stale_model(histories: Any, users: NDArray[np.int64]) -> list[Point]:  # noqa: ANN401
     """Return recall and precision of the paper's attack, as in the paper and refined."""
-    whole, found = Counts.of(histories), []
-    for user in users:
-        own = histories[[int(user)], :].indices.astype(np.int64)
-        now = whole.without(own)
-        for refined in (False, True):
-            flags = find_touched_items(whole, now, refined=refined)
-            hits = int(flags[own].sum())
-            found.append((refined, hits / len(own), hits / max(int(flags.sum()), 1)))
-    share = len(own) / len(whole.items)
+    whole = Counts.of(histories)
     points = []
     for refined, name in ((False, "stale model, as in the paper"), (True, "stale model, refined")):
-        for place, measure in ((1, "recall"), (2, "precision")):
-            values = [float(one[place]) for one in found if one[0] == refined]
+        recalls = []
+        precisions = []
+        for user in users:
+            own = histories[[int(user)], :].indices.astype(np.int64)
+            flags = find_touched_items(whole, whole.without(own), refined=refined)
+            hits = int(flags[own].sum())
+            recalls.append(hits / len(own))
+            precisions.append(hits / max(int(flags.sum()), 1))
+        share = len(own) / len(whole.items)
+        for measure, values in (("recall", recalls), ("precision", precisions)):
             mean = float(np.mean(values))
             points.append(Point(name, 1, mean, share, len(values), f"mean {measure}"))
     return points
@@ -190,8 +195,8 @@ def _similar_users(histories: Any, users: NDArray[np.int64]) -> Point:  # noqa: 
         others = np.flatnonzero(np.arange(len(lengths)) != user)
         both = np.asarray((histories[others] @ own.T).todense()).ravel()
         similar = both / (lengths[others] + lengths[user] - both)
-        guess = guess_from_similar(similar, histories[others], len(own.indices))
         size = len(own.indices)
+        guess = guess_from_similar(similar, histories[others], size)
         hits.append(len(np.intersect1d(guess, own.indices)) / size)
         floors.append(len(np.intersect1d(popular[:size], own.indices)) / size)
     name = "similar users (Figure 1)"
@@ -199,8 +204,11 @@ def _similar_users(histories: Any, users: NDArray[np.int64]) -> Point:  # noqa: 
 
 
 def _mixed_histories(
-    histories: Any, size: int, trials: int, draw: np.random.Generator  # noqa: ANN401
-) -> list[Point]:  # fmt: skip
+    histories: Any,  # noqa: ANN401
+    size: int,
+    trials: int,
+    draw: np.random.Generator,
+) -> list[Point]:
     """Return how many of some histories their common counts expose completely.
 
     The difference of two versions has the counts of the histories that were erased; an update has
@@ -211,29 +219,37 @@ def _mixed_histories(
     for _ in range(trials):
         users = draw.choice(histories.shape[0], size, replace=False)
         batch = histories[users].astype(np.int64)
-        items, pairs = np.asarray(batch.sum(axis=0)).ravel(), (batch.T @ batch).tocsr()
+        items = np.asarray(batch.sum(axis=0)).ravel()
+        pairs = (batch.T @ batch).tocsr()
         exposed = set(list_exposed_histories(items, pairs))
         others = strangers.choice(np.setdiff1d(np.arange(histories.shape[0]), users), size)
-        own, other = (_sets(histories[one]) for one in (users, others))
-        shares.append(sum(one in exposed for one in own) / size)
+        own = _sets(histories[users])
+        shares.append(sum(history in exposed for history in own) / size)
         target.append(float(own[0] in exposed))
         guess = guess_rarest_history(items, pairs)
-        best.append(max(_overlap(guess, one) for one in own))
-        floor.append(max(_overlap(guess, one) for one in other))
-    return [
-        Point("two versions of similarities", size, _median(shares), 0.0, trials,
-              "share of histories exposed"),
-        Point("one erasure among others, similarities", size, float(np.mean(target)), 0.0, trials,
-              "probability of exposure"),
-        Point("one update, similarities", size, _median(best), _median(floor), trials,
-              "overlap with the nearest history"),
-    ]  # fmt: skip
+        best.append(max(_overlap(guess, history) for history in own))
+        floor.append(max(_overlap(guess, history) for history in _sets(histories[others])))
+    qualities = (
+        ("two versions of similarities", _median(shares), 0.0, "share of histories exposed"),
+        (
+            "one erasure among others, similarities",
+            float(np.mean(target)),
+            0.0,
+            "probability of exposure",
+        ),
+        (
+            "one update, similarities",
+            _median(best),
+            _median(floor),
+            "overlap with the nearest history",
+        ),
+    )
+    return [Point(name, size, *values, trials, measure) for name, *values, measure in qualities]
 
 
 def _sets(histories: Any) -> list[frozenset[int]]:  # noqa: ANN401
-    return [
-        frozenset(histories[[place], :].indices.tolist()) for place in range(histories.shape[0])
-    ]
+    rows = range(histories.shape[0])
+    return [frozenset(histories[[row], :].indices.tolist()) for row in rows]
 
 
 def _overlap(one: frozenset[int], other: frozenset[int]) -> float:

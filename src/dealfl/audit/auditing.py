@@ -27,7 +27,8 @@ from dealfl.runs import (
 )
 from dealfl.worker import Journal, Record, State
 
-_PERSONS, _ERASED = 100, 5
+_PERSONS = 100
+_ERASED = 5
 _MIN_NEEDLE = 12  # bytes; shorter ones occur by chance
 People = dict[bytes, list[Record]]
 
@@ -39,36 +40,76 @@ class Finding:
     what: str
     before: float | None
     after: float | None
-    expected: str
-    holds: bool | None
+    expected: str  # of a system that forgets exactly
+    holds: bool | None  # None where chance decides
 
 
-def inspect_run(
-    run: RunFolder, seed: int = 0, report: Callable[[str], None] = lambda _: None
-) -> list[Finding]:
-    """Look for traces of persons in a finished run; the run itself is not changed."""
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The result of an audit."""
+
+    run: str
+    findings: list[Finding]
+    points: list[Point]
+    notes: list[str]
+
+    @property
+    def holds(self) -> bool:
+        """Whether no finding contradicts exact forgetting."""
+        return all(finding.holds is not False for finding in self.findings)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return asdict(self) | {"holds": self.holds}
+
+
+def audit_run(
+    run: RunFolder,
+    trials: int = MIN_TRIALS,
+    seed: int = 0,
+    report: Callable[[str], None] = lambda _: None,
+) -> Audit:
+    """Look for traces of persons in a run, and try all attacks; the run is not changed."""
     with tempfile.TemporaryDirectory() as folder:
         copy = RunFolder(Path(folder) / "run", run.ledger.name)
         shutil.copytree(run.path, copy.path)
-        return _inspect(copy, np.random.default_rng(seed), report)
+        findings = _inspect(copy, np.random.default_rng(seed), report)
+    points = []
+    notes = []
+    for subject in SUBJECTS:
+        try:
+            points += try_attacks(subject, trials, seed=seed, report=report)
+        except DealError as error:
+            notes.append(f"attacks on a {subject} model are left out: {error}")
+    notes.append(
+        "An attack on a stale model needs the stale model. The state of a system that forgets "
+        "exactly equals training without the person: there is nothing to compare."
+    )
+    return Audit(str(run.path), findings, points, notes)
+
+
+# -- traces ---------------------------------------------------------------------------------------
 
 
 def _inspect(
     run: RunFolder, draw: np.random.Generator, report: Callable[[str], None]
 ) -> list[Finding]:
+    """Look for small updates, ghosts in the statistics, membership, and bytes in files."""
     document = run.document()
     assert document is not None, "a finished run has a job"
-    make, people = plan_without_data(document).make, _read_people(run)
-    order = [sorted(people)[place] for place in draw.permutation(len(people))]
+    make = plan_without_data(document).make
+    people = _read_people(run)
+    names = sorted(people)
+    order = [names[number] for number in draw.permutation(len(people))]
     report("updates")
-    found = _count_small_updates(run)
+    findings = _count_small_updates(run)
     report("ghosts")
-    found.append(_find_ghosts(run))
+    findings.append(_find_ghosts(run))
     report("membership")
-    found.append(_infer_members(make, people, order))
+    findings.append(_infer_members(make, people, order))
     report("bytes in files")
-    found.append(_find_bytes(run, make, people, order[:_ERASED]))
-    return found
+    findings.append(_find_bytes(run, make, people, order[:_ERASED]))
+    return findings
 
 
 def _read_people(run: RunFolder) -> People:
@@ -109,7 +150,12 @@ def _infer_members(make: Callable[[], Learner], people: People, order: Sequence[
     areas = []
     for left_out in (set(strangers), {*strangers, *erased}):
         model = make()
-        rest = [one for owner, own in people.items() if owner not in left_out for one in own]
+        rest = [
+            record
+            for owner, records in people.items()
+            if owner not in left_out
+            for record in records
+        ]
         model.merge(statistics_of(make, rest)[0])
         scores = [_fit(model, people[owner]) for owner in (*erased, *strangers)]
         areas.append(_area_under_curve(scores[:count], scores[count:]) if count else 0.5)
@@ -121,7 +167,7 @@ def _infer_members(make: Callable[[], Learner], people: People, order: Sequence[
 def _fit(model: Learner, records: Sequence[Record]) -> float:
     """Return how well a model fits the examples of a person."""
     if isinstance(model, HistoryLearner):
-        return model.score_federated([[Histories.decode(one.body) for one in records]])
+        return model.score_federated([[Histories.decode(record.body) for record in records]])
     assert isinstance(model, RowLearner), "learners take rows or histories"
     features, targets = model.rows_of(records)
     predicted = model.predict_federated(features)
@@ -142,13 +188,18 @@ def _find_bytes(
     run: RunFolder, make: Callable[[], Learner], people: People, erased: Sequence[bytes]
 ) -> Finding:
     """Erase persons, and look for their examples and deltas in all files of the run."""
-    others = {one.body for owner, own in people.items() if owner not in erased for one in own}
+    others = {
+        record.body
+        for owner, records in people.items()
+        if owner not in erased
+        for record in records
+    }
     needles = set()
     for owner in erased:
         delta = statistics_of(make, people[owner])[0]
-        needles |= {one.body for one in people[owner]} - others
+        needles |= {record.body for record in people[owner]} - others
         needles |= {delta.to_bytes(), (-delta).to_bytes()}
-    needles = {one for one in needles if len(one) >= _MIN_NEEDLE}
+    needles = {needle for needle in needles if len(needle) >= _MIN_NEEDLE}
     before = _count_needles(run.path, needles)
     erase_owners(run, [f"#{owner.hex()}" for owner in erased], requested_by="audit")
     after = _count_needles(run.path, needles)
@@ -158,44 +209,4 @@ def _find_bytes(
 
 def _count_needles(folder: Path, needles: set[bytes]) -> int:
     files = [file.read_bytes() for file in folder.rglob("*") if file.is_file()]
-    return sum(one in content for content in files for one in needles)
-
-
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """The result of an audit."""
-
-    run: str
-    findings: list[Finding]
-    points: list[Point]
-    notes: list[str]
-
-    @property
-    def holds(self) -> bool:
-        """Whether no finding contradicts exact forgetting."""
-        return all(one.holds is not False for one in self.findings)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        return asdict(self) | {"holds": self.holds}
-
-
-def audit_run(
-    run: RunFolder,
-    trials: int = MIN_TRIALS,
-    seed: int = 0,
-    report: Callable[[str], None] = lambda _: None,
-) -> Audit:
-    """Look for traces of persons in a run, and try all attacks; the run is not changed."""
-    findings, notes = inspect_run(run, seed, report), []
-    points = []
-    for subject in SUBJECTS:
-        try:
-            points += try_attacks(subject, trials, seed=seed, report=report)
-        except DealError as error:
-            notes.append(f"attacks on a {subject} model are left out: {error}")
-    notes.append(
-        "An attack on a stale model needs the stale model. The state of a system that forgets "
-        "exactly equals training without the person: there is nothing to compare."
-    )
-    return Audit(str(run.path), findings, points, notes)
+    return sum(needle in content for content in files for needle in needles)

@@ -232,7 +232,7 @@ def neighbor_steps(seed: int, columns: int) -> list[Call]:
 
 @pytest.mark.parametrize("min_merge", [0, 40, 10_000])
 def test_neighbours(min_merge: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dealfl.learners.forest.MIN_MERGE", min_merge)
+    monkeypatch.setattr("dealfl.learners.neighbors.examples.MIN_MERGE", min_merge)
     for seed, columns in enumerate((1, 7)):
 
         def make(n: int = columns) -> Learner:

@@ -141,9 +141,12 @@ class Neighbors(Classifier):
     tasks = ("classification",)
     feature_map = "thermometer"
     cycles = LearnerCycles(
-        Cycles(0.508, 1.18e6), Cycles(1.509, 872200), Cycles(0.425, 339700),
-        Cycles(0.567, 1.2e6), Cycles(0.176, 5.41e6),
-    )  # fmt: skip
+        Cycles(0.508, 1.18e6),
+        Cycles(1.509, 872200),
+        Cycles(0.425, 339700),
+        Cycles(0.567, 1.2e6),
+        Cycles(0.176, 5.41e6),
+    )
     workload = Workload(LABELLED | {"offset": HIGHEST / 2}, labelled_rows, 10, 2_000)
 
     def __init__(

@@ -24,7 +24,7 @@ def travel(monkeypatch: pytest.MonkeyPatch) -> Travel:
 
     def to(days: int) -> None:
         now = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
-        monkeypatch.setattr("dealfl.network.authority._now", lambda: now)
+        monkeypatch.setattr("dealfl.network.credentials._now", lambda: now)
 
     return to
 

@@ -30,8 +30,6 @@ from dealfl.jobs import Document, Plan, read_source
 from dealfl.network.worker_end import WorkerEnd
 from dealfl.worker import Worker
 
-__all__ = ["PredictSocket"]
-
 _LOG = logging.getLogger("dealfl.network")
 _MAX_BYTES = 1 << 20
 _MAX_CLIENTS = 64

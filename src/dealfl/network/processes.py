@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -21,7 +21,6 @@ from dealfl.jobs import Document, plan_without_data, read_job, read_selection
 from dealfl.network.control import Control
 from dealfl.network.credentials import Credentials, require_role
 from dealfl.network.server_end import ServerEnd
-from dealfl.protocol import Message
 from dealfl.server import Ledger, Server
 from dealfl.server.selection import make_selector
 
@@ -47,11 +46,11 @@ async def serve(
     selector = make_selector(job.selector, read_selection(document, job))
     with closing(Ledger(folder / "ledger.db")) as ledger:
         server = Server(job.name, plan.make, ledger, job.server_rules, selector)
-        changes = _Changes(server)
+        end = ServerEnd(server, brokers)
+        changes = _Changes(server, end)
         verbs = {**answers, "erase": changes.erase, "remove": changes.remove}
         control = Control(verbs, changes=("erase", "remove", "certify"), trusted=trusted)
-        end = ServerEnd(server, brokers, answer=control.answer)
-        changes.send = end.send
+        end.answer = control.answer
         since_s = time.monotonic()
 
         def line() -> str:
@@ -69,10 +68,9 @@ async def serve(
 class _Changes:
     """What a trusted operator can change in a running server."""
 
-    send: Callable[[Iterable[Message]], None]
-
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, end: ServerEnd) -> None:
         self._server = server
+        self._end = end
 
     def erase(
         self, request: str, owners: list[str], operator: str, requested_by: str = ""
@@ -84,13 +82,13 @@ class _Changes:
         except ValueError as error:
             raise BadInput(f"owners must be hexadecimal digits: {error}") from None
         who = operator if requested_by in ("", operator) else f"{requested_by} by {operator}"
-        self.send(self._server.erase(request, hashes, time.time(), who).messages)
+        self._end.send(self._server.erase(request, hashes, time.time(), who).messages)
         return {"request": request, "owners": len(owners)}
 
     def remove(self, worker: str, operator: str) -> dict[str, object]:
         """Remove a lost worker from the model."""
         msgspec.convert((worker, operator), tuple[str, str])
-        self.send(self._server.remove(worker, time.time()).messages)
+        self._end.send(self._server.remove(worker, time.time()).messages)
         return {"removed": worker, "digest": self._server.model.digest()}
 
 

@@ -129,7 +129,7 @@ class ServerEnd:
         self.dropped: dict[str, int] = {}  # packets by user
         self.connections = [self._connect(broker) for broker in brokers]
         self._server = server
-        self._answer = answer
+        self.answer = answer
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pump = RealPump(server.handle, self.send, self._failed)
         self._inbox = _Inbox(self.state.max_bytes, quota or Quota())
@@ -277,8 +277,8 @@ class ServerEnd:
 
     def _reply(self, connection: Connection, delivery: Delivery, operator: str) -> None:
         packet = self._inbox.take(delivery)
-        if packet is not None and self._answer is not None:
-            for piece in split(self._answer(operator, packet), self.state.inline_bytes):
+        if packet is not None and self.answer is not None:
+            for piece in split(self.answer(operator, packet), self.state.inline_bytes):
                 connection.publish(self.topics.answer(operator), piece)
 
     def _route(self, worker: str, connection: Connection, gateway: str) -> None:

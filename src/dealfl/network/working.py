@@ -250,5 +250,5 @@ class MachineDevice:
                 self._warned.add(str(error))
                 _LOG.warning("device_command %r is ignored: %s", self._command[0], error)
             return {}
-        told: dict[str, Any] = msgspec.to_builtins(answer)  # only what is set
-        return told
+        fields: dict[str, Any] = msgspec.to_builtins(answer)  # only those that are set
+        return fields

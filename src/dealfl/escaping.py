@@ -25,18 +25,6 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 def for_terminal(text: object, max_length: int | None = None) -> str:
     r"""Return a text without characters that a terminal, a log or a page would obey.
 
-    Parameters
-    ----------
-    text : object
-        The text, or an object that is shown as its text.
-    max_length : int, optional
-        Length of the result, in characters; a longer text is cut.
-
-    Returns
-    -------
-    str
-        One line. Unprintable characters are shown as escape sequences.
-
     Examples
     --------
     >>> print(for_terminal("a\x1b[2J\nb"), for_terminal("abcdef", 4))
@@ -59,16 +47,6 @@ def _escape(found: re.Match[str]) -> str:
 def for_html(text: object) -> str:
     """Return a text for the content or an attribute of an element.
 
-    Parameters
-    ----------
-    text : object
-        The text.
-
-    Returns
-    -------
-    str
-        HTML without tags.
-
     Examples
     --------
     >>> for_html("<b>")
@@ -78,18 +56,7 @@ def for_html(text: object) -> str:
 
 
 def for_plotly(text: object) -> str:
-    """Return a text for plotly, which interprets some HTML tags.
-
-    Parameters
-    ----------
-    text : object
-        The text.
-
-    Returns
-    -------
-    str
-        Text that plotly shows as it is.
-    """
+    """Return a text for plotly, which interprets some HTML tags."""
     return html.escape(for_terminal(text), quote=False)
 
 
@@ -99,16 +66,6 @@ def _keep_lines(found: re.Match[str]) -> str:
 
 def for_csv(value: object) -> object:
     r"""Return the value of a cell that a spreadsheet does not compute.
-
-    Parameters
-    ----------
-    value : object
-        The value; only texts change.
-
-    Returns
-    -------
-    object
-        The value; a text that starts like a formula begins with an apostrophe.
 
     Examples
     --------

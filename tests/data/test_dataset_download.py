@@ -20,7 +20,7 @@ import pytest
 
 from dealfl.cli import parser
 from dealfl.data import DataFile, Dataset, Places, Task, fetch
-from dealfl.data.examples import load_entry
+from dealfl.data.data_files import load_entry
 from dealfl.data.readers import Columns, TargetColumn
 from dealfl.errors import BadBytes, DatasetMissing
 

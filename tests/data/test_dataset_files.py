@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from dealfl.data import CATALOG, Content, DataFile, Dataset, Places, State, Task, check, load
-from dealfl.data.data_files import read_all, verify
-from dealfl.data.examples import load_entry
+from dealfl.data.data_files import load_entry, read_all, verify
 from dealfl.data.readers import Columns, TargetColumn
 from dealfl.errors import BadBytes, BadInput, DatasetMissing, DealError
 

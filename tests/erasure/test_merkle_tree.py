@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from dealfl.erasure.log import (
+from dealfl.erasure.merkle_tree import (
     Peaks,
     consistency_proof,
     inclusion_proof,

@@ -214,7 +214,7 @@ def test_reading_for_long_is_told(caplog: pytest.LogCaptureFixture) -> None:
     parts = iter([["a row"]] * 4)
     moments = iter([0.0, 1.0, 2.5, 2.5, 3.0, 9.0, 9.0])
     with caplog.at_level(logging.WARNING):
-        assert len(list(report_progress(parts, Path("big.csv"), lambda: next(moments)))) == 4
+        assert len(list(report_progress(parts, "big.csv", lambda: next(moments)))) == 4
     assert [record.message for record in caplog.records] == [
         "reading big.csv: 2 rows so far",
         "reading big.csv: 4 rows so far",

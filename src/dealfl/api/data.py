@@ -9,29 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dealfl.data.sources import MemoryRows, MemoryTable
+from dealfl.data.sources import MemoryRows, MemoryTable, feature_columns
 from dealfl.errors import BadInput
 from dealfl.jobs.proposals import Roles
 from dealfl.learners import column_array, frame_columns, is_frame
 
 Columns = dict[str, NDArray[Any]]
-
-
-def feature_columns(X: object) -> Columns:
-    """Return the columns of an array, of nested lists or of a frame; those of an array are x1, x2 …
-
-    >>> list(feature_columns([[1, 2], [3, 4]]))
-    ['x1', 'x2']
-    """
-    if is_frame(X):
-        return dict(frame_columns(X))
-    try:
-        matrix = np.asarray(X)
-    except ValueError:
-        raise BadInput("X has rows of different lengths; pass a table") from None
-    if matrix.ndim != 2 or not matrix.shape[1]:
-        raise BadInput(f"X has shape {matrix.shape}; pass a table, one row an example")
-    return {f"x{n + 1}": column_array(matrix[:, n]) for n in range(matrix.shape[1])}
 
 
 def examples_table(

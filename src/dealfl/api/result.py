@@ -10,17 +10,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.api.data import feature_columns
 from dealfl.api.fleet import Fleet, html_table
-from dealfl.data.sources import CsvSource, MemoryTable, RatingsSource
+from dealfl.data.sources import item_names
 from dealfl.errors import BadInput
 from dealfl.escaping import for_html
 from dealfl.exact import Statistics
-from dealfl.jobs import Source, read_source
-from dealfl.learners import HistoryLearner, Learner, RowLearner, as_matrix, is_frame
+from dealfl.learners import HistoryLearner, Learner, RowLearner
 from dealfl.report import (
     draw_plot,
     format_energy,
@@ -183,7 +180,7 @@ class Result:
         BadInput
             If a row does not fit the job, or the model recommends items instead.
         """
-        return self._rows_model().predict_federated(_features_of(self.fleet, X))
+        return self._rows_model().predict_federated(self.fleet.simulated.plan.take(X))
 
     def score(self, X: object, y: object) -> float:
         """Return how well the model predicts raw rows; 1.0 is perfect.
@@ -205,7 +202,7 @@ class Result:
         BadInput
             If a row does not fit the job.
         """
-        return self._rows_model().score_federated(_features_of(self.fleet, X), y)
+        return self._rows_model().score_federated(self.fleet.simulated.plan.take(X), y)
 
     def recommend(self, history: Iterable[Any], k: int = 10) -> Any:  # noqa: ANN401 - pandas is optional
         """Return up to k items that go with a history but are not in it.
@@ -229,7 +226,7 @@ class Result:
         """
         if not isinstance(self.model, HistoryLearner):
             raise BadInput(f"a {self.model.name} recommends nothing; use predict")
-        source = _items_of(self.fleet, self.model.n_items)
+        source = item_names(self.fleet.simulated.plan.subject.source, self.model.n_items)
         items, scores = self.model.recommend([source.number(item) for item in history], k)
         pairs = zip(items.tolist(), scores.tolist(), strict=True)
         return as_table([{"item": source.label(item), "score": score} for item, score in pairs])
@@ -356,61 +353,12 @@ class Result:
 # -- what a model takes -------------------------------------------------------------------------
 
 
-def _source(fleet: Fleet) -> Source | None:
-    return read_source(fleet.document) if "source" in fleet.document.tables else None
-
-
-def _features_of(fleet: Fleet, X: object) -> Any:  # noqa: ANN401 - an array or a csr
-    """Return raw rows as the model of a fleet takes them."""
-    plan = fleet.simulated.plan
-    source = _source(fleet)
-    if isinstance(source, CsvSource):
-        raw: Any = _read_rows(source, X)
-    else:
-        domain = plan.subject.dataset.domain
-        assert domain is not None, f"{plan.subject.name} has no domain"
-        raw = as_matrix(X, domain.n_features)
-    return plan.map(raw)
-
-
-def _read_rows(source: CsvSource, X: object) -> Any:  # noqa: ANN401
-    """Return rows by the columns of a source; BadInput names the first that does not fit."""
-    wanted = [name for name, _ in source.features]
-    columns = feature_columns(X)
-    if not is_frame(X):
-        if len(columns) != len(wanted):
-            raise BadInput(f"X has {len(columns)} columns; the job has {len(wanted)}")
-        columns = dict(zip(wanted, columns.values(), strict=True))
-    missing = [name for name in wanted if name not in columns]
-    if missing:
-        raise BadInput(
-            f"X has no column {missing[0]!r}; its columns: {', '.join(map(str, columns))}"
-        )
-    table = MemoryTable("X", {name: columns[name] for name in wanted})
-    places = {name: place for place, name in enumerate(wanted)}
-    parts = []
-    for block in table.read_blocks(len(wanted)):
-        _, features, bad = source.read_features(block, places)
-        if bad:
-            raise BadInput(f"X, {bad[0]}")
-        parts.append(features)
-    return np.vstack(parts) if parts else np.empty((0, len(wanted)))
-
-
 def _name_features(fleet: Fleet) -> list[str]:
     """Return the names of a model's features; none with a feature map, or if nobody named them."""
-    source = _source(fleet)
-    mapped = fleet.simulated.plan.feature_map is not None
-    if mapped or not isinstance(source, CsvSource) or not source.layout.header:
+    plan = fleet.simulated.plan
+    source = plan.subject.source
+    if plan.feature_map is not None or source is None or not source.has_header:
         return []
     names = source.feature_names
     unnamed = [f"x{n + 1}" for n in range(len(names))]
     return [] if fleet.data is not None and names == unnamed else names
-
-
-def _items_of(fleet: Fleet, n_items: int) -> RatingsSource:
-    """Return the items of a fleet, as its [source] names them."""
-    source = _source(fleet)
-    if isinstance(source, RatingsSource):
-        return source
-    return RatingsSource(file="", owner="owner", item="item", last_item=n_items - 1)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dealfl.audit.attacks import Point
 from dealfl.audit.auditing import Audit
+from dealfl.audit.curves import Point
 from dealfl.escaping import for_html, for_plotly
 from dealfl.pages import Plot, page, plot_section, table
 from dealfl.storage import replace_file
+
+__all__ = ["write_audit"]
 
 _PLOTS = (
     ("Two published versions: how much they expose of the erased persons",
@@ -24,7 +26,25 @@ _PLOTS = (
 
 
 def write_audit(audit: Audit, path: Path) -> Path:
-    """Write the page of an audit, atomically; it needs no network."""
+    """Write the page of an audit, atomically; it needs no network.
+
+    Parameters
+    ----------
+    audit : Audit
+        The result.
+    path : Path
+        HTML file to write or replace.
+
+    Returns
+    -------
+    Path
+        The page that was written.
+
+    Raises
+    ------
+    DealError
+        If the package plotly is missing.
+    """
     verdict = "no trace was found" if audit.holds else "TRACES WERE FOUND"
     drawn = "".join(plot_section(plot) for plot in _draw(audit.points))
     body = (
@@ -41,14 +61,8 @@ def write_audit(audit: Audit, path: Path) -> Path:
 def _findings(audit: Audit) -> str:
     words = {True: "yes", False: "NO", None: ""}
     rows = [
-        [
-            finding.what,
-            _show(finding.before),
-            _show(finding.after),
-            finding.expected,
-            words[finding.holds],
-        ]
-        for finding in audit.findings
+        [one.what, _show(one.before), _show(one.after), one.expected, words[one.holds]]
+        for one in audit.findings
     ]
     head = ["looked for", "before an erasure", "after", "expected", "as expected"]
     return table("Traces of persons in the model and the files of this run", head, rows)
@@ -57,15 +71,8 @@ def _findings(audit: Audit) -> str:
 def _points(audit: Audit) -> str:
     head = ["attack", "mixed", "quality", "floor", "trials", "measure"]
     rows = [
-        [
-            point.attack,
-            point.size,
-            f"{point.quality:.3f}",
-            f"{point.floor:.3f}",
-            point.trials,
-            point.measure,
-        ]
-        for point in audit.points
+        [one.attack, one.size, f"{one.quality:.3f}", f"{one.floor:.3f}", one.trials, one.measure]
+        for one in audit.points
     ]
     return table("All attacks; 1 is a complete reconstruction, the floor is chance", head, rows)
 
@@ -79,13 +86,13 @@ def _draw(points: list[Point]) -> list[Plot]:
     for title, attacks, axis in _PLOTS:
         traces = []
         for attack in attacks:
-            own = [point for point in points if point.attack == attack]
+            own = [one for one in points if one.attack == attack]
             for name, values, dash in (
-                (attack, [point.quality for point in own], "solid"),
-                (f"floor of {attack}", [point.floor for point in own], "dot"),
+                (attack, [one.quality for one in own], "solid"),
+                (f"floor of {attack}", [one.floor for one in own], "dot"),
             ):
                 traces.append(
-                    {"x": [point.size for point in own], "y": values, "name": for_plotly(name),
+                    {"x": [one.size for one in own], "y": values, "name": for_plotly(name),
                      "mode": "lines+markers", "line": {"dash": dash}}
                 )  # fmt: skip
         layout = {

@@ -7,11 +7,9 @@
 """
 
 from dealfl.data.catalog import CATALOG, find_dataset, yearpredictionmsd_like
-from dealfl.data.data_files import Places, fetch
-from dealfl.data.dataset import DataFile, Dataset, Task
-from dealfl.data.domain import Domain
-from dealfl.data.examples import Examples, Finding, State, check, load
-from dealfl.data.partition import split_by_label, split_by_owner, split_uniformly
+from dealfl.data.data_files import Finding, Places, State, check, fetch, load
+from dealfl.data.dataset import DataFile, Dataset, Domain, Task
+from dealfl.data.examples import Examples, split_by_label, split_by_owner, split_uniformly
 from dealfl.data.readers import Content, Table
 
 __all__ = [

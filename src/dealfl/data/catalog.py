@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.data.dataset import DataFile, Dataset, Task
-from dealfl.data.domain import Domain
+from dealfl.data.dataset import DataFile, Dataset, Domain, Task
 from dealfl.data.readers import (
     Cifar,
     Columns,
@@ -27,8 +26,6 @@ from dealfl.errors import BadInput, DatasetMissing, unknown_name
 from dealfl.exact import seeded_sums
 from dealfl.plugins import Registry
 
-__all__ = ["CATALOG", "find_dataset", "yearpredictionmsd_like"]
-
 _SONGS = "yearpredictionmsd-like"
 _BLOCK_ROWS = 4096  # whole blocks are generated, so fewer rows are a prefix of more
 _FACTORS = 6
@@ -37,21 +34,6 @@ _STEPS = 2048  # a factor plus a column's own part is always less, so bounds alw
 
 def find_dataset(name: str) -> Dataset:
     """Return an entry of the catalog.
-
-    Parameters
-    ----------
-    name : str
-        Name of the dataset.
-
-    Returns
-    -------
-    Dataset
-        The entry.
-
-    Raises
-    ------
-    UnknownName
-        No dataset has this name.
 
     Examples
     --------
@@ -88,23 +70,6 @@ def yearpredictionmsd_like(rows: int, seed: int = 0) -> Table:
     """Generate rows in the shape of YearPredictionMSD; they are not the real data.
 
     Columns share hidden factors. The year depends linearly on some columns, with noise.
-
-    Parameters
-    ----------
-    rows : int
-        Number of rows, ≥ 1.
-    seed : int, default 0
-        Seed of the rows.
-
-    Returns
-    -------
-    Table
-        90 features and the year of each row.
-
-    Raises
-    ------
-    BadInput
-        `rows` is below 1.
 
     Examples
     --------

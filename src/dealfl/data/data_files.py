@@ -1,27 +1,23 @@
-"""Files of datasets: where they are, how they are downloaded and verified."""
+"""Files of datasets: where they are, how they are downloaded, verified and loaded."""
 
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
+from dealfl.data.catalog import find_dataset
 from dealfl.data.dataset import DataFile, Dataset
-from dealfl.data.readers import Content
+from dealfl.data.examples import Examples
+from dealfl.data.readers import Content, Histories, Interactions, Table
 from dealfl.errors import BadBytes, BadInput, DatasetMissing
 from dealfl.storage import replace_file
 
-__all__ = [
-    "Found",
-    "Places",
-    "describe_remedy",
-    "download",
-    "fetch",
-    "read_all",
-    "read_verified",
-    "verify",
-]
+if TYPE_CHECKING:
+    pass
 
 _TIMEOUT_S = 60
 
@@ -41,13 +37,6 @@ class Found:
 class Places:
     """The directories that are searched for data files, in this order; downloads go to the cache.
 
-    Parameters
-    ----------
-    cache : Path or None
-        Directory of downloaded files; None if downloads are not possible.
-    data : Path, optional
-        Directory with the user's own copies of the files.
-
     Examples
     --------
     >>> places = Places.from_environment({"DEALFL_CACHE": "here", "DEALFL_DATA": "there"})
@@ -60,45 +49,17 @@ class Places:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Places":
-        """Create the places that environment variables name.
-
-        Parameters
-        ----------
-        environment : mapping of str to str, optional
-            DEALFL_CACHE (default: the user's cache directory) and DEALFL_DATA (default: none).
-
-        Returns
-        -------
-        Places
-            The places.
-        """
+        """Create the places that environment variables name."""
         cache, data = environment.get("DEALFL_CACHE"), environment.get("DEALFL_DATA")
         return cls(Path(cache) if cache else _user_cache(), Path(data) if data else None)
 
     def named(self) -> dict[str, Path]:
-        """Return the directories that are searched.
-
-        Returns
-        -------
-        dict of str to Path
-            Directories by name: "cache" and "DEALFL_DATA".
-        """
+        """Return the directories that are searched."""
         both = {"cache": self.cache, "DEALFL_DATA": self.data}
         return {name: path for name, path in both.items() if path is not None}
 
     def find(self, file: DataFile) -> Found | None:
-        """Find a file under any of its accepted names.
-
-        Parameters
-        ----------
-        file : DataFile
-            Catalogued file.
-
-        Returns
-        -------
-        Found or None
-            The file, or None if it is not in any place.
-        """
+        """Find a file under any of its accepted names."""
         for place, directory in self.named().items():
             for name in file.accepted_paths:
                 if (directory / name).is_file():
@@ -106,18 +67,7 @@ class Places:
         return None
 
     def missing(self, dataset: Dataset) -> list[DataFile]:
-        """Return the files of a dataset that are not in any place.
-
-        Parameters
-        ----------
-        dataset : Dataset
-            Entry of the catalog.
-
-        Returns
-        -------
-        list of DataFile
-            The missing files.
-        """
+        """Return the files of a dataset that are not in any place."""
         return [file for file in dataset.files if self.find(file) is None]
 
 
@@ -205,27 +155,7 @@ def _missing(dataset: Dataset, places: Places, why: str) -> DatasetMissing:
 
 
 def fetch(dataset: Dataset, places: Places) -> list[Path]:
-    """Download the missing files of a dataset into the cache.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        Entry of the catalog.
-    places : Places
-        Directories to search and to download to.
-
-    Returns
-    -------
-    list of Path
-        Paths of the downloaded files.
-
-    Raises
-    ------
-    DatasetMissing
-        A file has no public address, or the download fails.
-    BadBytes
-        A downloaded file has the wrong checksum.
-    """
+    """Download the missing files of a dataset into the cache."""
     missing = places.missing(dataset)
     if missing and not all(file.url for file in missing):
         raise _missing(dataset, places, "it cannot be downloaded automatically")
@@ -279,3 +209,128 @@ def download(url: str, cache: Path) -> Content:
 def _store(content: Content, path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     return replace_file(path, content.data, mode=0o666)  # public data
+
+
+def load(
+    name: str,
+    *,
+    rows: int | None = None,
+    liked_from: float | None = None,
+    places: Places | None = None,
+    download: bool = True,
+) -> Examples:
+    """Load a dataset of the catalog from the cache, DEALFL_DATA or its public address.
+
+    Examples
+    --------
+    >>> load("yearpredictionmsd-like", rows=5).features.shape
+    (5, 90)
+    """
+    dataset = find_dataset(name)
+    if rows is not None and rows < 1:
+        raise BadInput(f"rows is {rows}; it must be ≥ 1, or None for all rows of {name}")
+    if liked_from is not None and dataset.liked_from is None:
+        raise BadInput(f"liked_from is {liked_from}, but {name} has no ratings; omit it")
+    return load_entry(dataset, rows, liked_from, places or Places.from_environment(), download)
+
+
+def load_entry(
+    dataset: Dataset, rows: int | None, liked_from: float | None, places: Places, download: bool
+) -> Examples:
+    """Return the examples of a catalog entry; it does not need to be in the catalog."""
+    if dataset.make is not None:
+        return _from_table(dataset.name, dataset.make(rows or dataset.rows), None)
+    parsed = _parse(dataset, read_all(dataset, places, download))
+    if isinstance(parsed, Table):
+        return _from_table(dataset.name, parsed, rows)
+    threshold = dataset.liked_from if liked_from is None else liked_from
+    return _from_histories(dataset.name, parsed.histories(threshold), rows)
+
+
+def _parse(dataset: Dataset, contents: Sequence[Content]) -> Table | Interactions:
+    """Return the content of a dataset's files; raise `BadBytes` if the number of rows is wrong."""
+    assert dataset.read is not None, f"{dataset.name} is catalogued without a reader"
+    parsed = dataset.read(contents)
+    expected = sum(file.rows for file in dataset.files)
+    if parsed.records != expected:
+        raise BadBytes(
+            f"dataset {dataset.name} has {parsed.records} rows, expected {expected}; "
+            f"this is not the published file: get it again from {dataset.address}"
+        )
+    return parsed
+
+
+def _from_table(name: str, table: Table, rows: int | None) -> Examples:
+    test = _from_table(name, table.test, None) if table.test else None
+    return Examples(name, table.features[:rows], table.targets[:rows], test=test)
+
+
+def _from_histories(name: str, histories: Histories, rows: int | None) -> Examples:
+    items, times = histories.items[:rows], histories.times
+    kept = None if times is None else times[: items.nnz]
+    return Examples(name, items, owners=histories.owners[:rows], times=kept)
+
+
+# -- checking -----------------------------------------------------------------------------------
+
+
+class State(StrEnum):
+    """The state of a data file."""
+
+    OK = "ok"
+    MISSING = "missing"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of checking one file of a dataset."""
+
+    dataset: str
+    file: str
+    state: State
+    detail: str = ""
+
+
+def check(dataset: Dataset, places: Places) -> list[Finding]:
+    """Check the files of a dataset: first the checksums, then every row.
+
+    Examples
+    --------
+    >>> from dealfl.data import CATALOG
+    >>> [finding.state.value for finding in check(CATALOG["movielens"], Places(cache=None))]
+    ['missing']
+    """
+    if dataset.make is not None:
+        return [_check_made(dataset)]
+    contents: list[Content] = []
+    findings = [_check_file(dataset, file, places, contents) for file in dataset.files]
+    if len(contents) < len(dataset.files):
+        return findings
+    try:
+        _parse(dataset, contents)
+    except BadInput as error:
+        return [Finding(dataset.name, f.path, State.DAMAGED, str(error)) for f in dataset.files]
+    return findings
+
+
+def _check_file(
+    dataset: Dataset, file: DataFile, places: Places, contents: list[Content]
+) -> Finding:
+    try:
+        contents.append(read_verified(dataset, file, places))
+    except DatasetMissing:
+        return Finding(dataset.name, file.path, State.MISSING, describe_remedy(dataset, file))
+    except BadInput as error:
+        return Finding(dataset.name, file.path, State.DAMAGED, str(error))
+    found = places.find(file)
+    return Finding(dataset.name, file.path, State.OK, str(found.path) if found else "")
+
+
+def _check_made(dataset: Dataset) -> Finding:
+    assert dataset.make is not None
+    try:
+        dataset.make(1)
+    except DatasetMissing as error:
+        return Finding(dataset.name, dataset.origin, State.MISSING, str(error))
+    return Finding(dataset.name, dataset.origin, State.OK)

@@ -1,25 +1,20 @@
-"""Loading a dataset by name, and checking its files."""
+"""Examples of a dataset, and their split among workers: each belongs to one worker."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.data.catalog import find_dataset
-from dealfl.data.data_files import Places, describe_remedy, read_all, read_verified
-from dealfl.data.dataset import DataFile, Dataset
-from dealfl.data.readers import Content, Histories, Interactions, Table
-from dealfl.errors import BadBytes, BadInput, DatasetMissing
+from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from dealfl.data.readers import Matrix
+from numbers import Integral
 
-__all__ = ["Examples", "Finding", "State", "check", "load", "load_entry"]
+from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,21 +22,6 @@ class Examples:
     """A loaded dataset: one row per example.
 
     For recommendation, an example is the history of an owner.
-
-    Parameters
-    ----------
-    name : str
-        Name of the dataset.
-    features : ndarray or csr_array
-        Features, or histories for recommendation.
-    targets : ndarray, optional
-        Target or class of each row; None for recommendation.
-    owners : ndarray of int64, optional
-        Owner of each row.
-    times : ndarray of int64, optional
-        Time of every interaction, parallel to `histories.indices`.
-    test : Examples, optional
-        Test part, if the publisher defines one.
     """
 
     name: str
@@ -65,16 +45,6 @@ class Examples:
         """Return time and item of each interaction of a history, the earliest first.
 
         Of several at the same time, the smallest item is first; a time that is not known is 0.
-
-        Parameters
-        ----------
-        row : int
-            Number of the history.
-
-        Returns
-        -------
-        list of (int, int)
-            Time and item of each interaction.
         """
         histories = self.histories
         places = range(histories.indptr[row], histories.indptr[row + 1])
@@ -87,18 +57,6 @@ class Examples:
 
         If several have the same time, the one with the smallest item number counts as the latest.
         The history of an owner with one item becomes an empty row.
-
-        Returns
-        -------
-        earlier : Examples
-            The histories without the latest interactions.
-        items : ndarray of int64
-            The item of the latest interaction of each owner.
-
-        Raises
-        ------
-        BadInput
-            The dataset has no histories or no times.
         """
         histories, times = self.histories, self.times
         if times is None:
@@ -115,177 +73,85 @@ class Examples:
         return replace(self, features=earlier, times=times[kept]), items
 
 
-def load(
-    name: str,
-    *,
-    rows: int | None = None,
-    liked_from: float | None = None,
-    places: Places | None = None,
-    download: bool = True,
-) -> Examples:
-    """Load a dataset of the catalog from the cache, DEALFL_DATA or its public address.
+Parts = list[NDArray[np.int64]]
 
-    Parameters
-    ----------
-    name : str
-        Name in the catalog.
-    rows : int, optional
-        Keep only the first rows; a test part stays whole. By default all rows.
-    liked_from : float, optional
-        Smallest rating that makes an item part of a history; by default that of the catalog.
-    places : Places, optional
-        Directories to search; by default those of the environment.
-    download : bool, default True
-        Download missing files.
 
-    Returns
-    -------
-    Examples
-        The dataset.
-
-    Raises
-    ------
-    UnknownName
-        No dataset has this name.
-    DatasetMissing
-        A file is missing and cannot be downloaded.
-    BadBytes
-        A file is damaged or is not the published one.
+def split_by_owner(owners: ArrayLike, workers: int, seed: int) -> Parts:
+    """Split examples so that all examples of an owner belong to one worker.
 
     Examples
     --------
-    >>> load("yearpredictionmsd-like", rows=5).features.shape
-    (5, 90)
+    >>> [part.tolist() for part in split_by_owner(["ann", "bob", "ann"], workers=2, seed=0)]
+    [[0, 2], [1]]
     """
-    dataset = find_dataset(name)
-    if rows is not None and rows < 1:
-        raise BadInput(f"rows is {rows}; it must be ≥ 1, or None for all rows of {name}")
-    if liked_from is not None and dataset.liked_from is None:
-        raise BadInput(f"liked_from is {liked_from}, but {name} has no ratings; omit it")
-    return load_entry(dataset, rows, liked_from, places or Places.from_environment(), download)
+    names = _one_dimensional("owners", owners)
+    generator = _generator(workers, seed)
+    distinct, owner_of = np.unique(names, return_inverse=True)
+    worker_of_owner = generator.permutation(len(distinct)) % workers
+    return _parts(worker_of_owner[owner_of], workers)
 
 
-def load_entry(
-    dataset: Dataset, rows: int | None, liked_from: float | None, places: Places, download: bool
-) -> Examples:
-    """Return the examples of a catalog entry; it does not need to be in the catalog."""
-    if dataset.make is not None:
-        return _from_table(dataset.name, dataset.make(rows or dataset.rows), None)
-    parsed = _parse(dataset, read_all(dataset, places, download))
-    if isinstance(parsed, Table):
-        return _from_table(dataset.name, parsed, rows)
-    threshold = dataset.liked_from if liked_from is None else liked_from
-    return _from_histories(dataset.name, parsed.histories(threshold), rows)
-
-
-def _parse(dataset: Dataset, contents: Sequence[Content]) -> Table | Interactions:
-    """Return the content of a dataset's files; raise `BadBytes` if the number of rows is wrong."""
-    assert dataset.read is not None, f"{dataset.name} is catalogued without a reader"
-    parsed = dataset.read(contents)
-    expected = sum(file.rows for file in dataset.files)
-    if parsed.records != expected:
-        raise BadBytes(
-            f"dataset {dataset.name} has {parsed.records} rows, expected {expected}; "
-            f"this is not the published file: get it again from {dataset.address}"
-        )
-    return parsed
-
-
-def _from_table(name: str, table: Table, rows: int | None) -> Examples:
-    test = _from_table(name, table.test, None) if table.test else None
-    return Examples(name, table.features[:rows], table.targets[:rows], test=test)
-
-
-def _from_histories(name: str, histories: Histories, rows: int | None) -> Examples:
-    items, times = histories.items[:rows], histories.times
-    kept = None if times is None else times[: items.nnz]
-    return Examples(name, items, owners=histories.owners[:rows], times=kept)
-
-
-# -- checking -----------------------------------------------------------------------------------
-
-
-class State(StrEnum):
-    """The state of a data file."""
-
-    OK = "ok"
-    MISSING = "missing"
-    DAMAGED = "damaged"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of checking one file of a dataset.
-
-    Parameters
-    ----------
-    dataset : str
-        Name of the dataset.
-    file : str
-        Catalogued name of the file.
-    state : State
-        Whether the file is ok, missing or damaged.
-    detail : str, optional
-        Path, error or remedy.
-    """
-
-    dataset: str
-    file: str
-    state: State
-    detail: str = ""
-
-
-def check(dataset: Dataset, places: Places) -> list[Finding]:
-    """Check the files of a dataset: first the checksums, then every row.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        Entry of the catalog.
-    places : Places
-        Directories to search.
-
-    Returns
-    -------
-    list of Finding
-        One finding per file.
+def split_uniformly(count: int, workers: int, seed: int) -> Parts:
+    """Split indices at random into parts of nearly equal size.
 
     Examples
     --------
-    >>> from dealfl.data import CATALOG
-    >>> [finding.state.value for finding in check(CATALOG["movielens"], Places(cache=None))]
-    ['missing']
+    >>> [part.tolist() for part in split_uniformly(5, workers=2, seed=0)]
+    [[0, 1, 3], [2, 4]]
     """
-    if dataset.make is not None:
-        return [_check_made(dataset)]
-    contents: list[Content] = []
-    findings = [_check_file(dataset, file, places, contents) for file in dataset.files]
-    if len(contents) < len(dataset.files):
-        return findings
-    try:
-        _parse(dataset, contents)
-    except BadInput as error:
-        return [Finding(dataset.name, f.path, State.DAMAGED, str(error)) for f in dataset.files]
-    return findings
+    _require_whole("count", count, 0)
+    return _parts(_generator(workers, seed).permutation(count) % workers, workers)
 
 
-def _check_file(
-    dataset: Dataset, file: DataFile, places: Places, contents: list[Content]
-) -> Finding:
-    try:
-        contents.append(read_verified(dataset, file, places))
-    except DatasetMissing:
-        return Finding(dataset.name, file.path, State.MISSING, describe_remedy(dataset, file))
-    except BadInput as error:
-        return Finding(dataset.name, file.path, State.DAMAGED, str(error))
-    found = places.find(file)
-    return Finding(dataset.name, file.path, State.OK, str(found.path) if found else "")
+def split_by_label(labels: ArrayLike, workers: int, concentration: float, seed: int) -> Parts:
+    """Split examples so that workers have different shares of each class.
+
+    The shares of each class are drawn from a symmetric Dirichlet distribution.
+
+    References
+    ----------
+    .. [1] T.-M. H. Hsu, H. Qi, M. Brown: Measuring the effects of non-identical data distribution
+       for federated visual classification. arXiv:1909.06335, 2019.
+
+    Examples
+    --------
+    >>> [len(part) for part in split_by_label([0] * 50 + [1] * 50, 3, concentration=0.5, seed=0)]
+    [56, 31, 13]
+    """
+    names = _one_dimensional("labels", labels)
+    generator = _generator(workers, seed)
+    if not (np.isfinite(concentration) and concentration > 0):
+        raise BadInput(f"concentration is {concentration}; it must be a finite number > 0")
+    worker_of = np.empty(len(names), np.int64)
+    for label in np.unique(names):
+        members = generator.permutation(np.flatnonzero(names == label))
+        shares = generator.dirichlet(np.full(workers, concentration))
+        ends = np.rint(np.cumsum(shares) * len(members)).astype(np.int64)
+        # rounding can leave the last end before the last member, but every one must be assigned
+        ends[-1] = len(members)
+        worker_of[members] = np.searchsorted(ends, np.arange(len(members)), side="right")
+    return _parts(worker_of, workers)
 
 
-def _check_made(dataset: Dataset) -> Finding:
-    assert dataset.make is not None
-    try:
-        dataset.make(1)
-    except DatasetMissing as error:
-        return Finding(dataset.name, dataset.origin, State.MISSING, str(error))
-    return Finding(dataset.name, dataset.origin, State.OK)
+def _one_dimensional(what: str, values: ArrayLike) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise BadInput(f"{what} has shape {array.shape}; give one value per example")
+    return array
+
+
+def _generator(workers: int, seed: int) -> np.random.Generator:
+    _require_whole("workers", workers, 1)
+    _require_whole("seed", seed, 0)
+    return np.random.Generator(np.random.PCG64(seed))
+
+
+def _require_whole(what: str, value: object, minimum: int) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < minimum:
+        raise BadInput(f"{what} is {value!r}; it must be a whole number ≥ {minimum}")
+
+
+def _parts(worker_of: NDArray[np.int64], workers: int) -> Parts:
+    order = np.argsort(worker_of, kind="stable")
+    ends = np.cumsum(np.bincount(worker_of, minlength=workers))
+    return np.split(order, ends[:-1])

@@ -18,15 +18,21 @@ from dealfl.storage import make_folder, replace_file
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+__all__ = ["PublicKey", "SigningKey", "load_keys", "open_signing_key", "rotate_signing_key"]
 
-_PRIVATE = "signing.key"
-_PUBLIC = "keys"
+_PRIVATE, _PUBLIC = "signing.key", "keys"
 _PUBLIC_PREFIX = bytes.fromhex("302a300506032b6570032100")  # of an Ed25519 key, in DER
 
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A key that verifies signatures."""
+    """A key that verifies signatures.
+
+    Parameters
+    ----------
+    raw : bytes
+        The 32 bytes of the key.
+    """
 
     raw: bytes
 
@@ -36,7 +42,18 @@ class PublicKey:
         return hashlib.sha256(self.raw).hexdigest()[:16]
 
     def verifies(self, signature: bytes, message: bytes) -> bool:
-        """Return whether the owner of this key signed a message."""
+        """Return whether the owner of this key signed a message.
+
+        Parameters
+        ----------
+        signature, message : bytes
+            The signature, and the message.
+
+        Returns
+        -------
+        bool
+            Whether the signature is valid.
+        """
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -53,19 +70,52 @@ class PublicKey:
 
 
 class SigningKey:
-    """A private key."""
+    """A private key.
+
+    Parameters
+    ----------
+    key : Ed25519PrivateKey
+        The key.
+    """
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
         self._key = key
         self.public = PublicKey(key.public_key().public_bytes_raw())
 
     def sign(self, message: bytes) -> bytes:
-        """Return the signature of a message."""
+        """Return the signature of a message.
+
+        Parameters
+        ----------
+        message : bytes
+            The message.
+
+        Returns
+        -------
+        bytes
+            64 bytes.
+        """
         return self._key.sign(message)
 
 
 def open_signing_key(folder: Path) -> SigningKey:
-    """Return the signing key in a folder; the first call creates it."""
+    """Return the signing key in a folder; the first call creates it.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder; it is created if it does not exist.
+
+    Returns
+    -------
+    SigningKey
+        The key.
+
+    Raises
+    ------
+    BadBytes
+        If the file is not an Ed25519 key.
+    """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -82,7 +132,18 @@ def open_signing_key(folder: Path) -> SigningKey:
 
 
 def rotate_signing_key(folder: Path) -> SigningKey:
-    """Create a new signing key in a folder; public keys of earlier ones stay."""
+    """Create a new signing key in a folder; public keys of earlier ones stay.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder; it is created if it does not exist.
+
+    Returns
+    -------
+    SigningKey
+        The new key.
+    """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
@@ -100,7 +161,23 @@ def rotate_signing_key(folder: Path) -> SigningKey:
 
 
 def load_keys(path: Path) -> dict[str, PublicKey]:
-    """Return public keys by id."""
+    """Return public keys by id.
+
+    Parameters
+    ----------
+    path : Path
+        A PEM file, or a folder that `open_signing_key` or `rotate_signing_key` wrote.
+
+    Returns
+    -------
+    dict of str to PublicKey
+        The keys.
+
+    Raises
+    ------
+    BadInput
+        If there is no key.
+    """
     files = sorted((path / _PUBLIC).glob("*.pem")) if path.is_dir() else [path]
     keys = [_load_public(file) for file in files]
     if not keys:

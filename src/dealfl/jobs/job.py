@@ -43,11 +43,6 @@ from dealfl.settings import (
 )
 from dealfl.worker import SCHEMES
 
-__all__ = [
-    "SOURCES", "Data", "Job", "Subject", "read_job", "read_selection", "read_source",
-    "read_subject",
-]  # fmt: skip
-
 _NO_CARRY = fractions.Fraction(0)
 _FOR_EVER_S = 1e9
 
@@ -124,22 +119,6 @@ class Job(Struct, frozen=True, kw_only=True):
 def read_job(document: Document) -> Job:
     """Read the sections [job] and [rewards] of a job file.
 
-    Parameters
-    ----------
-    document
-        The job file.
-
-    Returns
-    -------
-    Job
-        The job. Without `presence_timeout_s`, a worker counts as present until its connection
-        ends.
-
-    Raises
-    ------
-    BadInput
-        If a key is unknown, missing or has an invalid value; the message names the line.
-
     Examples
     --------
     >>> text = "[job]\\nrounds = 3\\n[rewards]\\nspeed = 2"
@@ -155,25 +134,7 @@ def read_job(document: Document) -> Job:
 
 
 def read_selection(document: Document, job: Job) -> dict[str, Any]:
-    """Read the section [selection]: the settings of the selector.
-
-    Parameters
-    ----------
-    document
-        The job file.
-    job
-        The job, which names the selector.
-
-    Returns
-    -------
-    dict
-        Arguments of the selector; its seed is by default the seed of the job.
-
-    Raises
-    ------
-    BadInput
-        If the selector has no such key, or a value is invalid; the message names the line.
-    """
+    """Read the section [selection]: the settings of the selector."""
     made = SELECTORS[job.selector]
     table = document.tables.get("selection", {})
     settings = read_keys(document, made, "selection", table)
@@ -194,6 +155,7 @@ class Subject:
     key: str
     dataset: Dataset = field(compare=False)
     read: Callable[[], Reading] = field(compare=False, repr=False)
+    source: Source | None = field(compare=False, default=None)
 
     @property
     def name(self) -> str:
@@ -212,25 +174,9 @@ class Subject:
 
 
 def read_source(document: Document) -> Source:
-    """Read the section [source]; the data file is not opened.
-
-    Parameters
-    ----------
-    document
-        The job file.
-
-    Returns
-    -------
-    Source
-        Description of the data file.
-
-    Raises
-    ------
-    BadInput
-        If a key is unknown, missing or has an invalid value; the message names the line.
-    """
+    """Read the section [source]; the data file is not opened."""
     source: Source = read_variant(document, SOURCES, "source")
-    return source.settle(document) if isinstance(source, CsvSource) else source
+    return source.with_columns(document)
 
 
 Data = MemoryTable | MemoryRows
@@ -264,10 +210,10 @@ def read_subject(document: Document, job: Job, data: Data | None = None) -> Subj
 
 
 def _memory_subject(document: Document, data: Data) -> Subject:
-    source: Any = read_source(document)
+    source = read_source(document)
     source.check(document, data)
     key = f"{data.key} {document.tables['source']}"
-    return Subject(key, source.describe(data), partial(source.read, data))
+    return Subject(key, source.describe(data), partial(source.read, data), source)
 
 
 def _own_subject(document: Document) -> Subject:
@@ -277,4 +223,4 @@ def _own_subject(document: Document) -> Subject:
     state = path.stat()
     table = document.tables["source"]
     key = f"{path.resolve()} {state.st_mtime_ns} {state.st_size} {table}"
-    return Subject(key, source.describe(path), partial(source.read, path))
+    return Subject(key, source.describe(path), partial(source.read, path), source)

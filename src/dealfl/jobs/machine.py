@@ -11,8 +11,6 @@ from dealfl.power.meters import METERS
 from dealfl.settings import Amount, Document, Share, Text, read_section
 from dealfl.worker import MIN_BATTERY
 
-__all__ = ["MachineKeys", "read_machine_keys"]
-
 
 class MachineKeys(Struct, frozen=True, kw_only=True):
     """The machine of a worker process; `dealfl work` has a flag for each key."""
@@ -42,25 +40,7 @@ class MachineKeys(Struct, frozen=True, kw_only=True):
 
 
 def read_machine_keys(document: Document, flags: Mapping[str, object]) -> MachineKeys:
-    """Return the section [machine] of a job file.
-
-    Parameters
-    ----------
-    document
-        The job file.
-    flags
-        Keys that replace those of the section; None leaves a key as it is.
-
-    Returns
-    -------
-    MachineKeys
-        The keys.
-
-    Raises
-    ------
-    BadInput
-        If a key is unknown or has an invalid value; the message names it.
-    """
+    """Return the section [machine] of a job file."""
     for name, value in flags.items():
         if value is not None:
             document = document.replaced(f"machine.{name}", value)

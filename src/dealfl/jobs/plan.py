@@ -11,33 +11,17 @@ from typing import Any
 import numpy as np
 
 from dealfl.data import Domain, Task
-from dealfl.data.sources import CsvSource, Reading
+from dealfl.data.sources import Reading, source_of_domain
 from dealfl.errors import BadInput
 from dealfl.features import MAPS, FeatureMap, feature_map
 from dealfl.jobs.job import Data, Job, Subject, read_job, read_source, read_subject
 from dealfl.learners import LEARNERS, Learner, settings_for
 from dealfl.settings import Document, read_keys, read_variant
 
-__all__ = ["Plan", "plan_without_data", "read_plan"]
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A job that is ready to start; equal plans read equal features.
-
-    Attributes
-    ----------
-    subject
-        The data from which the job learns.
-    learner
-        Name of the learner.
-    features
-        Settings of the feature map, as text; '' for the raw features.
-    settings
-        Arguments of the learner.
-    feature_map
-        Map from raw features to the features of the learner; None for the raw features.
-    """
+    """A job that is ready to start; equal plans read equal features."""
 
     subject: Subject
     learner: str
@@ -55,70 +39,33 @@ class Plan:
         return reading, self.map(reading.examples.features)
 
     def map(self, features: Any) -> Any:  # noqa: ANN401 - an array or a csr
-        """Return raw features in the form that the learner takes.
-
-        Parameters
-        ----------
-        features : array-like
-            Rows of raw features.
-
-        Returns
-        -------
-        array-like
-            The features, mapped by the job's feature map.
-        """
+        """Return raw features in the form that the learner takes."""
         return features if self.feature_map is None else self.feature_map.transform(features)
+
+    def take(self, X: object) -> Any:  # noqa: ANN401 - an array or a csr
+        """Return raw rows in memory as the learner takes them; BadInput names one that is bad."""
+        source = self.subject.source
+        if source is None:
+            domain = self.subject.dataset.domain
+            assert domain is not None, f"{self.subject.name} has no domain"
+            source = source_of_domain(domain)
+        return self.map(source.take(X))
 
 
 def read_plan(document: Document, job: Job, data: Data | None = None) -> Plan:
-    """Return the plan of a job file.
-
-    Parameters
-    ----------
-    document
-        The job file.
-    job
-        Its sections [job] and [rewards].
-    data
-        Data in memory that replaces the file of [source]; None reads that file.
-
-    Returns
-    -------
-    Plan
-        The data, the learner and its settings, the feature map.
-
-    Raises
-    ------
-    BadInput
-        If a key is not valid; the message names the key, the line and the valid values.
-    """
+    """Return the plan of a job file."""
     return _plan_for(document, job, read_subject(document, job, data))
 
 
 def plan_without_data(document: Document) -> Plan:
-    """Return the plan of a job whose data file may no longer exist.
-
-    Parameters
-    ----------
-    document
-        The job file.
-
-    Returns
-    -------
-    Plan
-        The plan; its examples cannot be read if they come from a file.
-
-    Raises
-    ------
-    BadInput
-        If a key is not valid; the message names the line.
-    """
+    """Return the plan of a job whose data file may no longer exist."""
     job = read_job(document)
     if "source" not in document.tables:
         return read_plan(document, job)
     source = read_source(document)
     dataset = source.describe(Path(source.file))
-    return _plan_for(document, job, Subject(dataset.name, dataset, partial(_refuse, dataset.name)))
+    subject = Subject(dataset.name, dataset, partial(_refuse, dataset.name), source)
+    return _plan_for(document, job, subject)
 
 
 def _refuse(name: str) -> Reading:
@@ -150,7 +97,7 @@ def _features(document: Document, subject: Subject) -> FeatureMap | None:
         problem = f"{subject.name} is for recommendation: items have no features; remove [features]"
         raise document.error("features", problem)
     made = read_variant(document, MAPS, "features", needs_tag=True, n_inputs=domain.n_features)
-    _require_range(document, made, domain)
+    _require_range(document, subject, made, domain)
     try:
         _mapped_domain(made, domain)
     except BadInput as error:
@@ -158,7 +105,7 @@ def _features(document: Document, subject: Subject) -> FeatureMap | None:
     return made
 
 
-def _require_range(document: Document, made: FeatureMap, domain: Domain) -> None:
+def _require_range(document: Document, subject: Subject, made: FeatureMap, domain: Domain) -> None:
     """Refuse a map that does not take all that the columns are declared to hold."""
     if made.input_range is None:
         return
@@ -173,16 +120,14 @@ def _require_range(document: Document, made: FeatureMap, domain: Domain) -> None
     wider = f"; or declare features.low and features.high as {declared}" * ("high" in settings)
     raise document.error(
         "features",
-        f"features: {_column_name(document, place)} is declared as {declared}, but the map "
+        f"features: {_column_name(subject, place)} is declared as {declared}, but the map "
         f"{settings['map']!r} takes {taken}; declare the column as {taken}{wider}",
     )
 
 
-def _column_name(document: Document, place: int) -> str:
-    source = read_source(document) if "source" in document.tables else None
-    if isinstance(source, CsvSource):
-        return f"column {source.feature_names[place]!r}"
-    return f"feature {place + 1}"
+def _column_name(subject: Subject, index: int) -> str:
+    names = [] if subject.source is None else subject.source.feature_names
+    return f"column {names[index]!r}" if names else f"feature {index + 1}"
 
 
 def _mapped_domain(made: FeatureMap, domain: Domain) -> Domain:

@@ -20,8 +20,6 @@ from dealfl.jobs.plan import Plan
 from dealfl.learners import Histories, Rows
 from dealfl.settings import Document
 
-__all__ = ["GrowingSource", "Head", "Part", "Records", "records_of"]
-
 Indices = NDArray[np.int64]
 
 _BLOCK_VALUES = 1 << 16  # features that are encoded at once
@@ -54,24 +52,7 @@ Records = RowRecords | list[tuple[str, bytes]]
 
 
 def records_of(reading: Reading, X: Any, places: Indices, owner: str = "") -> Records:  # noqa: ANN401
-    """Return the records of some examples, in the order of their times, else as given.
-
-    Parameters
-    ----------
-    reading
-        The data that was read.
-    X
-        Its features, as `Plan.read` returns them.
-    places
-        Places of the examples, ≥ 0.
-    owner
-        Owner of rows without one; '' gives every row an owner of its own.
-
-    Returns
-    -------
-    sized iterable of (str, bytes)
-        Owner and body of each record: a row is a record, each item of a history is one.
-    """
+    """Return the records of some examples, in the order of their times, else as given."""
     examples = reading.examples
     if examples.targets is None:
         return _interactions(reading, places)
@@ -103,36 +84,14 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The content of some rows of a file.
-
-    Attributes
-    ----------
-    records
-        Owner and body of each record.
-    bad
-        Number of unusable rows by the column with the bad value; '' stands for the row as a
-        whole. The values are not kept.
-    """
+    """The content of some rows of a file."""
 
     records: list[tuple[str, bytes]]
     bad: Counter[str]
 
 
 class GrowingSource:
-    """Reads growing files row by row, in the format of a job's [source].
-
-    Parameters
-    ----------
-    document
-        The job file.
-    plan
-        Its plan.
-
-    Raises
-    ------
-    BadInput
-        If the job has no [source], or its files cannot be read in parts.
-    """
+    """Reads growing files row by row, in the format of a job's [source]."""
 
     def __init__(self, document: Document, plan: Plan) -> None:
         if "source" not in document.tables:
@@ -156,25 +115,7 @@ class GrowingSource:
             self._rows = replace(source, layout=replace(self._layout, skip_lines=0, header=True))
 
     def read_head(self, name: str, data: bytes) -> Head | None:
-        """Read the header of a file.
-
-        Parameters
-        ----------
-        name
-            Name of the file in messages.
-        data
-            First bytes of the file.
-
-        Returns
-        -------
-        Head or None
-            The header; None if it is not complete yet.
-
-        Raises
-        ------
-        BadInput
-            If the file has no such column as the job names.
-        """
+        """Read the header of a file."""
         layout = self._layout
         if layout is None:
             return Head()
@@ -190,19 +131,7 @@ class GrowingSource:
         return Head(start, f"{layout.delimiter.join(names)}\n".encode(layout.encoding))
 
     def split_rows(self, data: bytes) -> list[bytes]:
-        """Return the complete rows at the beginning of some bytes.
-
-        Parameters
-        ----------
-        data
-            Bytes of a file that begin with a row.
-
-        Returns
-        -------
-        list of bytes
-            Rows with their line ends. A quoted cell can contain line ends; a row whose quotation
-            mark is never closed is a row of one line.
-        """
+        """Return the complete rows at the beginning of some bytes."""
         lines = [line + b"\n" for line in data.split(b"\n")[:-1]]
         layout = self._layout
         if layout is None or b'"' not in data:
@@ -227,24 +156,7 @@ class GrowingSource:
                 done += 1
 
     def read(self, name: str, head: Head, rows: Sequence[bytes], owner: str) -> Part:
-        """Read some rows of a file.
-
-        Parameters
-        ----------
-        name
-            Name of the file in messages.
-        head
-            Header of the file.
-        rows
-            Complete rows, from `split_rows`.
-        owner
-            Owner of rows without one.
-
-        Returns
-        -------
-        Part
-            The records of the rows, and the number of rows that cannot be used.
-        """
+        """Read some rows of a file."""
         rows = [row for row in rows if row.strip()]
         closed = [row for row in rows if row.count(b'"') % 2 == 0 or self.split_rows(row)]
         part = self._read(name, head, closed, owner)

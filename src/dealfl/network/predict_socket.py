@@ -22,13 +22,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import numpy as np
 from msgspec import Meta
 
 from dealfl.errors import BadInput, DealError
-from dealfl.jobs import Document, Plan, read_source
+from dealfl.jobs import Plan
 from dealfl.network.worker_end import WorkerEnd
 from dealfl.worker import Worker
+
+__all__ = ["PredictSocket"]
 
 _LOG = logging.getLogger("dealfl.network")
 _MAX_BYTES = 1 << 20
@@ -40,7 +41,7 @@ _FETCH_S = 10.0
 class Request(msgspec.Struct, forbid_unknown_fields=True):
     """A request for predictions of rows, or for items for an owner."""
 
-    features: list[list[float]] | None = None
+    features: list[list[float | str | None]] | None = None
     owner: str | None = None
     k: Annotated[int, Meta(ge=1, le=1000)] = 10
     worker: str = ""
@@ -52,17 +53,13 @@ class PredictSocket:
     def __init__(
         self,
         path: Path,
-        document: Document,
         plan: Plan,
         workers: Mapping[str, Worker],
         end: WorkerEnd,
     ) -> None:
-        self._path = path
-        self._plan = plan
-        self._workers = workers
-        self._end = end
-        source = read_source(document) if "source" in document.tables else None
-        self._label: Callable[[int], Any] = getattr(source, "label", int)
+        self._path, self._plan, self._workers, self._end = path, plan, workers, end
+        source = plan.subject.source
+        self._label: Callable[[int], Any] = int if source is None else source.label
         self._decoder = msgspec.json.Decoder(Request)
         self._clients = 0
         self._fetching = asyncio.Lock()
@@ -79,8 +76,7 @@ class PredictSocket:
             self._path.unlink(missing_ok=True)
 
     def _listen(self) -> socket.socket:
-        listener = socket.socket(socket.AF_UNIX)
-        path = str(self._path)
+        listener, path = socket.socket(socket.AF_UNIX), str(self._path)
         mask = os.umask(0o177)
         try:
             if self._path.is_socket():  # of a process that was killed
@@ -133,8 +129,8 @@ class PredictSocket:
         if name in self._workers:
             return name
         if name or len(self._workers) > 1:
-            names = ", ".join(self._workers)
-            raise BadInput(f"worker is {name!r}; it takes one of: {names}")
+            known = ", ".join(self._workers)
+            raise BadInput(f"worker is {name!r}; it takes one of: {known}")
         return next(iter(self._workers))
 
     def _predict(self, worker: Worker, request: Request) -> list[Any]:
@@ -144,21 +140,16 @@ class PredictSocket:
             items, scores = worker.recommend(request.owner, request.k)
             labels = map(self._label, items.tolist())
             return list(zip(labels, scores.tolist(), strict=True))
-        try:
-            features = np.array(request.features, dtype=np.float64)
-        except ValueError:
-            raise BadInput("features must have rows of one length") from None
-        predictions: list[Any] = worker.predict(self._plan.map(features)).tolist()
+        predictions: list[Any] = worker.predict(self._plan.take(request.features)).tolist()
         return predictions
 
     async def _refresh(self, name: str) -> None:
         """Fetch the published model if it was not looked for lately."""
         async with self._fetching:
-            connection = self._end.connection
-            has_model = self._workers[name].model_version > 0
+            known, connection = self._workers[name].model_version, self._end.connection
             since_s = time.monotonic() - self._checked_s.get(name, -math.inf)
             is_reachable = connection.is_up or connection.is_resting
-            if since_s < (_CHECK_S if has_model else _FETCH_S) or not is_reachable:
+            if since_s < (_CHECK_S if known else _FETCH_S) or not is_reachable:
                 return
             with suppress(TimeoutError):
                 await self._end.update_model(name, _FETCH_S)

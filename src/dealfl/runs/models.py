@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from dealfl.data.sources import CsvSource
 from dealfl.errors import BadBytes, BadInput, Incompatible
 from dealfl.exact import Schema
 from dealfl.jobs import Document, plan_without_data, read_source
@@ -198,8 +197,7 @@ def model_arrays(model: Model) -> Arrays:
             found[f"statistics_{name}_high"] = entries.values.high
     tables = {} if model.document is None else model.document.tables
     if model.document is not None and "source" in tables and "features" not in tables:
-        source = read_source(model.document)
-        names = source.feature_names if isinstance(source, CsvSource) else []
+        names = read_source(model.document).feature_names
         if isinstance(learner, RowLearner) and names and len(names) == learner.n_features:
             found["feature_names"] = np.array(names)
     return {**found, **learner.derived_arrays()}

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from msgspec.structs import replace
-
 from dealfl.data import Task
-from dealfl.data.sources import CsvSource, OwnerNames, Quarantined, RatingsSource, sift
+from dealfl.data.sources import Quarantined, RatingsSource, Source, item_names, source_in_order
 from dealfl.errors import BadInput
-from dealfl.jobs import Reading, read_source
+from dealfl.jobs import Reading, plan_without_data, read_source
 from dealfl.learners import HistoryLearner, RowLearner
-from dealfl.runs.model_inputs import find_inputs, match_columns, read_blocks, read_rows
 from dealfl.runs.models import Model
 from dealfl.simulate import METRICS, make_questions
 
@@ -65,15 +62,38 @@ def predict(model: Model, path: Path) -> Iterator[Predicted]:
     BadInput
         If the file does not have the columns of the model, or has no rows.
     """
-    inputs = find_inputs(model, path)
+    source, transform = _find_source(model, path)
     learner = model.learner
     assert isinstance(learner, RowLearner)
     answer = learner.predict_federated if learner.federated else learner.predict
-    for block in read_rows(inputs, path):
-        rows = [Predicted(one.line, None, one) for one in block.bad]
+    for block in source.read_rows(path):
+        rows = [Predicted(row.line, None, row) for row in block.bad]
         if block.lines:
-            rows += map(Predicted, block.lines, answer(block.features).tolist())
+            rows += map(Predicted, block.lines, answer(transform(block.features)).tolist())
         yield from sorted(rows, key=lambda row: row.line)
+
+
+def _find_source(model: Model, path: Path) -> tuple[Source, Callable[[Any], Any]]:
+    """Return the format of a file for a model, that of its job or numbers in order, and its map."""
+    learner, document = model.learner, model.document
+    if not isinstance(learner, RowLearner):
+        raise BadInput(f"{learner.name} does not take rows; it recommends items to owners")
+    classes = tuple(learner.settings.get("classes", ()))
+    if document is None:
+        limits = [(-sys.float_info.max, sys.float_info.max)] * learner.n_features
+        return source_in_order(limits, classes, path), lambda features: features
+    plan = plan_without_data(document)
+    if plan.learner != learner.name:
+        raise BadInput(
+            f"the learner of {document.name} is {plan.learner}, but that of the model is "
+            f"{learner.name}; give the job of this model"
+        )
+    source = plan.subject.source
+    if source is None or not source.is_format_of(path):
+        domain = plan.subject.dataset.domain
+        assert domain is not None, f"{plan.subject.name} has no domain"
+        source = source_in_order(zip(domain.low, domain.high, strict=True), classes, path)
+    return source, plan.map
 
 
 # -- histories ----------------------------------------------------------------------------------
@@ -109,8 +129,8 @@ def recommend(
     """
     if not isinstance(model.learner, HistoryLearner):
         raise BadInput(f"{model.learner.name} does not recommend items; --top is for histories")
-    source, named = _find_ratings(model, model.learner.n_items)
-    histories, bad, rows = _read_histories(source, path, named)
+    source = _find_ratings(model, model.learner.n_items)
+    histories, bad, rows = source.read_histories(path)
     found = []
     for owner, history in histories.items():
         items, scores = model.learner.recommend(sorted(history), top)
@@ -120,42 +140,18 @@ def recommend(
     return found, bad, rows
 
 
-def _find_ratings(model: Model, n_items: int) -> tuple[RatingsSource, bool]:
-    """Return the format of a ratings file, and whether a job names its columns."""
+def _find_ratings(model: Model, n_items: int) -> RatingsSource:
+    """Return the format of a ratings file for a model."""
     document = model.document
-    if document is not None and "source" in document.tables:
-        source = read_source(document)
-        if isinstance(source, RatingsSource):
-            if source.n_items != n_items:
-                raise BadInput(
-                    f"{document.name} has {source.n_items} items, but the model has {n_items}; "
-                    "give the job of this model"
-                )
-            return source, True
-    return RatingsSource(file="", owner="owner", item="item", last_item=n_items - 1), False
-
-
-def _read_histories(
-    source: RatingsSource, path: Path, named: bool
-) -> tuple[dict[str, set[int]], list[Quarantined], int]:
-    names = OwnerNames()
-    readers = source.readers(names)
-    found: dict[str, set[int]] = {}
-    bad: list[Quarantined] = []
-    rows = 0
-    for block, places in read_blocks(path, source.layout, list(readers), named):
-        rows += len(block)
-        sifted = sift(block, readers, places)
-        bad += sifted.bad
-        owners, items = sifted.values[source.owner], sifted.values[source.item].astype(np.int64)
-        liked = np.ones(len(items), dtype=bool)
-        if source.liked_from is not None:
-            liked = sifted.values[source.rating] >= source.liked_from
-        for owner, item, is_liked in zip(owners.tolist(), items.tolist(), liked, strict=True):
-            history = found.setdefault(names[owner], set())
-            if is_liked:
-                history.add(item)
-    return found, bad, rows
+    if document is None or "source" not in document.tables:
+        return item_names(None, n_items)
+    source = item_names(read_source(document), n_items)
+    if source.n_items != n_items:
+        raise BadInput(
+            f"{document.name} has {source.n_items} items, but the model has {n_items}; "
+            "give the job of this model"
+        )
+    return source
 
 
 # -- scores -------------------------------------------------------------------------------------
@@ -219,34 +215,17 @@ def score(model: Model, path: Path) -> Score:
     """
     if isinstance(model.learner, HistoryLearner):
         return _score_histories(model, path)
-    inputs = find_inputs(model, path)
-    source = inputs.source
-    if isinstance(source, CsvSource):
-        source = _labelled(source, path, inputs.named)
-    reading = source.read(path)
+    source, transform = _find_source(model, path)
+    reading = source.read_labelled(path)
     examples = reading.examples
-    value = model.learner.score_federated(inputs.map(examples.features), examples.targets)
+    value = model.learner.score_federated(transform(examples.features), examples.targets)
     return _score(model, value, len(examples), reading, reading.notes)
-
-
-def _labelled(source: CsvSource, path: Path, named: bool) -> CsvSource:
-    """Return the source with the names of its columns in a file; owners are ignored."""
-    wanted = [*dict(source.features), source.target]
-    names, layout = match_columns(path, source.layout, wanted, named)
-    features = tuple((names[name], column) for name, column in source.features)
-    target = names[source.target]
-    return replace(source, features=features, target=target, layout=layout, owner="", time="")
 
 
 def _score_histories(model: Model, path: Path) -> Score:
     learner = model.learner
     assert isinstance(learner, HistoryLearner)
-    source, named = _find_ratings(model, learner.n_items)
-    keys = [key for key in ("owner", "item", "rating", "time") if getattr(source, key)]
-    wanted = [getattr(source, key) for key in keys]
-    names, layout = match_columns(path, source.layout, wanted, named)
-    actual = {key: names[name] for key, name in zip(keys, wanted, strict=True)}
-    reading = replace(source, layout=layout, **actual).read(path)
+    reading = _find_ratings(model, learner.n_items).read_labelled(path)
     examples = reading.examples
     histories = make_questions(examples, range(len(examples)), seed=0)
     tested = [history for history in histories if len(history) > 1]

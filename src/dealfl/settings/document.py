@@ -14,8 +14,6 @@ from typing import Any
 
 from dealfl.errors import BadInput
 
-__all__ = ["Document"]
-
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
 _NAME = r"(?:\"[^\"]*\"|'[^']*'|[\w-]+)"
 _KEY = re.compile(rf"\s*({_NAME}(?:\s*\.\s*{_NAME})*)\s*=")
@@ -26,17 +24,6 @@ class Document:
     """The tables of a TOML file, and the line of each key.
 
     Dotted names number the tables of a list: `devices.1` is the first table of `[[devices]]`.
-
-    Attributes
-    ----------
-    tables
-        Content of the file; decimals are `Decimal`.
-    name
-        Name of the file in error messages.
-    folder
-        Folder to which paths in the file are relative.
-    places
-        Position of each key by its dotted name, such as "fleet.toml, line 2".
 
     Examples
     --------
@@ -54,25 +41,7 @@ class Document:
 
     @classmethod
     def read(cls, path: str | Path, max_bytes: int | None = None) -> Document:
-        """Read a TOML file.
-
-        Parameters
-        ----------
-        path
-            Path of the file, which is UTF-8 text.
-        max_bytes
-            Largest accepted size of the file, in bytes; None accepts any size.
-
-        Returns
-        -------
-        Document
-            Content of the file, with the line of each key.
-
-        Raises
-        ------
-        BadInput
-            If the file cannot be read, is too large, is not UTF-8 or is not TOML.
-        """
+        """Read a TOML file."""
         file = Path(path)
         try:
             if max_bytes is not None and file.stat().st_size > max_bytes:
@@ -86,27 +55,7 @@ class Document:
 
     @classmethod
     def parse(cls, text: str, name: str, folder: Path = Path()) -> Document:
-        """Parse TOML text; decimals stay exact.
-
-        Parameters
-        ----------
-        text
-            Content of the file.
-        name
-            Name of the file in error messages.
-        folder
-            Folder to which paths in the file are relative; by default the current one.
-
-        Returns
-        -------
-        Document
-            Content of the text, with the line of each key.
-
-        Raises
-        ------
-        BadInput
-            If the text is not TOML.
-        """
+        """Parse TOML text; decimals stay exact."""
         try:
             tables = tomllib.loads(text, parse_float=Decimal)
         except tomllib.TOMLDecodeError as error:
@@ -115,60 +64,18 @@ class Document:
         return cls(tables, name, folder, places)
 
     def where(self, key: str) -> str:
-        """Return the position of a key, for error messages.
-
-        Parameters
-        ----------
-        key
-            Dotted name of the key, such as `job.rounds`.
-
-        Returns
-        -------
-        str
-            File and line of the key; of its table if the key is not given.
-        """
+        """Return the position of a key, for error messages."""
         key = _plain(key)
         while key and key not in self.places:
             key = key.rpartition(".")[0]
         return self.places.get(key, self.name)
 
     def error(self, key: str, problem: str) -> BadInput:
-        """Return an error that names the position of a key.
-
-        Parameters
-        ----------
-        key
-            Dotted name of the key.
-        problem
-            Description of the problem and its remedy.
-
-        Returns
-        -------
-        BadInput
-            The error, for the caller to raise.
-        """
+        """Return an error that names the position of a key."""
         return BadInput(f"{self.where(key)}: {problem}")
 
     def replaced(self, key: str, value: object) -> Document:
-        """Return a copy of the document in which one key has another value.
-
-        Parameters
-        ----------
-        key
-            Dotted name of the key; numbers select tables of a list, as in `devices.1.count`.
-        value
-            New value; missing tables on the way are added. None removes the key, or a section.
-
-        Returns
-        -------
-        Document
-            The copy.
-
-        Raises
-        ------
-        BadInput
-            If the name does not lead to a key of a section.
-        """
+        """Return a copy of the document in which one key has another value."""
         tables: dict[str, Any] = copy.deepcopy(dict(self.tables))
         *parents, last = key.split(".")
         place: Any = tables

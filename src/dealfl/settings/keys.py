@@ -16,11 +16,6 @@ from dealfl.errors import BadInput
 from dealfl.settings.toml_text import toml_value
 from dealfl.settings.values import Formerly, bare, convert, takes
 
-__all__ = [
-    "FLAT", "Key", "check", "key_table", "key_tables", "keys_of", "section_in", "settle", "show",
-    "tags_of",
-]  # fmt: skip
-
 Variant = TypeVar("Variant", bound=Struct)
 REQUIRED = inspect.Parameter.empty
 FLAT = Meta(extra={"flat": True})
@@ -62,17 +57,6 @@ class Key:
 @cache
 def keys_of(section: Callable[..., Any]) -> dict[str, Key]:
     """Return the keys of a section.
-
-    Parameters
-    ----------
-    section
-        A Struct, or any function or class; its annotated parameters are the keys.
-
-    Returns
-    -------
-    dict
-        The keys by their names, in the order of the parameters. Keys of a field annotated with
-        `FLAT` are included.
 
     Examples
     --------
@@ -118,23 +102,6 @@ def section_in(annotated: Any) -> type[Struct] | None:  # noqa: ANN401
 def check(section: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Check values that do not come from a document, such as the arguments of a call.
 
-    Parameters
-    ----------
-    section
-        Struct, function or class that declares the keys.
-    values
-        Values by key. Names that are not keys are ignored.
-
-    Returns
-    -------
-    dict
-        The values in their plain form: floats, tuples, strings.
-
-    Raises
-    ------
-    BadInput
-        If a value is not valid; the message names the key, the value and the valid values.
-
     Examples
     --------
     >>> from typing import Annotated
@@ -156,18 +123,7 @@ def check(section: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, A
 
 
 def settle(struct: Struct) -> None:
-    """Check every key of a new Struct, and replace each value by its plain form.
-
-    Parameters
-    ----------
-    struct
-        The Struct; call this in its `__post_init__`.
-
-    Raises
-    ------
-    BadInput
-        If a value is not valid; the message names the key, the value and the valid values.
-    """
+    """Check every key of a new Struct, and replace each value by its plain form."""
     given = {name: getattr(struct, name) for name in keys_of(type(struct)) if hasattr(struct, name)}
     for name, plain in check(type(struct), given).items():
         force_setattr(struct, name, plain)
@@ -184,23 +140,7 @@ def show(value: object) -> str:
 
 
 def key_table(title: str, section: Callable[..., Any], without: Collection[str] = ()) -> str:
-    """Return the keys of a section as a Markdown table.
-
-    Parameters
-    ----------
-    title
-        Heading of the table.
-    section
-        Struct, function or class that declares the keys; its first docstring line is the
-        introduction.
-    without
-        Names of keys to leave out.
-
-    Returns
-    -------
-    str
-        Heading, introduction and table.
-    """
+    """Return the keys of a section as a Markdown table."""
     first = (section.__doc__ or "").partition("\n")[0]
     keys = [key for key in keys_of(section).values() if key.name not in without]
     lines = [f"### {title}\n\n{first}\n"]
@@ -213,20 +153,7 @@ def key_table(title: str, section: Callable[..., Any], without: Collection[str] 
 
 
 def key_tables(title: str, section: Callable[..., Any]) -> Iterator[str]:
-    """Yield the key table of a section, then the tables of the sections inside it.
-
-    Parameters
-    ----------
-    title
-        Heading of the first table; inner tables append the name of their key.
-    section
-        Struct, function or class that declares the keys.
-
-    Yields
-    ------
-    str
-        Heading, introduction and table of one section.
-    """
+    """Yield the key table of a section, then the tables of the sections inside it."""
     yield key_table(title, section)
     for key in keys_of(section).values():
         inner = section_in(key.type)

@@ -13,26 +13,12 @@ from dealfl.settings.document import Document
 from dealfl.settings.keys import Key, keys_of, section_in, show, tags_of
 from dealfl.settings.values import OneOf, bare, convert, takes
 
-__all__ = ["nearest", "read_keys", "read_section", "read_tables", "read_value", "read_variant"]
-
 Section = TypeVar("Section")
 Variant = TypeVar("Variant", bound=Struct)
 
 
 def nearest(key: str, known: Iterable[str]) -> str:
     """Return the advice that follows the name of a key that does not exist.
-
-    Parameters
-    ----------
-    key
-        The unknown name.
-    known
-        The valid names.
-
-    Returns
-    -------
-    str
-        The most similar valid name, and all valid names.
 
     Examples
     --------
@@ -68,29 +54,7 @@ def _require_keys(
 def read_section(
     document: Document, section: Callable[..., Section], name: str, **fixed: object
 ) -> Section:
-    """Read one section of a document.
-
-    Parameters
-    ----------
-    document
-        The settings file.
-    section
-        Struct, function or class that declares the keys.
-    name
-        Name of the table; a missing table is an empty one.
-    **fixed
-        Arguments for parameters of `section` that the file cannot set.
-
-    Returns
-    -------
-    Section
-        `section`, called with the values of the table.
-
-    Raises
-    ------
-    BadInput
-        If a key is unknown, missing or has an invalid value; the message names the line.
-    """
+    """Read one section of a document."""
     return _made(document, section, name, document.tables.get(name, {}), fixed)
 
 
@@ -102,31 +66,7 @@ def read_variant(
     needs_tag: bool = False,
     **fixed: object,
 ) -> Variant:
-    """Read a section whose tag selects one of several Structs.
-
-    Parameters
-    ----------
-    document
-        The settings file.
-    variants
-        Tagged Structs with the same tag field; the first is the default.
-    name
-        Name of the table; a missing table is an empty one.
-    needs_tag
-        Whether the tag must be given.
-    **fixed
-        Arguments for fields that the file cannot set.
-
-    Returns
-    -------
-    Variant
-        The selected Struct with the values of the table.
-
-    Raises
-    ------
-    BadInput
-        If the tag or a key is unknown, missing or has an invalid value; the message names the line.
-    """
+    """Read a section whose tag selects one of several Structs."""
     table = _table(document, name, document.tables.get(name, {}))
     known = tags_of(variants)
     tag = str(variants[0].__struct_config__.tag_field)
@@ -143,22 +83,7 @@ def read_variant(
 
 
 def read_tables(document: Document, section: type[Section], name: str) -> tuple[Section, ...]:
-    """Read the sections of a list of tables, `[[name]]`; there must be at least one.
-
-    Parameters
-    ----------
-    document
-        The settings file.
-    section
-        Struct that declares the keys of one table.
-    name
-        Name of the list.
-
-    Returns
-    -------
-    tuple
-        One section for each table, in the order of the file.
-    """
+    """Read the sections of a list of tables, `[[name]]`; there must be at least one."""
     return _tables(document, section, name, document.tables.get(name, []))
 
 
@@ -170,33 +95,7 @@ def read_keys(
     fixed: Collection[str] = (),
     tag: str = "",
 ) -> dict[str, Any]:
-    """Read the keys of a table without calling the section.
-
-    Parameters
-    ----------
-    document
-        The settings file.
-    section
-        Struct, function or class that declares the keys.
-    name
-        Dotted name of the table, for error messages; '' for the whole file.
-    table
-        Content of the table.
-    fixed
-        Names of parameters that the file cannot set.
-    tag
-        Name of a key that selects the section and is not part of it; '' if there is none.
-
-    Returns
-    -------
-    dict
-        Plain value of each key that the table gives.
-
-    Raises
-    ------
-    BadInput
-        If a key is unknown, missing or has an invalid value; the message names the line.
-    """
+    """Read the keys of a table without calling the section."""
     keys = {key: one for key, one in keys_of(section).items() if key not in fixed}
     given = _table(document, name, table)
     _require_keys(document, name, given, keys, tag)
@@ -217,29 +116,7 @@ def _missing(key: str, name: str, taken: str) -> str:
 
 
 def read_value(document: Document, annotated: Any, key: str, value: object) -> Any:  # noqa: ANN401
-    """Read the value of one key.
-
-    Parameters
-    ----------
-    document
-        The settings file.
-    annotated
-        Annotated type of the key.
-    key
-        Dotted name of the key, for error messages.
-    value
-        Value in the document.
-
-    Returns
-    -------
-    Any
-        The plain value; for a table or a list of tables, the sections that they describe.
-
-    Raises
-    ------
-    BadInput
-        If the value is not valid; the message names the line, the key and the valid values.
-    """
+    """Read the value of one key."""
     section = section_in(annotated)
     if section is not None:
         several = get_origin(bare(annotated)[0]) is tuple

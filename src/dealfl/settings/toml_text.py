@@ -8,24 +8,12 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-__all__ = ["toml_document", "toml_key", "toml_value"]
-
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _WIDTH = 90
 
 
 def toml_key(name: str) -> str:
     """Return a key as TOML writes it: quoted where necessary.
-
-    Parameters
-    ----------
-    name
-        Name of the key.
-
-    Returns
-    -------
-    str
-        The key, as TOML text.
 
     Examples
     --------
@@ -37,16 +25,6 @@ def toml_key(name: str) -> str:
 
 def toml_value(value: object) -> str:
     """Return a value as TOML writes it.
-
-    Parameters
-    ----------
-    value
-        A string, number, boolean, or a sequence of these.
-
-    Returns
-    -------
-    str
-        The value, as TOML text; a long list takes several lines.
 
     Examples
     --------
@@ -77,18 +55,6 @@ def _list(parts: list[str]) -> str:
 
 def toml_document(tables: Mapping[str, Any], prefix: str = "") -> str:
     """Return tables as a TOML document: values first, then the tables inside.
-
-    Parameters
-    ----------
-    tables
-        Values, tables and lists of tables by name.
-    prefix
-        Dotted name of the enclosing table with a dot at its end; '' for a whole document.
-
-    Returns
-    -------
-    str
-        The document.
 
     Examples
     --------

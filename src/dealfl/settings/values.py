@@ -13,11 +13,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
-__all__ = [
-    "Amount", "As", "Count", "Formerly", "Fraction", "Labels", "Numbers", "OneOf", "Positive",
-    "Reader", "Share", "Text", "Whole", "bare", "convert", "takes",
-]  # fmt: skip
-
 Whole = Annotated[int, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
 Amount = Annotated[float, Meta(ge=0)]
@@ -36,29 +31,13 @@ class Reader:
         raise NotImplementedError
 
     def read(self, value: object) -> Any:  # noqa: ANN401
-        """Return the plain value, or raise ValueError.
-
-        Parameters
-        ----------
-        value
-            Value in the settings file.
-
-        Returns
-        -------
-        Any
-            The value in its plain form.
-        """
+        """Return the plain value, or raise ValueError."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class OneOf(Reader):
     """One of several names; the names that plug-ins add to a registry are included.
-
-    Attributes
-    ----------
-    names
-        The valid names: a registry, or any collection.
 
     Examples
     --------
@@ -85,13 +64,7 @@ class OneOf(Reader):
 
 @dataclass(frozen=True, slots=True)
 class As(Reader):
-    """Read a value as another type than the annotated one, such as numbers for any array.
-
-    Attributes
-    ----------
-    type
-        The type that reads the value.
-    """
+    """Read a value as another type than the annotated one, such as numbers for any array."""
 
     type: Any
 
@@ -107,13 +80,7 @@ class As(Reader):
 
 @dataclass(frozen=True, slots=True)
 class Formerly:
-    """The former name of a renamed key; the error for an old file states the new name.
-
-    Attributes
-    ----------
-    name
-        The former name.
-    """
+    """The former name of a renamed key; the error for an old file states the new name."""
 
     name: str
 
@@ -142,11 +109,6 @@ Fraction = Annotated[str, _Decimal()]
 @dataclass(frozen=True, slots=True)
 class Labels(Reader):
     """A list of distinct strings, or of distinct numbers.
-
-    Attributes
-    ----------
-    least
-        Smallest valid number of labels.
 
     Examples
     --------

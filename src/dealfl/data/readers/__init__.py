@@ -2,7 +2,18 @@
 
 from typing import TYPE_CHECKING
 
-from dealfl.data.readers.block import Block
+from dealfl.data.readers.catalogued import (
+    Cifar,
+    Columns,
+    Events,
+    Histories,
+    Interactions,
+    Libsvm,
+    RatingMatrix,
+    Ratings,
+    Table,
+    TargetColumn,
+)
 from dealfl.data.readers.content import (
     PACKINGS,
     Content,
@@ -11,8 +22,14 @@ from dealfl.data.readers.content import (
     read_lines,
     unpacked_name,
 )
-from dealfl.data.readers.delimited import DelimitedText
-from dealfl.data.readers.layout import Encoding, Layout, read_number, require_rows
+from dealfl.data.readers.delimited import (
+    Block,
+    DelimitedText,
+    Encoding,
+    Layout,
+    read_number,
+    require_rows,
+)
 from dealfl.data.readers.libsvm import (
     SparseRows,
     looks_like_libsvm,
@@ -20,11 +37,9 @@ from dealfl.data.readers.libsvm import (
     read_libsvm,
     read_pairs,
 )
-from dealfl.data.readers.ratings import Events, Histories, Interactions, RatingMatrix, Ratings
-from dealfl.data.readers.supervised import Cifar, Columns, Libsvm, Table, TargetColumn
 
 if TYPE_CHECKING:
-    from dealfl.data.readers.supervised import Matrix as Matrix
+    from dealfl.data.readers.catalogued import Matrix as Matrix
 
 __all__ = [
     "PACKINGS", "Block", "Cifar", "Columns", "Content", "DelimitedText", "Encoding", "Events",

@@ -15,21 +15,12 @@ from typing import BinaryIO, TextIO, cast
 
 from dealfl.errors import BadBytes, BadInput
 
-__all__ = ["PACKINGS", "Content", "open_bytes", "open_text", "read_lines", "unpacked_name"]
-
 PACKINGS = (".gz", ".xz", ".bz2", ".zip")  # of one file; archives of many need a member's name
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
     """Bytes, with the name of the file they came from.
-
-    Parameters
-    ----------
-    name : str
-        Name of the file; its suffix says how it is packed.
-    data : bytes
-        Content of the file.
 
     Examples
     --------
@@ -46,71 +37,19 @@ class Content:
 
     @classmethod
     def read(cls, path: Path) -> "Content":
-        """Read a file without unpacking it.
-
-        Parameters
-        ----------
-        path : Path
-            File to read.
-
-        Returns
-        -------
-        Content
-            The content, still packed.
-
-        Raises
-        ------
-        BadInput
-            The file cannot be read.
-        """
+        """Read a file without unpacking it."""
         with _open_file(path) as file:
             return cls(str(path), file.read())
 
     def unpack(self, member: str | None = None) -> "Content":
-        """Unpack the content according to the suffix of the name.
-
-        Parameters
-        ----------
-        member : str, optional
-            File to take from an archive of several.
-
-        Returns
-        -------
-        Content
-            The unpacked content.
-
-        Raises
-        ------
-        BadBytes
-            The content is truncated or damaged.
-        BadInput
-            The archive does not hold `member`.
-        """
+        """Unpack the content according to the suffix of the name."""
         with _unpack(self.name, io.BytesIO(self.data), member) as stream:
             return Content(self.name, stream.read())
 
 
 @contextmanager
 def open_bytes(source: Path | Content) -> Iterator[BinaryIO]:
-    """Open a file, unpacked according to its suffix, or a content as it is.
-
-    Parameters
-    ----------
-    source : Path or Content
-        What to open.
-
-    Yields
-    ------
-    BinaryIO
-        The unpacked stream.
-
-    Raises
-    ------
-    BadInput
-        The file cannot be read.
-    BadBytes
-        The file is truncated or damaged.
-    """
+    """Open a file, unpacked according to its suffix, or a content as it is."""
     if isinstance(source, Content):
         yield io.BytesIO(source.data)
         return
@@ -120,25 +59,7 @@ def open_bytes(source: Path | Content) -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_text(source: Path | Content, encoding: str = "utf-8") -> Iterator[TextIO]:
-    """Open a file or a content as text; line ends are kept.
-
-    Parameters
-    ----------
-    source : Path or Content
-        What to open.
-    encoding : str, default "utf-8"
-        Text encoding; a byte order mark is skipped.
-
-    Yields
-    ------
-    TextIO
-        The text.
-
-    Raises
-    ------
-    BadInput
-        The file cannot be read, or is not text in this encoding.
-    """
+    """Open a file or a content as text; line ends are kept."""
     with open_bytes(source) as stream:
         codec = "utf-8-sig" if encoding == "utf-8" else encoding
         try:
@@ -151,22 +72,7 @@ def open_text(source: Path | Content, encoding: str = "utf-8") -> Iterator[TextI
 
 
 def read_lines(source: Path | Content, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """Read the lines that are not blank.
-
-    Parameters
-    ----------
-    source : Path or Content
-        What to read.
-    encoding : str, default "utf-8"
-        Text encoding.
-
-    Yields
-    ------
-    number : int
-        Line number, from 1.
-    line : str
-        Text of the line, without its line end.
-    """
+    """Read the lines that are not blank."""
     with open_text(source, encoding) as text:
         for number, line in enumerate(text, 1):
             if line.strip():
@@ -175,16 +81,6 @@ def read_lines(source: Path | Content, encoding: str = "utf-8") -> Iterator[tupl
 
 def unpacked_name(name: str) -> str:
     """Return the name of a file after unpacking.
-
-    Parameters
-    ----------
-    name : str
-        Name of the packed file.
-
-    Returns
-    -------
-    str
-        The name without its packing suffix.
 
     Examples
     --------

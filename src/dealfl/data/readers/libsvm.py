@@ -15,8 +15,6 @@ from dealfl.data.readers.delimited import BLOCK_CHARACTERS
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["SparseRows", "looks_like_libsvm", "read_finite", "read_libsvm", "read_pairs"]
-
 _LOOKED_AT = 20
 
 
@@ -24,18 +22,6 @@ def read_libsvm(
     source: Path | Content, encoding: str = "utf-8"
 ) -> Iterator[list[tuple[int, list[str]]]]:
     """Read LIBSVM text in blocks of rows.
-
-    Parameters
-    ----------
-    source : Path or Content
-        What to read.
-    encoding : str, default "utf-8"
-        Text encoding.
-
-    Yields
-    ------
-    list of (int, list of str)
-        The line number of each row, and its words up to a #.
 
     Examples
     --------
@@ -52,25 +38,6 @@ def read_libsvm(
 
 def read_pairs(words: Sequence[str], n_features: int) -> tuple[list[int], list[float]]:
     """Parse index:value pairs.
-
-    Parameters
-    ----------
-    words : sequence of str
-        Pairs with ascending indices from 1.
-    n_features : int
-        Largest allowed index.
-
-    Returns
-    -------
-    indices : list of int
-        Indices, from 0.
-    values : list of float
-        Values.
-
-    Raises
-    ------
-    ValueError
-        A word is not a pair, or an index is out of order or too large.
 
     Examples
     --------
@@ -99,16 +66,6 @@ def read_pairs(words: Sequence[str], n_features: int) -> tuple[list[int], list[f
 def looks_like_libsvm(lines: Sequence[str]) -> bool:
     """Return whether lines are in LIBSVM's format, judged by the first of them.
 
-    Parameters
-    ----------
-    lines : sequence of str
-        Lines of a file, from its start.
-
-    Returns
-    -------
-    bool
-        Whether they hold pairs `index:value`.
-
     Examples
     --------
     >>> looks_like_libsvm(["1 1:0.5 3:2", "-1"]), looks_like_libsvm(["1,0.5,2"])
@@ -125,23 +82,7 @@ def looks_like_libsvm(lines: Sequence[str]) -> bool:
 
 
 def read_finite(text: str) -> float:
-    """Parse a finite number.
-
-    Parameters
-    ----------
-    text : str
-        Text of the number.
-
-    Returns
-    -------
-    float
-        The number.
-
-    Raises
-    ------
-    ValueError
-        The text is not a finite number.
-    """
+    """Parse a finite number."""
     try:
         value = float(text)
     except ValueError:
@@ -152,40 +93,20 @@ def read_finite(text: str) -> float:
 
 
 class SparseRows:
-    """Rows of indices and values, collected one at a time.
-
-    Parameters
-    ----------
-    n_features : int
-        Number of columns.
-    """
+    """Rows of indices and values, collected one at a time."""
 
     def __init__(self, n_features: int) -> None:
         self._n_features = n_features
         self._indices, self._values, self._starts = array("q"), array("d"), array("q", [0])
 
     def add(self, indices: list[int], values: list[float]) -> None:
-        """Add a row.
-
-        Parameters
-        ----------
-        indices : list of int
-            Columns, from 0.
-        values : list of float
-            One value per column.
-        """
+        """Add a row."""
         self._indices.extend(indices)
         self._values.extend(values)
         self._starts.append(len(self._indices))
 
     def matrix(self) -> "csr_array[np.float64, tuple[int, int]]":
-        """Return all rows.
-
-        Returns
-        -------
-        csr_array of float64
-            One row per call of `add`.
-        """
+        """Return all rows."""
         from scipy.sparse import csr_array
 
         values = np.array(self._values, dtype=np.float64)

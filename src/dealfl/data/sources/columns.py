@@ -15,11 +15,6 @@ from numpy.typing import NDArray
 from dealfl.data.readers import Block
 from dealfl.settings import Document, Labels, Text, read_value
 
-__all__ = [
-    "Bounded", "Column", "Floats", "Reader", "Vocabulary", "WordColumn", "Wrong", "find_date",
-    "find_moment", "is_missing", "read_column", "read_moments",
-]  # fmt: skip
-
 Floats = NDArray[np.float64]
 Wrong = dict[int, str]  # reason by row
 Reader = Callable[[Block, int], tuple[NDArray[Any], Wrong]]
@@ -35,16 +30,6 @@ _DAY_S = 86_400.0
 
 def is_missing(cell: str) -> bool:
     """Return whether a cell denotes a missing value.
-
-    Parameters
-    ----------
-    cell
-        Text of the cell.
-
-    Returns
-    -------
-    bool
-        True for an empty cell and for words such as NA, null and nan.
 
     Examples
     --------
@@ -74,16 +59,6 @@ def find_moment(cell: str) -> float:
 
 def find_date(cell: str) -> float:
     """Return an ISO 8601 date or date and time as days since 1970.
-
-    Parameters
-    ----------
-    cell
-        Text of the cell; times without a zone are UTC.
-
-    Returns
-    -------
-    float
-        Days since 1970-01-01; nan if the text is not a date.
 
     Examples
     --------
@@ -119,37 +94,11 @@ class Column(Struct, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def read(self, block: Block, column: int) -> tuple[Floats, Wrong]:
-        """Return a number for each cell; a missing one is filled if the column declares `missing`.
-
-        Parameters
-        ----------
-        block
-            Rows of the table.
-        column
-            Place of the column, ≥ 0.
-
-        Returns
-        -------
-        values : array
-            One number for each row.
-        wrong : dict
-            Reason by row, for rows that cannot be used.
-        """
+        """Return a number for each cell; a missing one is filled if the column says how."""
         raise NotImplementedError
 
     def features(self, values: Floats) -> Floats:
-        """Return the features of the column.
-
-        Parameters
-        ----------
-        values
-            Numbers, as `read` returns them.
-
-        Returns
-        -------
-        array
-            One row for each number.
-        """
+        """Return the features of the column."""
         raise NotImplementedError
 
 

@@ -15,11 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dealfl.data.readers import Block, Content, DelimitedText, Layout
+from dealfl.data.readers import Block, Content, DelimitedText, Layout, read_number
 from dealfl.errors import BadInput
-from dealfl.learners import is_absent
-
-__all__ = ["MemoryRows", "MemoryTable", "Place", "Table", "open_table"]
+from dealfl.learners import column_array, frame_columns, is_absent, is_frame
 
 _BLOCK_ROWS = 8192
 _PLAIN = Layout()
@@ -29,19 +27,6 @@ _COUNTED = itertools.count()
 class MemoryTable:
     """Named columns of numbers or texts, in memory.
 
-    Parameters
-    ----------
-    name
-        Name of the file that would hold the table.
-    columns
-        Columns of one length: arrays of numbers (nan where one is missing), dates, or texts
-        (None where one is missing).
-
-    Raises
-    ------
-    BadInput
-        If columns differ in length.
-
     Examples
     --------
     >>> table = MemoryTable("houses.csv", {"rooms": [3.0, 4.0], "city": ["Ulm", None]})
@@ -49,8 +34,12 @@ class MemoryTable:
     'rooms,city\\n3.0,Ulm\\n4.0,\\n'
     """
 
-    def __init__(self, name: str, columns: Mapping[str, Any]) -> None:
-        self.name, self.key = name, f"{name} in memory {next(_COUNTED)}"
+    def __init__(
+        self, name: str, columns: Mapping[str, Any], *, parses_texts: bool = False
+    ) -> None:
+        self.name = name
+        self.key = f"{name} in memory {next(_COUNTED)}"
+        self._parses_texts = parses_texts
         self._columns = {key: _plain(values) for key, values in columns.items()}
         self.rows = max(map(len, self._columns.values()), default=0)
         for key, column in self._columns.items():
@@ -65,22 +54,11 @@ class MemoryTable:
         return list(self._columns)
 
     def read_blocks(self, width: int) -> Iterator[Block]:  # noqa: ARG002 - as text is read
-        """Yield all rows, 8192 at a time.
-
-        Parameters
-        ----------
-        width
-            Number of columns; not used, since columns in memory have one length.
-
-        Yields
-        ------
-        Block
-            Consecutive rows.
-        """
+        """Yield all rows, 8192 at a time."""
         for first in range(0, self.rows, _BLOCK_ROWS):
             stop = min(first + _BLOCK_ROWS, self.rows)
             columns = [column[first:stop] for column in self._columns.values()]
-            yield _MemoryBlock(columns, list(range(first, stop)))
+            yield _MemoryBlock(columns, list(range(first, stop)), self._parses_texts)
 
     def text(self) -> str:
         """Return the table as CSV; numbers are written so that they are read back exactly."""
@@ -92,22 +70,7 @@ class MemoryTable:
 
 
 class MemoryRows:
-    """Sparse rows of features with one label each, in memory.
-
-    Parameters
-    ----------
-    name
-        Name of the file that would hold the rows.
-    matrix
-        Features, one example per row.
-    labels
-        One label for each row: numbers or strings.
-
-    Raises
-    ------
-    BadInput
-        If the numbers of rows and labels differ.
-    """
+    """Sparse rows of features with one label each, in memory."""
 
     def __init__(self, name: str, matrix: sparse.csr_array, labels: Any) -> None:  # noqa: ANN401
         self.name, self.key = name, f"{name} in memory {next(_COUNTED)}"
@@ -142,26 +105,30 @@ class MemoryRows:
 
 
 Table = DelimitedText | MemoryTable
-Place = Path | Content | MemoryTable
+TableData = Path | Content | Table
 """A table: a file, its content, or columns in memory."""
 
 
-def open_table(place: Place, layout: Layout) -> Table:
-    """Return the reader of a table.
+def open_table(data: TableData, layout: Layout) -> Table:
+    """Return the reader of a table; the layout is that of a file."""
+    return DelimitedText(data, layout) if isinstance(data, Path | Content) else data
 
-    Parameters
-    ----------
-    place
-        A file of delimited text, its content, or a table in memory.
-    layout
-        Delimiter, header and encoding of the file; not used for a table in memory.
 
-    Returns
-    -------
-    Table
-        An object with `read_names` and `read_blocks`.
+def feature_columns(X: object) -> dict[str, NDArray[Any]]:
+    """Return the columns of an array, of nested lists or of a frame; those of an array are x1, x2 …
+
+    >>> list(feature_columns([[1, 2], [3, 4]]))
+    ['x1', 'x2']
     """
-    return place if isinstance(place, MemoryTable) else DelimitedText(place, layout)
+    if is_frame(X):
+        return dict(frame_columns(X))
+    try:
+        matrix = np.asarray(X)
+    except ValueError:
+        raise BadInput("X has rows of different lengths; pass a table") from None
+    if matrix.ndim != 2 or not matrix.shape[1]:
+        raise BadInput(f"X has shape {matrix.shape}; pass a table, one row an example")
+    return {f"x{n + 1}": column_array(matrix[:, n]) for n in range(matrix.shape[1])}
 
 
 class _MemoryBlock(Block):
@@ -169,20 +136,23 @@ class _MemoryBlock(Block):
 
     unit = "row"
 
-    def __init__(self, columns: list[NDArray[Any]], lines: list[int]) -> None:
+    def __init__(self, columns: list[NDArray[Any]], lines: list[int], parses_texts: bool) -> None:
         super().__init__(_PLAIN, len(columns), lines, [])
         self._arrays = columns
+        self._parses_texts = parses_texts
 
     def texts(self, column: int) -> list[str]:
         """Return the cells of a column as texts."""
         return _texts(self._arrays[column])
 
     def numbers(self, column: int) -> NDArray[np.float64]:
-        """Return the numbers of a column; nan for texts, also for those that look like numbers."""
+        """Return the numbers of a column; nan for texts, unless the table parses them."""
         values = self._arrays[column]
-        if values.dtype.kind == "O":
+        if values.dtype.kind != "O":
+            return values.astype(np.float64)
+        if not self._parses_texts:
             return np.full(len(values), math.nan)
-        return values.astype(np.float64)
+        return np.array([read_number(text) for text in self.texts(column)], dtype=np.float64)
 
 
 def _plain(values: Any) -> NDArray[Any]:  # noqa: ANN401

@@ -16,12 +16,6 @@ from dealfl.jobs.proposals.survey import Found
 from dealfl.learners import LEARNERS
 from dealfl.settings import toml_key, toml_value
 
-__all__ = [
-    "Sizes", "draft_features", "draft_job", "draft_libsvm", "draft_ratings", "draft_source",
-    "draft_table",
-]  # fmt: skip
-
-
 _ARRIVALS_PER_HOUR = 60
 _HOUR_S = 3600
 _LONGEST_S = 150 * _HOUR_S  # a job ends after max_h, 168 hours by default
@@ -31,19 +25,7 @@ _LATER_SHARE = 0.4
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The size of a fleet, in proportion to the data.
-
-    Attributes
-    ----------
-    workers
-        Number of workers.
-    rounds
-        Number of rounds.
-    per_hour
-        Mean number of new examples that reach each worker per hour.
-    every_s
-        Time between two rounds, in seconds.
-    """
+    """The size of a fleet, in proportion to the data."""
 
     workers: int
     rounds: int
@@ -58,24 +40,6 @@ class Sizes:
 
         Half of the examples are there at the start, and most of the others arrive until the last
         round.
-
-        Parameters
-        ----------
-        examples
-            Number of examples.
-        most
-            Largest number of workers to propose.
-        workers
-            Number of workers; 0 proposes one.
-        rounds
-            Number of rounds; 0 proposes one.
-        arriving
-            Number of records, if an example consists of several; 0 if it does not.
-
-        Returns
-        -------
-        Sizes
-            The sizes.
 
         Examples
         --------

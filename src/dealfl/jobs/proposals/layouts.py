@@ -22,8 +22,6 @@ from dealfl.data.readers import (
 from dealfl.data.sources import is_missing
 from dealfl.errors import BadInput
 
-__all__ = ["detect_layout"]
-
 _BLOCK = 1 << 20
 _LINES = 200
 _MOST_BEFORE = 50

@@ -13,11 +13,6 @@ from dealfl.jobs.proposals.survey import Found
 from dealfl.learners import learners_for
 from dealfl.settings import nearest
 
-__all__ = [
-    "NO_COLUMN", "Ask", "Feature", "Roles", "Target", "ask_roles", "guess_column",
-    "propose_features", "propose_target", "require_known", "widen_limits",
-]  # fmt: skip
-
 Feature = Bounded | WordColumn
 Ask = Callable[[str, Sequence[str], str, bool], str]
 """Function of a role, column names, a proposal and whether a column is required; returns a name."""
@@ -41,11 +36,6 @@ class Roles:
     """The columns with a role; '' if no column has it.
 
     In `Wishes`, '' leaves the role open, and "none" means that no column has it.
-
-    Attributes
-    ----------
-    target, owner, time, item, rating
-        Feature to predict, of owners, that orders arrival, of items, and of ratings.
     """
 
     target: str = ""

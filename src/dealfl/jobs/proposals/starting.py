@@ -32,27 +32,12 @@ from dealfl.jobs.proposals.proposal import (
 from dealfl.jobs.proposals.survey import Found, find_image, survey, survey_libsvm
 from dealfl.learners import learners_for
 
-__all__ = ["Start", "Wishes", "start", "start_in_memory", "take_guess"]
-
 Limits = Mapping[int, tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """The choices of the user; '', 0 and None leave a choice to the program.
-
-    Attributes
-    ----------
-    format, learner
-        Format of the file ("csv", "libsvm" or "ratings"), and name of the learner.
-    roles
-        Columns with a role.
-    delimiter, header, skip_lines
-        Character between two cells, whether the first row holds the names of the columns, and
-        number of lines before the table.
-    workers, rounds
-        Number of workers and of rounds.
-    """
+    """The choices of the user; '', 0 and None leave a choice to the program."""
 
     format: str = ""
     roles: Roles = field(default_factory=Roles)
@@ -66,21 +51,7 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Properties of a data file, and the parts of the proposed job.
-
-    Attributes
-    ----------
-    path, layout, format
-        The data file, its delimiter, header and encoding, and its format.
-    columns, roles
-        Content of each column, and columns with a role.
-    learner
-        Name of the proposed learner.
-    source, features
-        Lines of the section [source] after its layout, and of [features].
-    left_out
-        Columns that are not used, with the reason.
-    """
+    """Properties of a data file, and the parts of the proposed job."""
 
     path: Path
     layout: Layout
@@ -93,20 +64,7 @@ class Start:
     features: Sequence[str] = ()
 
     def text(self, folder: Path, sizes: Sizes) -> str:
-        """Return the text of the job file.
-
-        Parameters
-        ----------
-        folder
-            Folder of the job file; the path of the data is written relative to it.
-        sizes
-            Size of the fleet.
-
-        Returns
-        -------
-        str
-            The job file, with comments.
-        """
+        """Return the text of the job file."""
         roles = Roles() if self.format == "libsvm" else self.roles
         source = [*draft_source(self.path, folder, self.format, self.layout, roles), *self.source]
         by_owner = self.format == "csv" and bool(self.roles.owner)
@@ -115,27 +73,7 @@ class Start:
 
 
 def start(path: Path, wishes: Wishes, ask: Ask) -> Start:
-    """Examine a data file and propose a job for it.
-
-    Parameters
-    ----------
-    path
-        The data file; its format and layout are detected.
-    wishes
-        Choices of the user, which take precedence over detection.
-    ask
-        Function that returns the column of a role; see `Ask`.
-
-    Returns
-    -------
-    Start
-        Properties of the file, and the parts of the job.
-
-    Raises
-    ------
-    BadInput
-        If the file cannot be read, or no job can be made for it.
-    """
+    """Examine a data file and propose a job for it."""
     layout, libsvm = detect_layout(
         path, delimiter=wishes.delimiter, header=wishes.header, skip_lines=wishes.skip_lines
     )
@@ -248,22 +186,7 @@ def _start_ratings(
 def start_in_memory(
     data: MemoryTable | MemoryRows, wishes: Wishes, n_items: int | None = None
 ) -> Start:
-    """Propose a job for data in memory; every column of a table without a role is a feature.
-
-    Parameters
-    ----------
-    data
-        A table of examples or of interactions, or sparse rows.
-    wishes
-        Roles of the columns, and the learner.
-    n_items
-        Number of items that are numbered from 0; None proposes the items that occur.
-
-    Returns
-    -------
-    Start
-        Properties of the data, and the parts of the job.
-    """
+    """Propose a job for data in memory; every column of a table without a role is a feature."""
     path, layout = Path(data.name), Layout()
     if isinstance(data, MemoryRows):
         (label,), matrix = survey(data.labels, layout), data.matrix
@@ -283,18 +206,7 @@ def start_in_memory(
 
 
 def take_guess(role: str, names: Sequence[str], guess: str, required: bool) -> str:
-    """Return the guess for a role.
-
-    Parameters
-    ----------
-    role, names, guess, required
-        As in `Ask`; without a guess, BadInput is raised if a column is required.
-
-    Returns
-    -------
-    str
-        The guess.
-    """
+    """Return the guess for a role."""
     if required and not guess:
         raise BadInput(f"the {role} cannot be guessed; give {role}= one of {', '.join(names)}")
     return guess

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dealfl.data.readers import Block, Layout, read_libsvm, read_pairs
 from dealfl.data.sources import (
     Bounded,
-    Place,
+    TableData,
     find_date,
     is_missing,
     open_table,
@@ -25,8 +25,6 @@ from dealfl.data.sources import (
 )
 from dealfl.errors import BadInput
 from dealfl.settings import toml_value
-
-__all__ = ["Found", "Image", "find_image", "survey", "survey_libsvm"]
 
 _MOST_DISTINCT = 100_000
 _SAMPLE = 10_001
@@ -45,33 +43,7 @@ _DECORATED = re.compile(r"[^\w\s]?\s?[-+]?\d[\d.,' ]*\s?([^\w\s]|[a-zA-Z]{1,3})?
 
 @dataclass(slots=True)
 class Found:
-    """The content of a column.
-
-    Attributes
-    ----------
-    name
-        Name of the column.
-    rows
-        Number of cells.
-    missing, numbers, dates, texts, infinite
-        Number of cells that are missing, finite numbers, ISO dates, other text, or infinite.
-    other_dates
-        Number of texts that look like dates in another format than ISO 8601.
-    decorated
-        Number of texts that look like numbers with other characters around them.
-    stray
-        The first text.
-    whole
-        Whether all numbers are whole.
-    low, high
-        Lowest and highest number; of dates, in days since 1970.
-    words
-        Distinct cells, in the order of their first occurrence.
-    overflown
-        Whether there are too many distinct cells to keep all.
-    sample
-        The first numbers.
-    """
+    """The content of a column."""
 
     name: str
     rows: int = 0
@@ -123,15 +95,7 @@ class Found:
         return statistics.median(self.sample)
 
     def add(self, block: Block, column: int) -> None:
-        """Add the cells of a column.
-
-        Parameters
-        ----------
-        block
-            Rows of the table.
-        column
-            Place of the column, ≥ 0.
-        """
+        """Add the cells of a column."""
         self.rows += len(block.lines)
         if not self.overflown:
             met = dict.fromkeys(block.texts(column))
@@ -180,26 +144,15 @@ class Found:
             self.decorated += count if _DECORATED.fullmatch(cell) else 0
 
     def mostly(self, count: int) -> bool:
-        """Return whether a count covers nearly all cells.
-
-        Parameters
-        ----------
-        count
-            Number of cells of one kind.
-
-        Returns
-        -------
-        bool
-            True for at least 90 % of the cells that are not missing.
-        """
+        """Return whether a count covers nearly all cells."""
         return count > 0 and count >= _MOSTLY * self.values
 
 
-def survey(path: Place, layout: Layout) -> list[Found]:
+def survey(data: TableData, layout: Layout) -> list[Found]:
     """Return the content of each column; rows of another length are left out."""
-    table = open_table(path, layout)
+    table = open_table(data, layout)
     columns = [Found(name) for name in table.read_names()]
-    for block in report_progress(table.read_blocks(len(columns)), path):
+    for block in report_progress(table.read_blocks(len(columns)), data.name):
         for place, column in enumerate(columns):
             column.add(block, place)
     return columns
@@ -208,7 +161,7 @@ def survey(path: Place, layout: Layout) -> list[Found]:
 def survey_libsvm(path: Path, encoding: str) -> tuple[Found, dict[int, tuple[float, float]]]:
     """Return the content of the labels, and the lowest and highest value of each feature."""
     label, limits = Found("label"), dict[int, tuple[float, float]]()
-    for block in report_progress(read_libsvm(path, encoding), path):
+    for block in report_progress(read_libsvm(path, encoding), path.name):
         good = {}
         for line, words in block:
             try:

@@ -1,4 +1,4 @@
-"""Readers of features and targets: delimited text, LIBSVM and the binary format of CIFAR."""
+"""Readers of the files of the catalog: features and targets, images, and interactions."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from dealfl.data.readers.block import Block
 from dealfl.data.readers.content import Content
-from dealfl.data.readers.delimited import DelimitedText
-from dealfl.data.readers.layout import Layout
+from dealfl.data.readers.delimited import Block, DelimitedText, Layout
 from dealfl.data.readers.libsvm import SparseRows, read_finite, read_libsvm, read_pairs
 from dealfl.errors import BadInput
 
@@ -19,23 +17,19 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     Matrix = NDArray[Any] | csr_array[Any, tuple[int, int]]
+from typing import TYPE_CHECKING
 
-__all__ = ["Cifar", "Columns", "Libsvm", "Table", "TargetColumn"]
+from numpy.typing import NDArray
+
+from dealfl.data.readers.content import read_lines
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Features and targets of the same number of rows.
-
-    Parameters
-    ----------
-    features : ndarray or csr_array
-        One row per example.
-    targets : ndarray
-        Target or class of each row.
-    test : Table, optional
-        Test part, if the publisher defines one.
-    """
+    """Features and targets of the same number of rows."""
 
     features: "Matrix"
     targets: NDArray[Any]
@@ -47,18 +41,7 @@ class Table:
         return len(self.targets) + (self.test.records if self.test else 0)
 
     def split(self, at: int) -> "Table":
-        """Split the rows into a training and a test part.
-
-        Parameters
-        ----------
-        at : int
-            First row of the test part.
-
-        Returns
-        -------
-        Table
-            The rows before `at`, with the other rows as test part.
-        """
+        """Split the rows into a training and a test part."""
         test = Table(self.features[at:], self.targets[at:])
         return Table(self.features[:at], self.targets[:at], test)
 
@@ -66,19 +49,6 @@ class Table:
 @dataclass(frozen=True, slots=True)
 class Columns:
     """Columns of numbers in delimited text of a fixed width; a bad row is an error.
-
-    Parameters
-    ----------
-    width : int
-        Number of columns of the file.
-    dtype : dtype, default float64
-        Type of the numbers.
-    delimiter : str, default ","
-        Character between two cells.
-    skip_lines : int, default 0
-        Lines at the start of the file that are not part of the table.
-    keep : tuple of int, optional
-        Indices of the columns to read, from 0; by default all.
 
     Examples
     --------
@@ -94,43 +64,14 @@ class Columns:
     keep: tuple[int, ...] | None = None
 
     def read(self, content: Content) -> NDArray[Any]:
-        """Return the kept columns of every row.
-
-        Parameters
-        ----------
-        content : Content
-            Unpacked text.
-
-        Returns
-        -------
-        ndarray
-            Rows by columns.
-
-        Raises
-        ------
-        BadInput
-            A row cannot be read; the message names file, line and value.
-        """
+        """Return the kept columns of every row."""
         parts = [self._read_block(content, block) for block in self._read_blocks(content)]
         if not parts:
             raise BadInput(f"{content.name} has no rows; expected {self.width} columns")
         return np.concatenate(parts)
 
     def find_line(self, content: Content, row: int) -> int:
-        """Return the line number of a row.
-
-        Parameters
-        ----------
-        content : Content
-            Unpacked text.
-        row : int
-            Index of the row, from 0.
-
-        Returns
-        -------
-        int
-            Line number, from 1.
-        """
+        """Return the line number of a row."""
         lines = chain.from_iterable(block.lines for block in self._read_blocks(content))
         return next(islice(lines, row, None))
 
@@ -180,15 +121,6 @@ def _is_value(text: str, dtype: np.dtype[Any]) -> bool:
 class TargetColumn:
     """Reader of a delimited text file in which one column is the target.
 
-    Parameters
-    ----------
-    columns : Columns
-        Columns of the file.
-    target : int, default -1
-        Index of the target among the kept columns; by default the last.
-    train_rows : int, optional
-        Number of training rows; the other rows are the test part.
-
     Examples
     --------
     >>> table = TargetColumn(Columns(width=3), target=0)([Content("tiny.csv", b"7,1,2\\n8,3,4")])
@@ -211,13 +143,6 @@ class TargetColumn:
 @dataclass(frozen=True, slots=True)
 class Libsvm:
     """Reader of LIBSVM text: a label, then index:value pairs with ascending indices from 1.
-
-    Parameters
-    ----------
-    n_features : int
-        Number of features.
-    labels : dtype, default float64
-        Type of the labels.
 
     Examples
     --------
@@ -250,13 +175,6 @@ class Cifar:
     """Reader of the binary format of CIFAR: a label byte, then the red, green and blue planes.
 
     The last file is the test part, as in the published archive.
-
-    Parameters
-    ----------
-    classes : int, default 10
-        Number of classes.
-    pixels : int, default 3072
-        Bytes of an image.
     """
 
     classes: int = 10
@@ -288,3 +206,144 @@ class Cifar:
                 f"{content.name}, row {wrong[0] + 1}: label {label} is not below {self.classes}"
             )
         return rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Histories:
+    """The items of each owner."""
+
+    items: "csr_array[np.int32, tuple[int, int]]"
+    owners: NDArray[np.int64]
+    times: NDArray[np.int64] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Interactions:
+    """Parallel arrays of owner, item, value and time, in the order of the file.
+
+    Examples
+    --------
+    >>> owner, item, stars = np.array([7, 7, 9]), np.array([0, 2, 2]), np.array([5, 1, 4])
+    >>> liked = Interactions(owner, item, n_items=3, records=3, values=stars).histories(4)
+    >>> liked.owners.tolist(), liked.items.toarray().tolist()
+    ([7, 9], [[1, 0, 0], [0, 0, 1]])
+    """
+
+    owners: NDArray[np.int64]
+    items: NDArray[np.int64]
+    n_items: int
+    records: int
+    values: NDArray[np.float64] | None = None
+    times: NDArray[np.int64] | None = None
+
+    def histories(self, liked_from: float | None = None) -> Histories:
+        """Return the history of each owner: the items rated `liked_from` or higher.
+
+        An owner without such items has no row. If an owner met an item several times, the latest
+        time counts.
+        """
+        from scipy.sparse import csr_array
+
+        kept = self._kept(liked_from)
+        owners, items = self.owners[kept], self.items[kept]
+        times = np.zeros(len(items), np.int64) if self.times is None else self.times[kept]
+        order = np.lexsort((times, items, owners))
+        owners, items, times = owners[order], items[order], times[order]
+        last = np.ones(len(items), bool)
+        last[:-1] = (np.diff(owners) != 0) | (np.diff(items) != 0)
+        names, sizes = np.unique(owners[last], return_counts=True)
+        starts = np.concatenate(([0], np.cumsum(sizes)))
+        ones = np.ones(int(starts[-1]), np.int32)
+        columns = items[last].astype(np.int32)
+        matrix = csr_array((ones, columns, starts), (len(names), self.n_items))
+        return Histories(matrix, names, None if self.times is None else times[last])
+
+    def _kept(self, liked_from: float | None) -> NDArray[np.bool_]:
+        if liked_from is None:
+            return np.ones(len(self.items), bool)
+        if self.values is None:
+            raise BadInput(f"liked_from is {liked_from}, but there are no ratings; omit it")
+        return self.values >= liked_from
+
+
+@dataclass(frozen=True, slots=True)
+class Ratings:
+    """Reader of lines of owner, item, rating and time; items are numbered from 1."""
+
+    n_items: int
+
+    def __call__(self, contents: Sequence[Content]) -> Interactions:
+        """Return the interactions of the one file given."""
+        (content,) = contents
+        columns = Columns(width=4, dtype=np.int64, delimiter="\t")
+        owners, items, ratings, times = columns.read(content).T.copy()
+        wrong = np.flatnonzero((items < 1) | (items > self.n_items))
+        if wrong.size:
+            line = columns.find_line(content, int(wrong[0]))
+            raise BadInput(
+                f"{content.name}, line {line}: item {items[wrong[0]]} is not in 1..{self.n_items}"
+            )
+        values = ratings.astype(np.float64)
+        return Interactions(owners, items - 1, self.n_items, len(items), values, times)
+
+
+@dataclass(frozen=True, slots=True)
+class RatingMatrix:
+    """Reader of one line per owner: the number of ratings, then a rating per item."""
+
+    n_items: int
+    limit: float
+    unrated: float = 99.0
+
+    def __call__(self, contents: Sequence[Content]) -> Interactions:
+        """Return the ratings of the one file given; owners are row numbers from 0."""
+        (content,) = contents
+        columns = Columns(width=1 + self.n_items)
+        table = columns.read(content)
+        ratings = table[:, 1:]
+        rated = ratings != self.unrated
+        self._check(content, columns, table[:, 0] == rated.sum(axis=1), "the count of ratings")
+        allowed = (np.abs(ratings) <= self.limit) | ~rated
+        self._check(content, columns, allowed.all(axis=1), f"a rating beyond ±{self.limit}")
+        owners, items = np.nonzero(rated)
+        return Interactions(owners, items, self.n_items, len(table), ratings[rated])
+
+    @staticmethod
+    def _check(content: Content, columns: Columns, fine: NDArray[np.bool_], what: str) -> None:
+        wrong = np.flatnonzero(~fine)
+        if wrong.size:
+            line = columns.find_line(content, int(wrong[0]))
+            raise BadInput(f"{content.name}, line {line}: {what} is wrong")
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Reader of a csv file with a header; items are numbered in ascending order."""
+
+    n_items: int
+    owner: str = "visitorid"
+    item: str = "itemid"
+    time: str = "timestamp"
+
+    def __call__(self, contents: Sequence[Content]) -> Interactions:
+        """Return the events of the one file given; every kind of event counts."""
+        (content,) = contents
+        columns = self._columns(content)
+        owners, ids, times = columns.read(content).T.copy()
+        names, items = np.unique(ids, return_inverse=True)
+        if len(names) != self.n_items:
+            raise BadInput(
+                f"{content.name} has {len(names)} distinct items, expected {self.n_items}; "
+                "it is not the catalogued file"
+            )
+        return Interactions(owners, items, self.n_items, len(items), times=times)
+
+    def _columns(self, content: Content) -> Columns:
+        _, header = next(read_lines(content), (1, ""))
+        names = header.split(",")
+        wanted = (self.owner, self.item, self.time)
+        missing = [name for name in wanted if name not in names]
+        if missing:
+            raise BadInput(f"{content.name}, line 1: no column {missing[0]!r} in {header[:80]!r}")
+        keep = tuple(names.index(name) for name in wanted)
+        return Columns(len(names), np.int64, skip_lines=1, keep=keep)

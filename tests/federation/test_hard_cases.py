@@ -166,7 +166,7 @@ POISON: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", sorted(POISON))
-def test_a_figure_that_can_not_be_stored_harms_only_who_sent_it(name: str) -> None:
+def test_a_figure_that_cannot_be_stored_harms_only_who_sent_it(name: str) -> None:
     one = joined("w", "honest")
     one.handle([POISON[name], update(1, 2, name="honest", round=1)], 1.0)
     one.handle([], 500.0)

@@ -72,7 +72,7 @@ def test_whoever_is_flagged_or_removed_is_told(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_promises_that_can_not_be_kept_are_told(tmp_path: Path, capsys: Captured) -> None:
+def test_promises_that_cannot_be_kept_are_told(tmp_path: Path, capsys: Captured) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     with ledger.transaction():
         ledger.change_state(over_promised=OverPromise(("v", "w"), 1.5, 1.0))
@@ -188,18 +188,16 @@ def test_what_is_no_ledger_is_told(tmp_path: Path) -> None:
         read_status(RunFolder.at(tmp_path / "other.db"))
 
 
-@pytest.mark.parametrize(
-    ("version", "advice"), [(0, "upgrade it with `dealfl backup"), (99, "upgrade dealfl")]
-)
+@pytest.mark.parametrize("version", [0, 99])
 def test_a_ledger_of_another_version_is_not_touched(
-    version: int, advice: str, digits_run: Path, tmp_path: Path
+    version: int, digits_run: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "ledger.db"
     shutil.copy(digits_run / "ledger.db", path)
     db = sqlite3.connect(path)
     db.execute(f"PRAGMA user_version = {version}")
     db.close()
-    with pytest.raises(BadInput, match=advice):
+    with pytest.raises(BadInput, match="upgrade dealfl"):
         read_status(RunFolder.at(path))
     db = sqlite3.connect(path)
     assert db.execute("PRAGMA user_version").fetchone() == (version,)

@@ -80,7 +80,7 @@ def test_a_price_is_a_share(price: object) -> None:
         made("fair_ucb", price=price)
 
 
-def test_what_can_not_be_kept_even_for_those_always_awake_is_reported_at_once() -> None:
+def test_what_cannot_be_kept_even_for_those_always_awake_is_reported_at_once() -> None:
     one = made("fair_ucb", fairness={"a": 0.9, "b": 0.9, "c": 0.1})
     one.select(1, [Candidate(worker) for worker in "abc"], 1)
     found = one.over_promised()

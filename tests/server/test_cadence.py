@@ -62,7 +62,7 @@ def test_examples_that_waited_too_long_are_fetched_however_few() -> None:
     assert assigned(one.handle([], 1400.0).messages) == ["a"], "the first has waited for long"
 
 
-def test_what_is_left_after_a_training_begins_to_wait_anew() -> None:
+def test_what_is_left_after_a_training_begins_to_wait_again() -> None:
     one = server(min_waiting=2, max_wait_s=1000.0, presence_timeout_s=1e6)
     assert assigned(one.handle([announce("a", 0, waiting=3)], 0.0).messages) == ["a"]
     one.handle([update(1, 2, name="a", round=1)], 50.0)

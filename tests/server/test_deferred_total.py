@@ -4,10 +4,10 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from tests.server.test_fulfilled_erasures import erase, forgot
 
 from dealfl.server import Ledger, Server
 from tests.federation.parts import Connect, announce, examples, joined, server, update
-from tests.server.test_settled_erasures import erase, forgot
 
 SELDOM: dict[str, Any] = {"round_every_s": 1000.0, "publish_every_s": 1000.0}
 
@@ -72,7 +72,7 @@ def test_whatever_comes_next_the_total_is_written(ends: str) -> None:
     assert server(ledger, **SELDOM).model.statistics == examples(10)
 
 
-def test_a_settled_erasure_leaves_nobody_in_the_total() -> None:
+def test_a_fulfilled_erasure_leaves_nobody_in_the_total() -> None:
     ledger = Ledger()
     one = joined("v", ledger=ledger, release_batch=9, **SELDOM)
     one.handle([update(1, 3, name="v", round=1)], 1.0)

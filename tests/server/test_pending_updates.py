@@ -90,7 +90,7 @@ def test_what_was_held_back_counts_when_it_fits(restarted: bool) -> None:
     assert server(ledger, **LARGE).model.digest() == one.model.digest()
 
 
-def test_a_bounded_number_of_updates_is_stored_behind_a_gap() -> None:
+def test_a_bounded_number_of_updates_is_stored_after_a_gap() -> None:
     ledger = Ledger()
     one = joined("w", "honest", ledger=ledger)
     later = [update(number, name="w") for number in range(2, 402)]

@@ -130,7 +130,7 @@ def test_what_will_be_evicted_is_part_of_the_work() -> None:
         {"learned": 10**12}, {"evicted": -1}, {"evicted": 10**12},
     ],
 )  # fmt: skip
-def test_a_report_that_can_not_be_is_not_learned_from(absurd: dict[str, float]) -> None:
+def test_an_impossible_report_is_not_learned_from(absurd: dict[str, float]) -> None:
     known = Predictions(LEARNER)
     known.observe(worker(), said())
     before = known.predict(worker())
@@ -267,7 +267,7 @@ def played(one: Server, rounds: range, seconds_per_example: float) -> list[float
     return found
 
 
-def test_a_server_learns_times_and_goes_on_after_a_restart_and_a_change() -> None:
+def test_a_server_learns_times_and_resumes_after_a_restart_and_a_change() -> None:
     ledger = Ledger()
     one = server(ledger)
     one.handle([announce("w", 0, waiting=0)], 0.0)

@@ -77,7 +77,7 @@ def test_weights_are_read_from_a_job() -> None:
         ("speed = 0\nvolume = 0\nenergy = 0", "speed, volume and energy are all 0; at least one"),
     ],
 )
-def test_bad_weights_are_told_with_their_line(text: str, told: str) -> None:
+def test_bad_weights_are_refused_with_their_line(text: str, told: str) -> None:
     with pytest.raises(BadInput) as refused:
         read_job(Document.parse(f"[rewards]\n{text}\n", "job.toml"))
     assert told in str(refused.value)

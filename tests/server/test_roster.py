@@ -113,7 +113,7 @@ def test_candidates_carry_what_is_expected_of_them() -> None:
     assert (unknown.elapsed_s, unknown.energy_j) == (None, None)
 
 
-def test_who_can_not_afford_what_is_expected_is_not_asked() -> None:
+def test_a_worker_that_cannot_afford_the_expected_energy_is_not_selected() -> None:
     known = Predictions(LEARNER)
     for _ in range(5):
         known.observe(worker(), said())

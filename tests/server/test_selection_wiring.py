@@ -73,7 +73,7 @@ class Fleet:
 
 
 @pytest.mark.parametrize("name", sorted(SELECTORS))
-def test_a_server_started_anew_at_every_round_selects_the_same(tmp_path: Path, name: str) -> None:
+def test_a_server_restarted_in_every_round_selects_the_same(tmp_path: Path, name: str) -> None:
     whole = Fleet(Ledger(tmp_path / "whole.db"), name)
     expected = [whole.round() for _ in range(40)]
     assert sum(map(len, expected)) >= 80
@@ -186,7 +186,7 @@ def test_the_selector_is_written_only_when_it_has_changed() -> None:
     assert "selector" not in plain.written
 
 
-def test_promises_that_can_not_be_kept_are_reported_with_names_and_in_the_ledger() -> None:
+def test_promises_that_cannot_be_kept_are_reported_with_names_and_in_the_ledger() -> None:
     ledger = Ledger()
     greedy = FairUpperConfidence(fairness={"a": 0.9, "b": 0.9, "*": 0.1})
     rules = Rules(rounds=99, workers_per_round=1, ttl_s=60.0)

@@ -20,7 +20,7 @@ LIES = [
 ]
 
 
-def test_the_lies_are_told_to_every_learner() -> None:
+def test_every_learner_gets_every_lie() -> None:
     assert {subject.name for subject in SUBJECTS.values()} == set(LEARNERS)
 
 

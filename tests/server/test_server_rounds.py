@@ -188,7 +188,7 @@ def test_prompt_much_and_cheap_earns_one_and_late_earns_nothing() -> None:
 
 
 @pytest.mark.parametrize("bad", [{"speed": -1.0}, {"half_data": 0}, {"half_energy_j": 0.0}])
-def test_weights_that_can_not_be_averaged_are_refused(bad: dict[str, float]) -> None:
+def test_weights_that_cannot_be_averaged_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(BadInput, match="it takes a number"):
         RewardWeights(**bad)
 

@@ -31,7 +31,7 @@ def test_the_same_update_again_gets_its_receipt_again_and_counts_once() -> None:
     assert one.model.statistics == examples(2)
 
 
-def test_updates_behind_a_gap_wait_and_then_count() -> None:
+def test_updates_after_a_gap_wait_and_then_count() -> None:
     one = joined()
     one.handle([update(3, 4), update(2, 2)], 1.0)
     one.handle([], 100.0)
@@ -41,7 +41,7 @@ def test_updates_behind_a_gap_wait_and_then_count() -> None:
     assert one.model.statistics == examples(7)
 
 
-def test_updates_behind_a_gap_survive_a_restart() -> None:
+def test_updates_after_a_gap_survive_a_restart() -> None:
     ledger = Ledger()
     one = joined(ledger=ledger)
     one.handle([update(2, 2)], 1.0)
@@ -65,7 +65,7 @@ def test_a_withdrawn_update_never_counts_and_leaves_no_gap() -> None:
 
 
 @pytest.mark.parametrize("counted", [True, False])
-def test_an_update_on_record_can_not_be_withdrawn(counted: bool) -> None:
+def test_an_update_on_record_cannot_be_withdrawn(counted: bool) -> None:
     one = joined("v", "w")
     one.handle([update(1, 5, round=1)], 1.0)
     if counted:
@@ -76,7 +76,7 @@ def test_an_update_on_record_can_not_be_withdrawn(counted: bool) -> None:
     assert one.model.statistics == examples(5)
 
 
-def test_a_removed_worker_leaves_the_model_and_may_come_back_anew() -> None:
+def test_a_removed_worker_leaves_the_model_and_may_come_back() -> None:
     one = joined("a", "b")
     one.handle([update(1, 2, name="a", round=1), update(1, 5, name="b", round=1)], 1.0)
     one.remove("b", 2.0)
@@ -142,7 +142,7 @@ def test_an_answer_to_an_erasure_is_put_on_record() -> None:
     assert one.reader.answers("first") == {"w": 3}
 
 
-def test_who_joins_later_is_told_whom_to_keep_out() -> None:
+def test_a_worker_that_joins_later_learns_whom_to_keep_out() -> None:
     one = joined()
     one.erase("first", [b"two", b"one"], 1.0)
     messages = one.handle([announce("new", 0)], 2.0).messages

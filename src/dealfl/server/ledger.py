@@ -150,12 +150,12 @@ class Ledger(Database):
         """Draw the id of a server's process; a ledger from a backup lacks those since then."""
         self.change_state(terms=(*self.state.terms[1 - _EPOCHS :], secrets.token_hex(8)))
 
-    def begin_epoch(self, known: str = "") -> None:
+    def begin_epoch(self, other: str = "") -> None:
         """Draw a new epoch: the ledger may be older than what its workers know.
 
-        `known` is the epoch of the worker that knows more.
+        `other` is the epoch of the worker that knows more.
         """
-        former = (*self.state.former_epochs, self.state.epoch, known)
+        former = (*self.state.former_epochs, self.state.epoch, other)
         self.change_state(
             former_epochs=tuple(dict.fromkeys(former[-_EPOCHS:])), epoch=secrets.token_hex(16)
         )
@@ -519,21 +519,21 @@ class ErasureStore:
         """Append a request to the list; a repetition changes nothing, other owners are refused."""
         own = hash_request(name, owners)
         before = self.end()
-        known = self._execute(
+        row = self._execute(
             "SELECT number, hash FROM erasures WHERE request = ?", (name,)
         ).fetchone()
-        if known is None:
+        if row is None:
             after = next_position(before, [own])
             body = msgspec.msgpack.encode(owners)
-            row = (after.number, name, body, own, after.chain, requested_s, requested_by)
-            self._execute("INSERT INTO erasures VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            values = (after.number, name, body, own, after.chain, requested_s, requested_by)
+            self._execute("INSERT INTO erasures VALUES (?, ?, ?, ?, ?, ?, ?)", values)
             self._ledger.drop("erasures")
             return Listed(name, owners, before, after)
-        if known[1] != own:
+        if row[1] != own:
             raise BadInput(
                 f"an erasure called {name!r} with other owners exists; choose another name"
             )
-        return self._listed("e.number = ?", known[0])[0]
+        return self._listed("e.number = ?", row[0])[0]
 
     def find_common(self, positions: Iterable[Position]) -> Position:
         """Return the first of some positions that is in the list; its beginning if none is."""

@@ -188,7 +188,7 @@ class LedgerReader:
             with closing(open_read_only(path)) as db:
                 db.execute("BEGIN")
                 reader = cls(db, str(path))
-                reader._require_known()
+                reader._require_ledger()
                 yield reader
         except sqlite3.DatabaseError as error:
             damaged = BadBytes(
@@ -196,7 +196,7 @@ class LedgerReader:
             )
             raise find_write_failure(path, error) or damaged from error
 
-    def _require_known(self) -> None:
+    def _require_ledger(self) -> None:
         names = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master")}
         if not names >= _TABLES:
             raise BadInput(f"{self.path} is no ledger; give the ledger.db of a run")

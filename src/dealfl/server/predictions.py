@@ -169,10 +169,19 @@ class Predictions:
 
     def _outlook(self, device: str) -> _Outlook | None:
         """Return the expectation for one kind of device."""
-        if device not in self._outlooks:
-            if len(self._outlooks) > 2 * _MAX_DEVICES:
-                self._outlooks.clear()
-            self._outlooks[device] = self._new_outlook(device)
+        if device in self._outlooks:
+            return self._outlooks[device]
+        if len(self._outlooks) > 2 * _MAX_DEVICES:
+            self._outlooks.clear()
+        laws = self._laws.get(device) or laws_from_profile(device, self._measured)
+        self._outlooks[device] = laws and _Outlook(
+            laws.operations_per_example or self._header.operations_per_example,
+            self._header.evicted_share,
+            self._cycles,
+            current_law(laws.time),
+            current_law(laws.energy) if laws.energy else None,
+            pace_from_profile(device, self._measured),
+        )
         return self._outlooks[device]
 
     def predict_energy_j(self, row: WorkerRow) -> float:
@@ -192,19 +201,6 @@ class Predictions:
             if energies_j:
                 return median(energies_j)
         return 0.0
-
-    def _new_outlook(self, device: str) -> _Outlook | None:
-        laws = self._laws.get(device) or laws_from_profile(device, self._measured)
-        if laws is None:
-            return None
-        return _Outlook(
-            laws.operations_per_example or self._header.operations_per_example,
-            self._header.evicted_share,
-            self._cycles,
-            current_law(laws.time),
-            current_law(laws.energy) if laws.energy else None,
-            pace_from_profile(device, self._measured),
-        )
 
     # -- reports --------------------------------------------------------------------------------
 

@@ -356,13 +356,13 @@ class Server:
         receipt = ErasedReceipt(
             job=self.job, worker=message.worker, request=message.request, hash=message.hash
         )
-        known = message.worker in self._members.rows
-        sleep = self._rounds.send_to_sleep(message.worker, now_s) if known else []
-        return [receipt, *sleep]
+        if message.worker not in self._members.rows:
+            return [receipt]
+        return [receipt, *self._rounds.send_to_sleep(message.worker, now_s)]
 
     def _receive_fetch(self, message: Fetch, now_s: float) -> list[Message]:  # noqa: ARG002
-        known = message.worker in self._members.rows
-        return self._rounds.publication.answer(message) if known else []
+        is_member = message.worker in self._members.rows
+        return self._rounds.publication.answer(message) if is_member else []
 
 
 def _key(message: Update | Withdraw) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.server.test_fulfilled_erasures import erase, forgot
 
 from dealfl.server import Ledger, Server
 from tests.federation.parts import Connect, announce, examples, joined, server, update
+from tests.server.test_fulfilled_erasures import erase, forgot
 
 SELDOM: dict[str, Any] = {"round_every_s": 1000.0, "publish_every_s": 1000.0}
 

@@ -174,15 +174,18 @@ class Predictions:
         if len(self._outlooks) > 2 * _MAX_DEVICES:
             self._outlooks.clear()
         laws = self._laws.get(device) or laws_from_profile(device, self._measured)
-        self._outlooks[device] = laws and _Outlook(
-            laws.operations_per_example or self._header.operations_per_example,
-            self._header.evicted_share,
-            self._cycles,
-            current_law(laws.time),
-            current_law(laws.energy) if laws.energy else None,
-            pace_from_profile(device, self._measured),
-        )
-        return self._outlooks[device]
+        outlook = None
+        if laws is not None:
+            outlook = _Outlook(
+                laws.operations_per_example or self._header.operations_per_example,
+                self._header.evicted_share,
+                self._cycles,
+                current_law(laws.time),
+                current_law(laws.energy) if laws.energy else None,
+                pace_from_profile(device, self._measured),
+            )
+        self._outlooks[device] = outlook
+        return outlook
 
     def predict_energy_j(self, row: WorkerRow) -> float:
         """Return the energy that a worker without a reply may have spent."""

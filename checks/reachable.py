@@ -169,17 +169,25 @@ class Source:
         reached: set[Name] = set()
         while waiting:
             at = waiting.pop()
-            if at in reached:
+            if at in reached or at[0] not in self.modules:
                 continue
             reached.add(at)
             waiting.append((at[0], ""))  # what is reached was imported, so its module has run
             for node in self._code(*at):
                 waiting.extend(self.mentioned(at[0], node))
+                waiting.extend(_loop_of(at, node))
         return reached
 
     def _code(self, module: str, name: str) -> list[ast.AST]:
         place = self.modules[module]
         return place.definitions[name] if name else place.body
+
+
+def _loop_of(at: Name, node: ast.AST) -> list[Name]:
+    """Return the compiled loop that runs instead of a function decorated with `twin`."""
+    decorators = getattr(node, "decorator_list", ())
+    is_twin = any(isinstance(one, ast.Name) and one.id == "twin" for one in decorators)
+    return [(f"{at[0].rpartition('.')[0]}.loops", at[1])] if is_twin else []
 
 
 def imported_by(folder: Path) -> set[Name]:

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from dealfl.erasure.merkle_tree import (
+from dealfl.erasure.log import (
     Peaks,
     consistency_proof,
     inclusion_proof,

@@ -133,3 +133,14 @@ def test_a_module_with_one_importer_is_counted(
         ("house.cooking.lid", "house.cooking.pan"),
         ("house.cooking.oven", "house.garden"),
     ]
+
+
+def test_the_loop_of_a_twin_is_reachable(tmp_path: Path) -> None:
+    twin = "from house.exact import twin\n\n@twin\ndef add():\n    pass\n"
+    root = _package(
+        tmp_path,
+        start="from house.exact.plain import add\n\ndef main():\n    add()\n",
+        exact__plain=twin,
+        exact__loops="def add():\n    pass\n\n\ndef other():\n    pass\n",
+    )
+    assert unreachable(Source(root), [("house.start", "main")]) == ["house.exact.other"]

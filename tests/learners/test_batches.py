@@ -22,9 +22,10 @@ from dealfl.learners import (
     Tikhonov,
     TikhonovClassifier,
     factors,
-    pair_numbers,
 )
-from dealfl.learners.history_learner import as_batch
+from dealfl.learners.histories import as_batch
+from dealfl.learners.pagerank import pairs as pairs_module
+from dealfl.learners.pagerank.pairs import pairs_of
 
 pd: Any = import_module("pandas")
 
@@ -218,11 +219,11 @@ def test_a_factor_that_failed_half_way_is_not_used_again(monkeypatch: pytest.Mon
 def test_pairs_counted_in_parts_are_those_of_a_learner(
     chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pair_numbers, "_CHUNK", chunk)
+    monkeypatch.setattr(pairs_module, "_CHUNK", chunk)
     table = np.random.default_rng(4).random((80, 30)) < np.linspace(0.5, 0.02, 30)
     histories, model = sparse.csr_array(table.astype(int)), PersonalizedPageRank(30)
     model.learn(histories)
-    numbers, counts = as_batch(histories, 30).pairs()
+    numbers, counts = pairs_of(as_batch(histories, 30))
     assert np.all(np.diff(numbers) > 0)
     found = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
     assert found == model.statistics["pairs"].to_dict()

@@ -232,7 +232,7 @@ def neighbor_steps(seed: int, columns: int) -> list[Call]:
 
 @pytest.mark.parametrize("min_merge", [0, 40, 10_000])
 def test_neighbours(min_merge: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dealfl.learners.forest.MIN_MERGE", min_merge)
+    monkeypatch.setattr("dealfl.learners.neighbors.examples.MIN_MERGE", min_merge)
     for seed, columns in enumerate((1, 7)):
 
         def make(n: int = columns) -> Learner:
@@ -258,12 +258,13 @@ def test_sums_beyond_the_integers_of_floats_are_exact() -> None:
 @pytest.mark.parametrize("mode", ["auto", "never"])
 def test_numba_is_imported_only_for_much_work(mode: str) -> None:
     code = (
-        "import sys, numpy as np\n"
+        "import sys, threading, numpy as np\n"
         "from dealfl.learners import PersonalizedPageRank\n"
         "model = PersonalizedPageRank(200)\n"
         "model.learn(np.ones((1, 200)))\n"
         "print('numba' in sys.modules)\n"
         "model.learn(np.ones((5000, 200)))\n"
+        "[thread.join() for thread in threading.enumerate() if thread.name == 'dealfl-loops']\n"
         "print('numba' in sys.modules)\n"
     )
     done = subprocess.run(

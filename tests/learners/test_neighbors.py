@@ -10,10 +10,10 @@ import pytest
 from dealfl.errors import BadInput, NotLearned
 from dealfl.exact.seeded import seeded_bytes, seeded_sums
 from dealfl.learners import Neighbors
-from dealfl.learners import forest as forest_module
-from dealfl.learners.forest import PrefixForest
-from dealfl.learners.held_examples import HeldExamples
-from dealfl.learners.signatures import Signatures
+from dealfl.learners.neighbors import examples as examples_module
+from dealfl.learners.neighbors.examples import HeldExamples, PrefixForest
+from dealfl.learners.neighbors.plain import near_rows
+from dealfl.learners.neighbors.signatures import Signatures
 
 RNG = np.random.default_rng(2)
 X = np.concatenate([RNG.normal(c, 1.0, (60, 5)) for c in (-2, 0, 2)]).clip(-8, 8)
@@ -90,7 +90,7 @@ def test_predictions_do_not_depend_on_ids_or_order() -> None:
 def test_what_is_found_depends_on_the_examples_held_alone(
     min_merge: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forest_module, "MIN_MERGE", min_merge)
+    monkeypatch.setattr(examples_module, "MIN_MERGE", min_merge)
     model = learned(enough=3)
     for step in range(60):
         model.forget(ids=[1000 + 3 * step])
@@ -105,12 +105,25 @@ def test_what_is_found_depends_on_the_examples_held_alone(
         assert far.tolist() == away.tolist()
 
 
+def candidates(forest: PrefixForest, query: Any, enough: int) -> list[int]:
+    nothing = np.zeros((300, 0), np.int32)
+    rows = near_rows(*forest.arrays, query, enough, nothing, nothing[:1])
+    return list(next(rows)[0].tolist())
+
+
+def removed(forest: PrefixForest, slots: Any) -> list[list[int]]:
+    """Remove examples; return their keys."""
+    vectors = np.zeros((300, 0), np.int32)
+    codes, ids = np.zeros(300, np.int32), np.zeros(300, np.int64)
+    return list(forest.remove(np.array(slots), vectors, codes, ids)[0].tolist())
+
+
 def test_a_forest_finds_enough_examples_with_the_longest_prefixes() -> None:
     keys = np.array([0b0000, 0b0001, 0b0011, 0b0111, 0b1111], dtype=np.uint64)[:, None]
-    forest = PrefixForest(tables=1, bits=4)
+    forest = PrefixForest(tables=1)
     forest.add(np.arange(5), keys)
     query = np.array([[0b0000]], dtype=np.uint64)
-    found = [forest.candidates(query, enough)[0].tolist() for enough in (1, 2, 3, 4, 5, 6)]
+    found = [candidates(forest, query, enough) for enough in (1, 2, 3, 4, 5, 6)]
     assert found == [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
 
 
@@ -118,20 +131,20 @@ def test_a_forest_finds_enough_examples_with_the_longest_prefixes() -> None:
 def test_a_forest_finds_what_is_left_after_removals(
     min_merge: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forest_module, "MIN_MERGE", min_merge)
+    monkeypatch.setattr(examples_module, "MIN_MERGE", min_merge)
     generator = np.random.default_rng(9)
     keys = generator.integers(0, 1 << 12, (300, 1)).astype(np.uint64)
-    forest = PrefixForest(tables=1, bits=12)
+    forest = PrefixForest(tables=1)
     forest.add(np.arange(200), keys[:200])
     forest.add(np.arange(200, 300), keys[200:])
     gone = generator.permutation(300)[:150]
-    assert forest.remove(gone).tolist() == keys[gone].tolist()
+    assert removed(forest, gone) == keys[gone].tolist()
     kept = np.setdiff1d(np.arange(300), gone)
     for enough in (1, 5, 40):
         for key in range(0, 1 << 12, 97):
             query = np.array([[key]], dtype=np.uint64)
             expected = _nearest_keys(key, keys[:, 0], kept, enough)
-            assert forest.candidates(query, enough)[0].tolist() == expected
+            assert candidates(forest, query, enough) == expected
 
 
 @pytest.mark.parametrize("min_merge", [0, 4, 10_000])
@@ -139,19 +152,18 @@ def test_a_forest_keeps_no_key_of_what_was_removed(
     min_merge: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = np.random.default_rng(1).integers(1 << 59, 1 << 60, (40, 1)).astype(np.uint64)
-    monkeypatch.setattr(forest_module, "MIN_MERGE", 0)
-    forest = PrefixForest(tables=1, bits=60)
+    monkeypatch.setattr(examples_module, "MIN_MERGE", 0)
+    forest = PrefixForest(tables=1)
     forest.add(np.arange(30), keys[:30])
-    monkeypatch.setattr(forest_module, "MIN_MERGE", min_merge)
+    monkeypatch.setattr(examples_module, "MIN_MERGE", min_merge)
     forest.add(np.arange(30, 40), keys[30:])
     left = set(range(40))
     for slot in np.random.default_rng(2).permutation(40).tolist():
-        forest.remove(np.array([slot]))
+        removed(forest, [slot])
         left.remove(slot)
         memory = pickle.dumps(forest)
         assert left == {one for one in range(40) if keys[one].tobytes() in memory}
-        found = forest.candidates(np.array([[0]], dtype=np.uint64), 40)[0]
-        assert set(found.tolist()) == left
+        assert set(candidates(forest, np.array([[0]], dtype=np.uint64), 40)) == left
 
 
 def _nearest_keys(key: int, keys: Any, kept: Any, enough: int) -> list[int]:
@@ -166,11 +178,11 @@ def _nearest_keys(key: int, keys: Any, kept: Any, enough: int) -> list[int]:
 
 
 def test_the_last_example_can_leave_a_forest() -> None:
-    forest = PrefixForest(tables=2, bits=4)
+    forest = PrefixForest(tables=2)
     keys = np.array([[1, 2]], dtype=np.uint64)
     forest.add(np.array([0]), keys)
-    assert forest.remove(np.array([0])).tolist() == keys.tolist()
-    assert forest.candidates(keys, 1)[0].tolist() == []
+    assert removed(forest, [0]) == keys.tolist()
+    assert candidates(forest, keys, 1) == []
 
 
 def test_a_removed_example_is_wiped_and_its_place_used_again() -> None:

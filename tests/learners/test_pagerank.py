@@ -14,9 +14,10 @@ from dealfl.exact import cells as storage_module
 from dealfl.exact.cells import Cells, SparseCells, in_memory
 from dealfl.exact.compiled import CHOICE
 from dealfl.exact.schema import ArraySpec
-from dealfl.learners import PersonalizedPageRank, pair_counts
-from dealfl.learners.exact_rankings import top_ratios, top_sums
-from dealfl.learners.pair_numbers import items_of, pair_number
+from dealfl.learners import PersonalizedPageRank
+from dealfl.learners.pagerank import model as pagerank_module
+from dealfl.learners.pagerank.model import top_ratios, top_sums
+from dealfl.learners.pagerank.pairs import items_of, pair_number
 
 RNG = np.random.default_rng(4)
 TABLE = (RNG.random((80, 30)) < np.linspace(0.5, 0.02, 30)).astype(int)
@@ -168,7 +169,7 @@ def test_a_catalogue_too_large_for_a_table_gives_the_same_answers(
 ) -> None:
     plain = learned()
     monkeypatch.setattr(storage_module, "DENSE_LIMIT", 10)
-    monkeypatch.setattr(pair_counts, "DENSE_LIMIT", 10)
+    monkeypatch.setattr(pagerank_module, "DENSE_LIMIT", 10)
     kinds: list[type] = []
 
     def storage(spec: ArraySpec) -> Cells:
@@ -276,11 +277,11 @@ def test_work_counts_items_and_pairs() -> None:
 
 
 @pytest.mark.parametrize("layout", ["packed", "full"])
-@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("mode", ["always", "never"])
 def test_a_refused_update_takes_back_what_it_learned(
-    layout: str, compiled: bool, monkeypatch: pytest.MonkeyPatch
+    layout: str, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dealfl.learners.pair_table.is_compiled", lambda _: compiled)
+    monkeypatch.setattr(CHOICE, "mode", mode)
     model = PersonalizedPageRank(n_items=9, layout=layout)
     model.learn([[0, 1, 2], [2, 3]])
     before = model.digest()

@@ -10,7 +10,7 @@ import pytest
 from dealfl.errors import NotLearned
 from dealfl.exact.entries import Entries
 from dealfl.learners import Neighbors, from_schema
-from dealfl.learners.buckets import Buckets, winners
+from dealfl.learners.neighbors.signatures import Buckets, winners
 
 CLASSES = ["low", "middle", "high"]
 RNG = np.random.default_rng(5)

@@ -62,7 +62,10 @@ class Following:
         worker = Worker("test", "w", plan.make, journal, MeasuredMeter(), key=KEY)
         source = GrowingSource(self._document, plan)
         data = self.folder / self.name
-        return Feed(worker, journal, source, data, key=KEY, report=self.said.append)
+        return Feed(worker, journal, source, data, key=KEY, report=self._report)
+
+    def _report(self, line: str) -> None:
+        self.said.append(line.removeprefix("w: "))
 
     def poll(self, parts: int | None = None, between: Callable[[], None] = lambda: None) -> int:
         """Start a worker, follow the files until nothing is new (or for some parts), end it."""

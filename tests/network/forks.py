@@ -23,7 +23,7 @@ from threading import Lock
 from typing import Any, NoReturn
 
 from dealfl.network import working
-from dealfl.network.clock import Clock
+from dealfl.network.pump import RealPump
 from dealfl.protocol.messages import Message, Receipt, Step, Update
 from dealfl.worker import Worker
 
@@ -117,19 +117,19 @@ def hurry() -> None:
 def send_receipts_before_commit() -> None:
     """Confirm updates when they arrive; handle them later."""
     hurry()
-    put: Any = Clock.put
+    put: Any = RealPump.put
 
-    def put_later(clock: Any, messages: Sequence[Message], done: Any = list) -> None:
+    def put_later(pump: Any, messages: Sequence[Message], done: Any = list) -> None:
         receipts = [
             Receipt(**{name: getattr(one, name) for name in KEY})
             for one in messages
             if isinstance(one, Update)
         ]
-        clock._pump.emit(Step(tuple(receipts)), time.time())
+        pump.emit(Step(tuple(receipts)), time.time())
         delay_s = 1.0 if receipts else 0.0
-        asyncio.get_running_loop().call_later(delay_s, put, clock, messages, done)
+        asyncio.get_running_loop().call_later(delay_s, put, pump, messages, done)
 
-    setattr(Clock, "put", put_later)  # noqa: B010
+    setattr(RealPump, "put", put_later)  # noqa: B010
 
 
 def store_positions_after_rows() -> None:

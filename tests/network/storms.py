@@ -23,7 +23,7 @@ from dealfl.exact.statistics import Statistics
 from dealfl.jobs import Document, plan_without_data, read_job
 from dealfl.learners import statistics_of
 from dealfl.network import Credentials, ask, write_credentials
-from dealfl.network.growing_files import Position
+from dealfl.network.feed import Position
 from dealfl.server import Ledger, LedgerReader, Server
 from dealfl.server.selection import make_selector
 from dealfl.storage import open_read_only

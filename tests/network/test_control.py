@@ -12,7 +12,7 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.errors import BadInput, DealError
-from dealfl.network import Desk, ServerEnd, ask, write_credentials
+from dealfl.network import Control, ServerEnd, ask, write_credentials
 from dealfl.protocol.transport import pack, unpack
 from dealfl.runs import RunFolder, answers_about
 from dealfl.server import Ledger, Server
@@ -39,13 +39,13 @@ def served(
 ) -> Iterator[None]:
     """Serve questions in a thread."""
     ready, over = Event(), Event()
-    desk = Desk(answers, changes=("erase",), trusted=trusted)
+    control = Control(answers, changes=("erase",), trusted=trusted)
     credentials = broker.server
 
     async def serve() -> None:
         stopped = asyncio.Event()
         server = Server(JOB, bayes, Ledger())
-        end = ServerEnd(server, [credentials], answer=desk.answer)
+        end = ServerEnd(server, [credentials], answer=control.answer)
         task = asyncio.ensure_future(end.run(stopped))
         while not over.is_set():
             if end.connections[0].is_up:
@@ -109,7 +109,7 @@ def test_a_worker_gets_no_answer(broker: RunningBroker) -> None:
     ],
 )
 def test_what_is_wrong_with_a_question_is_the_answer(payload: bytes, problem: str) -> None:
-    answer = msgspec.json.decode(unpack(Desk(ANSWERS).answer("ann", pack(payload))))
+    answer = msgspec.json.decode(unpack(Control(ANSWERS).answer("ann", pack(payload))))
     assert problem in answer["error"]
     assert answer["error"]
     assert answer["result"] is None
@@ -117,14 +117,14 @@ def test_what_is_wrong_with_a_question_is_the_answer(payload: bytes, problem: st
 
 def test_a_repeated_question_is_answered_again_but_done_once() -> None:
     done: list[str] = []
-    desk = Desk(
+    control = Control(
         {"erase": lambda operator: done.append(operator)}, changes=("erase",), trusted=("ann",)
     )
     question = pack(b'{"id": "7", "verb": "erase"}')
-    assert desk.answer("ann", question) == desk.answer("ann", question)
+    assert control.answer("ann", question) == control.answer("ann", question)
     assert done == ["ann"]
-    desk.answer("bob", question)
+    control.answer("bob", question)
     assert done == ["ann"]
     for other in range(200):
-        desk.answer("ann", pack(b'{"id": "q%d", "verb": "erase"}' % other))
+        control.answer("ann", pack(b'{"id": "q%d", "verb": "erase"}' % other))
     assert len(done) == 201

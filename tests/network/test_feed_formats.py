@@ -104,7 +104,7 @@ def test_a_header_in_parts_and_files_with_other_columns(tmp_path: Path) -> None:
     assert any("wrong.csv has no column 'x'" in line for line in one.said)
 
 
-def test_bad_rows_are_counted_and_their_values_are_not_told(tmp_path: Path) -> None:
+def test_bad_rows_are_counted_and_their_values_are_not_reported(tmp_path: Path) -> None:
     one = Following(tmp_path)
     one.append(HEADER + "".join(map(row, range(500))))
     with one.file.open("ab") as file:

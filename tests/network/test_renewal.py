@@ -24,7 +24,7 @@ def travel(monkeypatch: pytest.MonkeyPatch) -> Travel:
 
     def to(days: int) -> None:
         now = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
-        monkeypatch.setattr("dealfl.network.authority._now", lambda: now)
+        monkeypatch.setattr("dealfl.network.credentials._now", lambda: now)
 
     return to
 
@@ -50,7 +50,7 @@ def test_a_broker_is_warned_of_its_certificate_and_does_not_start_with_an_expire
         broker.start()
 
 
-def test_devices_are_told_to_enrol_again(
+def test_devices_with_an_expired_certificate_are_asked_to_enrol_again(
     broker: Broker, travel: Travel, caplog: pytest.LogCaptureFixture
 ) -> None:
     device, server = broker.enrol(["w1"])[0], broker.admit_server()

@@ -40,7 +40,7 @@ def package(root: Path, energy_uj: object) -> Path:
 # -- measure ------------------------------------------------------------------------------------
 
 
-def test_without_meters_the_reasons_and_the_cpu_time_are_told(
+def test_without_meters_the_reasons_and_the_cpu_time_are_reported(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run("measure", "--root", str(tmp_path), *command("print('worked')")) == 0
@@ -53,7 +53,7 @@ def test_without_meters_the_reasons_and_the_cpu_time_are_told(
     assert " J" not in shown.err
 
 
-def test_what_a_meter_says_is_told_as_measured(
+def test_the_reading_of_a_meter_is_reported_as_measured(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     counter = package(tmp_path, 9_000_000)
@@ -62,7 +62,7 @@ def test_what_a_meter_says_is_told_as_measured(
     assert "energy     2.500 J, measured by RAPL (package-0)" in capfd.readouterr().err
 
 
-def test_nothing_measured_is_told_as_too_little(
+def test_a_reading_of_zero_is_reported_as_too_little(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     package(tmp_path, 1)
@@ -214,7 +214,7 @@ def test_one_core_is_calibrated_whatever_the_environment_says() -> None:
     assert subprocess.run([PYTHON, "-c", code], env=environment, check=False).returncode == 1
 
 
-def test_a_law_that_misses_is_told_with_exit_code_1(
+def test_a_law_that_misses_its_target_ends_with_exit_code_1(
     errors: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
     errors[1] = -0.2

@@ -156,7 +156,7 @@ def test_a_profile_is_written_and_read_back(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_profile_that_can_not_be_written_is_refused(tmp_path: Path) -> None:
+def test_a_profile_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     fit = fit_of(lambda operations, before: LAW.predicted_s(operations))
     with pytest.raises(BadInput, match="cannot be written"):
         Calibration((fit,), None, memory_kept=False).save(tmp_path / "none" / "here.json")

@@ -27,7 +27,7 @@ from tests.power.cpufreq_tree import BIG, limit, policy
         ({"scaling_max_freq": "<unknown>"}, "scaling_max_freq: does not contain a number"),
     ],
 )
-def test_missing_and_senseless_files_are_told_once_and_work_goes_on(
+def test_missing_and_senseless_files_are_logged_once_and_work_continues(
     tmp_path: Path,
     repair: Path,
     files: dict[str, str | None],
@@ -44,7 +44,7 @@ def test_missing_and_senseless_files_are_told_once_and_work_goes_on(
     assert "work continues without it" in message
 
 
-def test_a_machine_without_cpufreq_is_told_once(
+def test_a_machine_without_cpufreq_is_logged_once(
     tmp_path: Path, repair: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with cpufreq_limit(tmp_path, repair) as machine:
@@ -54,7 +54,7 @@ def test_a_machine_without_cpufreq_is_told_once(
     assert "no cpufreq policy found" in message
 
 
-def test_no_permission_is_told_once_and_work_goes_on(
+def test_missing_permission_is_logged_once_and_work_continues(
     honor: tuple[Path, Path, Path],
     repair: Path,
     caplog: pytest.LogCaptureFixture,

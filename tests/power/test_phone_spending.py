@@ -83,7 +83,7 @@ def test_control_draws_at_most_five_per_cent_more_than_the_best_fixed_clock(
         assert charge_uah <= 1.05 * min(fixed_uah)
 
 
-def test_computing_and_radio_are_told_apart_by_cause() -> None:
+def test_computing_and_radio_are_separate_causes() -> None:
     one = spent(Training(learned_operations=10**8, fetched_bytes=10**6, sent_bytes=5 * 10**5))
     voltage_v = HONOR.battery.voltage_v
     point = efficient_frontier(HONOR)[1]

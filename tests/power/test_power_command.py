@@ -92,7 +92,7 @@ def test_show_reads_a_users_file(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "mine: A phone of my own" in capsys.readouterr().out
 
 
-def test_what_can_not_be_shown_is_refused(tmp_path: Path) -> None:
+def test_a_phone_that_cannot_be_shown_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="no phone called 'pixel'"):
         run("show", "pixel")
     with pytest.raises(BadInput, match="cannot be read"):

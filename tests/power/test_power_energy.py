@@ -197,7 +197,7 @@ def test_compute_costs_charge_per_cycle_times_cycles(
     assert spent.total_j == pytest.approx(expected_c * one.battery.voltage_v)
 
 
-def test_what_can_not_be_is_refused_by_name() -> None:
+def test_impossible_values_are_refused_by_name() -> None:
     honor = phone("honor")
     model = EnergyModel(honor)
     with pytest.raises(OutOfBounds, match="cycles is -1"):

@@ -32,7 +32,7 @@ def walk(made: Governor, loads: list[float]) -> list[int]:
     return chosen
 
 
-def test_an_unknown_governor_is_told_with_those_known() -> None:
+def test_the_error_of_an_unknown_governor_lists_the_known_governors() -> None:
     with pytest.raises(UnknownName, match="no governor called 'turbo'; known: conservative"):
         governor("turbo", [1])
 

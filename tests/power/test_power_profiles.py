@@ -130,14 +130,14 @@ def test_base_loads_add_up() -> None:
     assert base_ma == [43, 43 + 128, 43 + 114, 43 + 128 + 114]
 
 
-def test_phones_can_not_be_changed() -> None:
+def test_phones_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
         phone("mi").awake_a = 0  # type: ignore[misc]
     with pytest.raises(TypeError):
         PHONES["mi"] = phone("zte")  # type: ignore[index]
 
 
-def test_an_unknown_phone_is_told_with_those_known() -> None:
+def test_the_error_of_an_unknown_phone_lists_the_known_phones() -> None:
     with pytest.raises(UnknownName, match="no phone called 'pixel'; known: honor, lenovo, mi"):
         phone("pixel")
 
@@ -149,7 +149,7 @@ def test_a_phone_of_ones_own_needs_no_evidence(tmp_path: Path) -> None:
     assert {one.quality for one in mine.evidence.values()} == {Quality.UNSTATED}
 
 
-def test_an_unknown_key_is_told_with_the_nearest_one_and_its_line(tmp_path: Path) -> None:
+def test_the_error_of_an_unknown_key_has_the_nearest_key_and_the_line(tmp_path: Path) -> None:
     told = refused(tmp_path, PLAIN.replace("tail_s", "tails_s"))
     line = PLAIN.splitlines().index("tail_s = 0.2") + 1
     assert f"mine.toml, line {line}: no key 'tails_s' in wifi; did you mean 'tail_s'?" in told
@@ -190,7 +190,7 @@ def test_the_line_of_a_second_cluster_is_its_own(tmp_path: Path) -> None:
          "the key 'source' is missing in wifi.tail_s"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_key_value_and_what_would_do(
+def test_the_error_of_a_bad_value_has_key_value_and_remedy(
     tmp_path: Path, old: str, new: str, told: str
 ) -> None:
     assert old in PLAIN
@@ -210,7 +210,7 @@ def test_clusters_must_be_a_list_of_tables(tmp_path: Path) -> None:
         assert "clusters" in refused(tmp_path, text)
 
 
-def test_what_is_no_toml_file_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_toml_is_refused(tmp_path: Path) -> None:
     assert "is not TOML" in refused(tmp_path, "name = ")
     with pytest.raises(BadInput, match=r"none\.toml cannot be read: No such file"):
         load_phone(tmp_path / "none.toml")

@@ -234,7 +234,7 @@ def test_a_damaged_estimate_is_refused_by_name(key: str, value: object) -> None:
     "damage",
     [{"information": (1.0, 2.0, 1.0)}, {"information": (0.0, 0.0, 0.0)}, {"observations": -1}],
 )
-def test_an_estimate_that_can_not_be_is_not_sound(damage: dict[str, Any]) -> None:
+def test_an_impossible_estimate_is_not_sound(damage: dict[str, Any]) -> None:
     assert not replace(TimeEstimate.prior(PROFILE), **damage).is_sound
 
 

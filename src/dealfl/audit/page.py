@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dealfl.audit.attacks import Point
 from dealfl.audit.auditing import Audit
-from dealfl.audit.curves import Point
 from dealfl.escaping import for_html, for_plotly
 from dealfl.pages import Plot, page, plot_section, table
 from dealfl.storage import replace_file
-
-__all__ = ["write_audit"]
 
 _PLOTS = (
     ("Two published versions: how much they expose of the erased persons",
@@ -26,25 +24,7 @@ _PLOTS = (
 
 
 def write_audit(audit: Audit, path: Path) -> Path:
-    """Write the page of an audit, atomically; it needs no network.
-
-    Parameters
-    ----------
-    audit : Audit
-        The result.
-    path : Path
-        HTML file to write or replace.
-
-    Returns
-    -------
-    Path
-        The page that was written.
-
-    Raises
-    ------
-    DealError
-        If the package plotly is missing.
-    """
+    """Write the page of an audit, atomically; it needs no network."""
     verdict = "no trace was found" if audit.holds else "TRACES WERE FOUND"
     drawn = "".join(plot_section(plot) for plot in _draw(audit.points))
     body = (
@@ -61,8 +41,14 @@ def write_audit(audit: Audit, path: Path) -> Path:
 def _findings(audit: Audit) -> str:
     words = {True: "yes", False: "NO", None: ""}
     rows = [
-        [one.what, _show(one.before), _show(one.after), one.expected, words[one.holds]]
-        for one in audit.findings
+        [
+            finding.what,
+            _show(finding.before),
+            _show(finding.after),
+            finding.expected,
+            words[finding.holds],
+        ]
+        for finding in audit.findings
     ]
     head = ["looked for", "before an erasure", "after", "expected", "as expected"]
     return table("Traces of persons in the model and the files of this run", head, rows)
@@ -71,8 +57,15 @@ def _findings(audit: Audit) -> str:
 def _points(audit: Audit) -> str:
     head = ["attack", "mixed", "quality", "floor", "trials", "measure"]
     rows = [
-        [one.attack, one.size, f"{one.quality:.3f}", f"{one.floor:.3f}", one.trials, one.measure]
-        for one in audit.points
+        [
+            point.attack,
+            point.size,
+            f"{point.quality:.3f}",
+            f"{point.floor:.3f}",
+            point.trials,
+            point.measure,
+        ]
+        for point in audit.points
     ]
     return table("All attacks; 1 is a complete reconstruction, the floor is chance", head, rows)
 
@@ -86,13 +79,13 @@ def _draw(points: list[Point]) -> list[Plot]:
     for title, attacks, axis in _PLOTS:
         traces = []
         for attack in attacks:
-            own = [one for one in points if one.attack == attack]
+            own = [point for point in points if point.attack == attack]
             for name, values, dash in (
-                (attack, [one.quality for one in own], "solid"),
-                (f"floor of {attack}", [one.floor for one in own], "dot"),
+                (attack, [point.quality for point in own], "solid"),
+                (f"floor of {attack}", [point.floor for point in own], "dot"),
             ):
                 traces.append(
-                    {"x": [one.size for one in own], "y": values, "name": for_plotly(name),
+                    {"x": [point.size for point in own], "y": values, "name": for_plotly(name),
                      "mode": "lines+markers", "line": {"dash": dash}}
                 )  # fmt: skip
         layout = {

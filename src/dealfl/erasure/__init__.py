@@ -8,13 +8,13 @@ from dealfl.erasure.certificates import (
     read_certificate,
     sign_certificate,
 )
-from dealfl.erasure.head import Head, read_head
-from dealfl.erasure.log import CertificateLog, check_proof
-from dealfl.erasure.release import Outstanding, ReleaseRule
+from dealfl.erasure.log import CertificateLog, Head, check_proof, read_head
 from dealfl.erasure.requests import (
     EXAMPLE,
     READMISSION,
-    Request,
+    ErasureRequest,
+    Outstanding,
+    ReleaseRule,
     count_persons,
     example_hash,
     hash_request,
@@ -33,9 +33,32 @@ from dealfl.erasure.signing import (
 )
 
 __all__ = [
-    "EXAMPLE", "NOT_COVERED", "READMISSION", "CertificateLog", "Erasure", "Head", "ModelVersion",
-    "Outstanding", "PublicKey", "ReleaseRule", "Request", "SigningKey", "check_proof", "commit_to",
-    "count_persons", "example_hash", "hash_request", "load_keys", "next_position",
-    "open_signing_key", "owner_hash", "read_certificate", "read_head",
-    "readmission_of", "resolve_owner", "rotate_signing_key", "sign_certificate", "split_entry",
-]  # fmt: skip
+    "EXAMPLE",
+    "NOT_COVERED",
+    "READMISSION",
+    "CertificateLog",
+    "Erasure",
+    "ErasureRequest",
+    "Head",
+    "ModelVersion",
+    "Outstanding",
+    "PublicKey",
+    "ReleaseRule",
+    "SigningKey",
+    "check_proof",
+    "commit_to",
+    "count_persons",
+    "example_hash",
+    "hash_request",
+    "load_keys",
+    "next_position",
+    "open_signing_key",
+    "owner_hash",
+    "read_certificate",
+    "read_head",
+    "readmission_of",
+    "resolve_owner",
+    "rotate_signing_key",
+    "sign_certificate",
+    "split_entry",
+]

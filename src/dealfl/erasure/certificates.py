@@ -19,11 +19,6 @@ from dealfl.erasure.signing import PublicKey, SigningKey
 from dealfl.errors import BadBytes
 from dealfl.protocol import plain_name
 
-__all__ = [
-    "NOT_COVERED", "Erasure", "ModelVersion", "commit_to", "read_certificate",
-    "sign_certificate",
-]  # fmt: skip
-
 _PAYLOAD = "application/vnd.in-toto+json"
 _STATEMENT = "https://in-toto.io/Statement/v1"
 _PREDICATE = "urn:dealfl:erasure:v1"
@@ -41,59 +36,29 @@ Number = Annotated[int, Meta(ge=0)]
 
 
 class ModelVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A published version of the model.
-
-    Parameters
-    ----------
-    version : int
-        Number of the version.
-    digest : str
-        Digest of its statistics.
-    """
+    """A published version of the model."""
 
     version: Number
     digest: Sha256
 
 
 class Erasure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a certificate says about an erasure.
-
-    Parameters
-    ----------
-    job, request : str
-        Name of the job, and hash of the request.
-    requested_by : str
-        Account of the operator who requested the erasure, not the person.
-    requested_at, issued_at : str
-        Times in UTC, as in RFC 3339.
-    persons, examples : int
-        Number of persons in the request, and of examples that were deleted.
-    commitments : tuple of str
-        Salted commitments to the first persons of the request; see `commit_to`.
-    workers, outstanding : int
-        Number of workers, and of those that have not answered yet.
-    before, after : ModelVersion or None
-        The last version without the erasure, and the first with it; None if there is none.
-    final : bool
-        Whether all workers have answered, and the published version contains the erasure.
-    not_covered : tuple of str
-        Copies that the system cannot reach.
-    """
+    """What a certificate says about an erasure."""
 
     job: Text
-    request: Text
-    requested_by: Text
-    requested_at: Text
+    request: Text  # hash of the request
+    requested_by: Text  # account of the operator, not the person
+    requested_at: Text  # UTC, as in RFC 3339
     issued_at: Text
     persons: Number
     examples: Number
-    commitments: Annotated[tuple[Sha256, ...], Meta(max_length=16)]
+    commitments: Annotated[tuple[Sha256, ...], Meta(max_length=16)]  # to the first persons
     workers: Number
-    outstanding: Number
-    before: ModelVersion | None
-    after: ModelVersion | None
-    final: bool
-    not_covered: Annotated[tuple[Text, ...], Meta(max_length=16)] = NOT_COVERED
+    outstanding: Number  # workers that have not answered yet
+    before: ModelVersion | None  # the last without the erasure
+    after: ModelVersion | None  # the first with it
+    final: bool  # whether all workers have answered, and a published version contains it
+    not_covered: Annotated[tuple[Text, ...], Meta(max_length=16)] = NOT_COVERED  # out of reach
 
 
 class _Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -120,38 +85,12 @@ class _Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def commit_to(owner: str, salt: bytes) -> str:
-    """Return the commitment to a person in a certificate.
-
-    Parameters
-    ----------
-    owner : str
-        Name of the person.
-    salt : bytes
-        Random bytes that only the person and the operator know.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
-    """
+    """Return the commitment to a person in a certificate."""
     return hashlib.sha256(salt + plain_name(owner).encode()).hexdigest()
 
 
 def sign_certificate(erasure: Erasure, key: SigningKey) -> bytes:
-    """Return a signed certificate.
-
-    Parameters
-    ----------
-    erasure : Erasure
-        What it says.
-    key : SigningKey
-        Key of the issuer.
-
-    Returns
-    -------
-    bytes
-        JSON, at most 4,096 bytes; the same erasure and key give the same bytes.
-    """
+    """Return a signed certificate."""
     payload = msgspec.json.encode(_Statement(subject=_subjects(erasure), predicate=erasure))
     signature = key.sign(_encoded_for_signing(payload))
     signed = _Signature(key.public.id, base64.b64encode(signature).decode())
@@ -164,9 +103,9 @@ def sign_certificate(erasure: Erasure, key: SigningKey) -> bytes:
 def _subjects(erasure: Erasure) -> tuple[_Subject, ...]:
     versions = {"before": erasure.before, "after": erasure.after}
     return tuple(
-        _Subject(f"version {one.version} ({when})", {"sha256": one.digest})
-        for when, one in versions.items()
-        if one is not None
+        _Subject(f"version {version.version} ({when})", {"sha256": version.digest})
+        for when, version in versions.items()
+        if version is not None
     )
 
 
@@ -177,26 +116,7 @@ def _encoded_for_signing(payload: bytes) -> bytes:
 
 
 def read_certificate(certificate: bytes, keys: Mapping[str, PublicKey]) -> Erasure:
-    """Return what a certificate says, if its signature is valid.
-
-    Parameters
-    ----------
-    certificate : bytes
-        Content of the file.
-    keys : mapping of str to PublicKey
-        Trusted keys by id.
-
-    Returns
-    -------
-    Erasure
-        What it says.
-
-    Raises
-    ------
-    BadBytes
-        If any part of the certificate was changed, or no trusted key has signed it; the message
-        names the part.
-    """
+    """Return what a certificate says, if its signature is valid."""
     if len(certificate) > MAX_BYTES:
         raise BadBytes(f"a certificate has at most {MAX_BYTES:,} bytes, not {len(certificate):,}")
     try:

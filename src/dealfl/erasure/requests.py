@@ -2,12 +2,14 @@
 
 The server keeps all requests in one list that only grows. A worker works through it in order and
 tells how far it has come. A request is *settled* when every worker has passed it and the updates
-that remove the erased examples are counted. It is *outstanding* until a version contains it.
+that remove the erased examples are counted. It is *outstanding* until a version contains it; while
+few persons are, versions are held back, so that none reveals a single person.
 """
 
 from __future__ import annotations
 
 import hmac
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,36 +17,14 @@ from hashlib import sha256
 
 from dealfl.protocol import Position, plain_name
 
-__all__ = [
-    "Request",
-    "count_persons",
-    "example_hash",
-    "hash_request",
-    "next_position",
-    "owner_hash",
-    "readmission_of",
-    "resolve_owner",
-]
-
 # Entries of a request: 32 bytes for an owner, or one of these letters and 32 bytes
-EXAMPLE, READMISSION = b"e", b"r"
+EXAMPLE = b"e"
+READMISSION = b"r"
 _HASH_BYTES = 32
 
 
 def owner_hash(key: bytes, owner: str) -> bytes:
     """Return the keyed hash (HMAC-SHA256) that replaces an owner's name.
-
-    Parameters
-    ----------
-    key : bytes
-        Key of the job.
-    owner : str
-        Name of the owner; `plain_name` decides which names are equal.
-
-    Returns
-    -------
-    bytes
-        32 bytes.
 
     Examples
     --------
@@ -55,87 +35,27 @@ def owner_hash(key: bytes, owner: str) -> bytes:
 
 
 def example_hash(key: bytes, owner: bytes, body: bytes) -> bytes:
-    """Return the entry of a request that erases one example.
-
-    Parameters
-    ----------
-    key : bytes
-        Key of the job.
-    owner : bytes
-        Keyed hash of the owner.
-    body : bytes
-        The encoded example; equal examples of an owner have the same hash.
-
-    Returns
-    -------
-    bytes
-        33 bytes.
-    """
+    """Return the entry of a request that erases one example."""
     return EXAMPLE + hmac.digest(key, owner + body, "sha256")
 
 
 def readmission_of(owner: bytes) -> bytes:
-    """Return the entry of a request that readmits an owner who was erased.
-
-    Parameters
-    ----------
-    owner : bytes
-        Keyed hash of the owner.
-
-    Returns
-    -------
-    bytes
-        33 bytes.
-    """
+    """Return the entry of a request that readmits an owner who was erased."""
     return READMISSION + owner
 
 
 def split_entry(entry: bytes) -> tuple[bytes, bytes]:
-    """Split an entry of a request.
-
-    Parameters
-    ----------
-    entry : bytes
-        The entry.
-
-    Returns
-    -------
-    tuple of bytes and bytes
-        Its letter, empty for an owner, and its hash.
-    """
+    """Return the letter of an entry, empty for an owner, and its hash."""
     return (entry[:1], entry[1:]) if len(entry) > _HASH_BYTES else (b"", entry)
 
 
 def count_persons(entries: Iterable[bytes]) -> int:
-    """Return the number of persons that a request erases; an example counts as one.
-
-    Parameters
-    ----------
-    entries : iterable of bytes
-        Entries of the request.
-
-    Returns
-    -------
-    int
-        The number; readmissions do not count.
-    """
-    return sum(split_entry(one)[0] != READMISSION for one in entries)
+    """Return the number of persons that a request erases; an example counts as one."""
+    return sum(split_entry(entry)[0] != READMISSION for entry in entries)
 
 
 def resolve_owner(key: bytes, owner: str) -> bytes:
     """Return the keyed hash of an owner whose name is given, or "#" and the hash itself.
-
-    Parameters
-    ----------
-    key : bytes
-        Key of the job.
-    owner : str
-        Name of the owner, or "#" and 64 hexadecimal digits.
-
-    Returns
-    -------
-    bytes
-        32 bytes.
 
     Examples
     --------
@@ -148,49 +68,23 @@ def resolve_owner(key: bytes, owner: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A request to erase owners.
-
-    Parameters
-    ----------
-    name : str
-        Name of the request.
-    owners : tuple of bytes
-        Entries: keyed hashes of owners and examples, and readmissions.
-    requested_s : float
-        Time of the request, in seconds of the server's clock.
-    requested_by : str
-        Who requested it.
-    published : bool
-        Whether a version that was delivered contains the erasure.
-    """
+class ErasureRequest:
+    """A request to erase owners."""
 
     name: str
-    owners: tuple[bytes, ...]
-    requested_s: float
+    owners: tuple[bytes, ...]  # entries: keyed hashes of owners and examples, and readmissions
+    requested_s: float  # of the server's clock
     requested_by: str = ""
-    published: bool = False
+    published: bool = False  # whether a version that was delivered contains the erasure
 
     @property
     def is_readmission(self) -> bool:
         """Whether the request readmits owners."""
-        return any(split_entry(one)[0] == READMISSION for one in self.owners)
+        return any(split_entry(entry)[0] == READMISSION for entry in self.owners)
 
 
 def hash_request(name: str, owners: Sequence[bytes]) -> bytes:
     """Return a hash of a request; the same name with other owners is another request.
-
-    Parameters
-    ----------
-    name : str
-        Name of the request.
-    owners : sequence of bytes
-        Keyed hashes of the owners, sorted.
-
-    Returns
-    -------
-    bytes
-        16 bytes.
 
     Examples
     --------
@@ -205,25 +99,44 @@ def hash_request(name: str, owners: Sequence[bytes]) -> bytes:
 def next_position(position: Position, hashes: Iterable[bytes]) -> Position:
     """Return the place in the list of requests after some more of them.
 
-    Parameters
-    ----------
-    position : Position
-        Place before them.
-    hashes : iterable of bytes
-        Hash of each request, in the order of the list.
-
-    Returns
-    -------
-    Position
-        Two lists have the same position only if they are equal up to there.
-
     Examples
     --------
     >>> start = Position()
     >>> next_position(start, [b"r", b"s"]) == next_position(next_position(start, [b"r"]), [b"s"])
     True
     """
-    for one in hashes:
-        chain = sha256(position.chain + one).digest()[:16]
+    for request_hash in hashes:
+        chain = sha256(position.chain + request_hash).digest()[:16]
         position = Position(position.number + 1, chain)
     return position
+
+
+@dataclass(frozen=True, slots=True)
+class Outstanding:
+    """The persons who left the model since the last published version."""
+
+    count: int  # by erasure or eviction
+    settled: bool  # whether all requests of erasure are
+    since_s: float  # the oldest request, or else the last version; or a later release by deadline
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRule:
+    """Hold versions back until enough persons have left, so that none reveals a single person.
+
+    Examples
+    --------
+    >>> rule = ReleaseRule(batch=2, deadline_s=3600.0)
+    >>> rule.release_at_s(Outstanding(1, True, 0.0)), rule.release_at_s(Outstanding(2, True, 0.0))
+    (3600.0, -inf)
+    """
+
+    batch: int  # minimum number of persons who left, for a release; 1 releases at once
+    deadline_s: float  # after which one version is released; the time then starts again
+
+    def release_at_s(self, outstanding: Outstanding) -> float:
+        """Return the time at which the next version may be published."""
+        enough = outstanding.count >= self.batch and outstanding.settled
+        if not outstanding.count or self.batch == 1 or enough:
+            return -math.inf
+        return outstanding.since_s + self.deadline_s

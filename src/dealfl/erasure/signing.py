@@ -18,21 +18,15 @@ from dealfl.storage import make_folder, replace_file
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["PublicKey", "SigningKey", "load_keys", "open_signing_key", "rotate_signing_key"]
 
-_PRIVATE, _PUBLIC = "signing.key", "keys"
+_PRIVATE = "signing.key"
+_PUBLIC = "keys"
 _PUBLIC_PREFIX = bytes.fromhex("302a300506032b6570032100")  # of an Ed25519 key, in DER
 
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A key that verifies signatures.
-
-    Parameters
-    ----------
-    raw : bytes
-        The 32 bytes of the key.
-    """
+    """A key that verifies signatures."""
 
     raw: bytes
 
@@ -42,18 +36,7 @@ class PublicKey:
         return hashlib.sha256(self.raw).hexdigest()[:16]
 
     def verifies(self, signature: bytes, message: bytes) -> bool:
-        """Return whether the owner of this key signed a message.
-
-        Parameters
-        ----------
-        signature, message : bytes
-            The signature, and the message.
-
-        Returns
-        -------
-        bool
-            Whether the signature is valid.
-        """
+        """Return whether the owner of this key signed a message."""
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -70,52 +53,19 @@ class PublicKey:
 
 
 class SigningKey:
-    """A private key.
-
-    Parameters
-    ----------
-    key : Ed25519PrivateKey
-        The key.
-    """
+    """A private key."""
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
         self._key = key
         self.public = PublicKey(key.public_key().public_bytes_raw())
 
     def sign(self, message: bytes) -> bytes:
-        """Return the signature of a message.
-
-        Parameters
-        ----------
-        message : bytes
-            The message.
-
-        Returns
-        -------
-        bytes
-            64 bytes.
-        """
+        """Return the signature of a message."""
         return self._key.sign(message)
 
 
 def open_signing_key(folder: Path) -> SigningKey:
-    """Return the signing key in a folder; the first call creates it.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder; it is created if it does not exist.
-
-    Returns
-    -------
-    SigningKey
-        The key.
-
-    Raises
-    ------
-    BadBytes
-        If the file is not an Ed25519 key.
-    """
+    """Return the signing key in a folder; the first call creates it."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -132,18 +82,7 @@ def open_signing_key(folder: Path) -> SigningKey:
 
 
 def rotate_signing_key(folder: Path) -> SigningKey:
-    """Create a new signing key in a folder; public keys of earlier ones stay.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder; it is created if it does not exist.
-
-    Returns
-    -------
-    SigningKey
-        The new key.
-    """
+    """Create a new signing key in a folder; public keys of earlier ones stay."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
@@ -161,23 +100,7 @@ def rotate_signing_key(folder: Path) -> SigningKey:
 
 
 def load_keys(path: Path) -> dict[str, PublicKey]:
-    """Return public keys by id.
-
-    Parameters
-    ----------
-    path : Path
-        A PEM file, or a folder that `open_signing_key` or `rotate_signing_key` wrote.
-
-    Returns
-    -------
-    dict of str to PublicKey
-        The keys.
-
-    Raises
-    ------
-    BadInput
-        If there is no key.
-    """
+    """Return public keys by id."""
     files = sorted((path / _PUBLIC).glob("*.pem")) if path.is_dir() else [path]
     keys = [_load_public(file) for file in files]
     if not keys:

@@ -11,8 +11,7 @@ from dealfl.errors import BadInput, unknown_name
 from dealfl.exact import Cycles, LearnerCycles, Schema, Statistics, Work
 from dealfl.learners.base import Arrays, Learner, SparseVector, statistics_of
 from dealfl.learners.description import DataLimits, Workload
-from dealfl.learners.history_learner import HistoryLearner
-from dealfl.learners.history_records import HeldRecords, Histories
+from dealfl.learners.histories import HeldRecords, Histories, HistoryLearner
 from dealfl.learners.inputs import (
     Labels,
     as_matrix,

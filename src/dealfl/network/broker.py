@@ -1,4 +1,4 @@
-"""A mosquitto broker for one job: its configuration, who may connect, and who may say what.
+"""A mosquitto broker for one job: its process, who may connect, and who may say what.
 
 Its folder contains configuration, access rules, and password hashes or a certificate authority.
 `enrol` adds a user, `revoke` removes it. The rules bind topics to authenticated users.
@@ -6,28 +6,73 @@ Its folder contains configuration, access rules, and password hashes or a certif
 
 from __future__ import annotations
 
+import base64
+import getpass
+import hashlib
+import os
 import secrets
+import shutil
+import signal
+import socket
 import subprocess
-from collections.abc import Mapping, Sequence
-from functools import partial
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
+import paho.mqtt.client as paho
 from msgspec import Meta, Struct
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
-from dealfl.errors import BadInput
-from dealfl.network.authority import Authority, require_valid
-from dealfl.network.credentials import SERVER, Credentials
-from dealfl.network.mosquitto import configure, hash_password, reload, start, take_over
+from dealfl.errors import BadInput, DealError
+from dealfl.network.credentials import SERVER, Authority, Credentials, require_valid
 from dealfl.network.topics import Topics
 from dealfl.protocol import check_id
 from dealfl.settings import Count, Document, Text, read_section, toml_document
 from dealfl.storage import replace_file
 
-__all__ = ["Broker", "BrokerSettings", "create_broker", "open_broker"]
-
 _RESERVED = {SERVER, "broker"}  # both have certificates
+_ITERATIONS = 101  # passwords are random; the broker hashes at every connect and reload
+_STARTED_S = 10.0
+_RUNNING = b" running\n"  # in the log
+_RELOADING = b"Reloading config."
+
+# Packets are sent in pieces below max_packet_size. The queues hold what 20,000 workers send while
+# the server commits. SIGHUP makes mosquitto read users, rules and revoked certificates again.
+_CONFIGURATION = """\
+# Written by `dealfl broker init`. `dealfl broker run` starts mosquitto with it.
+listener {port} {listen}
+allow_anonymous false
+acl_file {folder}/acl
+use_username_as_clientid true
+user {user}
+pid_file {folder}/mosquitto.pid
+log_dest file {folder}/mosquitto.log
+log_type error
+log_type warning
+log_type notice
+log_type information
+connection_messages false
+persistence false
+max_packet_size 131072
+max_queued_messages 20000
+max_queued_bytes 1073741824
+max_inflight_messages 500
+max_keepalive 3600
+memory_limit 4294967296
+"""
+_WITH_PASSWORDS = "password_file {folder}/passwords\n"
+_WITH_CERTIFICATES = """\
+cafile {folder}/authority.pem
+certfile {folder}/broker.pem
+keyfile {folder}/broker.key
+crlfile {folder}/revoked.pem
+require_certificate true
+use_identity_as_username true
+tls_version tlsv1.3
+"""
 
 
 class BrokerSettings(Struct, frozen=True, kw_only=True):
@@ -46,45 +91,18 @@ class BrokerSettings(Struct, frozen=True, kw_only=True):
 
 
 class Broker:
-    """The folder of a broker: configuration, users, rules.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder.
-    settings : BrokerSettings
-        Content of its broker.toml.
-    """
+    """The folder of a broker: configuration, users, rules."""
 
     def __init__(self, folder: Path, settings: BrokerSettings) -> None:
-        self.folder, self.settings = folder, settings
+        self.folder = folder
+        self.settings = settings
 
     # -- users ----------------------------------------------------------------------------------
 
     def enrol(
         self, names: Sequence[str], *, operator: bool = False, workers: tuple[str, ...] = ()
     ) -> list[Credentials]:
-        """Admit devices, a gateway for some workers, or operators; replace earlier secrets.
-
-        Parameters
-        ----------
-        names : sequence of str
-            Names of the users.
-        operator : bool
-            Whether they are persons who may ask the server.
-        workers : tuple of str
-            Names of the workers that a gateway carries.
-
-        Returns
-        -------
-        list of Credentials
-            One for each name.
-
-        Raises
-        ------
-        BadInput
-            If a name cannot be part of a topic.
-        """
+        """Admit devices, a gateway for some workers, or operators; replace earlier secrets."""
         for name in (*names, *workers):
             check_id(name, "operator" if operator else "worker")
         new = {} if operator else {name: workers or (name,) for name in names}
@@ -97,49 +115,34 @@ class Broker:
         """Refuse names that somebody else answers to: a worker has one device."""
         devices, _ = self._without(names)
         taken = {worker: device for device, workers in devices.items() for worker in workers}
-        for worker in (one for workers in new.values() for one in workers):
+        for worker in (worker for workers in new.values() for worker in workers):
             if worker in taken:
                 raise BadInput(f"{taken[worker]!r} carries the worker {worker!r}; revoke it first")
-        others = {*self.settings.devices} if not new else {*self.settings.operators}
+        others = self.settings.operators if new else self.settings.devices
         for name in names:
             if name in _RESERVED or name in others:
                 raise BadInput(f"the name {name!r} is used otherwise; choose another name")
 
     def revoke(self, name: str) -> bool:
-        """Lock a user out, also one that is connected.
+        """Lock a user out, also one that is connected; return whether the broker runs here.
 
-        Parameters
-        ----------
-        name : str
-            Name of the user.
-
-        Returns
-        -------
-        bool
-            False if the broker does not run on this machine. It must be restarted, or get the
-            signal SIGHUP.
-
-        Raises
-        ------
-        BadInput
-            If nobody with this name is enrolled.
+        A broker on another machine must be restarted, or get the signal SIGHUP.
         """
         enrolled = (*self.settings.devices, *self.settings.operators)
         if name not in enrolled:
-            known = ", ".join(enrolled) or "nobody"
-            raise BadInput(f"no user called {name!r} is enrolled; enrolled: {known}")
+            users = ", ".join(enrolled) or "nobody"
+            raise BadInput(f"no user called {name!r} is enrolled; enrolled: {users}")
         self._save(*self._without([name]))
         if not self.settings.tls:
-            self._set_passwords({name: None})
-            return reload(self.folder)  # mosquitto disconnects users without a password
+            self._set_passwords({name: ""})
+            return self._reload()  # mosquitto disconnects users without a password
         authority = Authority(self.folder)
         authority.revoke(name)
-        own = _with_certificate(self._unsigned(name), authority)
-        running = reload(self.folder)
-        if running:  # mosquitto refuses the revoked certificate, but keeps its connection
-            take_over(own, (self.settings.listen, self.settings.port))
+        own = self._issue(name)
+        if self._reload():  # mosquitto refuses the revoked certificate, but keeps its connection
+            self._take_over(own)
         authority.revoke(name)
-        return reload(self.folder)
+        return self._reload()
 
     def renew(self) -> Credentials:
         """Return new credentials of the server, and renew the broker's certificate."""
@@ -150,37 +153,46 @@ class Broker:
 
     def admit_server(self) -> Credentials:
         """Return new credentials of the server."""
-        return self._admit([SERVER], ())[0]
+        return self._admit([SERVER])[0]
 
     def _without(self, names: Sequence[str]) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
         """Return the devices and operators but these."""
-        devices = {one: own for one, own in self.settings.devices.items() if one not in names}
-        return devices, tuple(one for one in self.settings.operators if one not in names)
+        devices = self.settings.devices.items()
+        operators = self.settings.operators
+        return (
+            {device: workers for device, workers in devices if device not in names},
+            tuple(operator for operator in operators if operator not in names),
+        )
 
-    def _unsigned(self, name: str, workers: tuple[str, ...] = ()) -> Credentials:
+    def _admit(self, names: Sequence[str], workers: tuple[str, ...] = ()) -> list[Credentials]:
+        issued = [self._issue(name, workers) for name in names]
+        if not self.settings.tls:
+            self._set_passwords({each.user: each.password for each in issued})
+        self._reload()
+        return issued
+
+    def _issue(self, name: str, workers: tuple[str, ...] = ()) -> Credentials:
+        """Return credentials with a new certificate, or with a new password."""
         settings = self.settings
+        secret = {"password": secrets.token_urlsafe(24)}
+        if settings.tls:
+            secret = Authority(self.folder).issue(name)
         return Credentials(
-            host=settings.host, job=settings.job, port=settings.port, user=name, workers=workers,
+            host=settings.host,
+            job=settings.job,
+            port=settings.port,
+            user=name,
+            workers=workers,
             owners_key=settings.owners_key,
-        )  # fmt: skip
+            **secret,
+        )
 
-    def _admit(self, names: Sequence[str], workers: tuple[str, ...]) -> list[Credentials]:
-        made = [self._unsigned(name, workers) for name in names]
-        if self.settings.tls:
-            authority = Authority(self.folder)
-            made = [_with_certificate(one, authority) for one in made]
-        else:
-            drawn = partial(secrets.token_urlsafe, 24)
-            made = [msgspec.structs.replace(one, password=drawn()) for one in made]
-            self._set_passwords({one.user: one.password for one in made})
-        reload(self.folder)
-        return made
-
-    def _set_passwords(self, passwords: Mapping[str, str | None]) -> None:
+    def _set_passwords(self, passwords: Mapping[str, str]) -> None:
+        """Set the passwords of users; an empty one locks its user out."""
         path = self.folder / "passwords"
         lines = path.read_text().splitlines() if path.exists() else []
         kept = [line for line in lines if line.partition(":")[0] not in passwords]
-        kept += [f"{name}:{hash_password(one)}" for name, one in passwords.items() if one]
+        kept += [f"{name}:{_hash(password)}" for name, password in passwords.items() if password]
         replace_file(path, "".join(f"{line}\n" for line in kept), 0o600)
 
     # -- files ----------------------------------------------------------------------------------
@@ -189,7 +201,8 @@ class Broker:
         self.settings = msgspec.structs.replace(
             self.settings, devices=dict(devices), operators=operators
         )
-        table = {key: one for key, one in msgspec.structs.asdict(self.settings).items() if one}
+        keys = msgspec.structs.asdict(self.settings).items()
+        table = {key: value for key, value in keys if value}
         table["tls"] = self.settings.tls
         replace_file(self.folder / "broker.toml", toml_document({"broker": table}), 0o600)
         replace_file(self.folder / "acl", self._rules(), 0o600)
@@ -201,52 +214,84 @@ class Broker:
         for name in self.settings.operators:
             rules += _rule(name, [topics.ask(name)], [topics.answer(name)])
         for name, workers in self.settings.devices.items():
-            write = [topics.left(name), *(topics.up(name, one) for one in workers)]
+            write = [topics.left(name), *(topics.up(name, worker) for worker in workers)]
             read = [topics.state, topics.all, f"{topics.model}/#"]
-            rules += _rule(name, write, [*read, *(topics.down(name, one) for one in workers)])
+            rules += _rule(name, write, [*read, *(topics.down(name, worker) for worker in workers)])
         return rules
 
     # -- the process ----------------------------------------------------------------------------
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start mosquitto, and wait until it accepts connections.
-
-        Returns
-        -------
-        subprocess.Popen
-            The process.
-
-        Raises
-        ------
-        DealError
-            If mosquitto is not installed or does not start, or its certificate has expired.
-        """
-        if self.settings.tls:
+        """Start mosquitto, and wait until it accepts connections."""
+        settings = self.settings
+        if settings.tls:
             certificate = (self.folder / "broker.pem").read_text()
             require_valid(certificate, "the broker", f"dealfl broker renew {self.folder}")
-        return start(self.folder, self.settings.listen, self.settings.port)
+        program = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+        if program is None:
+            raise DealError("mosquitto is missing; install it, e.g.: apt-get install mosquitto")
+        try:
+            socket.create_server((settings.listen, settings.port)).close()
+        except OSError as error:
+            raise DealError(
+                f"mosquitto cannot listen on {settings.listen}, port {settings.port}: {error}"
+            ) from None
+        before = self._count(_RUNNING)
+        process = subprocess.Popen(  # noqa: S603 - a program of the system, with our own file
+            [program, "-c", str(self._configuration)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            _wait(lambda: self._count(_RUNNING) > before or process.poll() is not None)
+        except KeyboardInterrupt:
+            process.kill()
+            raise
+        if process.poll() is not None or self._count(_RUNNING) == before:
+            process.kill()
+            raise DealError(f"mosquitto does not start; see {self.folder}/mosquitto.log")
+        return process
+
+    def _reload(self) -> bool:
+        """Let mosquitto read users and rules again; return whether it runs on this machine."""
+        with suppress(OSError, ValueError):
+            number = int((self.folder / "mosquitto.pid").read_text())
+            command = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+            # after a crash, the number may belong to another process
+            if os.fsencode(self._configuration) in command:
+                before = self._count(_RELOADING)
+                os.kill(number, signal.SIGHUP)
+                _wait(lambda: self._count(_RELOADING) > before)
+                return True
+        return False
+
+    def _take_over(self, credentials: Credentials) -> None:
+        """Connect as a user and leave, which ends the connection of anybody else with its name."""
+        client = paho.Client(
+            CallbackAPIVersion.VERSION2, credentials.user, protocol=MQTTProtocolVersion.MQTTv5
+        )
+        context = credentials.tls_context()
+        if context is not None:
+            context.check_hostname = False  # the address is the one that the broker listens on
+            client.tls_set_context(context)
+        with suppress(OSError):
+            client.connect(self.settings.listen, self.settings.port, clean_start=True)
+            _wait(lambda: client.loop(0.1) != paho.MQTT_ERR_SUCCESS or client.is_connected())
+            client.disconnect()
+
+    @property
+    def _configuration(self) -> Path:
+        return self.folder.resolve() / "mosquitto.conf"
+
+    def _count(self, words: bytes) -> int:
+        """Return how often mosquitto has written some words into its log."""
+        try:
+            return (self.folder / "mosquitto.log").read_bytes().count(words)
+        except FileNotFoundError:
+            return 0
 
 
 def create_broker(folder: Path, settings: BrokerSettings) -> Broker:
-    """Write the folder of a new broker.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder; it gets the mode 0700.
-    settings : BrokerSettings
-        Job, address, and the kind of authentication.
-
-    Returns
-    -------
-    Broker
-        The broker, without users.
-
-    Raises
-    ------
-    BadInput
-        If the folder contains a broker already.
-    """
+    """Write the folder of a new broker."""
     if (folder / "broker.toml").exists():
         raise BadInput(f"{folder} contains a broker already; remove the folder to start over")
     folder.mkdir(parents=True, exist_ok=True)
@@ -254,7 +299,10 @@ def create_broker(folder: Path, settings: BrokerSettings) -> Broker:
     owners_key = settings.owners_key or secrets.token_hex(32)
     broker = Broker(folder, msgspec.structs.replace(settings, owners_key=owners_key))
     broker._save({}, ())
-    text = configure(folder, settings.listen, settings.port, tls=settings.tls)
+    text = _CONFIGURATION + (_WITH_CERTIFICATES if settings.tls else _WITH_PASSWORDS)
+    text = text.format(
+        port=settings.port, listen=settings.listen, folder=folder.resolve(), user=getpass.getuser()
+    )
     replace_file(folder / "mosquitto.conf", text, 0o600)
     if settings.tls:
         Authority.create(folder, settings.job, settings.host)
@@ -264,23 +312,7 @@ def create_broker(folder: Path, settings: BrokerSettings) -> Broker:
 
 
 def open_broker(folder: Path) -> Broker:
-    """Return the broker in a folder.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder.
-
-    Returns
-    -------
-    Broker
-        The broker.
-
-    Raises
-    ------
-    BadInput
-        If the folder contains no broker.
-    """
+    """Return the broker in a folder."""
     path = folder / "broker.toml"
     if not path.is_file():
         raise BadInput(f"{folder} contains no broker; write one with `dealfl broker init`")
@@ -288,12 +320,21 @@ def open_broker(folder: Path) -> Broker:
 
 
 def _rule(user: str, write: Sequence[str], read: Sequence[str]) -> str:
-    lines = [f"user {user}", *(f"topic write {one}" for one in write)]
-    return "\n".join([*lines, *(f"topic read {one}" for one in read), ""])
+    lines = [f"user {user}"]
+    lines += [f"topic write {topic}" for topic in write]
+    lines += [f"topic read {topic}" for topic in read]
+    return "\n".join([*lines, ""])
 
 
-def _with_certificate(credentials: Credentials, authority: Authority) -> Credentials:
-    certificate, key = authority.issue(credentials.user)
-    return msgspec.structs.replace(
-        credentials, authority=authority.certificate, certificate=certificate, key=key
-    )
+def _hash(password: str) -> str:
+    """Return a password as mosquitto stores it: PBKDF2 with SHA-512 and a random salt."""
+    salt = secrets.token_bytes(12)
+    digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ITERATIONS)
+    return f"$7${_ITERATIONS}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
+
+
+def _wait(until: Callable[[], bool]) -> None:
+    """Wait until something holds, but not for ever."""
+    end_s = time.monotonic() + _STARTED_S
+    while not until() and time.monotonic() < end_s:
+        time.sleep(0.005)

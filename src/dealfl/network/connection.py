@@ -11,25 +11,31 @@ mosquitto 2.0.11 crashes when it reads its rules again while it keeps the sessio
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import random
+import socket
+import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from math import inf
 from typing import Any, NamedTuple
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from dealfl.network.credentials import Credentials
-from dealfl.network.mqtt_socket import PATIENCE_S, MqttSocket, Traffic
-
-__all__ = ["Connection", "Delivery", "Will", "describe"]
 
 _LOG = logging.getLogger("dealfl.network")
 _IN_FLIGHT = 500
+_PATIENCE_S = 10.0  # for a broker that accepts no connection, or nothing more
+_GOODBYE_S = 1.0
+_AT_ONCE = 200  # packets that are read before anything else happens
 
 
 class Delivery(NamedTuple):
@@ -51,6 +57,109 @@ class Will(NamedTuple):
     retain: bool = False
 
 
+@dataclass(slots=True)
+class Traffic:
+    """What a connection carried; a burst is what follows a second of silence.
+
+    >>> traffic = Traffic()
+    >>> for now_s in (0.0, 5.0, 5.5):
+    ...     traffic.count(now_s, b"packet", None)
+    >>> traffic.count_training()
+    >>> traffic.count_training()
+    >>> (traffic.bursts, traffic.own_bursts)
+    (2, 1)
+    """
+
+    sent_bytes: int = 0
+    sent_packets: int = 0
+    received_bytes: int = 0
+    received_packets: int = 0
+    bursts: int = 0
+    own_bursts: int = 0  # without a training
+    _last_s: float = -inf
+    _trains: bool = False
+
+    def count(self, now_s: float, sent: bytes | None, received: bytes | None) -> None:
+        """Count a packet that is sent or received."""
+        if now_s > self._last_s + 1.0:
+            self.bursts += 1
+            self.own_bursts += 1
+            self._trains = False
+        self._last_s = now_s
+        self.sent_bytes += len(sent or b"")
+        self.sent_packets += sent is not None
+        self.received_bytes += len(received or b"")
+        self.received_packets += received is not None
+
+    def count_training(self) -> None:
+        """Note that the last burst delivers a training."""
+        if not self._trains:
+            self.own_bursts -= 1
+            self._trains = True
+
+
+class _Socket:
+    """Reads and writes the packets of a connected client in the event loop, not by threads."""
+
+    def __init__(
+        self, client: paho.Client, loop: asyncio.AbstractEventLoop, traffic: Traffic
+    ) -> None:
+        self._client = client
+        self._loop = loop
+        self._traffic = traffic
+        sock: Any = client.socket()  # plain or TLS
+        self._sock = sock
+        client.on_socket_close = lambda *_: self._forget()
+        if sock is None:
+            return  # closed already
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # a network that ends without a word
+            patience_ms = int(1e3 * _PATIENCE_S)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience_ms)
+        loop.add_reader(sock, self._read)
+        self.finish_writing()
+
+    def _read(self) -> None:
+        """Read packets while there are more, so that one commit serves many."""
+        for _ in range(_AT_ONCE):
+            before = self._traffic.received_packets
+            self._client.loop_read()
+            if self._client.socket() is None:
+                break
+            more = isinstance(self._sock, ssl.SSLSocket) and self._sock.pending()
+            if not more and self._traffic.received_packets == before:
+                break
+
+    def finish_writing(self) -> None:
+        """Write the rest when the socket takes it: paho writes at once, but not in a callback."""
+        if self._client.socket() is not None and self._client.want_write():
+            self._loop.add_writer(self._sock, self._write)
+
+    def _write(self) -> None:
+        self._client.loop_write()
+        if self._client.socket() is not None and not self._client.want_write():
+            self._loop.remove_writer(self._sock)
+
+    def _forget(self) -> None:
+        with suppress(ValueError, OSError):
+            self._loop.remove_reader(self._sock)
+            self._loop.remove_writer(self._sock)
+
+    async def close(self) -> None:
+        """Leave in a way that lets the broker publish the will; do not wait long for it."""
+        client = self._client
+        until_s = self._loop.time() + _GOODBYE_S
+        client.disconnect(ReasonCode(PacketTypes.DISCONNECT, identifier=4))
+        while client.want_write() and client.socket() is not None:
+            if client.loop_write() != paho.MQTT_ERR_SUCCESS or self._loop.time() > until_s:
+                break
+            await asyncio.sleep(0.001)
+        if client.socket() is not None:
+            self._forget()
+            with suppress(OSError):
+                self._sock.close()
+
+
 class Connection:
     """A connection to one of some brokers, until it is stopped.
 
@@ -70,17 +179,24 @@ class Connection:
         max_pause_s: float = 120.0,
     ) -> None:
         self.traffic = Traffic()
-        self._connected, self._received = connected, received
-        self._will, self._spread_s = will, spread_s
-        self._brokers, self._place = brokers, random.randrange(len(brokers))  # noqa: S311
-        self._keepalive_s, self._max_pause_s = keepalive_s, max_pause_s
-        self._tls = [one.tls_context() for one in brokers]
-        self._in_flight, self._generation, self._problem = _IN_FLIGHT, 0, ""
+        self._connected = connected
+        self._received = received
+        self._will = will
+        self._spread_s = spread_s
+        self._brokers = itertools.cycle([(broker, broker.tls_context()) for broker in brokers])
+        for _ in range(random.randrange(len(brokers))):  # noqa: S311
+            next(self._brokers)
+        self._keepalive_s = keepalive_s
+        self._max_pause_s = max_pause_s
+        self._in_flight = _IN_FLIGHT
+        self._generation = 0
+        self._problem = ""
         self._client: paho.Client | None = None
-        self._socket: MqttSocket | None = None
+        self._socket: _Socket | None = None
         self._awaited: dict[int, Callable[[], None]] = {}  # acknowledgements of the broker
         self.is_up = self._accepted = False  # whether the broker accepted it, now and at all
-        self._lost, self._wanted = asyncio.Event(), asyncio.Event()
+        self._lost = asyncio.Event()
+        self._wanted = asyncio.Event()
         self._wanted.set()
         self._loop = asyncio.get_running_loop()
 
@@ -119,10 +235,11 @@ class Connection:
             self._client.unsubscribe(list(topics))
             self._finish_writing()
 
-    def acknowledge(self, one: Delivery) -> None:
+    def acknowledge(self, delivery: Delivery) -> None:
         """Tell the broker that a message is durable here."""
-        if one.generation == self._generation and one.qos and self._client is not None:
-            self._client.ack(one.number, one.qos)
+        current = delivery.generation == self._generation
+        if current and delivery.qos and self._client is not None:
+            self._client.ack(delivery.number, delivery.qos)
             self._finish_writing()
 
     def move(self) -> None:
@@ -151,11 +268,10 @@ class Connection:
         attempt = 0
         while not stopped.is_set():
             self._lost.clear()
-            was_up = await self._stay(stopped)
-            self._place = (self._place + 1) % len(self._brokers)
+            was_up = await self._stay(*next(self._brokers), stopped)
             attempt = 0 if was_up else attempt + 1
             if not self._wanted.is_set():
-                await self._sleep(stopped)
+                await _first(self._wanted, stopped)
                 continue
             if stopped.is_set():
                 break
@@ -165,26 +281,24 @@ class Connection:
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopped.wait(), delay_s)
 
-    async def _sleep(self, stopped: asyncio.Event) -> None:
-        ends = [asyncio.ensure_future(one.wait()) for one in (self._wanted, stopped)]
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        for one in ends:
-            one.cancel()
-
-    async def _stay(self, stopped: asyncio.Event) -> bool:
+    async def _stay(
+        self, broker: Credentials, tls: ssl.SSLContext | None, stopped: asyncio.Event
+    ) -> bool:
         """Open one connection and wait for its end; return whether the broker accepted it."""
-        client, where = self._make(), self._brokers[self._place]
-        self._client, self._accepted = client, False
+        self._broker = broker
+        client = self._make(broker, tls)
+        self._client = client
+        self._accepted = False
         self._awaited.clear()
         self._generation += 1
         try:
-            await self._loop.run_in_executor(None, self._open, client, where.host, where.port)
+            await self._loop.run_in_executor(None, self._open, client, broker.host, broker.port)
         except (OSError, ValueError) as error:  # no route, unknown host, bad certificate
             hint = "; run `dealfl broker renew` there" if "expired" in str(error) else ""
             hint = "; start `dealfl broker run` there" if "refused" in str(error) else hint
             self._explain(f"{error}{hint}")
             return False
-        self._socket = MqttSocket(client, self._loop, self.traffic)
+        self._socket = _Socket(client, self._loop, self.traffic)
         if client.socket() is None:
             self._lost.set()
         try:
@@ -195,18 +309,15 @@ class Connection:
         return self._accepted
 
     async def _wait(self, client: paho.Client, stopped: asyncio.Event) -> None:
-        until_s = self._loop.time() + PATIENCE_S
-        ends = [asyncio.ensure_future(one.wait()) for one in (self._lost, stopped)]
-        while not any(one.done() for one in ends):
-            timeout_s = self._keepalive_s / 4 if self._accepted else PATIENCE_S / 2
-            await asyncio.wait(ends, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        until_s = self._loop.time() + _PATIENCE_S
+        while not (self._lost.is_set() or stopped.is_set()):
+            timeout_s = self._keepalive_s / 4 if self._accepted else _PATIENCE_S / 2
+            await _first(self._lost, stopped, timeout_s=timeout_s)
             client.loop_misc()
             self._finish_writing()
             if not self._accepted and self._loop.time() > until_s:
                 self._explain("the broker does not answer")
                 break
-        for one in ends:
-            one.cancel()
 
     def _finish_writing(self) -> None:
         if self._socket is not None:
@@ -215,23 +326,23 @@ class Connection:
     def _explain(self, problem: str) -> None:
         """Log why there is no connection, once for each reason."""
         if problem and problem != self._problem:
-            where = self._brokers[self._place]
-            known = {"deal_worker": where.user, "deal_reason": problem}  # log.jsonl has no others
-            _LOG.warning(
-                "%s: no connection to %s: %s", where.user, where.host, problem, extra=known
-            )
+            user = self._broker.user
+            extra = {"deal_worker": user, "deal_reason": problem}  # log.jsonl has no others
+            host = self._broker.host
+            _LOG.warning("%s: no connection to %s: %s", user, host, problem, extra=extra)
         self._problem = problem
 
-    def _make(self) -> paho.Client:
-        where = self._brokers[self._place]
+    def _make(self, broker: Credentials, tls: ssl.SSLContext | None) -> paho.Client:
         client = paho.Client(
-            CallbackAPIVersion.VERSION2, where.user, protocol=MQTTProtocolVersion.MQTTv5,
+            CallbackAPIVersion.VERSION2,
+            broker.user,
+            protocol=MQTTProtocolVersion.MQTTv5,
             manual_ack=True,
-        )  # fmt: skip
-        if where.password:
-            client.username_pw_set(where.user, where.password)
-        if context := self._tls[self._place]:
-            client.tls_set_context(context)
+        )
+        if broker.password:
+            client.username_pw_set(broker.user, broker.password)
+        if tls is not None:
+            client.tls_set_context(tls)
         client.max_inflight_messages_set(self._in_flight)
         will = self._will()
         if will is not None:
@@ -281,7 +392,8 @@ class Connection:
 
 def describe(connection: Connection) -> str:
     """Return the state of a worker's connection, and what it carried, as text for people."""
-    traffic, up = connection.traffic, "connected" if connection.is_up else "not connected"
+    traffic = connection.traffic
+    up = "connected" if connection.is_up else "not connected"
     trainings = traffic.bursts - traffic.own_bursts
     share = f" ({traffic.own_bursts / trainings:.2f} for each training)" if trainings else ""
     return (
@@ -290,6 +402,14 @@ def describe(connection: Connection) -> str:
         f"{traffic.received_bytes / 1e3:,.1f} kB received, {traffic.bursts} bursts, "
         f"{traffic.own_bursts} of them without a training{share}"
     )
+
+
+async def _first(*events: asyncio.Event, timeout_s: float | None = None) -> None:
+    """Wait for the first of some events."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
 
 
 def _properties(packet: int, **values: int) -> Properties:

@@ -21,8 +21,6 @@ from dealfl.network.credentials import Credentials
 from dealfl.network.topics import Topics
 from dealfl.protocol import Assembly, pack, split, unpack
 
-__all__ = ["Desk", "ask"]
-
 _MAX_QUESTION = 1 << 20
 _REPEAT_S = 1.0
 _REMEMBERED = 64  # answers, for questions that arrive again
@@ -46,18 +44,8 @@ class Answer(Struct, frozen=True):
     error: str = ""
 
 
-class Desk:
-    """Answers the questions of operators.
-
-    Parameters
-    ----------
-    answers : mapping of str to callable
-        Function for each verb; its keyword arguments come from the question.
-    changes : collection of str
-        Verbs that change something.
-    trusted : collection of str
-        Operators that may use those verbs.
-    """
+class Control:
+    """Answers the questions of operators; `changes` are the verbs for `trusted` operators only."""
 
     def __init__(
         self,
@@ -65,30 +53,19 @@ class Desk:
         changes: Collection[str] = (),
         trusted: Collection[str] = (),
     ) -> None:
-        self._answers, self._changes, self._trusted = answers, changes, trusted
+        self._answers = answers
+        self._changes = changes
+        self._trusted = trusted
         self._given: dict[tuple[str, str], bytes] = {}
 
     def answer(self, operator: str, packet: bytes) -> bytes:
-        """Return the answer to a question; whatever is wrong with it is part of the answer.
-
-        Parameters
-        ----------
-        operator : str
-            Name of the operator, as the broker authenticated it.
-        packet : bytes
-            The question.
-
-        Returns
-        -------
-        bytes
-            The answer, as a packet.
-        """
+        """Return the answer to a question; whatever is wrong with it is part of the answer."""
         question = Question("", "")
         try:
             question = msgspec.json.decode(unpack(packet, _MAX_QUESTION), type=Question)
-            known = self._given.get((operator, question.id))
-            if known is not None:
-                return known  # the same question again: nothing is done twice
+            given = self._given.get((operator, question.id))
+            if given is not None:
+                return given  # the same question again: nothing is done twice
             answer = Answer(question.id, self._call(operator, question))
         except (DealError, msgspec.MsgspecError, TypeError, UnicodeDecodeError) as error:
             answer = Answer(question.id, error=str(error))
@@ -118,31 +95,7 @@ def ask(
     arguments: Mapping[str, object] | None = None,
     timeout_s: float = 10.0,
 ) -> Any:  # noqa: ANN401
-    """Ask a running server.
-
-    Parameters
-    ----------
-    credentials : Credentials
-        Credentials of an operator.
-    verb : str
-        The question, such as "status".
-    arguments : mapping or None
-        Arguments of the verb.
-    timeout_s : float
-        Time to wait for the answer, in seconds.
-
-    Returns
-    -------
-    Any
-        The result, as plain values.
-
-    Raises
-    ------
-    BadInput
-        If the server refuses the question.
-    DealError
-        If there is no answer in time.
-    """
+    """Ask a running server."""
     question = Question(secrets.token_hex(8), verb, dict(arguments or {}))
     try:
         answer = asyncio.run(_Asking(credentials, question).run(timeout_s))
@@ -161,8 +114,10 @@ class _Asking:
     """One question on its own connection."""
 
     def __init__(self, credentials: Credentials, question: Question) -> None:
-        self._credentials, self._question = credentials, question
-        self._topics, self._assembly = Topics(credentials.job), Assembly()
+        self._credentials = credentials
+        self._question = question
+        self._topics = Topics(credentials.job)
+        self._assembly = Assembly()
 
     async def run(self, timeout_s: float) -> Answer:
         stopped = asyncio.Event()

@@ -1,29 +1,219 @@
-"""New rows of growing files: each enters a worker's journal once.
+"""New rows of files that grow and are rotated: each enters a worker's journal once.
 
-The position up to which a file was read is stored in the transaction that stores its rows.
+The position up to which a file was read is stored in the transaction that stores its rows. It
+belongs to a content, not to a name. A file is recognised by its inode and by hashes of some of its
+bytes, so that it continues where it was after a rotation.
+
+    data.csv        grows
+    data.csv.1      was data.csv before the last rotation, renamed or copied; also data.csv-20261115
+    data.csv.2.gz   packed: not read
 """
 
 from __future__ import annotations
 
 import errno
+import hmac
+import itertools
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
+from dealfl.data.readers import PACKINGS, unpacked_name
 from dealfl.errors import BadInput
 from dealfl.jobs import GrowingSource, Head
-from dealfl.network.growing_files import File, GrowingFiles, Matching, Position
 from dealfl.worker import Journal, Worker
-
-__all__ = ["Feed"]
 
 _LOG = logging.getLogger("dealfl.network")
 _PART_BYTES = 1 << 18  # rows that are stored in one transaction
 _MAX_ROW_BYTES = 1 << 20
 _SETTING = "file "
+_WINDOW = 1024  # bytes before a cut that its hash covers
+_CUTS = (8, 16, 24, *range(32, _WINDOW + 1, 32))
+_ROTATED = re.compile(r"[.-]\d[\d.-]*$")
+_HIDDEN = re.compile(r"\..*|.*(~|\.tmp|\.part|\.swp)")
+
+
+class Position(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a file was read, and how it is recognised; nothing in it tells of erased people."""
+
+    name: str  # its hash
+    inode: tuple[int, int]  # with its device
+    offset: int = 0
+    hashes: dict[int, str] = {}
+    bad: int = 0  # rows that cannot be used
+
+    def hashes_within(self, size: int) -> dict[int, str]:
+        """Return the hashes that a file of some bytes can have."""
+        return {cut: value for cut, value in self.hashes.items() if cut <= size}
+
+
+class File(NamedTuple):
+    """A file as its folder lists it."""
+
+    name: str
+    inode: tuple[int, int]  # with its device
+    size: int
+    changed_ns: int
+
+    @property
+    def base(self) -> str:
+        """The name before rotations."""
+        return _ROTATED.sub("", self.name)
+
+
+class GrowingFiles:
+    """A file with its rotated predecessors, or all files of a folder.
+
+    A gateway's folder has a file or a folder for each worker: `worker` selects WORKER.csv,
+    WORKER.csv.1, … or WORKER/. `say` reports a problem once.
+    """
+
+    def __init__(self, data: Path, worker: str, key: bytes, say: Callable[..., None]) -> None:
+        self._data = data
+        self._worker = worker
+        self._key = key
+        self._say = say
+        self._folder = data
+
+    def list(self) -> list[File]:
+        """Return the files, the one that was written first in front."""
+        whole = self._data / self._worker  # as they are now: they may not have been there before
+        everything = whole.is_dir()
+        self._folder = whole if everything else self._data if self._worker else self._data.parent
+        name = re.escape(self._worker) + r"\.\w+" if self._worker else re.escape(self._data.name)
+        files = []
+        try:
+            with os.scandir(self._folder) as entries:
+                for entry in entries:
+                    if self._counts(entry.name, ".*" if everything else name) and entry.is_file():
+                        state = entry.stat()
+                        inode = (state.st_dev, state.st_ino)
+                        files.append(File(entry.name, inode, state.st_size, state.st_mtime_ns))
+        except OSError as error:
+            self._say("%s cannot be listed: %s", self._folder, error.strerror)
+        if not files:
+            self._say("no data in %s yet", whole)
+        return sorted(files, key=lambda file: (file.changed_ns, file.name))
+
+    def _counts(self, name: str, wanted: str) -> bool:
+        base = _ROTATED.sub("", unpacked_name(name))
+        if _HIDDEN.fullmatch(name) or not re.fullmatch(wanted, base):
+            return False
+        if name.endswith(PACKINGS):
+            self._say("%s is packed; it is not read", name)
+            return False
+        return True
+
+    @contextmanager
+    def open(self, file: File) -> Iterator[int]:
+        """Open a file that has not been replaced since it was listed."""
+        descriptor = os.open(self._folder / file.name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            if os.fstat(descriptor).st_ino != file.inode[1]:
+                raise OSError(errno.ESTALE, "it was replaced meanwhile")
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def hashes(self, descriptor: int, cuts: Iterable[int]) -> dict[int, str]:
+        """Return hashes of the bytes before some cuts, by which a file is recognised."""
+        hashes = {}
+        for cut in cuts:
+            data = os.pread(descriptor, min(cut, _WINDOW), max(cut - _WINDOW, 0))
+            hashes[cut] = self.hide(data)
+        return hashes
+
+    def hide(self, text: str | bytes) -> str:
+        """Return a keyed hash of a name or of content, which nobody can guess."""
+        return hmac.digest(self._key, os.fsencode(text), "sha256").hex()[:12]
+
+    def continues(self, file: File, position: Position, *, shorter: bool = False) -> bool:
+        """Return whether a file has the content that was read; a copy may be shorter."""
+        hashes = position.hashes_within(file.size)
+        if not hashes or (file.size < position.offset and not shorter):
+            return False
+        try:
+            with self.open(file) as descriptor:
+                return self.hashes(descriptor, hashes) == hashes
+        except OSError:
+            return False
+
+
+class Matching:
+    """Which file is which: the file of each position, by inode and by content."""
+
+    def __init__(self, files: GrowingFiles, positions: Mapping[int, Position]) -> None:
+        self.matches: dict[int, File] = {}
+        self._files = files
+        self._positions = positions
+        self._by_inode = self._index(lambda number: positions[number].inode)
+        self._truncated: set[int] = set()
+        self._free = itertools.count(max(positions, default=0) + 1)
+
+    def match(self, files: Iterable[File], known: Mapping[File, int], *, last: bool) -> None:
+        """Find the position of each file; give new numbers to the others.
+
+        Rotated files without a position get a number at the `last` attempt only: they may be copies
+        of files that are new, too.
+        """
+        others = []
+        for file in files:
+            number = known.get(file) or self._find_inode(file)
+            if number is None:
+                self._truncated.update(self._by_inode[file.inode])
+                others += [file] if file.size else []
+            else:
+                self.matches[number] = file
+        by_name = self._index(self._name)
+        for file in others:
+            new = not self._match_content(file, by_name)
+            if new and (last or file.base == file.name):
+                self.matches[next(self._free)] = file
+
+    def _index(self, key: Callable[[int], object]) -> defaultdict[object, list[int]]:
+        """Return the numbers of positions by a key, the newest first."""
+        index: defaultdict[object, list[int]] = defaultdict(list)
+        for number in sorted(self._positions, reverse=True):
+            index[key(number)].append(number)
+        return index
+
+    def _name(self, number: int) -> str:
+        match = self.matches.get(number)
+        return self._files.hide(match.name) if match else self._positions[number].name
+
+    def _find_inode(self, file: File) -> int | None:
+        for number in self._by_inode[file.inode]:
+            position = self._positions[number]
+            if not position.offset or self._files.continues(file, position):
+                return number
+        return None
+
+    def _match_content(self, file: File, by_name: Mapping[object, list[int]]) -> bool:
+        """Match a file that has a new inode, or whose inode has a new content."""
+        own = self._files.hide(file.name)
+        base = self._files.hide(file.base)
+        for number in {*by_name.get(base, ()), *by_name.get(own, ())}:
+            name = self._name(number)
+            matched = number in self.matches
+            position = self._positions[number]
+            if name == own:  # replaced, or restored from a backup
+                fits = not matched and self._files.continues(file, position)
+            elif name == base:  # copied, to be truncated; later rows are not in the copy
+                shorter = matched or number in self._truncated
+                fits = self._files.continues(file, position, shorter=shorter)
+            else:
+                fits = False  # its content was found in another file
+            if fits:
+                self.matches.setdefault(number, file)
+                return True
+        return False
 
 
 class Feed:
@@ -41,7 +231,9 @@ class Feed:
         report: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.left_bytes = 0  # not read yet
-        self._worker, self._source, self._report = worker, source, report
+        self.worker = worker
+        self._source = source
+        self._report = report
         self._files = GrowingFiles(data, worker.name if gateway else "", key, self._say)
         self._positions = {
             int(number.removeprefix(_SETTING)): msgspec.json.decode(text, type=Position)
@@ -54,7 +246,7 @@ class Feed:
     @property
     def bad(self) -> int:
         """Number of rows that could not be used, so far."""
-        return sum(one.bad for one in self._positions.values())
+        return sum(position.bad for position in self._positions.values())
 
     def poll(self) -> Iterator[int]:
         """Give new rows to the worker; yield the number of records after each transaction."""
@@ -66,11 +258,11 @@ class Feed:
         for last in (False, True):  # a copy is recognised after its original was read
             matching = Matching(self._files, self._positions)
             matching.match(files, self._known, last=last)
-            for number, file in matching.found.items():
+            for number, file in matching.matches.items():
                 self._adopt(number, file)
-            left = (f.size - self._positions[n].offset for n, f in matching.found.items())
+            left = (f.size - self._positions[n].offset for n, f in matching.matches.items())
             self.left_bytes = sum(left)
-            for number, file in matching.found.items():
+            for number, file in matching.matches.items():
                 if file in there and file not in self._known:
                     yield from self._try(number, file)
 
@@ -84,17 +276,18 @@ class Feed:
 
     def _adopt(self, number: int, file: File) -> None:
         """Store the new place of a file that was moved."""
-        name = self._files.hide(file.name)
-        new = Position(name=name, device=file.device, inode=file.inode)
+        new = Position(name=self._files.hide(file.name), inode=file.inode)
         position = self._positions.get(number, new)
         moved = msgspec.structs.replace(
-            position, name=name, device=file.device, inode=file.inode,
+            position,
+            name=new.name,
+            inode=new.inode,
             offset=min(position.offset, file.size),
-            hashes={cut: one for cut, one in position.hashes.items() if cut <= file.size},
-        )  # fmt: skip
+            hashes=position.hashes_within(file.size),
+        )
         self._positions[number] = moved
         if moved != position:
-            self._worker.ingest([], _setting(number, moved))
+            self.worker.ingest([], _setting(number, moved))
 
     # -- rows -----------------------------------------------------------------------------------
 
@@ -108,16 +301,19 @@ class Feed:
                 rows = self._rows(file, descriptor, offset)
                 if not rows:
                     break
-                part = self._source.read(file.name, head, rows, self._worker.name)
+                part = self._source.read(file.name, head, rows, self.worker.name)
                 end = offset + sum(map(len, rows))
+                cuts = [*(cut for cut in _CUTS if cut < end), end]
                 moved = msgspec.structs.replace(
-                    position, offset=end, hashes=self._files.hash_before(descriptor, end),
+                    position,
+                    offset=end,
+                    hashes=self._files.hashes(descriptor, cuts),
                     bad=position.bad + part.bad.total(),
-                )  # fmt: skip
+                )
                 same = os.pread(descriptor, end - offset, offset) == b"".join(rows)
-                if not same or not self._files.has(descriptor, position.hashes):
+                if not same or self._files.hashes(descriptor, position.hashes) != position.hashes:
                     raise OSError(errno.ESTALE, "it was truncated meanwhile")
-                self._worker.ingest(part.records, _setting(number, moved))
+                self.worker.ingest(part.records, _setting(number, moved))
                 self._positions[number] = moved
                 self.left_bytes -= end - position.offset
                 self._report_bad(file, position.bad, moved.bad, sorted(part.bad))
@@ -157,7 +353,7 @@ class Feed:
         if (text, *values) not in self._said:
             self._said.add((text, *values))
             _LOG.warning(text, *values)
-            self._report(text % values)
+            self._report(f"{self.worker.name}: {text % values}")
 
 
 def _setting(number: int, position: Position) -> tuple[str, str]:

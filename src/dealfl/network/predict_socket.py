@@ -29,8 +29,6 @@ from dealfl.jobs import Plan
 from dealfl.network.worker_end import WorkerEnd
 from dealfl.worker import Worker
 
-__all__ = ["PredictSocket"]
-
 _LOG = logging.getLogger("dealfl.network")
 _MAX_BYTES = 1 << 20
 _MAX_CLIENTS = 64
@@ -57,7 +55,10 @@ class PredictSocket:
         workers: Mapping[str, Worker],
         end: WorkerEnd,
     ) -> None:
-        self._path, self._plan, self._workers, self._end = path, plan, workers, end
+        self._path = path
+        self._plan = plan
+        self._workers = workers
+        self._end = end
         source = plan.subject.source
         self._label: Callable[[int], Any] = int if source is None else source.label
         self._decoder = msgspec.json.Decoder(Request)
@@ -76,7 +77,8 @@ class PredictSocket:
             self._path.unlink(missing_ok=True)
 
     def _listen(self) -> socket.socket:
-        listener, path = socket.socket(socket.AF_UNIX), str(self._path)
+        listener = socket.socket(socket.AF_UNIX)
+        path = str(self._path)
         mask = os.umask(0o177)
         try:
             if self._path.is_socket():  # of a process that was killed
@@ -129,8 +131,8 @@ class PredictSocket:
         if name in self._workers:
             return name
         if name or len(self._workers) > 1:
-            known = ", ".join(self._workers)
-            raise BadInput(f"worker is {name!r}; it takes one of: {known}")
+            names = ", ".join(self._workers)
+            raise BadInput(f"worker is {name!r}; it takes one of: {names}")
         return next(iter(self._workers))
 
     def _predict(self, worker: Worker, request: Request) -> list[Any]:
@@ -146,10 +148,11 @@ class PredictSocket:
     async def _refresh(self, name: str) -> None:
         """Fetch the published model if it was not looked for lately."""
         async with self._fetching:
-            known, connection = self._workers[name].model_version, self._end.connection
+            connection = self._end.connection
+            has_model = self._workers[name].model_version > 0
             since_s = time.monotonic() - self._checked_s.get(name, -math.inf)
             is_reachable = connection.is_up or connection.is_resting
-            if since_s < (_CHECK_S if known else _FETCH_S) or not is_reachable:
+            if since_s < (_CHECK_S if has_model else _FETCH_S) or not is_reachable:
                 return
             with suppress(TimeoutError):
                 await self._end.update_model(name, _FETCH_S)

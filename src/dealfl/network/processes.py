@@ -8,22 +8,21 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
 from dealfl.errors import BadInput
 from dealfl.jobs import Document, plan_without_data, read_job, read_selection
-from dealfl.network.control import Desk
+from dealfl.network.control import Control
 from dealfl.network.credentials import Credentials, require_role
 from dealfl.network.server_end import ServerEnd
 from dealfl.server import Ledger, Server
 from dealfl.server.selection import make_selector
-
-__all__ = ["Health", "report_health", "run_together", "run_until_stopped", "serve"]
 
 _HEALTH_S = 10.0
 
@@ -40,44 +39,23 @@ async def serve(
     trusted: Collection[str] = (),
     health: Health = lambda _: None,
 ) -> None:
-    """Serve a job over one broker or several, until stopped.
-
-    Parameters
-    ----------
-    document : Document
-        The job file. Its data file need not exist here.
-    folder : Path
-        Folder of the run, with the ledger.
-    brokers : sequence of Credentials
-        The server's credentials for each broker.
-    stopped : asyncio.Event
-        Ends the process when it is set.
-    answers : mapping of str to callable
-        What operators can ask, beside "erase" and "remove".
-    trusted : collection of str
-        Operators that may erase and remove.
-    health : callable
-        Receives one line about the state every ten seconds.
-    """
-    job, plan = read_job(document), plan_without_data(document)
+    """Serve a job over one broker or several, until stopped."""
+    job = read_job(document)
+    plan = plan_without_data(document)
     require_role(brokers, job.name, server=True)
     selector = make_selector(job.selector, read_selection(document, job))
     with closing(Ledger(folder / "ledger.db")) as ledger:
         server = Server(job.name, plan.make, ledger, job.server_rules, selector)
-        end = ServerEnd(
-            server, brokers, answer=lambda operator, packet: desk.answer(operator, packet)
-        )
+        end = ServerEnd(server, brokers)
         changes = _Changes(server, end)
-        verbs: dict[str, Callable[..., object]] = {
-            "erase": changes.erase,
-            "remove": changes.remove,
-        }
-        desk = Desk({**answers, **verbs}, changes=(*verbs, "certify"), trusted=trusted)
+        verbs = {**answers, "erase": changes.erase, "remove": changes.remove}
+        control = Control(verbs, changes=("erase", "remove", "certify"), trusted=trusted)
+        end.answer = control.answer
         since_s = time.monotonic()
 
         def line() -> str:
-            up = sum(one.is_up for one in end.connections)
-            received = sum(one.traffic.received_bytes for one in end.connections)
+            up = sum(connection.is_up for connection in end.connections)
+            received = sum(connection.traffic.received_bytes for connection in end.connections)
             return (
                 f"{job.name}: {time.monotonic() - since_s:.0f} s, {up} of {len(brokers)} brokers, "
                 f"{len(server.workers)} workers, round {len(server.reader.closed_rounds())}, "
@@ -91,7 +69,8 @@ class _Changes:
     """What a trusted operator can change in a running server."""
 
     def __init__(self, server: Server, end: ServerEnd) -> None:
-        self._server, self._end = server, end
+        self._server = server
+        self._end = end
 
     def erase(
         self, request: str, owners: list[str], operator: str, requested_by: str = ""
@@ -121,30 +100,20 @@ async def report_health(health: Health, line: Callable[[], str], stopped: asynci
         health(line())
 
 
-async def run_together(*parts: Awaitable[None]) -> None:
+async def run_together(*parts: Coroutine[Any, Any, None]) -> None:
     """Wait for all parts; if one fails, stop the others and raise its error."""
     async with asyncio.TaskGroup() as group:
         for part in parts:
-            group.create_task(_awaited(part))
-
-
-async def _awaited(part: Awaitable[None]) -> None:
-    await part
+            group.create_task(part)
 
 
 def run_until_stopped(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    """Run a process until it ends, or until SIGTERM or Ctrl-C.
-
-    Parameters
-    ----------
-    main : callable
-        Function of an event that is set by the signals.
-    """
+    """Run a process until it ends, or until SIGTERM or Ctrl-C."""
 
     async def start() -> None:
-        stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+        stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stopped.set)
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         await main(stopped)
 
     try:

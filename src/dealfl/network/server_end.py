@@ -5,25 +5,106 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import msgspec
 
 from dealfl.errors import BadBytes
-from dealfl.network.clock import Clock, carry
 from dealfl.network.connection import Connection, Delivery, Will
 from dealfl.network.credentials import Credentials
-from dealfl.network.inbox import MAX_SENDERS, Inbox, Quota
-from dealfl.network.state import ServerState
-from dealfl.network.topics import Topics
-from dealfl.protocol import Asleep, Assignment, Message, Published, decode, encode, split
+from dealfl.network.pump import RealPump, carry
+from dealfl.network.topics import ServerState, Topics
+from dealfl.protocol import (
+    MAX_BYTES,
+    Asleep,
+    Assembly,
+    Assignment,
+    Message,
+    Published,
+    decode,
+    encode,
+    split,
+)
 from dealfl.server import Server
-
-__all__ = ["ServerEnd"]
 
 _LOG = logging.getLogger("dealfl.network")
 _RETURNS_PER_S = 200.0  # workers that may connect again in a second
+_MAX_SENDERS = 100_000
+_MAX_ASSEMBLIES = 4  # packets of the largest size
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What a worker may send in a minute: at once or spread, and no more in the long run."""
+
+    packets: int = 6_000
+    size_bytes: int = 2 * MAX_BYTES
+
+
+class _Inbox:
+    """Makes packets of what arrives, and refuses what no honest sender sends."""
+
+    def __init__(self, max_bytes: int, quota: Quota) -> None:
+        self._max_bytes = max_bytes
+        self._quota = quota
+        self._senders: OrderedDict[str, _Sender] = OrderedDict()  # by topic, silent ones first
+        self._assembled = 0  # bytes of pieces
+
+    def take(self, delivery: Delivery) -> bytes | None:
+        """Return the packet that a delivery completes; None while pieces are missing."""
+        sender = self._sender(delivery.topic)
+        if not delivery.qos:
+            raise BadBytes("sent with quality of service 0, which the server cannot slow down")
+        if not sender.spend(len(delivery.payload), self._quota):
+            raise BadBytes("more packets or bytes than a sender's quota")
+        return self._assemble(sender, delivery.payload)
+
+    def _sender(self, topic: str) -> _Sender:
+        sender = self._senders.pop(topic, None) or _Sender(self._max_bytes)
+        self._senders[topic] = sender
+        while len(self._senders) > _MAX_SENDERS:
+            self._assembled -= self._senders.popitem(last=False)[1].assembly.size_bytes
+        return sender
+
+    def _assemble(self, sender: _Sender, payload: bytes) -> bytes | None:
+        """Add a packet or a piece; beyond the memory for pieces, drop those of silent senders."""
+        self._assembled -= sender.assembly.size_bytes
+        try:
+            packet = sender.assembly.add(payload)
+        finally:
+            self._assembled += sender.assembly.size_bytes
+        for other in self._senders.values():
+            if self._assembled <= _MAX_ASSEMBLIES * self._max_bytes:
+                break
+            self._assembled -= other.assembly.size_bytes
+            other.assembly = Assembly(self._max_bytes)
+        return packet
+
+
+class _Sender:
+    """A worker as the network knows it: the pieces of its packet, and the rest of its quota."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.assembly = Assembly(max_bytes)
+        self._since_s = 0.0
+        self._packets = 0.0
+        self._size_bytes = 0.0
+
+    def spend(self, size_bytes: int, quota: Quota) -> bool:
+        """Count a packet; return whether it is within the quota."""
+        now_s = time.monotonic()
+        share = min((now_s - self._since_s) / 60.0, 1.0)
+        packets = max(self._packets - share * quota.packets, 0.0) + 1
+        size = max(self._size_bytes - share * quota.size_bytes, 0.0) + size_bytes
+        if packets > quota.packets or size > quota.size_bytes:
+            return False
+        self._since_s = now_s
+        self._packets = packets
+        self._size_bytes = size
+        return True
 
 
 class ServerEnd:
@@ -32,19 +113,6 @@ class ServerEnd:
     A reply goes over the connection on which the worker was heard last. The sender of a message is
     the worker in its topic, which the broker checked; a message in the name of another is dropped.
     When the server begins a new epoch, its connections are opened again with the new topics.
-
-    Parameters
-    ----------
-    server : Server
-        The server.
-    brokers : sequence of Credentials
-        The server's credentials for each broker.
-    limits : ServerState or None
-        Limits of packets; None uses the defaults.
-    answer : callable or None
-        Returns the answer to an operator's question, both as packets.
-    quota : Quota or None
-        What one worker may send in a minute; None uses the defaults.
     """
 
     def __init__(
@@ -59,11 +127,12 @@ class ServerEnd:
         self.state = msgspec.structs.replace(limits or ServerState(), epoch=server.epoch)
         self.topics = Topics(server.job, server.epoch)
         self.dropped: dict[str, int] = {}  # packets by user
-        self.connections = [self._connect(one) for one in brokers]
-        self._server, self._answer = server, answer
+        self.connections = [self._connect(broker) for broker in brokers]
+        self._server = server
+        self.answer = answer
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._clock = Clock(server.handle, self.send, self._failed)
-        self._inbox = Inbox(self.state.max_bytes, quota or Quota())
+        self._pump = RealPump(server.handle, self.send, self._failed)
+        self._inbox = _Inbox(self.state.max_bytes, quota or Quota())
         self._routes: dict[str, tuple[Connection, str]] = {}
         self._heard: dict[tuple[Connection, str], set[str]] = {}  # workers by how they are reached
         self._model: list[bytes] = []
@@ -79,8 +148,8 @@ class ServerEnd:
 
         def connected() -> None:
             every_epoch = Topics(self.topics.job)  # what is retained under another is cleared, too
-            ways = [every_epoch.up("+", "+"), self.topics.left("+"), self.topics.ask("+")]
-            connection.subscribe(ways)
+            up = every_epoch.up("+", "+")
+            connection.subscribe([up, self.topics.left("+"), self.topics.ask("+")])
             connection.publish(self.topics.state, self.state.encode(), retain=True)
             self._publish_model(connection)
             self._forget_routes(connection)
@@ -94,25 +163,13 @@ class ServerEnd:
         return connection
 
     async def run(self, stopped: asyncio.Event) -> None:
-        """Serve until stopped.
-
-        Parameters
-        ----------
-        stopped : asyncio.Event
-            Ends the call when it is set.
-        """
-        await carry(self.connections, [self._clock], self._failed, stopped)
+        """Serve until stopped."""
+        await carry(self.connections, [self._pump], self._failed, stopped)
 
     # -- out ------------------------------------------------------------------------------------
 
     def send(self, messages: Iterable[Message]) -> None:
-        """Send messages: one packet for each recipient.
-
-        Parameters
-        ----------
-        messages : iterable of Message
-            Messages of the server.
-        """
+        """Send messages: one packet for each recipient."""
         if self._server.epoch != self.topics.epoch:
             self._enter_epoch()
         packets: dict[str, list[Message]] = {}
@@ -129,7 +186,8 @@ class ServerEnd:
 
     def _enter_epoch(self) -> None:
         """Connect again with the topics of a new epoch; workers follow when they see its state."""
-        self._model, version = [], f"{self.topics.model}/version"
+        self._model = []
+        version = f"{self.topics.model}/version"
         for connection in self.connections:
             self._publish_model(connection)
             connection.publish(version, b"", retain=True)
@@ -141,9 +199,9 @@ class ServerEnd:
     def _publish_model(self, connection: Connection) -> None:
         """Publish the last version on a connection; devices fetch it when they need it."""
         self._pieces = max(self._pieces, len(self._model))
-        for place in range(self._pieces):
-            piece = self._model[place] if place < len(self._model) else b""
-            connection.publish(f"{self.topics.model}/{place}", piece, retain=True)
+        for index in range(self._pieces):
+            piece = self._model[index] if index < len(self._model) else b""
+            connection.publish(f"{self.topics.model}/{index}", piece, retain=True)
         if self._model:
             confirm = partial(self._server.confirm, self._version)
             number = b"%d" % self._version
@@ -159,10 +217,11 @@ class ServerEnd:
         route = self._routes.get(worker)
         if route is None:
             return  # not heard since the start; it will be when it announces itself
-        deadlines = [one.deadline_s for one in messages if isinstance(one, Assignment)]
+        deadlines = [m.deadline_s for m in messages if isinstance(m, Assignment)]
         expiry_s = max(deadlines) - time.time() if deadlines else None
+        connection, gateway = route
         for piece in pieces:
-            route[0].publish(self.topics.down(route[1], worker), piece, expiry_s=expiry_s)
+            connection.publish(self.topics.down(gateway, worker), piece, expiry_s=expiry_s)
 
     # -- in -------------------------------------------------------------------------------------
 
@@ -183,7 +242,7 @@ class ServerEnd:
         except BadBytes as error:
             self._drop(users[0], str(error), users[1] if kind == "up" else "")
         if messages:
-            self._clock.put(messages, acknowledge)
+            self._pump.put(messages, acknowledge)
         else:
             acknowledge()
 
@@ -193,7 +252,7 @@ class ServerEnd:
         """Return the messages that a packet completes, all of them from this worker."""
         packet = self._inbox.take(delivery)
         messages = () if packet is None else decode(packet, self.state.max_bytes)
-        if any(one.worker != worker or one.job != self.topics.job for one in messages):
+        if any(m.worker != worker or m.job != self.topics.job for m in messages):
             raise BadBytes(f"a message in the name of another than {worker!r}")
         if messages:
             self._route(worker, connection, gateway)
@@ -203,22 +262,23 @@ class ServerEnd:
         """Return that workers are asleep, unless they are heard through another broker by now."""
         self._inbox.take(delivery)
         gone = sorted(self._heard.get((connection, gateway), ()))
-        return [Asleep(job=self.topics.job, worker=one) for one in gone]
+        return [Asleep(job=self.topics.job, worker=worker) for worker in gone]
 
     def _forget_routes(self, connection: Connection) -> None:
         """Note that workers which this connection reached, or none, must announce themselves."""
         gone = [
-            one for one in self._server.workers
-            if self._routes.get(one, (connection,))[0] is connection
-        ]  # fmt: skip
-        for one in gone:
-            self._forget_route(one)
-        self._clock.put([Asleep(job=self.topics.job, worker=one) for one in gone])
+            worker
+            for worker in self._server.workers
+            if self._routes.get(worker, (connection,))[0] is connection
+        ]
+        for worker in gone:
+            self._forget_route(worker)
+        self._pump.put([Asleep(job=self.topics.job, worker=worker) for worker in gone])
 
     def _reply(self, connection: Connection, delivery: Delivery, operator: str) -> None:
         packet = self._inbox.take(delivery)
-        if packet is not None and self._answer is not None:
-            for piece in split(self._answer(operator, packet), self.state.inline_bytes):
+        if packet is not None and self.answer is not None:
+            for piece in split(self.answer(operator, packet), self.state.inline_bytes):
                 connection.publish(self.topics.answer(operator), piece)
 
     def _route(self, worker: str, connection: Connection, gateway: str) -> None:
@@ -226,13 +286,13 @@ class ServerEnd:
         self._forget_route(worker)
         self._routes[worker] = (connection, gateway)
         self._heard.setdefault((connection, gateway), set()).add(worker)
-        if len(self._routes) > MAX_SENDERS:
+        if len(self._routes) > _MAX_SENDERS:
             self._forget_route(next(iter(self._routes)))  # heard longest ago
         spread_s = len(self._routes) / _RETURNS_PER_S
         if spread_s >= 1.5 * max(self.state.spread_s, 0.5):
             self.state = msgspec.structs.replace(self.state, spread_s=spread_s)
-            for one in self.connections:
-                one.publish(self.topics.state, self.state.encode(), retain=True)
+            for each in self.connections:
+                each.publish(self.topics.state, self.state.encode(), retain=True)
 
     def _forget_route(self, worker: str) -> None:
         route = self._routes.pop(worker, None)

@@ -1,4 +1,6 @@
-"""Names of topics. A job's topics contain the epoch of its ledger, so old messages reach nobody.
+"""Topics of a job, and the state that its server publishes.
+
+Topics contain the epoch of the ledger, so old messages reach nobody.
 
     dealfl/v1/JOB/state                     server → all     epoch and limits, retained
     dealfl/v1/JOB/EPOCH/all                 server → all     requests to all workers
@@ -19,7 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote
 
-__all__ = ["Topics"]
+import msgspec
+
+from dealfl.errors import BadBytes
+from dealfl.protocol import INLINE_BYTES, MAX_BYTES, PROTOCOL
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,37 @@ class Topics:
     def parse(self, topic: str) -> tuple[str, ...]:
         """Return the kind of a topic and the names in it; nothing for topics of other epochs."""
         gateway, last = ("", *topic.split("/"))[-2:]
-        ways = {("up", gateway, last): self.up(gateway, last), ("ask", last): self.ask(last),
-                ("left", last): self.left(last)}  # fmt: skip
-        return next((names for names, way in ways.items() if way == topic), ())
+        kinds = {
+            self.up(gateway, last): ("up", gateway, last),
+            self.ask(last): ("ask", last),
+            self.left(last): ("left", last),
+        }
+        return kinds.get(topic, ())
+
+
+class ServerState(msgspec.Struct, frozen=True, kw_only=True):
+    """What the server publishes about itself, retained: its epoch and the limits of packets."""
+
+    epoch: str = ""
+    online: bool = True
+    protocol: int = PROTOCOL
+    max_bytes: int = MAX_BYTES
+    inline_bytes: int = INLINE_BYTES
+    spread_s: float = 0.0  # workers return within this time after a failure of the broker
+
+    def encode(self) -> bytes:
+        """Return the state as JSON, which people can read with any MQTT client."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def decode(cls, payload: bytes) -> ServerState:
+        """Return a state from the network."""
+        try:
+            state = msgspec.json.decode(payload, type=cls)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise BadBytes(f"the server's state cannot be decoded: {error}") from None
+        if state.protocol != PROTOCOL:
+            raise BadBytes(
+                f"the server has protocol version {state.protocol}; this dealfl supports {PROTOCOL}"
+            )
+        return state

@@ -12,15 +12,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from dealfl.errors import BadBytes
-from dealfl.network.clock import Clock, carry
 from dealfl.network.connection import Connection, Delivery, Will
 from dealfl.network.credentials import Credentials
-from dealfl.network.state import ServerState
-from dealfl.network.topics import Topics
+from dealfl.network.pump import RealPump, carry
+from dealfl.network.topics import ServerState, Topics
 from dealfl.protocol import Assembly, Fetch, Message, Published, Update, decode, encode, pack, split
 from dealfl.worker import Worker
-
-__all__ = ["WorkerEnd"]
 
 Fetched = TypeVar("Fetched", int, Published)
 
@@ -33,15 +30,6 @@ class WorkerEnd:
 
     The epoch of the server is found in its retained state. When it changes, the workers subscribe
     again. With several brokers, they look for one at which the server is.
-
-    Parameters
-    ----------
-    job : str
-        Name of the job.
-    brokers : sequence of Credentials
-        Credentials for one broker or several; one is used at a time.
-    workers : mapping of str to Worker
-        The workers by name: one, or all of a gateway.
     """
 
     def __init__(
@@ -53,50 +41,33 @@ class WorkerEnd:
         self.connection = Connection(
             brokers, self._connected, self._received, will=self._will, spread_s=self._spread_s
         )
-        self._gateway, self._topics = brokers[0].user, Topics(job, "")
-        self._several, self._served = len(brokers) > 1, False
+        self._gateway = brokers[0].user
+        self._topics = Topics(job, "")
+        self._several = len(brokers) > 1
+        self._served = False
         self._state: ServerState | None = None
         self._workers = workers
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._clocks = {
-            name: Clock(one.handle, partial(self._send, name), self._failed)
-            for name, one in workers.items()
+        self._pumps = {
+            name: RealPump(worker.handle, partial(self._send, name), self._failed)
+            for name, worker in workers.items()
         }
         self._assemblies: dict[str, Assembly] = {}
         self._fetched: tuple[type, asyncio.Future[Any]] | None = None
-        self._met, self._in_use = asyncio.Event(), False
+        self._met = asyncio.Event()
+        self._in_use = False
 
     async def run(self, stopped: asyncio.Event) -> None:
-        """Work until stopped.
-
-        Parameters
-        ----------
-        stopped : asyncio.Event
-            Ends the connection when it is set.
-        """
-        await carry([self.connection], self._clocks.values(), self._failed, stopped)
+        """Work until stopped."""
+        await carry([self.connection], self._pumps.values(), self._failed, stopped)
 
     def wake(self, worker: str) -> None:
-        """Call a worker soon, e.g. because it has new records.
+        """Call a worker soon, e.g. because it has new records."""
+        self._pumps[worker].call()
 
-        Parameters
-        ----------
-        worker : str
-            Name of the worker.
-        """
-        self._clocks[worker].wake()
-
-    async def update_model(self, worker: str, timeout_s: float) -> None:
-        """Give a worker the last version, as a difference to its own if the server has that.
-
-        Parameters
-        ----------
-        worker : str
-            Name of the worker.
-        timeout_s : float
-            Time to wait for the broker, in seconds; half of it for the server.
-        """
-        one = self._workers[worker]
+    async def update_model(self, name: str, timeout_s: float) -> None:
+        """Give a worker the last version, as a difference to its own if the server has that."""
+        worker = self._workers[name]
         self._in_use = True
         if not self.connection.is_up:
             self._met.clear()
@@ -105,52 +76,55 @@ class WorkerEnd:
             async with asyncio.timeout(timeout_s):
                 await self._met.wait()
                 newest = await self._fetch("version", int)
-                if 0 < one.model_version < newest:
+                if 0 < worker.model_version < newest:
                     with suppress(TimeoutError):
                         async with asyncio.timeout(timeout_s / 2):
-                            await self._store(worker, await self._ask(one))
-                if one.model_version < newest:
-                    await self._store(worker, await self._fetch("#", Published))
+                            await self._store(name, await self._ask(worker))
+                if worker.model_version < newest:
+                    await self._store(name, await self._fetch("#", Published))
         finally:
             self._in_use = False
-            self.wake(worker)
+            self.wake(name)
 
-    async def _store(self, worker: str, message: Published) -> None:
+    async def _store(self, name: str, message: Published) -> None:
         stored = asyncio.Event()
-        self._clocks[worker].put([message], stored.set)
+        self._pumps[name].put([message], stored.set)
         await stored.wait()
 
-    async def _ask(self, one: Worker) -> Published:
+    async def _ask(self, worker: Worker) -> Published:
         """Return the server's answer, which has what changed since the worker's version."""
         fetch = Fetch(
-            job=one.job, worker=one.name, epoch=self._topics.epoch, version=one.model_version
+            job=worker.job,
+            worker=worker.name,
+            epoch=self._topics.epoch,
+            version=worker.model_version,
         )
-        found = self._await(Published)
-        self._send(one.name, [fetch])
-        return await found
+        answer = self._await(Published)
+        self._send(worker.name, [fetch])
+        return await answer
 
     async def _fetch(self, part: str, kind: type[Fetched]) -> Fetched:
         """Return what the broker retains: the number of the version, or the version itself."""
-        found = self._await(kind)
+        fetched = self._await(kind)
         self._assemblies.pop(self._topics.model, None)
         topics = [f"{self._topics.model}/{part}"]
         self.connection.subscribe(topics)
         try:
-            return await found
+            return await fetched
         finally:
             self.connection.unsubscribe(topics)
 
     def _await(self, kind: type[Fetched]) -> asyncio.Future[Fetched]:
-        found: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
-        self._fetched = (kind, found)
-        return found
+        fetched: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
+        self._fetched = (kind, fetched)
+        return fetched
 
-    def _deliver(self, found: object) -> None:
+    def _deliver(self, part: object) -> None:
         """Take a part of the model; it may come when nobody waits for it."""
         if self._fetched is not None:
-            kind, waiting = self._fetched
-            if isinstance(found, kind) and not waiting.done():
-                waiting.set_result(found)
+            kind, fetched = self._fetched
+            if isinstance(part, kind) and not fetched.done():
+                fetched.set_result(part)
 
     # -- the connection's listener --------------------------------------------------------------
 
@@ -185,7 +159,8 @@ class WorkerEnd:
 
     def _take(self, delivery: Delivery) -> bool:
         """Take a packet of this epoch; return whether it is acknowledged later."""
-        topic, topics = delivery.topic, self._topics
+        topic = delivery.topic
+        topics = self._topics
         if not topic.startswith(f"{topics.job_part}/{topics.epoch}/"):
             return False
         if topic == f"{topics.model}/version":
@@ -193,51 +168,50 @@ class WorkerEnd:
             return False
         messages = self._messages(delivery)
         if topic == topics.all:
-            for clock in self._clocks.values():
-                clock.put(messages)
+            for pump in self._pumps.values():
+                pump.put(messages)
             return False
         for message in messages:
             self._deliver(message)
         worker = topic.rpartition("/")[2]
         if not messages or topic != topics.down(self._gateway, worker):
             return False
-        self._clocks[worker].put(messages, partial(self.connection.acknowledge, delivery))
+        self._pumps[worker].put(messages, partial(self.connection.acknowledge, delivery))
         return True
 
     def _messages(self, delivery: Delivery) -> Sequence[Message]:
         limit = self._state.max_bytes if self._state else 0
-        key = (
-            self._topics.model if delivery.topic.startswith(self._topics.model) else delivery.topic
-        )
+        model = self._topics.model
+        key = model if delivery.topic.startswith(model) else delivery.topic
         packet = self._assemblies.setdefault(key, Assembly(limit)).add(delivery.payload)
         return () if packet is None else decode(packet, limit)
 
     def _meet(self, state: ServerState) -> None:
         """Follow the server's epoch; announce the workers to a server that may not know of them."""
-        known = self._state or ServerState(online=False)
+        before = self._state or ServerState(online=False)
         self._state = state
         self._note_server(here=state.online)
         self._met.set()
-        if known.epoch != state.epoch:
-            if known.epoch:
+        if before.epoch != state.epoch:
+            if before.epoch:
                 self.connection.unsubscribe(self._subscriptions())
             self._topics = Topics(self._topics.job, state.epoch)
             self._assemblies.clear()
             self.connection.subscribe(self._subscriptions())
-        if state.online and (not known.online or known.epoch != state.epoch):
-            for name, clock in self._clocks.items():
+        if state.online and (not before.online or before.epoch != state.epoch):
+            for name, pump in self._pumps.items():
                 self._workers[name].reconnect()
-                clock.wake()
+                pump.call()
 
     def _subscriptions(self) -> list[str]:
         return [
             self._topics.all,
-            *(self._topics.down(self._gateway, name) for name in self._clocks),
+            *(self._topics.down(self._gateway, name) for name in self._pumps),
         ]
 
     def _send(self, worker: str, messages: Sequence[Message]) -> None:
         """Send messages; the connection rests while all workers sleep and none uses the model."""
-        if not self._in_use and all(one.is_asleep for one in self._workers.values()):
+        if not self._in_use and all(w.is_asleep for w in self._workers.values()):
             self.connection.rest()
         else:
             self.connection.resume()
@@ -245,7 +219,7 @@ class WorkerEnd:
             return
         for piece in split(encode(messages), self._state.inline_bytes):
             self.connection.publish(self._topics.up(self._gateway, worker), piece)
-        trained = any(isinstance(one, Update) and one.learned for one in messages)
+        trained = any(isinstance(m, Update) and m.learned for m in messages)
         if trained and self.connection.is_up:
             self.connection.traffic.count_training()
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
+import shlex
+import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
 from dealfl.errors import BadInput
 from dealfl.jobs import (
@@ -25,20 +33,20 @@ from dealfl.memory import keep_freed_memory
 from dealfl.network.connection import describe
 from dealfl.network.credentials import Credentials, require_role
 from dealfl.network.feed import Feed
-from dealfl.network.machine import MachineDevice, open_clock
 from dealfl.network.predict_socket import PredictSocket
 from dealfl.network.processes import Health, report_health, run_together
 from dealfl.network.worker_end import WorkerEnd
-from dealfl.power import Phone, PhoneSpending, load_phone, phone
-from dealfl.power.meters import make_meter
-from dealfl.settings import read_section
-from dealfl.worker import Journal, MeasuredMeter, PhoneMeter, Worker, WorkerKeys
+from dealfl.power import Phone, PhoneSpending, Signalled, load_phone, machine_clock, phone
+from dealfl.power.meters import make_meter, read_machine
+from dealfl.settings import Share, read_section
+from dealfl.worker import Device, Journal, MeasuredMeter, PhoneMeter, Worker, WorkerKeys
 
-__all__ = ["work"]
-
+_LOG = logging.getLogger("dealfl.network")
 _FEED_S = 1.0
 _PROGRESS_S = 5.0
 _IDLE = 50  # a look at the files takes at most this part of the time
+_FRESH_S = 10.0  # for which an answer of the command counts
+_COMMAND_S = 5.0
 
 
 async def work(
@@ -53,45 +61,20 @@ async def work(
     machine: Mapping[str, object] = MappingProxyType({}),
     health: Health = lambda _: None,
 ) -> None:
-    """Run the workers of one connection until stopped.
-
-    Parameters
-    ----------
-    document : Document
-        The job file. Its section [source] describes the data of the workers.
-    folder : Path
-        Folder of the journal; a gateway has a folder in it for each worker.
-    brokers : sequence of Credentials
-        Credentials of the worker or gateway for one broker or several; it uses one at a time.
-    stopped : asyncio.Event
-        Ends the process when it is set.
-    data : Path or None
-        File that grows, or folder of files. A gateway takes a folder with a file or a folder for
-        each worker.
-    predict_socket : Path or None
-        Unix socket that answers requests for predictions.
-    phone_name : str
-        Phone of `dealfl devices`, or path of a profile, by which energy is modelled.
-    machine : mapping
-        Keys of the section [machine] that replace those of the job file; None leaves one.
-    health : callable
-        Receives one line about the state every ten seconds, and what is wrong with the data.
-
-    Raises
-    ------
-    BadInput
-        If the credentials, the job or the phone are not valid.
-    """
-    job, plan = read_job(document), plan_without_data(document)
+    """Run the workers of one connection until stopped."""
+    job = read_job(document)
+    plan = plan_without_data(document)
     kept = read_section(document, WorkerKeys, "worker")
     require_role(brokers, job.name, server=False)
     credentials = _require_alike(brokers)
+    key = bytes.fromhex(credentials.owners_key)
     source = GrowingSource(document, plan) if data else None
     keys = read_machine_keys(document, machine)
     profile = _find_profile(phone_name)
     keep_freed_memory()
     with ExitStack() as stack:
-        workers, feeds = {}, {}
+        workers: dict[str, Worker] = {}
+        feeds: list[Feed] = []
         clock = open_clock(keys, profile, stack)
         device = MachineDevice(keys, profile)
         for name in credentials.workers or (credentials.user,):
@@ -101,25 +84,28 @@ async def work(
             meter = _make_meter(keys, profile, plan, kept)
             workers[name] = Worker(
                 job.name, name, plan.make, journal, meter,
-                key=bytes.fromhex(credentials.owners_key), scheme_name=job.scheme,
+                key=key, scheme_name=job.scheme,
                 forget_fraction=job.forget_fraction, retry_after_s=job.retry_after_s,
                 device=device, min_battery=keys.min_battery, clock=clock, sleeps=job.first_call,
                 keys=kept,
                 min_examples=job.rules.min_examples_per_update,
             )  # fmt: skip
             if data is not None and source is not None:
-                feeds[name] = Feed(
-                    workers[name], journal, source, data, gateway=bool(credentials.workers),
-                    key=bytes.fromhex(credentials.owners_key),
-                    report=partial(_report, health, name),
-                )  # fmt: skip
+                feed = Feed(
+                    workers[name],
+                    journal,
+                    source,
+                    data,
+                    key=key,
+                    gateway=bool(credentials.workers),
+                    report=health,
+                )
+                feeds.append(feed)
         end = WorkerEnd(job.name, brokers, workers)
 
         def line() -> str:
-            bad, left = (
-                sum(f.bad for f in feeds.values()),
-                sum(f.left_bytes for f in feeds.values()),
-            )
+            bad = sum(feed.bad for feed in feeds)
+            left = sum(feed.left_bytes for feed in feeds)
             return (
                 f"{credentials.user}: {describe(end.connection)}"
                 + f", {bad:,} rows cannot be used" * (bad > 0)
@@ -134,15 +120,11 @@ async def work(
         await run_together(*parts)
 
 
-def _report(health: Health, name: str, line: str) -> None:
-    health(f"{name}: {line}")
-
-
 def _require_alike(brokers: Sequence[Credentials]) -> Credentials:
     first = brokers[0]
     if not first.owners_key:
         raise BadInput(f"the credentials of {first.user!r} have no owners_key; enrol it again")
-    if len({(one.user, one.owners_key, one.workers) for one in brokers}) > 1:
+    if len({(broker.user, broker.owners_key, broker.workers) for broker in brokers}) > 1:
         raise BadInput(
             "the credentials differ in user, workers or owners_key; "
             "write the second broker with `dealfl broker init --like`"
@@ -168,22 +150,22 @@ def _make_meter(
 
 
 async def _follow(
-    feeds: Mapping[str, Feed], end: WorkerEnd, health: Health, stopped: asyncio.Event
+    feeds: Sequence[Feed], end: WorkerEnd, health: Health, stopped: asyncio.Event
 ) -> None:
     """Give new rows to the workers until stopped."""
     while not stopped.is_set():
         began_s = time.monotonic()
-        news = [await _take(name, feed, end, health, stopped) for name, feed in feeds.items()]
+        news = [await _take(feed, end, health, stopped) for feed in feeds]
         spent_s = 0.0 if any(news) else time.monotonic() - began_s
         with suppress(TimeoutError):
             await asyncio.wait_for(stopped.wait(), max(_FEED_S, _IDLE * spent_s))
 
 
-async def _take(
-    name: str, feed: Feed, end: WorkerEnd, health: Health, stopped: asyncio.Event
-) -> bool:
+async def _take(feed: Feed, end: WorkerEnd, health: Health, stopped: asyncio.Event) -> bool:
     """Give new rows to one worker, and report the progress of large files."""
-    rows, report_s = 0, time.monotonic() + _PROGRESS_S
+    name = feed.worker.name
+    rows = 0
+    report_s = time.monotonic() + _PROGRESS_S
     for count in feed.poll():
         rows += count
         if time.monotonic() >= report_s:
@@ -196,3 +178,77 @@ async def _take(
     if rows:
         end.wake(name)
     return rows > 0
+
+
+class _Answer(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a command can tell about the device."""
+
+    battery: Share | UnsetType = UNSET
+    charging: bool | UnsetType = UNSET
+    metered: bool | UnsetType = UNSET
+    hot: bool | UnsetType = UNSET
+    busy: bool | UnsetType = UNSET
+
+
+def open_clock(keys: MachineKeys, profile: Phone | None, stack: ExitStack) -> Signalled | None:
+    """Return the clock of this machine until the stack closes; None if it is not controlled."""
+    if keys.clock == "off":
+        return None
+    frequency_mhz = 0.0
+    if keys.clock != "deal":
+        with suppress(ValueError):
+            frequency_mhz = float(keys.clock)
+        if not 0.0 < frequency_mhz < math.inf:
+            raise BadInput(f"clock is {keys.clock!r}; it must be off, deal, or a MHz above 0")
+    frequency_hz = round(frequency_mhz * 1e6)
+    return stack.enter_context(machine_clock(Path(keys.sysfs), profile, frequency_hz))
+
+
+class MachineDevice:
+    """The state of this machine, read when a worker needs it."""
+
+    def __init__(self, keys: MachineKeys, profile: Phone | None = None) -> None:
+        self._keys = keys
+        self._command = shlex.split(keys.device_command)
+        self._name = ""
+        self._capacity_j = 0.0
+        if profile:
+            self._name = profile.name
+            self._capacity_j = profile.battery.capacity_c * profile.battery.voltage_v
+        self._answer: dict[str, Any] = {}
+        self._answered_s = -math.inf
+        self._warned: set[str] = set()
+
+    def __call__(self, now_s: float) -> Device:
+        """Return the state of the machine; what cannot be read does not keep it from training."""
+        state = read_machine(self._keys.sysfs)
+        temperature_c = state.temperature_c
+        device = Device(
+            self._name,
+            state.capacity_j or self._capacity_j,
+            1.0 if state.battery is None else state.battery,
+            charging=state.charging,
+            hot=temperature_c is not None and temperature_c > self._keys.max_temperature_c,
+        )
+        return replace(device, **self._ask(now_s)) if self._command else device
+
+    def _ask(self, now_s: float) -> dict[str, Any]:
+        """Return what the user's command tells; nothing if it fails."""
+        if not 0.0 <= now_s - self._answered_s < _FRESH_S:
+            self._answered_s = now_s
+            self._answer = self._run()
+        return self._answer
+
+    def _run(self) -> dict[str, Any]:
+        try:
+            done = subprocess.run(  # noqa: S603 - the user's own command
+                self._command, capture_output=True, timeout=_COMMAND_S, check=True
+            )
+            answer = msgspec.json.decode(done.stdout, type=_Answer)
+        except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as error:
+            if str(error) not in self._warned:
+                self._warned.add(str(error))
+                _LOG.warning("device_command %r is ignored: %s", self._command[0], error)
+            return {}
+        fields: dict[str, Any] = msgspec.to_builtins(answer)  # only those that are set
+        return fields

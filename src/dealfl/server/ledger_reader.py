@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from dealfl.erasure import Request
+from dealfl.erasure import ErasureRequest
 from dealfl.errors import BadBytes, BadInput
 from dealfl.exact import Schema, Statistics
 from dealfl.server.selection import OverPromise
@@ -251,14 +251,16 @@ class LedgerReader:
         query = "SELECT coalesce(max(erased), 0) FROM versions WHERE delivered = 1"
         return int(requested), int(self._db.execute(query).fetchone()[0])
 
-    def erasures(self, name: str = "") -> list[Request]:
+    def erasures(self, name: str = "") -> list[ErasureRequest]:
         """Return erasure requests, in their order."""
         _, shown = self.count_erasures()
         query = "SELECT request, owners, requested_s, requested_by, number FROM erasures WHERE "
         query += "request = ?" if name else "? = '' ORDER BY number"
         rows = self._db.execute(query, (name,))
         decode = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
-        return [Request(row[0], decode(row[1]), row[2], row[3], row[4] <= shown) for row in rows]
+        return [
+            ErasureRequest(row[0], decode(row[1]), row[2], row[3], row[4] <= shown) for row in rows
+        ]
 
     def answers(self, request: str) -> dict[str, int]:
         """Return the answers to an erasure request."""

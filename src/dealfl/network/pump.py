@@ -1,4 +1,4 @@
-"""The real clock: calls `handle` when messages arrive or a wake-up is due, and sends the replies.
+"""The pump in real time: calls `handle` for messages and wake-ups, and sends the replies.
 
 One call is one commit. Replies are sent, and what arrived is acknowledged, after it.
 """
@@ -8,61 +8,58 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from dealfl.network.connection import Connection
 from dealfl.protocol import Message, Pump, Step
 
-__all__ = ["Clock", "carry"]
-
 _BATCH = 200  # packets in one commit
 
-Handle = Callable[[Iterable[Message], float], Step]
 
-
-class Clock:
-    """The real clock of one server or worker; an error of a call ends `failed`."""
+class RealPump(Pump):
+    """The pump of one server or worker in real time; an error of a call ends `failed`."""
 
     def __init__(
         self,
-        handle: Handle,
+        handle: Callable[[Iterable[Message], float], Step],
         send: Callable[[Sequence[Message]], None],
         failed: asyncio.Future[None],
     ) -> None:
-        self._pump, self._failed = Pump(handle, send, self._call_at), failed
+        super().__init__(handle, send, self._call_at)
+        self._failed = failed
         self._inbox: deque[tuple[Sequence[Message], Callable[[], None]]] = deque()
-        self._loop = asyncio.get_running_loop()
         self._next: asyncio.Handle | None = None
 
     def put(self, messages: Sequence[Message], done: Callable[[], None] = lambda: None) -> None:
         """Take messages; `done` is called after they are durable."""
         self._inbox.append((messages, done))
-        self.wake()
+        self.call()
 
-    def wake(self) -> None:
+    def call(self) -> None:
         """Call `handle` at once."""
-        self._pump.wake(float("-inf"))
+        self.wake(float("-inf"))
 
     def stop(self) -> None:
         """Call `handle` no more."""
         if self._next is not None:
             self._next.cancel()
-        self._pump.due_s = float("-inf")
+        self.due_s = float("-inf")
 
     def _call_at(self, moment_s: float) -> None:
         if self._failed.done():
             return
         if self._next is not None:
             self._next.cancel()
-        self._next = self._loop.call_later(max(moment_s - time.time(), 0.0), self._turn)
+        delay_s = max(moment_s - time.time(), 0.0)
+        self._next = asyncio.get_running_loop().call_later(delay_s, self._call)
 
-    def _turn(self) -> None:
+    def _call(self) -> None:
         """Handle what has arrived, in one commit."""
-        self._next, self._pump.due_s = None, float("inf")
+        self._next = None
+        self.due_s = float("inf")
         taken = [self._inbox.popleft() for _ in range(min(len(self._inbox), _BATCH))]
         try:
-            self._pump.turn([one for messages, _ in taken for one in messages], time.time())
+            self.turn([message for messages, _ in taken for message in messages], time.time())
             for _, done in taken:
                 done()
         except Exception as error:
@@ -70,26 +67,26 @@ class Clock:
                 self._failed.set_exception(error)
             return
         if self._inbox:
-            self.wake()
+            self.call()
 
 
 async def carry(
     connections: Iterable[Connection],
-    clocks: Iterable[Clock],
+    pumps: Collection[RealPump],
     failed: asyncio.Future[None],
     stopped: asyncio.Event,
 ) -> None:
-    """Run connections and clocks until stopped; raise the error of a call."""
-    tasks = [asyncio.ensure_future(one.run(stopped)) for one in connections]
-    waits: asyncio.Future[Any] = asyncio.ensure_future(stopped.wait())
-    for clock in clocks:
-        clock.wake()
+    """Run connections and pumps until stopped; raise the error of a call."""
+    failed.add_done_callback(lambda _: stopped.set())
+    tasks = [asyncio.ensure_future(connection.run(stopped)) for connection in connections]
+    for pump in pumps:
+        pump.call()
     try:
-        await asyncio.wait([failed, waits], return_when=asyncio.FIRST_COMPLETED)
-        if failed.done():
-            failed.result()
+        await stopped.wait()
     finally:
-        for clock in clocks:
-            clock.stop()
+        for pump in pumps:
+            pump.stop()
         stopped.set()
-        await asyncio.gather(waits, *tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+    if failed.done():
+        failed.result()

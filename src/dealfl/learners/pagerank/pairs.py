@@ -1,29 +1,99 @@
-"""What histories add to the counts of items and pairs, and what replacing histories changes.
+"""Numbers of pairs of items, and what histories add to the counts of items and pairs.
 
-A history that gains or loses one of n items changes n − 1 pairs, not all n·(n − 1)/2.
+The pair (i, j), i > j, has the number i·(i−1)/2 + j, independent of the order in memory. A history
+that gains or loses one of n items changes n − 1 pairs, not all n·(n − 1)/2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from dealfl.exact import Entries, Integers, Schema, Statistics, Work
-from dealfl.learners.pair_numbers import Batch, pair_number
+from dealfl.learners.histories import Batch, Replaced
 from dealfl.learners.records import Change
 
-__all__ = ["Replaced", "Signed", "count_pairs", "replaced", "signed_cost"]
-
 Int64s = NDArray[np.int64]
-Replaced = tuple[set[int], set[int], set[int]]  # items of an owner that stay, are new, are gone
+Signed = Sequence[tuple[Batch, int]]  # histories to learn (+1) and to forget (-1)
 
+_CHUNK = 1 << 20  # additions at a time
 _FEW = 1 << 12  # numbers that are sorted in less time than they are narrowed
 _MANY = 1 << 20  # pairs; more are counted by a product of matrices, which needs less memory
 
 
-Signed = Sequence[tuple[Batch, int]]  # histories to learn (+1) and to forget (-1)
+def pair_count(items: int) -> int:
+    """Return the number of pairs of `items` items."""
+    return items * (items - 1) // 2
+
+
+def pair_number(first: Int64s, second: Int64s) -> Int64s:
+    """Return the numbers of pairs of different items, in any order.
+
+    >>> pair_number(np.array([0, 3]), np.array([1, 2])).tolist()
+    [0, 5]
+    """
+    high = np.maximum(first, second)
+    numbers: Int64s = high * (high - 1) // 2 + np.minimum(first, second)
+    return numbers
+
+
+def items_of(numbers: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the larger and the smaller item of each pair.
+
+    >>> [item.tolist() for item in items_of(np.array([0, 5]))]
+    [[1, 3], [0, 2]]
+    """
+    high = ((1.0 + np.sqrt(1.0 + 8.0 * numbers)) / 2.0).astype(np.int64)
+    high -= high * (high - 1) // 2 > numbers  # the root can be off by one for large numbers
+    high += (high + 1) * high // 2 <= numbers
+    return high, numbers - high * (high - 1) // 2
+
+
+@lru_cache(maxsize=8)
+def triangle(size: int) -> tuple[Int64s, Int64s]:
+    """Return row and column of each cell below the diagonal, row by row."""
+    rows = np.repeat(np.arange(size), np.arange(size))
+    return rows, np.arange(len(rows)) - rows * (rows - 1) // 2
+
+
+def numbers_of(items: Int64s) -> Int64s:
+    """Return the ascending numbers of the pairs of one history."""
+    high, low = triangle(len(items))
+    first = items * (items - 1) // 2
+    numbers: Int64s = first[high] + items[low]
+    return numbers
+
+
+def row_products(table: sparse.csr_array) -> Iterator[tuple[int, sparse.csr_array]]:
+    """Yield the transposed histories times themselves, a few rows at a time after their number."""
+    columns = sparse.csr_array(table.T)
+    parts = np.cumsum(columns @ np.diff(table.indptr).astype(np.int64)) // _CHUNK
+    for first, stop in pairwise([0, *(np.flatnonzero(np.diff(parts)) + 1), table.shape[1]]):
+        yield int(first), columns[first:stop] @ table
+
+
+def pairs_of(batch: Batch) -> tuple[Int64s, Int64s]:
+    """Return the ascending numbers of all pairs that occur, and the histories of each."""
+    if len(batch.starts) == 2:
+        once = numbers_of(batch.items)
+        return once, np.ones(len(once), dtype=np.int64)
+    items, columns = np.unique(batch.items, return_inverse=True)
+    shape = (len(batch.starts) - 1, len(items))  # only items that occur: there can be very many
+    ones = np.ones(len(batch.items), dtype=np.int32)
+    numbers = [np.empty(0, np.int64)]
+    counts = [np.empty(0, np.int64)]
+    for first, rows in row_products(sparse.csr_array((ones, columns, batch.starts), shape)):
+        below = sparse.tril(rows, first - 1, format="csr")
+        below.sort_indices()
+        entries = below.tocoo()
+        numbers.append(pair_number(items[entries.row + first], items[entries.col]))
+        counts.append(entries.data.astype(np.int64))
+    return np.concatenate(numbers), np.concatenate(counts)
 
 
 def history_cost(items: int, pairs: int, cells: int) -> Work:
@@ -40,14 +110,14 @@ def signed_cost(batches: Signed, cells: int) -> Work:
 def count_pairs(schema: Schema, batches: Signed) -> dict[str, Entries]:
     """Return the statistics of histories to learn and to forget."""
     total = Statistics.zero(schema)
-    for place, (batch, sign) in enumerate(batches):
+    for index, (batch, sign) in enumerate(batches):
         items, histories = np.unique(batch.items, return_counts=True)
-        numbers, counts = batch.pairs()
+        numbers, counts = pairs_of(batch)
         counted = {
             "items": Entries(items, Integers(sign * histories)),
             "pairs": Entries(numbers, Integers(sign * counts)),
         }
-        total = total + Statistics(schema, counted) if place else Statistics(schema, counted)
+        total = total + Statistics(schema, counted) if index else Statistics(schema, counted)
     return {name: total[name] for name in total}
 
 

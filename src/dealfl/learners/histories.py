@@ -1,12 +1,14 @@
-"""Learners whose examples are histories: sets of items, and how they are checked."""
+"""Histories: learners whose examples are sets of items, their records, and how they are checked."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Sequence
-from operator import index
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter, index
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -14,18 +16,147 @@ from scipy import sparse
 from dealfl.errors import BadInput
 from dealfl.exact import Statistics, Work
 from dealfl.learners.base import Learner
-from dealfl.learners.history_changes import Replaced
-from dealfl.learners.history_records import Histories
 from dealfl.learners.inputs import as_array
-from dealfl.learners.pair_numbers import Batch, require_items, require_sets
 from dealfl.learners.records import Change, Record, StoredRecord
 
-__all__ = ["HistoryLearner", "as_batch", "as_histories"]
+Int64s = NDArray[np.int64]
+Ranked = tuple[Int64s, NDArray[np.float64]]  # items, the best first, and their scores
+Replaced = tuple[set[int], set[int], set[int]]  # items of an owner that stay, are new, are gone
 
-Ranked = tuple[NDArray[np.int64], NDArray[np.float64]]
-
+_OWNER, _BODY = attrgetter("owner"), attrgetter("body")
 _FLOATS, _ONE = np.dtype(np.float64), np.ones(1).tobytes()
 _SHORT = 1000  # items of a history
+_decode_item = msgspec.msgpack.Decoder(int).decode
+
+
+class HeldRecords(Sequence[StoredRecord]):
+    """Records as bodies by owner, so that reading many of them makes few objects.
+
+    Parameters
+    ----------
+    bodies : mapping of bytes to sequence of bytes
+        Encoded contents by the hash of the owner.
+
+    Examples
+    --------
+    >>> list(HeldRecords({b"ann": [b"1", b"2"]}))[1]
+    StoredRecord(owner=b'ann', body=b'2')
+    """
+
+    def __init__(self, bodies: Mapping[bytes, Sequence[bytes]]) -> None:
+        self.bodies = bodies
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> HeldRecords:
+        """Return the same records by owner.
+
+        Parameters
+        ----------
+        records : sequence of Record
+            Records of any owners.
+
+        Returns
+        -------
+        HeldRecords
+            The records.
+        """
+        if isinstance(records, HeldRecords):
+            return records
+        bodies: dict[bytes, list[bytes]] = {}
+        for owner, group in groupby(records, _OWNER):
+            bodies.setdefault(owner, []).extend(map(_BODY, group))
+        return cls(bodies)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.bodies.values()))
+
+    def __iter__(self) -> Iterator[StoredRecord]:
+        for owner, bodies in self.bodies.items():
+            yield from (StoredRecord(owner, body) for body in bodies)
+
+    def __getitem__(self, key: Any) -> Any:  # noqa: ANN401 - an index or a slice
+        return list(self)[key]
+
+
+class Histories:
+    """Encoding of records that hold one item; all items of an owner are one history.
+
+    Examples
+    --------
+    >>> Histories.decode(Histories.encode(17))
+    17
+    """
+
+    @staticmethod
+    def encode(item: int) -> bytes:
+        """Return the body of a record.
+
+        Parameters
+        ----------
+        item : int
+            Item number.
+
+        Returns
+        -------
+        bytes
+            The body.
+        """
+        return msgspec.msgpack.encode(int(item))
+
+    @staticmethod
+    def decode(body: bytes) -> int:
+        """Return the content of a body.
+
+        Parameters
+        ----------
+        body : bytes
+            Result of `encode`.
+
+        Returns
+        -------
+        int
+            Item number.
+        """
+        return _decode_item(body)
+
+    @staticmethod
+    def by_owner(records: Sequence[Record]) -> dict[bytes, set[int]]:
+        """Return the items of each owner.
+
+        Parameters
+        ----------
+        records : sequence of Record
+            Records of items.
+
+        Returns
+        -------
+        dict of bytes to set of int
+            Items by the hash of the owner.
+        """
+        bodies = HeldRecords.of(records).bodies
+        return {owner: set(map(_decode_item, some)) for owner, some in bodies.items()}
+
+    @staticmethod
+    def table(records: Sequence[Record], n_items: int) -> sparse.csr_array:
+        """Return the histories of all owners.
+
+        Parameters
+        ----------
+        records : sequence of Record
+            Records of items.
+        n_items : int
+            Number of items.
+
+        Returns
+        -------
+        csr_array
+            One row per owner, with 1 for each of its items.
+        """
+        rows = [sorted(items) for _, items in sorted(Histories.by_owner(records).items())]
+        starts = np.cumsum([0, *map(len, rows)])
+        items = np.array([item for row in rows for item in row], dtype=np.int64)
+        ones = np.ones(len(items), dtype=np.int64)
+        return sparse.csr_array((ones, items, starts), shape=(len(rows), n_items))
 
 
 class HistoryLearner(Learner):
@@ -118,8 +249,8 @@ class HistoryLearner(Learner):
         float
             A number in [0, 1].
         """
-        known, wanted = [one[:-1] for one in histories], [one[-1] for one in histories]
-        hits = sum(self._find_hits(known, wanted, k))
+        before = [history[:-1] for history in histories]
+        hits = sum(self._find_hits(before, [history[-1] for history in histories], k))
         return hits / len(histories) if histories else 0.0
 
     def _find_hits(
@@ -218,6 +349,21 @@ class HistoryLearner(Learner):
         return [StoredRecord(b"%d" % owner, Histories.encode(item)) for owner, item in pairs]
 
 
+class Batch(NamedTuple):
+    """Histories one after the other: where each starts, and their ascending items."""
+
+    starts: Int64s
+    items: Int64s
+
+    @property
+    def pair_count(self) -> int:
+        """The number of pairs of all histories."""
+        if len(self.starts) == 2:
+            return len(self.items) * (len(self.items) - 1) // 2
+        lengths = np.diff(self.starts)
+        return int(lengths @ (lengths - 1)) // 2
+
+
 def as_batch(histories: object, items: int) -> Batch:
     """Return a copy of histories as arrays; whether a sparse row is a set is not checked yet."""
     matrix: Any = histories
@@ -269,11 +415,11 @@ def _from_lists(histories: Sequence[Collection[Any]], items: int) -> sparse.csr_
         numbers = [_numbers_of(list(row), items) for row in histories]
     except (TypeError, OverflowError):
         raise BadInput(f"an item is not a whole number; items are 0 .. {items - 1}") from None
-    found = np.concatenate([np.empty(0, np.int64), *numbers])
-    require_items(found, items)
+    flat = np.concatenate([np.empty(0, np.int64), *numbers])
+    require_items(flat, items)
     starts = np.cumsum([0, *map(len, numbers)])
     shape = (len(numbers), items)
-    matrix: sparse.csr_array = sparse.csr_array((np.ones(len(found)), found, starts), shape=shape)
+    matrix: sparse.csr_array = sparse.csr_array((np.ones(len(flat)), flat, starts), shape=shape)
     require_sets(matrix)
     matrix.sort_indices()
     return matrix
@@ -283,3 +429,28 @@ def _numbers_of(row: list[Any], items: int) -> NDArray[np.int64]:
     if items > 2 and len(row) == items and all(cell in (0, 1) for cell in row):
         return np.flatnonzero(row)  # as item numbers, some item would be in it twice
     return np.fromiter(map(index, row), np.int64, len(row))
+
+
+def require_items(numbers: NDArray[np.integer], items: int) -> None:
+    """Raise `BadInput` if a number is not an item."""
+    wrong = np.flatnonzero((numbers < 0) | (numbers >= items))
+    if len(wrong):
+        rule = f"is out of range; items are 0 .. {items - 1}"
+        raise BadInput(f"item {numbers[wrong[0]]} {rule}", f"an item {rule}")
+
+
+def require_sets(matrix: sparse.csr_array) -> None:
+    """Raise `BadInput` if a row is not a set of items."""
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    wrong = np.flatnonzero(matrix.data != 1)
+    if len(wrong):
+        cell = wrong[0]
+        raise BadInput(
+            f"history {rows[cell]} has {matrix.data[cell]} for item {matrix.indices[cell]}; "
+            "a history is a set: give 1 for each of its items"
+        )
+    order = np.lexsort((matrix.indices, rows))
+    items, owners = matrix.indices[order], rows[order]
+    twice = np.flatnonzero((items[1:] == items[:-1]) & (owners[1:] == owners[:-1]))
+    if len(twice):
+        raise BadInput(f"history {owners[twice[0]]} has item {items[twice[0]]} twice")

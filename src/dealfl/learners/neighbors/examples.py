@@ -1,4 +1,4 @@
-"""The examples that a worker holds, found by id, by value or by a common signature.
+"""The examples that a worker holds, found by id, by value or by a common prefix of a signature.
 
 Removed examples are overwritten. Results depend only on the examples that are held, not on the
 order in which they were added.
@@ -6,32 +6,38 @@ order in which they were added.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import chain
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
 from dealfl.errors import BadBytes, BadInput, NotLearned
-from dealfl.exact import is_compiled
-from dealfl.learners.forest import PrefixForest
 from dealfl.learners.inputs import as_vector
-from dealfl.learners.signatures import Signatures
+from dealfl.learners.neighbors.plain import (
+    GAP,
+    IN_RUN,
+    kth_square,
+    near_rows,
+    nearest_rows,
+    remove_examples,
+    slots_between,
+    vote_rows,
+)
+from dealfl.learners.neighbors.signatures import Signatures
 from dealfl.settings import Count
 
-__all__ = ["CandidateCount", "HeldExamples", "NeighborCount"]
-
+Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 Keys = NDArray[np.uint64]
-Vectors = NDArray[np.int32]
 
 NeighborCount = Annotated[Count, Meta(description="number of neighbours that vote")]
 CandidateCount = Annotated[
     Count, Meta(description="number of candidates compared for each neighbour")
 ]
 
+MIN_MERGE = 512  # new entries or gaps, before the tables are sorted again
 _IDS = 1 << 62  # larger ones leave no numbers for ids after them
 
 
@@ -56,9 +62,8 @@ class HeldExamples:
         self._slot_of: dict[int, int] = {}
         self._free: list[int] = []
         self._used = 0  # slots that were ever used
-        self._seen, self._stamp = np.zeros(0, dtype=np.int32), 1  # marks of candidates
         self._signatures = signatures
-        self._forest = PrefixForest(signatures.tables, signatures.bits)
+        self._forest = PrefixForest(signatures.tables)
 
     def __len__(self) -> int:
         return len(self._slot_of)
@@ -100,7 +105,7 @@ class HeldExamples:
         if slots <= len(self.ids):
             return
         size = max(slots, 2 * len(self.ids))
-        for name in ("vectors", "codes", "ids", "_seen"):
+        for name in ("vectors", "codes", "ids"):
             old = getattr(self, name)
             grown = np.zeros((size, *old.shape[1:]), dtype=old.dtype)
             grown[: len(old)] = old
@@ -111,21 +116,7 @@ class HeldExamples:
         for number in self.ids[slots].tolist():
             del self._slot_of[number]
         self._free.extend(slots.tolist())
-        forest = self._forest
-        if is_compiled(len(slots) * self.vectors.shape[1]):
-            from dealfl.learners.neighbor_loops import remove_examples
-
-            keys, codes, waiting = remove_examples(
-                forest.keys, forest.slots, forest.places, self.vectors, self.codes, self.ids, slots
-            )  # fmt: skip
-            if waiting:
-                forest.finish_removal(slots, keys)
-            else:
-                forest.count_gaps(len(slots))
-            return keys, codes
-        codes = self.codes[slots].astype(np.int64)
-        self.vectors[slots], self.codes[slots], self.ids[slots] = 0, 0, 0
-        return forest.remove(slots), codes
+        return self._forest.remove(slots, self.vectors, self.codes, self.ids)
 
     # -- finding --------------------------------------------------------------------------------
 
@@ -143,21 +134,19 @@ class HeldExamples:
             raise NotLearned(f"no example with id {missing} is held here")
         return np.array([self._slot_of[i] for i in given], dtype=np.int64)
 
-    def slots_of_equal(self, vectors: Vectors, codes: Vectors) -> Int64s:
+    def slots_of_equal(self, vectors: Int32s, codes: Int32s) -> Int64s:
         """Return the slot of an equal example for each row; of several, the smallest id's."""
         keys = self._signatures.of(vectors)
-        taken: set[int] = set()
-        found: list[int] = []
+        matches: dict[int, None] = {}
         for row, (vector, code) in enumerate(zip(vectors, codes, strict=True)):
             slots = self._forest.equal(keys[row, 0])
             same = np.all(self.vectors[slots] == vector, axis=1)
             equal = slots[same & (self.codes[slots] == code)]
-            free = [slot for slot in equal.tolist() if slot not in taken]
+            free = [slot for slot in equal.tolist() if slot not in matches]
             if not free:
                 raise NotLearned(f"row {row} is not among the {len(self)} examples held")
-            found.append(min(free, key=lambda slot: int(self.ids[slot])))
-            taken.add(found[-1])
-        return np.array(found, dtype=np.int64)
+            matches[min(free, key=lambda slot: int(self.ids[slot]))] = None
+        return np.array(list(matches), dtype=np.int64)
 
     def everything(self) -> tuple[Keys, Int64s]:
         """Return keys and codes: a column per table, each with its own order of the examples."""
@@ -165,72 +154,29 @@ class HeldExamples:
         return keys.T, self.codes[slots.T].astype(np.int64)
 
     def nearest(
-        self, vectors: NDArray[np.int32], enough: int, k: int
+        self, vectors: Int32s, enough: int, k: int
     ) -> tuple[list[tuple[Int64s, Int64s]], int]:
         """Return ids and squared distances of the nearest of each row, and all candidates."""
-        if is_compiled(vectors.size * enough):
-            from dealfl.learners.neighbor_loops import nearest_rows
-
-            best, far, kept, total = nearest_rows(*self._search(vectors, enough, k))
-            ids = self.ids[best]
-            return [(ids[i, :n], far[i, :n]) for i, n in enumerate(kept.tolist())], total
-        found, total = [], 0
-        for slots, squares in self._near(vectors, enough):
-            order = np.lexsort((self.ids[slots], squares))[:k]
-            found.append((self.ids[slots[order]], squares[order]))
-            total += len(slots)
-        return found, total
-
-    def votes(self, vectors: NDArray[np.int32], enough: int, k: int) -> tuple[Int64s, int]:
-        """Return the votes of the k nearest by class, and the number of all candidates.
-
-        Examples tied at the k-th distance share the places left.
-        """
-        classes = self._classes
-        if is_compiled(vectors.size * enough):
-            from dealfl.learners.neighbor_loops import vote_rows
-
-            votes, total = vote_rows(*self._search(vectors, enough, k, self.codes, classes))
-            return votes, total
-        votes, total = np.zeros((len(vectors), classes), dtype=np.int64), 0
-        for row, (slots, squares) in enumerate(self._near(vectors, enough)):
-            votes[row] = self._votes_of(slots, squares, k)
-            total += len(slots)
-        return votes, total
-
-    def voters(self, vectors: NDArray[np.int32], enough: int, k: int) -> list[int]:
-        """Return the ids of the examples whose votes `votes` counts."""
-        near = self._near(vectors, enough)
-        found = [self.ids[slots[far <= _limit(far, k)]].tolist() for slots, far in near]
-        return sorted(set(chain.from_iterable(found)))
-
-    def _search(self, vectors: NDArray[np.int32], enough: int, *more: Any) -> tuple[Any, ...]:  # noqa: ANN401
-        """Return the arguments of a compiled search."""
-        if self._stamp + len(vectors) > np.iinfo(np.int32).max or not self._seen.flags.writeable:
-            self._seen, self._stamp = np.zeros(len(self.ids), dtype=np.int32), 1
-        forest, stamp = self._forest, self._stamp
-        self._stamp += len(vectors)
         keys = self._signatures.of(vectors)
-        return (
-            forest.keys, forest.slots, forest.run_keys, forest.run_slots, keys, enough,
-            self.vectors, vectors, self.ids, self._seen, stamp, *more,
-        )  # fmt: skip
+        slots, squares, counts, candidates = nearest_rows(
+            *self._forest.arrays, keys, enough, self.vectors, vectors, self.ids, k
+        )
+        ids = self.ids[slots]
+        nearest = [(ids[row, :n], squares[row, :n]) for row, n in enumerate(counts.tolist())]
+        return nearest, candidates
 
-    def _near(self, vectors: NDArray[np.int32], enough: int) -> Iterator[tuple[Int64s, Int64s]]:
-        """Yield the candidates of each row, and exact squared distances."""
-        candidates = self._forest.candidates(self._signatures.of(vectors), enough)
-        for vector, slots in zip(vectors, candidates, strict=True):
-            offsets = self.vectors[slots].astype(np.int64) - vector
-            yield slots, np.einsum("ij,ij->i", offsets, offsets)
+    def votes(self, vectors: Int32s, enough: int, k: int) -> tuple[Int64s, int]:
+        """Return the votes of the k nearest by class, and the number of all candidates."""
+        keys = self._signatures.of(vectors)
+        arrays = self._forest.arrays
+        return vote_rows(*arrays, keys, enough, self.vectors, vectors, self.codes, k, self._classes)
 
-    def _votes_of(self, slots: Int64s, squares: Int64s, k: int) -> Int64s:
-        classes, codes = self._classes, self.codes[slots]
-        limit = _limit(squares, k)
-        nearer = np.bincount(codes[squares < limit], minlength=classes)
-        tied = np.bincount(codes[squares == limit], minlength=classes)
-        places_left = min(k, len(squares)) - nearer.sum()
-        votes: Int64s = nearer * tied.sum() + places_left * tied
-        return votes
+    def voters(self, vectors: Int32s, enough: int, k: int) -> list[int]:
+        """Return the ids of the examples whose votes `votes` counts."""
+        keys = self._signatures.of(vectors)
+        near = near_rows(*self._forest.arrays, keys, enough, self.vectors, vectors)
+        voters = (slots[squares <= kth_square(squares, k)] for slots, squares in near)
+        return sorted(set(chain.from_iterable(self.ids[slots].tolist() for slots in voters)))
 
     # -- files ----------------------------------------------------------------------------------
 
@@ -257,11 +203,6 @@ class HeldExamples:
         )
 
 
-def _limit(squares: Int64s, k: int) -> int:
-    """Return the k-th smallest squared distance, or the largest of fewer."""
-    return int(np.partition(squares, k - 1)[k - 1] if len(squares) > k else squares.max())
-
-
 def _as_ids(ids: object, rows: int | None) -> Int64s:
     """Return ids as integers, one per row if the number of rows is known."""
     numbers = as_vector(ids, rows, "ids")
@@ -269,3 +210,122 @@ def _as_ids(ids: object, rows: int | None) -> Int64s:
     if len(numbers) and (truths or numbers.dtype.kind not in "iu" or numbers.max() >= _IDS):
         raise BadInput(f"ids is {ids!r}; ids must be whole numbers below 2^62")
     return numbers.astype(np.int64)
+
+
+class PrefixForest:
+    """Slots of examples by signature, in several tables: which share long prefixes?
+
+    Each table keeps its signatures sorted, so examples with a common prefix are adjacent. The
+    position of each example in each table is known, so that removing it needs no search. A removed
+    entry leaves a gap with the key of the next example before it. New entries wait in a small
+    sorted run. So no trace of a removed example remains.
+
+    Examples
+    --------
+    >>> forest = PrefixForest(tables=1)
+    >>> keys = np.array([[0b0001], [0b0011], [0b1000]], dtype=np.uint64)
+    >>> forest.add(np.array([10, 11, 12]), keys)
+    >>> forest.equal(np.uint64(0b0011)).tolist()
+    [11]
+    """
+
+    def __init__(self, tables: int) -> None:
+        self._tables = range(tables)
+        self._keys: Keys = np.empty((tables, 0), np.uint64)
+        self._slots: Int32s = np.empty((tables, 0), np.int32)
+        self._run_keys = self._keys.copy()
+        self._run_slots = self._slots.copy()
+        self._positions: Int32s = np.empty((0, tables), np.int32)
+        self._gaps = 0
+
+    @property
+    def arrays(self) -> tuple[Keys, Int32s, Keys, Int32s]:
+        """Keys and slots of the tables, and of their runs, one row per table."""
+        return self._keys, self._slots, self._run_keys, self._run_slots
+
+    def add(self, slots: Int64s, keys: Keys) -> None:
+        """Add examples: one row of keys per slot, one column per table."""
+        if not len(slots):
+            return
+        self._reserve(int(slots.max()) + 1)
+        self._positions[slots] = IN_RUN
+        self._run_keys, self._run_slots = _inserted(
+            self._run_keys, self._run_slots, keys.T, np.broadcast_to(slots, keys.T.shape)
+        )
+        if self._run_keys.shape[1] > max(MIN_MERGE, self._keys.shape[1] // 16):
+            self._merge()
+
+    def _reserve(self, slots: int) -> None:
+        known = len(self._positions)
+        if slots > known:
+            grown = np.empty((max(slots, 2 * known), len(self._tables)), np.int32)
+            grown[:known] = self._positions
+            self._positions = grown
+
+    def remove(
+        self, slots: Int64s, vectors: Int32s, codes: Int32s, ids: Int64s
+    ) -> tuple[Keys, Int64s]:
+        """Remove examples, and overwrite what is stored by slot; return their keys and codes."""
+        gone_keys, gone_codes, in_run = remove_examples(
+            self._keys, self._slots, self._positions, vectors, codes, ids, slots
+        )
+        if in_run:
+            waiting = (self._positions[slots, 0] == IN_RUN).nonzero()[0]
+            gone_keys[waiting] = self._remove_from_run(slots[waiting])
+        self._gaps += len(slots) - in_run
+        if self._gaps > max(MIN_MERGE, self._keys.shape[1] // 2):
+            self._merge()
+        return gone_keys, gone_codes
+
+    def _remove_from_run(self, slots: Int64s) -> Keys:
+        shape = (len(self._tables), self._run_keys.shape[1] - len(slots))
+        leaving = np.isin(self._run_slots, slots)
+        order = np.argsort(slots)
+        gone = np.empty((len(slots), len(self._tables)), np.uint64)
+        for table in self._tables:
+            mine = leaving[table]
+            by_slot = np.argsort(self._run_slots[table, mine])
+            gone[order, table] = self._run_keys[table, mine][by_slot]
+        self._run_keys = self._run_keys[~leaving].reshape(shape)
+        self._run_slots = self._run_slots[~leaving].reshape(shape)
+        return gone
+
+    def _merge(self) -> None:
+        """Sort new entries into the tables, and drop the gaps."""
+        keys, slots = self._without_gaps()
+        self._keys, self._slots = _inserted(keys, slots, self._run_keys, self._run_slots)
+        self._run_keys = self._run_keys[:, :0].copy()
+        self._run_slots = self._run_slots[:, :0].copy()
+        self._gaps = 0
+        positions = np.arange(self._keys.shape[1], dtype=np.int32)
+        for table in self._tables:
+            self._positions[self._slots[table], table] = positions
+
+    def everything(self) -> tuple[Keys, Int32s]:
+        """Return all keys and their slots, one row per table."""
+        keys, slots = self._without_gaps()
+        return np.hstack([keys, self._run_keys]), np.hstack([slots, self._run_slots])
+
+    def _without_gaps(self) -> tuple[Keys, Int32s]:
+        used = self._slots != GAP
+        shape = (len(self._tables), self._keys.shape[1] - self._gaps)
+        return self._keys[used].reshape(shape), self._slots[used].reshape(shape)
+
+    def equal(self, key: np.uint64) -> Int64s:
+        """Return the slots whose whole signature in the first table is `key`."""
+        keys, slots, run_keys, run_slots = (array[0] for array in self.arrays)
+        return slots_between(((keys, slots), (run_keys, run_slots)), key, key)
+
+
+def _inserted(
+    keys: Keys, slots: Int32s, new_keys: Keys, new_slots: NDArray[np.integer]
+) -> tuple[Keys, Int32s]:
+    """Return sorted rows of keys with further ones, in any order, and their slots."""
+    whole = np.empty((len(keys), keys.shape[1] + new_keys.shape[1]), np.uint64)
+    whole_slots = np.empty(whole.shape, np.int32)
+    for table, (row, more) in enumerate(zip(keys, new_keys, strict=True)):
+        order = np.argsort(more, kind="stable")
+        positions = row.searchsorted(more[order])
+        whole[table] = np.insert(row, positions, more[order])
+        whole_slots[table] = np.insert(slots[table], positions, new_slots[table][order])
+    return whole, whole_slots

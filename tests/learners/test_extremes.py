@@ -19,7 +19,7 @@ from dealfl.learners import (
     Tikhonov,
     TikhonovClassifier,
 )
-from dealfl.learners.factors import SOLVERS
+from dealfl.learners.ridge.weights import SOLVERS
 
 Classed = Callable[..., RowLearner]
 CLASSIFIERS: list[Classed] = [TikhonovClassifier, NaiveBayes, Neighbors]

@@ -9,9 +9,10 @@ from scipy import sparse
 from sklearn.linear_model import Ridge, RidgeClassifier  # type: ignore[import-untyped]
 
 from dealfl.errors import BadInput, NotLearned, OutOfBounds
-from dealfl.learners import Tikhonov, TikhonovClassifier, ridge_weights
-from dealfl.learners.factors import SOLVERS, CholeskyFactor, Factor, QrFactor, factorise
-from dealfl.learners.gram import packed
+from dealfl.learners import Tikhonov, TikhonovClassifier
+from dealfl.learners.ridge import weights as ridge_weights
+from dealfl.learners.ridge.moments import packed
+from dealfl.learners.ridge.weights import SOLVERS, CholeskyFactor, Factor, QrFactor, factorise
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (300, 40)) * np.geomspace(0.01, 1000, 40)

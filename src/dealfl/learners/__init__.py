@@ -25,9 +25,9 @@ from dealfl.learners.naive_bayes import NaiveBayes
 from dealfl.learners.neighbors import Neighbors
 from dealfl.learners.pagerank import PersonalizedPageRank
 from dealfl.learners.records import Change, Record, Rows, StoredRecord
+from dealfl.learners.ridge import Tikhonov, TikhonovClassifier
 from dealfl.learners.row_learner import Classifier, RowLearner
 from dealfl.learners.saved import SavedLearner
-from dealfl.learners.tikhonov import Tikhonov, TikhonovClassifier
 from dealfl.learners.timed_learner import TimedLearner
 from dealfl.plugins import Registry
 

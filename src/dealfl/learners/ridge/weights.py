@@ -1,24 +1,29 @@
-"""The weights of a ridge model: a cache that is computed from its moments."""
+"""The weights of a ridge model: a cache that is computed from its moments by a factor.
+
+The integers are authoritative. A factor is updated one row at a time while that is cheap and
+accurate; otherwise it is computed from the integers again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
+from scipy import linalg
 
 from dealfl.errors import BadInput, unknown_name
-from dealfl.exact import FixedPoint, Integers, is_compiled
-from dealfl.learners.factors import SOLVERS, CholeskyFactor, Factor, factorise, follows
-from dealfl.learners.gram import packed, triangle
+from dealfl.exact import FixedPoint, Integers
+from dealfl.learners.ridge.moments import packed
+from dealfl.learners.ridge.plain import MIN_SLACK, fill_matrix, solve_table, update_table
 from dealfl.settings import Amount, OneOf
-
-__all__ = ["Intercept", "Penalty", "RidgeWeights", "Solver"]
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
+
+SOLVERS = ("auto", "cholesky", "qr", "refactor")
 
 Penalty = Annotated[
     Amount, Meta(description="penalty of large weights, in the units of the original features")
@@ -31,6 +36,7 @@ Intercept = Annotated[bool, Meta(description="learn a constant in addition to th
 _STEPS_BEFORE_REFRESH = 1000  # rank-one steps; a new factor then costs little in comparison
 _QR = 13  # multiply-adds of an update of Q and R, for each of their elements
 _NOTHING = np.empty((0, 0))
+_RANK_ONE_ROWS = 64  # that follow with the solver "qr"
 
 
 class RidgeWeights:
@@ -77,7 +83,9 @@ class RidgeWeights:
                 self.factorisations += 1
                 size = len(sides[0])
                 self._operations += size**3 // 3 + size**2 * self._targets // 2
-            self._weights = self._solve(self._factor)
+            self._weights = np.zeros((self.units.shape[1], self._targets))
+            solution = self._factor.solve() * self.units[1, self._design, None]
+            self._weights[self._design] = solution
             if self.is_shifted:
                 self._weights[0] += self.target_offset - self._offset @ self._weights[1:]
             self._operations += len(self._weights) ** 2 * self._targets // 2
@@ -132,15 +140,7 @@ class RidgeWeights:
     def _matrix(self, moments: Integers) -> Floats:
         size, (units, weight_units) = self.units.shape[1], self.units
         matrix = np.zeros((size, size))
-        if is_compiled(matrix.size):
-            from dealfl.learners.factor_loops import fill_matrix
-
-            fill_matrix(*moments.parts, units, matrix)
-        else:
-            left, right = triangle(size)
-            values = moments[: len(left)].to_float() * (units[left] * units[right])
-            matrix[left, right] = values
-            matrix[right, left] = values
+        fill_matrix(*moments.parts, units, matrix)
         matrix[range(1, size), range(1, size)] += self.penalty * weight_units[1:] ** 2
         return matrix[self._design, self._design]
 
@@ -154,12 +154,108 @@ class RidgeWeights:
         scaled: Floats = goals * self.units[0][:, None]
         return scaled[self._design]
 
-    def _solve(self, factor: Factor) -> Floats:
-        weights = np.zeros((self.units.shape[1], self._targets))
-        if isinstance(factor, CholeskyFactor) and is_compiled(factor.table.size):
-            from dealfl.learners.factor_loops import solve_table
 
-            solve_table(factor.table, self.units, weights)
-            return weights
-        weights[self._design] = factor.solve() * self.units[1, self._design, None]
-        return weights
+# -- factors ----------------------------------------------------------------------------------
+
+
+class Factor(Protocol):
+    """A factorised symmetric matrix A, and right-hand sides B."""
+
+    def update(self, row: Floats, sign: int) -> bool:
+        """Add sign·x·xᵀ to A and sign·x·bᵀ to B, for a row [x, b].
+
+        Return False and end the use of the factor if that would lose accuracy.
+        """
+
+    def solve(self) -> Floats:
+        """Return the solutions of A·X = B."""
+
+
+class CholeskyFactor:
+    """A table [U, U⁻ᵀB] with UᵀU = A, updated by one row in O(d²)."""
+
+    def __init__(self, matrix: Floats, right: Floats) -> None:
+        upper = linalg.cholesky(matrix.T, lower=False, check_finite=False)  # in LAPACK's order
+        _require_rank(np.diag(upper) ** 2, np.diag(matrix))
+        size = len(upper)
+        self.table = np.empty((size, size + right.shape[1]))
+        self.table[:, :size] = upper
+        self.table[:, size:] = linalg.solve_triangular(upper, right, trans="T", check_finite=False)
+        self._units = np.ones((2, size))
+
+    def update(self, row: Floats, sign: int) -> bool:
+        """Add a row to both sides, or subtract it; return False if it would lose accuracy."""
+        return update_table(self.table, row.copy(), sign, MIN_SLACK)
+
+    def solve(self) -> Floats:
+        """Return the solutions."""
+        solution = np.empty((len(self.table), self.table.shape[1] - len(self.table)))
+        solve_table(self.table, self._units, solution)
+        return solution
+
+
+class QrFactor:
+    """Q·R = A, with the rank-one update of Algorithm 2 of the paper."""
+
+    def __init__(self, matrix: Floats, right: Floats) -> None:
+        self._q, self._r = linalg.qr(matrix, check_finite=False)
+        self._right = right.copy()
+        _require_rank(np.abs(np.diag(self._r)), np.linalg.norm(matrix, axis=0))
+
+    def update(self, row: Floats, sign: int) -> bool:
+        """Add a row to both sides, or subtract it; return False if it would lose accuracy."""
+        x, goals = np.split(row, [len(self._r)])
+        if sign < 0 and 1.0 - x @ self._solve(x) < MIN_SLACK:
+            return False
+        self._q, self._r = linalg.qr_update(self._q, self._r, sign * x, x, check_finite=False)
+        self._right += sign * np.outer(x, goals)
+        return True
+
+    def solve(self) -> Floats:
+        """Return the solutions."""
+        return self._solve(self._right)
+
+    def _solve(self, right: Floats) -> Floats:
+        return linalg.solve_triangular(self._r, self._q.T @ right, check_finite=False)
+
+
+class PseudoInverse:
+    """The minimum-norm solution if a matrix without penalty is singular."""
+
+    def __init__(self, matrix: Floats, right: Floats) -> None:
+        self._solution = linalg.pinvh(matrix, check_finite=False) @ right
+
+    def update(self, row: Floats, sign: int) -> bool:  # noqa: ARG002
+        """Return False: it is always computed again."""
+        return False
+
+    def solve(self) -> Floats:
+        """Return the solutions."""
+        return self._solution
+
+
+def factorise(matrix: Floats, right: Floats, solver: str) -> Factor:
+    """Return a factor of a symmetric matrix with right-hand sides, for one of `SOLVERS`."""
+    if solver not in SOLVERS:
+        raise unknown_name("solver", solver, SOLVERS)
+    try:
+        return (QrFactor if solver == "qr" else CholeskyFactor)(matrix, right)
+    except linalg.LinAlgError:
+        return PseudoInverse(matrix, right)
+
+
+def _require_rank(pivots: Floats, columns: Floats) -> None:
+    """Raise `LinAlgError` if a pivot is nothing but the rounding error of its column."""
+    if np.any(pivots <= len(pivots) * np.finfo(np.float64).eps * columns):
+        raise linalg.LinAlgError("the matrix is singular")
+
+
+def follows(solver: str, rows: int, size: int) -> bool:
+    """Return whether to update a factor of `size` columns by a batch or to compute it again."""
+    if solver == "refactor":
+        return False
+    if solver == "auto":
+        return size >= 32 and rows == 1
+    if solver == "qr":  # as in the paper: every row of a training is a rank-one update
+        return rows <= _RANK_ONE_ROWS
+    return rows <= min(max(1, size // 8), 16)  # always less than a block of rows

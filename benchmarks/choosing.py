@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from reporting import Report
 
-from dealfl.exact.seeded import round_keys, uniforms
+from dealfl.exact import round_keys, uniforms
 from dealfl.server.selection import Arms, Candidate, FairUpperConfidence
 
 MILLION, PER_ROUND, ETA, AWAKE = 1_000_000, 1_000, 10.0, 0.7

@@ -27,7 +27,7 @@ from typing import Any
 
 from reporting import Report, main, progress
 
-from dealfl.exact.statistics import Statistics
+from dealfl.exact import Statistics
 from dealfl.learners import NaiveBayes, Rows, statistics_of
 from dealfl.protocol.messages import Announce, Assignment, Message, Update, Welcome
 from dealfl.server import Ledger, Rules, Server

@@ -7,10 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dealfl.exact.cells import Cells, in_memory
-from dealfl.exact.entries import Entries
-from dealfl.exact.integers import Integers
-from dealfl.exact.schema import ArraySpec
+from dealfl.exact import ArraySpec, Cells, Entries, Integers, in_memory
 from dealfl.learners import PersonalizedPageRank, Tikhonov
 
 Int64s = NDArray[np.int64]

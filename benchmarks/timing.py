@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from reporting import Report
 
-from dealfl.exact.compiled import CHOICE
+from dealfl.exact import CHOICE
 
 MODES = {"numba": "always", "numpy": "never"}
 _TURNS = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
-from dealfl.exact.statistics import Statistics
+from dealfl.exact import Statistics
 from dealfl.learners import Histories, NaiveBayes, PersonalizedPageRank, Rows, statistics_of
 from dealfl.protocol.messages import Announce, Assignment, Message, Update, Welcome
 from dealfl.server import Ledger, Rules, Server

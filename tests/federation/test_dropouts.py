@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from dealfl.exact.statistics import Statistics
+from dealfl.exact import Statistics
 from dealfl.protocol.messages import Assignment, Message, Update
 from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Uniform

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dealfl.exact.statistics import Statistics
+from dealfl.exact import Statistics
 from dealfl.protocol.messages import Erase, Fetch, Message, Published
 from dealfl.server import Ledger, Server
 from dealfl.worker import Journal

@@ -11,8 +11,7 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.errors import BadBytes, BadInput, Fenced
-from dealfl.exact.entries import Entries
-from dealfl.exact.statistics import ArraySpec, Schema, Statistics
+from dealfl.exact import ArraySpec, Entries, Schema, Statistics
 from dealfl.server import Ledger, Server, rebuild_total
 from dealfl.worker import Journal
 from tests.federation.parts import Connect, bayes, examples, joined, row, server, update, worker

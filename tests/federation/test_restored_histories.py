@@ -3,7 +3,7 @@
 from typing import Any
 
 from dealfl.erasure import owner_hash
-from dealfl.exact.statistics import Statistics
+from dealfl.exact import Statistics
 from dealfl.protocol.messages import (
     Announce,
     Assignment,

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dealfl.exact.entries import Entries
-from dealfl.exact.statistics import Statistics
+from dealfl.exact import Entries, Statistics
 from dealfl.learners import (
     LEARNERS,
     NaiveBayes,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dealfl.errors import BadInput
-from dealfl.exact.statistics import Statistics
+from dealfl.exact import Statistics
 from dealfl.learners import (
     Learner,
     NaiveBayes,

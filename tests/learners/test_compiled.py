@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 from dealfl.errors import DealError
-from dealfl.exact.compiled import CHOICE
+from dealfl.exact import CHOICE
 from dealfl.learners import (
     Learner,
     NaiveBayes,

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from dealfl.errors import BadInput, Incompatible, NotLearned
-from dealfl.exact.compiled import CHOICE
+from dealfl.exact import CHOICE
 from dealfl.learners import (
     NaiveBayes,
     Neighbors,

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dealfl.exact.compiled import CHOICE
+from dealfl.exact import CHOICE
 from dealfl.learners import TikhonovClassifier
 from dealfl.learners.ridge.moments import block_rows, exact_gram, shorten, signed_gram
 

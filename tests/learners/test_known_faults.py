@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dealfl.errors import NotLearned
-from dealfl.exact.cells import SparseCells
+from dealfl.exact import SparseCells
 from dealfl.learners import NaiveBayes, Neighbors, PersonalizedPageRank, Tikhonov
 
 

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.naive_bayes import MultinomialNB  # type: ignore[import-untyped]
 
 from dealfl.errors import BadInput, NotLearned
-from dealfl.exact.digests import BLOCK
+from dealfl.exact import BLOCK
 from dealfl.learners import NaiveBayes
 
 RNG = np.random.default_rng(1)

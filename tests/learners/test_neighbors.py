@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dealfl.errors import BadInput, NotLearned
-from dealfl.exact.seeded import seeded_bytes, seeded_sums
+from dealfl.exact import seeded_bytes, seeded_sums
 from dealfl.learners import Neighbors
 from dealfl.learners.neighbors import examples as examples_module
 from dealfl.learners.neighbors.examples import HeldExamples, PrefixForest

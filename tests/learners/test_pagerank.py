@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dealfl.errors import BadInput, Impossible, NotLearned
-from dealfl.exact import cells as storage_module
-from dealfl.exact.cells import Cells, SparseCells, in_memory
-from dealfl.exact.compiled import CHOICE
-from dealfl.exact.schema import ArraySpec
+from dealfl.exact import CHOICE, ArraySpec, Cells, SparseCells, in_memory
+from dealfl.exact import state as storage_module
 from dealfl.learners import PersonalizedPageRank
 from dealfl.learners.pagerank import model as pagerank_module
 from dealfl.learners.pagerank.model import top_ratios, top_sums

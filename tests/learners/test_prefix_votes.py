@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dealfl.errors import NotLearned
-from dealfl.exact.entries import Entries
+from dealfl.exact import Entries
 from dealfl.learners import Neighbors, from_schema
 from dealfl.learners.neighbors.signatures import Buckets, winners
 

@@ -14,10 +14,7 @@ from hypothesis import strategies as st
 
 from dealfl.data import Examples
 from dealfl.errors import BadInput
-from dealfl.exact.cells import DenseCells
-from dealfl.exact.integers import Integers
-from dealfl.exact.schema import ArraySpec, Schema
-from dealfl.exact.state import State
+from dealfl.exact import ArraySpec, DenseCells, Integers, Schema, State
 from dealfl.learners import PersonalizedPageRank, Tikhonov
 from dealfl.learners.checks import check_learner
 from dealfl.memory import BudgetedThetaLru, PagedStorage, Policy, ThetaLru, paged

@@ -19,7 +19,7 @@ import msgspec
 
 from dealfl.erasure import owner_hash
 from dealfl.errors import DealError
-from dealfl.exact.statistics import Statistics
+from dealfl.exact import Statistics
 from dealfl.jobs import Document, plan_without_data, read_job
 from dealfl.learners import statistics_of
 from dealfl.network import Credentials, ask, write_credentials

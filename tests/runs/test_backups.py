@@ -11,7 +11,7 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.errors import BadBytes, BadInput
-from dealfl.exact.statistics import Statistics
+from dealfl.exact import Statistics
 from dealfl.protocol.messages import Message
 from dealfl.runs import MANIFEST, RunFolder, back_up, open_model, remove_worker, restore
 from dealfl.server import Ledger, Rules, Server

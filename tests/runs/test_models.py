@@ -12,7 +12,7 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.errors import BadBytes, BadInput, Incompatible, NotLearned
-from dealfl.exact.entries import Entries
+from dealfl.exact import Entries
 from dealfl.learners import LEARNERS, NaiveBayes, SavedLearner, Tikhonov, from_schema, load
 from dealfl.runs import export_model, open_model
 from dealfl.runs.models import model_arrays, read_statistics

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dealfl.exact.seeded import round_keys, uniforms, words
+from dealfl.exact import round_keys, uniforms, words
 from dealfl.server.selection import Arms
 from dealfl.server.selection.arms import best_of, spread_growth
 

@@ -9,7 +9,7 @@ import pytest
 
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
-from dealfl.exact.statistics import Statistics
+from dealfl.exact import Statistics
 from dealfl.protocol.messages import (
     Assignment,
     Erase,

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from dealfl.errors import BadBytes, WriteFailed
-from dealfl.exact.statistics import Statistics
+from dealfl.exact import Statistics
 from dealfl.protocol.messages import Erased, Message, Receipt, Withdraw
 from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import FairUpperConfidence

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from dealfl.erasure import owner_hash
-from dealfl.exact.statistics import Statistics
+from dealfl.exact import Statistics
 from dealfl.learners import Learner, statistics_of
 from dealfl.protocol.messages import Message, Published, Step
 from dealfl.server import Ledger, Rules, Server

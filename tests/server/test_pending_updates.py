@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dealfl.exact.statistics import Statistics
+from dealfl.exact import Statistics
 from dealfl.learners import NaiveBayes, statistics_of
 from dealfl.protocol.messages import Receipt, Withdraw
 from dealfl.server import Ledger

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dealfl.exact.statistics import Statistics
+from dealfl.exact import Statistics
 from dealfl.learners import LEARNERS, Tikhonov
 from dealfl.learners.checks import Subject
 from dealfl.protocol.messages import Receipt, Refusal, Update, Welcome

@@ -6,9 +6,7 @@ from contextlib import suppress
 import pytest
 
 from dealfl.errors import Impossible, OutOfBounds
-from dealfl.exact.entries import Entries
-from dealfl.exact.integers import Integers
-from dealfl.exact.statistics import ArraySpec, Schema, Statistics
+from dealfl.exact import ArraySpec, Entries, Integers, Schema, Statistics
 from dealfl.learners import Learner, Neighbors, PersonalizedPageRank
 from dealfl.server import Ledger, sums
 from dealfl.server.sums import SumStore

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.errors import BadBytes, BadInput, WriteFailed
-from dealfl.exact.statistics import Statistics
+from dealfl.exact import Statistics
 from dealfl.learners import statistics_of
 from dealfl.simulate import FleetRun, Outcome, RunState, Split, finish, run_fleet, start_run
 from dealfl.worker import Record

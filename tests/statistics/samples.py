@@ -7,9 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from dealfl.exact.entries import Entries
-from dealfl.exact.integers import Integers
-from dealfl.exact.statistics import ArraySpec, Schema, Statistics
+from dealfl.exact import ArraySpec, Entries, Integers, Schema, Statistics
 
 relaxed = settings(  # a busy machine is no failure
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow]

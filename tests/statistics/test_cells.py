@@ -10,13 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dealfl.errors import Incompatible, OutOfBounds
-from dealfl.exact import cells as cells_module
-from dealfl.exact.cells import Cells, DenseCells, SparseCells, Storage, in_memory
-from dealfl.exact.digests import BLOCK
-from dealfl.exact.entries import Entries
-from dealfl.exact.integers import Integers
-from dealfl.exact.state import State
-from dealfl.exact.statistics import ArraySpec, Schema, Statistics
+from dealfl.exact import (
+    BLOCK,
+    ArraySpec,
+    Cells,
+    DenseCells,
+    Entries,
+    Integers,
+    Schema,
+    SparseCells,
+    State,
+    Statistics,
+    Storage,
+    in_memory,
+)
+from dealfl.exact import state as state_module
 from tests.statistics.samples import SCHEMA, as_dicts, integers, made, relaxed, values_of
 
 SIZE = 3 * BLOCK + 5
@@ -95,7 +103,7 @@ def test_sparse_cells_reach_the_end_of_the_largest_arrays() -> None:
 
 def test_arrays_too_large_for_memory_are_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(in_memory(ArraySpec("a", 2**62)), SparseCells)
-    monkeypatch.setattr(cells_module, "DENSE_LIMIT", 100)
+    monkeypatch.setattr(state_module, "DENSE_LIMIT", 100)
     assert isinstance(in_memory(ArraySpec("a", 100, 32)), DenseCells)
     assert isinstance(in_memory(ArraySpec("a", 101, 32)), SparseCells)
     assert isinstance(in_memory(ArraySpec("a", 101, 96)), DenseCells)  # sparse ones are not wide

@@ -13,11 +13,15 @@ import numpy as np
 import pytest
 
 from dealfl.errors import BadBytes, BadInput, Incompatible, OutOfBounds
-from dealfl.exact.encoding import MAX_HEADER_BYTES
-from dealfl.exact.entries import Entries
-from dealfl.exact.fixedpoint import FixedPoint
-from dealfl.exact.integers import Integers
-from dealfl.exact.statistics import ArraySpec, Schema, Statistics
+from dealfl.exact import (
+    MAX_HEADER_BYTES,
+    ArraySpec,
+    Entries,
+    FixedPoint,
+    Integers,
+    Schema,
+    Statistics,
+)
 from dealfl.learners import NaiveBayes, SavedLearner
 
 HEADER = '{"learner":"c","settings":{},"arrays":[{"name":"a","size":8,"bits":64}]}'

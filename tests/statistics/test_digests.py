@@ -8,12 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealfl.exact import digests
-from dealfl.exact.cells import DenseCells, SparseCells, Storage, in_memory
-from dealfl.exact.digests import BLOCK, block_hashes
-from dealfl.exact.entries import Entries
-from dealfl.exact.state import State
-from dealfl.exact.statistics import ArraySpec, Schema, Statistics
+from dealfl.exact import (
+    BLOCK,
+    ArraySpec,
+    DenseCells,
+    Entries,
+    Schema,
+    SparseCells,
+    State,
+    Statistics,
+    Storage,
+    block_hashes,
+    in_memory,
+)
+from dealfl.exact.encoding import array_digest
+from dealfl.exact.state import BlockHashes
 from tests.statistics.samples import SCHEMA, any_statistics, as_dicts, made, relaxed
 
 NARROW = made(
@@ -191,7 +200,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         blocks.extend(np.unique(entries.indices // BLOCK).tolist())
         return hashes
 
-    monkeypatch.setattr(digests, "block_hashes", counted)
+    monkeypatch.setattr("dealfl.exact.state.block_hashes", counted)
     return blocks
 
 
@@ -219,7 +228,7 @@ def test_a_refused_change_touches_no_block(hashed: list[int]) -> None:
 
 
 def test_an_array_of_very_many_blocks_is_hashed_only_where_it_changed() -> None:
-    hashes = digests.BlockHashes(BLOCK * (2**17 + 1))
+    hashes = BlockHashes(BLOCK * (2**17 + 1))
     content: dict[int, int] = {}
     read: list[tuple[int, int]] = []
 
@@ -234,6 +243,6 @@ def test_an_array_of_very_many_blocks_is_hashed_only_where_it_changed() -> None:
         content |= changes
         hashes.mark(np.array(sorted(changes), dtype=np.int64))
         read.clear()
-        expected = digests.array_digest(block_hashes(Entries.of(content)))
+        expected = array_digest(block_hashes(Entries.of(content)))
         assert hashes.digest(entries) == expected
         assert read == blocks

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dealfl.errors import OutOfBounds
-from dealfl.exact.entries import Entries
-from dealfl.exact.integers import Integers
+from dealfl.exact import Entries, Integers
 from tests.statistics.samples import integers, relaxed, values_of
 
 INT64_MAX = 2**63 - 1

@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 
 from dealfl.errors import DealError
-from dealfl.exact.compiled import CHOICE
-from dealfl.exact.entries import Entries
-from dealfl.exact.integers import Integers
-from dealfl.exact.statistics import ArraySpec, Schema, Statistics
+from dealfl.exact import CHOICE, ArraySpec, Entries, Integers, Schema, Statistics
 
 pytest.importorskip("numba")
 

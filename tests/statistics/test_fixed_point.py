@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dealfl.errors import BadInput, OutOfBounds
-from dealfl.exact.fixedpoint import FixedPoint, require_finite
+from dealfl.exact import FixedPoint, require_finite
 from tests.statistics.samples import relaxed
 
 BOUNDS = st.floats(2.0**-200, 2.0**200) | st.sampled_from([1.0, 16.0, 17.0, 0.3, 2.0**-200])

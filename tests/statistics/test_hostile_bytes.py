@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dealfl.errors import BadBytes, BadInput
-from dealfl.exact.encoding import MAX_ARRAYS, MAX_HEADER_BYTES
-from dealfl.exact.statistics import ArraySpec, Schema, Statistics
+from dealfl.exact import MAX_ARRAYS, MAX_HEADER_BYTES, ArraySpec, Schema, Statistics
 from tests.statistics.samples import FAR, array, header_of, made, relaxed, written
 
 SAMPLE = made(

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dealfl.exact.seeded import seeded_bytes, seeded_sums
+from dealfl.exact import seeded_bytes, seeded_sums
 
 
 def test_bytes_never_change() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dealfl.errors import BadBytes
-from dealfl.exact.statistics import ArraySpec, Schema, Statistics
+from dealfl.exact import ArraySpec, Schema, Statistics
 from tests.statistics.samples import (
     FAR,
     any_statistics,

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dealfl.errors import Incompatible, OutOfBounds
-from dealfl.exact.statistics import ArraySpec, Schema, Statistics
+from dealfl.exact import ArraySpec, Schema, Statistics
 from tests.statistics.samples import SCHEMA, any_statistics, as_dicts, made, relaxed, statistics_of
 
 ZERO = Statistics.zero(SCHEMA)

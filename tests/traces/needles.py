@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.exact.statistics import Statistics
+from dealfl.exact import Statistics
 from dealfl.learners import Learner, statistics_of
 from dealfl.worker import Record
 

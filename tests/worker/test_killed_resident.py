@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from dealfl.erasure import owner_hash
-from dealfl.exact.statistics import Statistics
+from dealfl.exact import Statistics
 from dealfl.memory import PagedStorage, paged
 from dealfl.protocol.messages import Erase
 from dealfl.worker import Journal, Memory, WorkerKeys

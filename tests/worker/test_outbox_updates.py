@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dealfl.exact.statistics import Statistics
+from dealfl.exact import Statistics
 from dealfl.protocol.messages import Update, Withdraw
 from dealfl.worker import Journal
 from dealfl.worker.outbox import Outbox

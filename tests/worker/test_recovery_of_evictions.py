@@ -7,7 +7,7 @@ import pytest
 
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
-from dealfl.exact.statistics import Statistics
+from dealfl.exact import Statistics
 from dealfl.learners import NaiveBayes, Rows, statistics_of
 from dealfl.protocol.messages import Assignment, Erase, Message, Update
 from dealfl.worker import Cost, Done, Journal, State, Worker, WorkerKeys

@@ -10,13 +10,17 @@ from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
 from dealfl.errors import Impossible, NotLearned
-from dealfl.exact.cells import Storage
-from dealfl.exact.entries import Entries
-from dealfl.exact.fixedpoint import FixedPoint
-from dealfl.exact.integers import Integers
-from dealfl.exact.schema import ArraySpec, Schema, Setting
-from dealfl.exact.state import Proposal
-from dealfl.exact.statistics import Statistics
+from dealfl.exact import (
+    ArraySpec,
+    Entries,
+    FixedPoint,
+    Integers,
+    Proposal,
+    Schema,
+    Setting,
+    Statistics,
+    Storage,
+)
 from dealfl.learners import (
     Classifier,
     Cycles,

@@ -5,11 +5,11 @@ same name and signature stands in `loops.py`. Callers call the numpy function; w
 is decided here, for the process as a whole:
 
 - Importing numba and reading its cache takes about a second, so a process starts with numpy. After
-  0.2 s in numpy functions that have a twin, loops are loaded in a thread, and compiled there where
-  the cache does not have them; each takes over when it is ready.
+  0.2 s in numpy functions that have a twin, a thread loads their loops, and compiles those that are
+  not in the cache; each takes over when it is ready.
 - A run that knows its plan calls `prefer_loops` at its start if it is long.
 - The environment variable `DEALFL_NUMBA` decides otherwise: `always` uses loops from the first
-  call, `never` not at all. Without numba, there is only numpy.
+  call, `never` not at all. Without numba, and where it cannot cache a loop, there is only numpy.
 
 Statistics are the same bit for bit; floats computed from them, such as the weights of a ridge model
 that follows single rows, agree up to rounding.
@@ -27,8 +27,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from time import perf_counter
 from typing import Any, ParamSpec, TypeVar, cast
-
-__all__ = ["CHOICE", "compile_loop", "is_compiled", "prefer_loops", "twin"]
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 P = ParamSpec("P")
@@ -49,7 +47,6 @@ class _Choice:
 
 
 CHOICE = _Choice(os.environ.get("DEALFL_NUMBA", "auto") if find_spec("numba") else "never")
-_loading = threading.Lock()  # held while a thread imports numba or compiles: no fork meanwhile
 
 
 def prefer_loops() -> None:
@@ -59,90 +56,91 @@ def prefer_loops() -> None:
 
 
 class _Twin:
-    """One function and its loop, which is None until it can be called without waiting."""
+    """A numpy function and its loop, which is None until it has been compiled once."""
 
     def __init__(self, plain: Callable[..., Any]) -> None:
-        self.plain, self.loop = plain, cast(Callable[..., Any] | None, None)
+        self.plain = plain
+        self.loop: Callable[..., Any] | None = None
         self.requested = False
-
-    def find(self) -> Callable[..., Any]:
-        """Return the loop; numba compiles it when it is called."""
-        module = import_module(self.plain.__module__.rpartition(".")[0] + ".loops")
-        return cast(Callable[..., Any], getattr(module, self.plain.__name__))
+        self.failed = False
 
     def run_plain(self, given: tuple[Any, ...]) -> Any:  # noqa: ANN401
-        """Call the numpy function, and load the loop if the process has worked for long enough."""
+        """Call the numpy function, and have the loop loaded if the process has worked enough."""
         start_s = perf_counter()
         result = self.plain(*given)
         CHOICE.spent_s += perf_counter() - start_s
-        if CHOICE.spent_s > _ENOUGH_S and not self.requested:
+        if CHOICE.spent_s > _ENOUGH_S and not (self.requested or self.failed):
             self.requested = True
-            threading.Thread(target=self._load, args=(given,), name="dealfl-loops").start()
+            thread = threading.Thread(target=self._load_later, args=(given,), name="dealfl-loops")
+            with suppress(RuntimeError):  # no threads are left, or the process ends
+                thread.start()
         return result
 
-    def _load(self, given: tuple[Any, ...]) -> None:
+    def _load_later(self, given: tuple[Any, ...]) -> None:
         with _loading:
-            if not threading.main_thread().is_alive():
-                return  # the process ends
-            with suppress(Exception):  # numpy goes on with the work
-                numba: Any = import_module("numba")
-                loop: Any = self.find()
-                loop.compile(tuple(map(numba.typeof, given)))
-                self.loop = loop
+            if threading.main_thread().is_alive():  # a process that ends waits for one loop at most
+                self.load(given)
+
+    def load(self, given: tuple[Any, ...]) -> None:
+        """Compile the loop for the types of some arguments, or read it from numba's cache."""
+        try:
+            module = import_module(self.plain.__module__.rpartition(".")[0] + ".loops")
+            loop: Any = getattr(module, self.plain.__name__)
+            loop.compile(tuple(map(import_module("numba").typeof, given)))
+            self.loop = loop
+        except Exception:
+            self.failed = True
+
+
+_twins: list[_Twin] = []
+_loading = threading.Lock()  # held while a loop is loaded: no fork meanwhile
 
 
 def twin(plain: Callable[P, R]) -> Callable[P, R]:
     """Let the compiled loop of the same name run instead of a numpy function, once that pays.
 
-    Parameters
-    ----------
-    plain : callable
-        Function of positional arguments, in numpy.
-
-    Returns
-    -------
-    callable
-        The function that decides.
+    The loop returns what the numpy function returns, for positional arguments.
     """
     pair = _Twin(plain)
+    _twins.append(pair)
 
     @wraps(plain)
     def run(*given: P.args, **none: P.kwargs) -> R:
         mode = CHOICE.mode
-        if mode != "never" and pair.loop is not None:
+        if mode == "never":
+            return plain(*given, **none)
+        if pair.loop is None and mode == "always" and not pair.failed:
+            with _loading:
+                pair.load(given)
+        if pair.loop is None:
+            return cast(R, pair.run_plain(given))
+        try:
             return cast(R, pair.loop(*given))
-        if mode == "always":
-            pair.loop = pair.find()
-            return cast(R, pair.loop(*given))
-        return cast(R, pair.run_plain(given) if mode == "auto" else plain(*given, **none))
+        except (OSError, RuntimeError):  # it cannot be compiled for arguments of other types
+            pair.loop = None
+            pair.failed = True
+            return plain(*given, **none)
 
     return run
 
 
-def _forget_lock() -> None:
+def _start_child() -> None:
+    """Begin again in a forked process, in which no thread loads what was requested."""
     global _loading
     _loading = threading.Lock()
+    for pair in _twins:
+        pair.requested = False
 
 
 os.register_at_fork(
-    before=lambda: _loading.acquire(), after_in_parent=lambda: _loading.release(),
-    after_in_child=_forget_lock,
-)  # fmt: skip
+    before=lambda: _loading.acquire(),
+    after_in_parent=lambda: _loading.release(),
+    after_in_child=_start_child,
+)
 
 
 def is_compiled(steps: int) -> bool:
-    """Return whether a loop of some elementary steps is to run compiled.
-
-    Parameters
-    ----------
-    steps : int
-        Number of elementary steps, for example additions.
-
-    Returns
-    -------
-    bool
-        True if numba is installed and the process has had enough to do.
-    """
+    """Return whether a loop of some elementary steps is to run compiled."""
     if CHOICE.mode == "auto":
         CHOICE.steps += steps + _CALL
         if CHOICE.steps < _ENOUGH:
@@ -154,17 +152,7 @@ def is_compiled(steps: int) -> bool:
 def compile_loop(loop: Loop, *, reorder: bool = False) -> Loop:
     """Return a function compiled by numba at its first call; the result is cached on disk.
 
-    Parameters
-    ----------
-    loop : callable
-        Function of arrays and numbers.
-    reorder : bool, default False
-        Whether floats can be added in any order and without rounding their products.
-
-    Returns
-    -------
-    callable
-        The compiled function.
+    Floats of a loop with `reorder` can be added in any order and without rounding their products.
     """
     numba: Any = import_module("numba")
     freedom = {"reassoc", "nsz", "contract"} if reorder else False

@@ -1,234 +1,126 @@
-"""Statistics as bytes: one canonical form, and a reader for untrusted input.
+"""One array of integers as canonical bytes, and its digest.
 
-    "DEALSTAT", version u16, header length u32, header (the schema as canonical JSON),
-    then for each array of the schema: count u64, layout u8, gap width u8, value width u8, body.
+Bytes: count u64, layout u8, gap width u8, value width u8, body. Layout 0 lists the gaps between the
+indices of non-zeros, then their values. Layout 1 lists every value. The writer chooses the smaller
+one. Numbers are little-endian and use the fewest bytes that hold the largest one. The reader is for
+untrusted input: it checks sizes against the limits before it allocates memory.
 
-Layout 0 lists the gaps between the indices of non-zeros, then their values. Layout 1 lists every
-value. The writer chooses the smaller one. Numbers are little-endian and use the fewest bytes that
-hold the largest one. Sizes are checked against the limits before memory is allocated.
+Digest: the array is divided into blocks of 4,096 indices. The hash of a block covers its non-zeros,
+as offset and 128-bit signed value, so it does not depend on dense or sparse storage or on the width
+of the integers. An empty block has no hash. Two digests are equal if and only if the non-zeros are.
 """
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.errors import BadBytes
-from dealfl.exact.compiled import is_compiled
-from dealfl.exact.entries import Entries
-from dealfl.exact.integers import LOW_BITS, LOW_MASK, WORD_BYTES, Integers, unset
-from dealfl.exact.schema import ArraySpec, Schema
+from dealfl.exact.compiled import twin
+from dealfl.exact.entries import ArraySpec, Entries
+from dealfl.exact.integers import LOW_BITS, LOW_MASK, WORD_BYTES, Int64s, to_words, unset
 
-__all__ = ["MAX_BYTES", "decode", "encode"]
-
-MAX_BYTES = 1 << 28  # memory of decoded arrays; callers can set another limit
-MAX_HEADER_BYTES = 1 << 22
-_SMALL_HEADER_BYTES = 1 << 16  # a header of this size is always read
-_REMEMBERED_BYTES = 1 << 12  # a header up to this size is kept in memory
-MAX_ARRAYS = 64
+BLOCK = 4096
 MAX_SIZE = 1 << 62  # indices and their gaps stay well inside 64 bits
 
-_MAGIC = b"DEALSTAT"
-_VERSION = 1
-_PREFIX = struct.Struct("<8sHI")
-_ARRAY = struct.Struct("<QBBB")
+PADDING = 16  # bytes after the end of a buffer that a compiled loop may overwrite
+_SHAPE = struct.Struct("<QBBB")
 _SPARSE, _DENSE = 0, 1
+_RECORD_BYTES = 2 + WORD_BYTES
 
-Bytes2D = NDArray[np.uint8]
+Bytes = NDArray[np.uint8]
 Shape = tuple[int, int, int, int]
 
 
-def encode(schema: Schema, arrays: Mapping[str, Entries]) -> bytes:
-    """Return the canonical bytes of statistics.
-
-    Parameters
-    ----------
-    schema : Schema
-        Schema of the statistics.
-    arrays : mapping of str to Entries
-        The non-zero values of each array of the schema.
-
-    Returns
-    -------
-    bytes
-        Equal statistics give equal bytes.
-    """
-    header = schema.canonical()
-    parts: list[bytes | memoryview] = [_PREFIX.pack(_MAGIC, _VERSION, len(header)), header]
-    for spec in schema.arrays:
-        shape = _shape_of(spec, arrays[spec.name])
-        parts += [_ARRAY.pack(*shape), _body_of(spec, arrays[spec.name], shape)]
-    return b"".join(parts)
+def encode_array(spec: ArraySpec, entries: Entries) -> tuple[bytes, memoryview]:
+    """Return the canonical bytes of an array, in two parts."""
+    shape = _shape_of(spec, entries)
+    _, layout, gap_width, width = shape
+    if layout == _DENSE:
+        values, gap_width = entries.dense(spec.size), 0
+    else:
+        values = entries.values
+    size = len(entries) * gap_width + len(values) * width
+    body = np.empty(size + PADDING, dtype=np.uint8)
+    write_body(entries.indices, *values.parts, gap_width, width, body)
+    return _SHAPE.pack(*shape), body[:size].data
 
 
 def _shape_of(spec: ArraySpec, entries: Entries) -> Shape:
     """Return count, layout, gap width and value width: what the writer chooses for entries."""
-    if is_compiled(len(entries)):
-        from dealfl.exact.exact_loops import find_bits, find_gap_bits
-
-        gap_bits = find_gap_bits(entries.indices).bit_length()
-        upper, lower = find_bits(*entries.values.parts)
-        bits = LOW_BITS + upper.bit_length() if upper else lower.bit_length()
-    else:
-        has_gaps = len(entries) < spec.size
-        gap_bits = int(_gaps_of(entries).max(initial=0)).bit_length() if has_gaps else 0
-        bits = _find_bits(entries.values)
-    gap_width, width = max(1, (gap_bits + 7) // 8), int(bits) // 8 + 1
+    gap, upper, lower = find_longest(entries.indices, *entries.values.parts)
+    bits = int(LOW_BITS) + upper.bit_length() if upper else lower.bit_length()
+    gap_width, width = max(1, (gap.bit_length() + 7) // 8), bits // 8 + 1
     is_sparse = len(entries) * (gap_width + width) <= spec.size * width
     return len(entries), _SPARSE if is_sparse else _DENSE, gap_width, width
 
 
-def _body_of(spec: ArraySpec, entries: Entries, shape: Shape) -> bytes | memoryview:
-    """Return the bytes of gaps and values, or of all values."""
-    count, layout, gap_width, width = shape
-    values = entries.values if layout == _SPARSE else entries.dense(spec.size)
-    if is_compiled(count):
-        from dealfl.exact.byte_loops import PADDING, write_gaps, write_values
-
-        gaps = count * gap_width if layout == _SPARSE else 0
-        out = np.empty(gaps + len(values) * width + PADDING, dtype=np.uint8)
-        if layout == _SPARSE:
-            write_gaps(entries.indices, gap_width, out)
-        write_values(*values.parts, gaps, width, out)
-        return out[:-PADDING].data
-    words = _words_of(values.low) if values.high is None else values.words()
-    if layout == _SPARSE:
-        return _first_bytes(_words_of(_gaps_of(entries)), gap_width) + _first_bytes(words, width)
-    return _first_bytes(words, width)
+@twin
+def find_longest(indices: Int64s, low: Int64s, high: Int64s) -> tuple[int, int, int]:
+    """Return the largest gap, and the largest high and low part of a value without its sign."""
+    gap = int(_gaps_of(indices).max(initial=0))
+    sign = (high if len(high) else low) >> np.int64(63)
+    if not len(high):
+        return gap, 0, int((low ^ sign).max(initial=0))
+    lower = low ^ (sign & LOW_MASK)
+    return gap, int((high ^ sign).max()), int(lower.max())
 
 
-def _words_of(numbers: NDArray[np.int64]) -> Bytes2D:
-    return np.ascontiguousarray(numbers, "<i8").view(np.uint8).reshape(-1, 8)
+@twin
+def write_body(
+    indices: Int64s, low: Int64s, high: Int64s, gap_width: int, width: int, out: Bytes
+) -> None:
+    """Write the gaps between indices, unless they have no width, and values."""
+    first = len(indices) * gap_width
+    if gap_width:
+        out[:first] = _first_bytes(_bytes_of(_gaps_of(indices)), gap_width)
+    values = to_words(low, high) if len(high) else _bytes_of(low)
+    out[first : first + len(low) * width] = _first_bytes(values, width)
 
 
-def _first_bytes(words: Bytes2D, width: int) -> bytes:
-    """Return the lowest bytes of each number."""
-    return words.view(f"V{words.shape[1]}").astype(f"V{width}").tobytes()
-
-
-def _gaps_of(entries: Entries) -> NDArray[np.int64]:
-    gaps = entries.indices.copy()
-    gaps[1:] -= entries.indices[:-1] + 1
+def _gaps_of(indices: Int64s) -> Int64s:
+    gaps = indices.copy()
+    gaps[1:] -= indices[:-1] + 1
     return gaps
 
 
-def _find_bits(values: Integers) -> int:
-    """Return the number of bits of the longest value, without its sign."""
-    sign = (values.low if values.high is None else values.high) >> np.int64(63)
-    if values.high is None:
-        return int((values.low ^ sign).max(initial=0)).bit_length()
-    if top := int((values.high ^ sign).max(initial=0)):
-        return int(LOW_BITS) + top.bit_length()
-    return int((values.low ^ (sign & LOW_MASK)).max(initial=0)).bit_length()
+def _bytes_of(numbers: Int64s) -> Bytes:
+    return np.ascontiguousarray(numbers, "<i8").view(np.uint8).reshape(-1, 8)
+
+
+def _first_bytes(rows: Bytes, width: int) -> Bytes:
+    """Return the lowest bytes of each number."""
+    return rows.view(f"V{rows.shape[1]}").astype(f"V{width}").view(np.uint8).reshape(-1)
 
 
 @dataclass(slots=True)
-class _Reader:
+class Reader:
     """A cursor over bytes that never reads past their end."""
 
     data: memoryview
     position: int = 0
 
     def take(self, count: int, what: str) -> memoryview:
+        """Return the next bytes."""
         left = len(self.data) - self.position
         if count > left:
             raise BadBytes(f"statistics are truncated: {what} needs {count} bytes, {left} are left")
         self.position += count
         return self.data[self.position - count : self.position]
 
-    def matrix(self, rows: int, width: int, what: str) -> Bytes2D:
-        data = self.take(rows * width, what)
-        return np.frombuffer(data, dtype=np.uint8).reshape(rows, width)
+    def numbers(self, count: int, width: int, what: str) -> Bytes:
+        """Return the bytes of the next numbers."""
+        return np.frombuffer(self.take(count * width, what), dtype=np.uint8)
 
 
-def decode(
-    data: bytes, max_bytes: int, *, trusted: bool = False
-) -> tuple[Schema, dict[str, Entries]]:
-    """Read statistics that `encode` wrote.
-
-    Parameters
-    ----------
-    data : bytes
-        Canonical bytes, possibly from an untrusted sender.
-    max_bytes : int
-        Memory limit of the decoded arrays, in bytes.
-    trusted : bool
-        Whether `encode` is known to have written the bytes; their form is not checked then.
-
-    Returns
-    -------
-    schema : Schema
-        Schema of the statistics.
-    arrays : dict of str to Entries
-        The non-zero values of each array.
-
-    Raises
-    ------
-    BadBytes
-        The bytes are truncated, damaged, not canonical, or need more than `max_bytes`.
-    """
-    reader = _Reader(memoryview(data))
-    schema = _decode_schema(reader, max_bytes)
-    arrays: dict[str, Entries] = {}
-    left = max_bytes
-    for spec in schema.arrays:
-        arrays[spec.name] = _decode_array(reader, spec, left, trusted)
-        left -= arrays[spec.name].nbytes
-    if reader.position != len(data):
-        raise BadBytes(f"{len(data) - reader.position} extra bytes follow the statistics")
-    return schema, arrays
-
-
-def _decode_schema(reader: _Reader, max_bytes: int) -> Schema:
-    magic, version, length = _PREFIX.unpack(reader.take(_PREFIX.size, "the prefix"))
-    if magic != _MAGIC:
-        raise BadBytes(f"not statistics: the bytes start with {bytes(magic)!r}, not {_MAGIC!r}")
-    if version != _VERSION:
-        raise BadBytes(
-            f"statistics have format {version}; this dealfl reads format {_VERSION}: "
-            "use the same version of dealfl on both sides"
-        )
-    most = min(MAX_HEADER_BYTES, max(max_bytes, _SMALL_HEADER_BYTES))
-    if length > most:
-        raise BadBytes(f"the header of the statistics has {length} bytes; the limit is {most}")
-    parse = _parse_schema if length <= _REMEMBERED_BYTES else _parse_schema.__wrapped__
-    return parse(bytes(reader.take(length, "the header")))
-
-
-@lru_cache(maxsize=64)  # a server receives the same header again and again
-def _parse_schema(header: bytes) -> Schema:
-    try:
-        schema = msgspec.json.decode(header, type=Schema)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadBytes(f"the header of the statistics cannot be read: {error}") from None
-    _require_sane(schema)
-    if schema.canonical() != header:
-        raise BadBytes("statistics are not in canonical form")
-    return schema
-
-
-def _require_sane(schema: Schema) -> None:
-    names = [spec.name for spec in schema.arrays]
-    if len(names) > MAX_ARRAYS or len(set(names)) != len(names):
-        raise BadBytes(
-            f"statistics have {len(names)} arrays; the limit is {MAX_ARRAYS} with distinct names"
-        )
-    for spec in schema.arrays:
-        if not 0 <= spec.size <= MAX_SIZE or spec.bits not in (32, 64, 96):
-            raise BadBytes(
-                f"array {spec.name!r} has {spec.size} integers of {spec.bits} bits; the limit is "
-                f"{MAX_SIZE} integers of 32, 64 or 96 bits"
-            )
-
-
-def _decode_array(reader: _Reader, spec: ArraySpec, max_bytes: int, trusted: bool) -> Entries:
-    shape = count, layout, gap_width, width = _ARRAY.unpack(reader.take(_ARRAY.size, spec.name))
+def decode_array(reader: Reader, spec: ArraySpec, max_bytes: int, trusted: bool) -> Entries:
+    """Read an array that `encode_array` wrote; bytes in another form are refused unless trusted."""
+    shape = count, layout, gap_width, width = _SHAPE.unpack(reader.take(_SHAPE.size, spec.name))
     if not (1 <= gap_width <= 8 and 1 <= width <= spec.bits // 8 and layout in (_SPARSE, _DENSE)):
         raise BadBytes(
             f"array {spec.name!r} has layout {layout} and widths {gap_width} and {width}; "
@@ -241,49 +133,81 @@ def _decode_array(reader: _Reader, spec: ArraySpec, max_bytes: int, trusted: boo
             f"array {spec.name!r} has {count} values in {spec.size} cells; the memory limit is "
             f"{max_bytes} bytes: raise max_bytes to allow more"
         )
-    if layout == _DENSE:
-        cells, _ = _decode_values(reader.matrix(spec.size, width, spec.name), spec)
-        entries = Entries.of_dense(cells)
-    else:
-        indices = _decode_indices(reader.matrix(count, gap_width, spec.name), spec)
-        values, nonzero = _decode_values(reader.matrix(count, width, spec.name), spec)
-        if nonzero != count:
-            raise BadBytes(f"array {spec.name!r} stores a zero; only non-zero values are allowed")
-        entries = Entries(indices, values)
+    if layout == _SPARSE:
+        gaps = reader.numbers(count, gap_width, spec.name)
+        indices = np.empty(count, dtype=np.int64)
+        if not read_gaps(gaps, gap_width, spec.size, indices):
+            raise BadBytes(f"array {spec.name!r} has an index outside its {spec.size} integers")
+    data = reader.numbers(stored, width, spec.name)
+    values = unset(stored, spec.wide)
+    nonzero = read_values(data, width, *values.parts)
+    if layout == _SPARSE and nonzero != count:
+        raise BadBytes(f"array {spec.name!r} stores a zero; only non-zero values are allowed")
+    entries = Entries(indices, values) if layout == _SPARSE else Entries.of_dense(values)
     if not trusted and _shape_of(spec, entries) != shape:
         raise BadBytes("statistics are not in canonical form")
     return entries
 
 
-def _decode_indices(gap_bytes: Bytes2D, spec: ArraySpec) -> NDArray[np.int64]:
-    indices = np.empty(len(gap_bytes), dtype=np.int64)
-    if is_compiled(len(gap_bytes)):
-        from dealfl.exact.byte_loops import read_gaps
-
-        inside = read_gaps(gap_bytes.reshape(-1), gap_bytes.shape[1], spec.size, indices)
-    else:
-        padded = np.zeros((len(gap_bytes), 8), dtype=np.uint8)
-        padded[:, : gap_bytes.shape[1]] = gap_bytes
-        gaps = padded.view("<u8").reshape(-1).astype(np.uint64)
-        found = np.cumsum(gaps + np.uint64(1)) - np.uint64(1)
-        wrapped = np.any(gaps >= MAX_SIZE) or np.any(found[1:] <= found[:-1])
-        inside = not wrapped and not np.any(found >= spec.size)
-        indices = found.astype(np.int64)
-    if not inside:
-        raise BadBytes(f"array {spec.name!r} has an index outside its {spec.size} integers")
-    return indices
+@twin
+def read_gaps(data: Bytes, width: int, size: int, indices: Int64s) -> bool:
+    """Read indices from the gaps between them; return whether all are below `size`."""
+    rows = np.zeros((len(indices), 8), dtype=np.uint8)
+    rows[:, :width] = data.reshape(-1, width)
+    gaps = rows.view("<u8").reshape(-1).astype(np.uint64)
+    sums = np.cumsum(gaps + np.uint64(1)) - np.uint64(1)
+    indices[:] = sums.astype(np.int64)
+    wrapped = np.any(gaps >= MAX_SIZE) or np.any(sums[1:] <= sums[:-1])
+    return not (wrapped or np.any(sums >= size))
 
 
-def _decode_values(value_bytes: Bytes2D, spec: ArraySpec) -> tuple[Integers, int]:
-    """Return values, and how many of them are not zero."""
-    if is_compiled(len(value_bytes)):
-        from dealfl.exact.byte_loops import read_values
+@twin
+def read_values(data: Bytes, width: int, low: Int64s, high: Int64s) -> int:
+    """Read the parts of values; return how many of them are not zero."""
+    given = data.reshape(-1, width)
+    rows = np.repeat((given[:, -1:] >> 7) * np.uint8(255), WORD_BYTES, axis=1)
+    rows[:, :width] = given
+    halves = rows.view("<i8").astype(np.int64)
+    first, second = halves[:, 0], halves[:, 1]
+    low[:] = first & LOW_MASK if len(high) else first
+    if len(high):
+        high[:] = ((first >> LOW_BITS) & LOW_MASK) + (second << LOW_BITS)
+    return int(np.count_nonzero(first | second))
 
-        values = unset(len(value_bytes), spec.wide)
-        width = value_bytes.shape[1]
-        return values, read_values(value_bytes.reshape(-1), width, *values.parts)
-    sign = value_bytes[:, -1:] >> 7
-    words = np.repeat(sign * np.uint8(255), WORD_BYTES, axis=1)
-    words[:, : value_bytes.shape[1]] = value_bytes
-    values = Integers.from_words(words, spec.wide)
-    return values, len(values.nonzero())
+
+def block_hashes(entries: Entries) -> dict[int, bytes]:
+    """Return the hash of each block that holds an entry, by block number.
+
+    Examples
+    --------
+    >>> sorted(block_hashes(Entries.of({1: 7, 5000: 8})))
+    [0, 1]
+    """
+    if not len(entries):
+        return {}
+    blocks = entries.indices // BLOCK
+    starts = np.flatnonzero(np.concatenate(([True], blocks[1:] != blocks[:-1])))
+    stops = np.append(starts[1:], len(blocks))
+    records = np.empty(len(entries) * _RECORD_BYTES + PADDING, dtype=np.uint8)
+    write_records(entries.indices, *entries.values.parts, BLOCK - 1, records)
+    data = records.data
+    return {
+        int(blocks[start]): hashlib.sha256(
+            data[start * _RECORD_BYTES : stop * _RECORD_BYTES]
+        ).digest()
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
+    }
+
+
+@twin
+def write_records(indices: Int64s, low: Int64s, high: Int64s, mask: int, out: Bytes) -> None:
+    """Write the masked index and the value of each entry in two and sixteen bytes."""
+    records = out[: len(indices) * _RECORD_BYTES].reshape(-1, _RECORD_BYTES)
+    records[:, :2] = (indices & mask).astype("<u2").view(np.uint8).reshape(-1, 2)
+    records[:, 2:] = to_words(low, high)
+
+
+def array_digest(hashes: Mapping[int, bytes]) -> bytes:
+    """Return the SHA-256 of block numbers and hashes, in ascending order."""
+    parts = (block.to_bytes(8, "little") + hashes[block] for block in sorted(hashes))
+    return hashlib.sha256(b"".join(parts)).digest()

@@ -4,32 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.errors import OutOfBounds
-from dealfl.exact.compiled import is_compiled
-from dealfl.exact.integers import Integers, unset
+from dealfl.exact.compiled import twin
+from dealfl.exact.integers import TOO_LONG, Int64s, Integers, unset
 
-__all__ = ["Entries"]
-
-Int64s = NDArray[np.int64]
-_FEW = 8  # cells per entry from which on zeros are skipped
 _MAX_SPREAD = 8  # cells per entry up to which entries are added as whole arrays
+
+
+class ArraySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Name, size and width of one array of integers.
+
+    Parameters
+    ----------
+    name : str
+        Name of the array in its schema.
+    size : int
+        Number of integers.
+    bits : {32, 64, 96}, default 64
+        Width of an integer.
+    """
+
+    name: str
+    size: int
+    bits: int = 64
+
+    @property
+    def wide(self) -> bool:
+        """Whether a value can need more than 64 bits."""
+        return self.bits > 64
+
+    def require_fit(self, values: Integers) -> None:
+        """Check that values fit the width of a 32-bit array; wider vectors check themselves."""
+        if self.bits == 32 and np.any(values.low != values.low.astype(np.int32)):
+            raise OutOfBounds(f"a count in array {self.name!r} does not fit 32 bits")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entries:
     """The non-zero values of an array of integers, by ascending index: its canonical form.
-
-    Parameters
-    ----------
-    indices : ndarray of int64
-        Ascending indices.
-    values : Integers
-        One non-zero value per index.
 
     Examples
     --------
@@ -43,84 +60,29 @@ class Entries:
 
     @classmethod
     def of(cls, pairs: dict[int, int], wide: bool = False) -> Entries:
-        """Create entries from a dict.
-
-        Parameters
-        ----------
-        pairs : dict of int to int
-            Values by index, in any order; zeros are left out.
-        wide : bool, default False
-            Whether the values are wide.
-
-        Returns
-        -------
-        Entries
-            The entries.
-        """
+        """Create entries from a dict of values by index; zeros are left out."""
         kept = sorted((index, value) for index, value in pairs.items() if value)
         indices = np.array([index for index, _ in kept], dtype=np.int64)
         return cls(indices, Integers.of((value for _, value in kept), wide))
 
     @classmethod
     def of_dense(cls, values: Integers, first: int = 0) -> Entries:
-        """Return the non-zero values of a whole array or of a part of it.
+        """Return the non-zeros of consecutive values, of which the first has index `first`.
 
-        Parameters
-        ----------
-        values : Integers
-            Consecutive values of the array.
-        first : int, default 0
-            Index of the first value.
-
-        Returns
-        -------
-        Entries
-            The entries.
+        The values are not copied if none of them is zero.
         """
-        if is_compiled(len(values) >> 4):  # numpy needs little time for a zero
-            return cls._compressed(values, first)
-        where = values.nonzero()
-        indices = where + first if first else where
-        kept = values if len(where) == len(values) else values[where]
-        return cls(indices, Integers(kept.low.astype(np.int64, copy=False), kept.high))
-
-    @classmethod
-    def _compressed(cls, values: Integers, first: int) -> Entries:
-        from dealfl.exact.exact_loops import count_nonzero, take_few, take_nonzero
-
-        count, (low, high) = count_nonzero(*values.parts), values.parts
+        count = count_nonzero(*values.parts)
         if count == len(values):
-            whole = Integers(low.astype(np.int64, copy=False), values.high)
+            whole = Integers(values.low.astype(np.int64, copy=False), values.high)
             return cls(np.arange(first, first + count), whole)
-        indices, kept = np.empty(count, dtype=np.int64), unset(count, values.wide)
-        if not values.wide and _FEW * count < len(low) and low.ctypes.data % 8 == 0:
-            cells = len(low) - len(low) % (64 // low.itemsize)
-            take_few(low, low[:cells].view(np.int64), first, indices, kept.low)
-        else:
-            take_nonzero(low, high, first, indices, *kept.parts)
+        indices = np.empty(count, dtype=np.int64)
+        kept = unset(count, values.wide)
+        take_nonzero(*values.parts, first, indices, *kept.parts)
         return cls(indices, kept)
 
     @classmethod
     def summed(cls, indices: Int64s, values: Integers) -> Entries:
-        """Return the entries of indices in any order; values of equal indices are added.
-
-        Parameters
-        ----------
-        indices : ndarray of int64
-            Indices, in any order.
-        values : Integers
-            One value per index.
-
-        Returns
-        -------
-        Entries
-            The entries.
-
-        Raises
-        ------
-        OutOfBounds
-            A sum does not fit its width.
-        """
+        """Return the entries of indices in any order; values of equal indices are added."""
         if not len(indices):
             return cls(indices, values)
         order = np.argsort(indices, kind="stable")
@@ -132,42 +94,13 @@ class Entries:
 
     @classmethod
     def joined(cls, parts: Sequence[Entries]) -> Entries:
-        """Return the sum of several entries.
-
-        Parameters
-        ----------
-        parts : sequence of Entries
-            At least one; all of the same width.
-
-        Returns
-        -------
-        Entries
-            The sum.
-
-        Raises
-        ------
-        OutOfBounds
-            A sum does not fit its width.
-        """
+        """Return the sum of one or more entries of the same width."""
         together = cls.chained(parts, parts[0].values.wide)
         return cls.summed(together.indices, together.values)
 
     @classmethod
     def chained(cls, parts: Sequence[Entries], wide: bool) -> Entries:
-        """Return the entries of consecutive ranges of an array as one.
-
-        Parameters
-        ----------
-        parts : sequence of Entries
-            Entries, in the order of their ranges.
-        wide : bool
-            Whether the values are wide.
-
-        Returns
-        -------
-        Entries
-            All of them.
-        """
+        """Return the entries of consecutive ranges of an array as one."""
         if len(parts) == 1:
             return parts[0]
         if not parts:
@@ -178,18 +111,7 @@ class Entries:
         return cls(np.concatenate([part.indices for part in parts]), values)
 
     def between(self, start: int, stop: int) -> Entries:
-        """Return the entries of a range of indices.
-
-        Parameters
-        ----------
-        start, stop : int
-            First index of the range, and the index after the last one.
-
-        Returns
-        -------
-        Entries
-            Those with start ≤ index < stop; not a copy.
-        """
+        """Return the entries with start ≤ index < stop, not copied."""
         if not len(self) or (start <= self.indices[0] and self.indices[-1] < stop):
             return self
         part = slice(*np.searchsorted(self.indices, [start, stop]))
@@ -202,38 +124,24 @@ class Entries:
         return Entries(self.indices, -self.values)
 
     def __add__(self, other: Entries) -> Entries:
-        if is_compiled(len(self) + len(other)):
-            return self._merged(other)
-        if np.array_equal(self.indices, other.indices):
-            total = self.values + other.values
-            kept = total.nonzero()
-            return Entries(self.indices[kept], total[kept])
-        ends = [int(one.indices[end]) for one in (self, other) if len(one) for end in (0, -1)]
-        start, stop = min(ends), max(ends) + 1
-        if stop - start > _MAX_SPREAD * (len(self) + len(other)):
-            return Entries.joined([self, other])
-        return Entries.of_dense(self._span(start, stop) + other._span(start, stop), start)
-
-    def _span(self, start: int, stop: int) -> Integers:
-        """Return all values of a range of indices that includes every entry."""
-        return Entries(self.indices - start, self.values).dense(stop - start)
-
-    def _merged(self, other: Entries) -> Entries:
-        from dealfl.exact.exact_loops import add_sorted
-
-        count = len(self) + len(other)
-        if len(self) and len(other):  # not more than there are cells
-            first = min(self.indices[0], other.indices[0])
-            count = min(count, int(max(self.indices[-1], other.indices[-1]) - first) + 1)
-        indices, total = np.empty(count, np.int64), unset(count, self.values.wide)
-        ours, theirs = self.values.parts, other.values.parts
-        kept = add_sorted(self.indices, *ours, other.indices, *theirs, indices, *total.parts)
+        if not (len(self) and len(other)):
+            return self if len(self) else other
+        count = min(len(self) + len(other), _range_of(self, other)[1])
+        indices = np.empty(count, dtype=np.int64)
+        total = unset(count, self.values.wide)
+        ours = self.indices, *self.values.parts
+        theirs = other.indices, *other.values.parts
+        kept = add_sorted(*ours, *theirs, indices, *total.parts)
         if kept < 0:
-            raise OutOfBounds("a sum of statistics does not fit its width")
+            raise OutOfBounds(TOO_LONG)
         return Entries(indices[:kept], total[:kept])
 
+    def _spread(self, start: int, cells: int) -> Integers:
+        """Return all values of a range of cells that includes every entry."""
+        return Entries(self.indices - start, self.values).dense(cells)
+
     @property
-    def place(self) -> Any:  # noqa: ANN401 - an array or a slice
+    def place(self) -> Int64s | slice:
         """The indices, as a slice if they have no gaps: arrays in memory read it faster."""
         if not len(self):
             return self.indices
@@ -246,18 +154,7 @@ class Entries:
         return self.indices.nbytes + self.values.nbytes
 
     def same(self, other: Entries) -> bool:
-        """Return whether two entries are equal.
-
-        Parameters
-        ----------
-        other : Entries
-            Entries to compare with.
-
-        Returns
-        -------
-        bool
-            True if indices and values are equal.
-        """
+        """Return whether indices and values are equal."""
         return np.array_equal(self.indices, other.indices) and self.values.same(other.values)
 
     def to_dict(self) -> dict[int, int]:
@@ -265,20 +162,60 @@ class Entries:
         return dict(zip(self.indices.tolist(), self.values.tolist(), strict=True))
 
     def dense(self, size: int) -> Integers:
-        """Return all values of the array, zeros included.
-
-        Parameters
-        ----------
-        size : int
-            Number of values of the array.
-
-        Returns
-        -------
-        Integers
-            `size` values; not a copy if none of them is zero.
-        """
+        """Return all `size` values of the array, not copied if none of them is zero."""
         if len(self) == size:
             return self.values
         whole = Integers.zeros(size, self.values.wide)
         whole.put(self.indices, self.values)
         return whole
+
+
+@twin
+def count_nonzero(low: NDArray[np.integer], high: Int64s) -> int:
+    """Return how many values are not zero."""
+    return int(np.count_nonzero(low | high if len(high) else low))
+
+
+@twin
+def take_nonzero(
+    low: NDArray[np.integer], high: Int64s, first: int,
+    indices: Int64s, kept_low: Int64s, kept_high: Int64s,
+) -> None:  # fmt: skip
+    """Write indices and parts of the values that are not zero; indices start at `first`."""
+    positions = np.flatnonzero(low | high if len(high) else low)
+    indices[:] = positions + first
+    kept_low[:] = low[positions]
+    if len(high):
+        kept_high[:] = high[positions]
+
+
+@twin
+def add_sorted(
+    first: Int64s, first_low: Int64s, first_high: Int64s,
+    second: Int64s, second_low: Int64s, second_high: Int64s,
+    indices: Int64s, low: Int64s, high: Int64s,
+) -> int:  # fmt: skip
+    """Write indices and parts of the sum of two entries; return their number, -1 if one is long."""
+    wide = len(high) > 0
+    ours = Entries(first, Integers(first_low, first_high if wide else None))
+    theirs = Entries(second, Integers(second_low, second_high if wide else None))
+    start, cells = _range_of(ours, theirs)
+    try:
+        if cells > _MAX_SPREAD * (len(ours) + len(theirs)):
+            total = Entries.joined([ours, theirs])
+        else:
+            total = Entries.of_dense(
+                ours._spread(start, cells) + theirs._spread(start, cells), start
+            )
+    except OutOfBounds:
+        return -1
+    count = len(total)
+    indices[:count] = total.indices
+    Integers(low, high if wide else None).put(slice(count), total.values)
+    return count
+
+
+def _range_of(ours: Entries, theirs: Entries) -> tuple[int, int]:
+    """Return the first index of two entries, and the number of cells up to the last one."""
+    start = min(ours.indices[0], theirs.indices[0])
+    return int(start), int(max(ours.indices[-1], theirs.indices[-1]) - start) + 1

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dealfl.errors import BadInput, OutOfBounds
-from dealfl.exact.schema import Setting
+from dealfl.exact.statistics import Setting
 
 __all__ = ["FixedPoint", "bounds_from", "require_finite"]
 

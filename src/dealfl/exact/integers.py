@@ -13,60 +13,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.errors import OutOfBounds
-from dealfl.exact.compiled import is_compiled
-
-__all__ = ["WORD_BYTES", "Integers", "checked_sum"]
+from dealfl.exact.compiled import twin
 
 Int64s = NDArray[np.int64]
 
 LOW_BITS = np.int64(32)
 LOW_MASK = np.int64(0xFFFF_FFFF)
-_TOO_LONG = "a sum of statistics does not fit its width"
+WORD_BYTES = 16  # size of a value as a two's complement integer
+TOO_LONG = "a sum of statistics does not fit its width"
+_MIN = np.iinfo(np.int64).min
 _NO_HIGH = np.empty(0, dtype=np.int64)
 
 
-def joined(low: Int64s, high: Int64s) -> Int64s:
-    """Return high·2^32 + low, where low can be longer than 32 bits."""
-    upper = high + (low >> LOW_BITS)
-    if np.any(upper != upper.astype(np.int32)):
-        raise OutOfBounds(_TOO_LONG)
-    return (upper << LOW_BITS) | (low & LOW_MASK)
+@twin
+def add_values(
+    low: Int64s, high: Int64s, other_low: Int64s, other_high: Int64s, below: Int64s, above: Int64s
+) -> bool:
+    """Write the low and high parts of sums; return whether all sums fit their width."""
+    np.add(low, other_low, out=below)
+    if not len(high):
+        return _fits(low, other_low, below)
+    np.add(high, other_high, out=above)
+    above += below >> LOW_BITS
+    below &= LOW_MASK
+    return _fits(high, other_high, above)
+
+
+def _fits(first: Int64s, second: Int64s, total: Int64s) -> bool:
+    """Return whether no sum overflowed: the sign of one differs from those of both addends."""
+    overflow = first ^ total
+    overflow &= second ^ total
+    return bool(overflow.min(initial=0) >= 0)
 
 
 def checked_sum(first: Int64s, second: Int64s) -> Int64s:
-    """Return sums of 64-bit integers.
-
-    Parameters
-    ----------
-    first, second : ndarray of int64
-        Integers to add.
-
-    Returns
-    -------
-    ndarray of int64
-        The sums; one that does not fit 64 bits is an error.
-    """
+    """Return sums of 64-bit integers; one that does not fit 64 bits is an error."""
     total = first + second
-    overflow = first ^ total  # negative where both signs differ from that of the sum
-    overflow &= second ^ total
-    if overflow.min(initial=0) < 0:
-        raise OutOfBounds(_TOO_LONG)
+    if not _fits(first, second, total):
+        raise OutOfBounds(TOO_LONG)
     return total
-
-
-WORD_BYTES = 16  # size of a value as a two's complement integer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Integers:
     """A vector of exact integers of 64 bits, or wide ones of 96 bits.
 
-    Parameters
-    ----------
-    low : ndarray of int64
-        The values; of wide integers, the low 32 bits.
-    high : ndarray of int64, optional
-        The high bits of wide integers.
+    Of wide integers, `low` has the low 32 bits and `high` the rest.
 
     Examples
     --------
@@ -79,18 +71,7 @@ class Integers:
 
     @classmethod
     def of(cls, values: Iterable[int], wide: bool = False) -> Integers:
-        """Create a vector from Python integers.
-
-        Parameters
-        ----------
-        values, wide
-            The values, and whether they are wide.
-
-        Returns
-        -------
-        Integers
-            The vector.
-        """
+        """Create a vector from Python integers."""
         if not wide:
             return cls(np.array(list(values), dtype=np.int64))
         parts = np.array([divmod(int(value), 1 << 32) for value in values], dtype=np.int64)
@@ -99,67 +80,9 @@ class Integers:
 
     @classmethod
     def zeros(cls, count: int, wide: bool) -> Integers:
-        """Create a vector of zeros.
-
-        Parameters
-        ----------
-        count, wide
-            Number of values, and whether they are wide.
-
-        Returns
-        -------
-        Integers
-            The vector.
-        """
+        """Create a vector of zeros."""
         low = np.zeros(count, dtype=np.int64)
         return cls(low, np.zeros(count, dtype=np.int64) if wide else None)
-
-    @classmethod
-    def from_words(cls, words: NDArray[np.uint8], wide: bool) -> Integers:
-        """Read integers that `words` wrote.
-
-        Parameters
-        ----------
-        words, wide
-            One row of `WORD_BYTES` bytes per value, and whether the values are wide.
-
-        Returns
-        -------
-        Integers
-            The vector.
-
-        Raises
-        ------
-        OutOfBounds
-            A value needs more than 64 bits, or 96 if wide.
-        """
-        halves = np.ascontiguousarray(words).view("<i8").reshape(-1, 2).astype(np.int64)
-        first, second = halves[:, 0], halves[:, 1]
-        if wide:
-            upper = ((first >> LOW_BITS) & LOW_MASK) + (second << LOW_BITS)
-            if np.any(second != upper >> LOW_BITS):
-                raise OutOfBounds("a value needs more than 96 bits")
-            return cls(first & LOW_MASK, upper)
-        if np.any(second != first >> np.int64(63)):
-            raise OutOfBounds("a value of a 64-bit array needs more than 64 bits")
-        return cls(np.ascontiguousarray(first))
-
-    def words(self) -> NDArray[np.uint8]:
-        """Return the values as little-endian two's complement, one row of bytes per value.
-
-        Examples
-        --------
-        >>> Integers.of([-2]).words().tolist() == [[254] + [255] * 15]
-        True
-        """
-        halves = np.empty((len(self), 2), dtype="<i8")
-        if self.high is None:
-            halves[:, 0] = self.low
-            halves[:, 1] = self.low >> np.int64(63)
-        else:
-            halves[:, 0] = self.low | (self.high << LOW_BITS)
-            halves[:, 1] = self.high >> LOW_BITS
-        return halves.view(np.uint8).reshape(-1, WORD_BYTES)
 
     def __len__(self) -> int:
         return len(self.low)
@@ -168,41 +91,26 @@ class Integers:
         return Integers(self.low[index], None if self.high is None else self.high[index])
 
     def put(self, index: slice | Int64s, values: Integers) -> None:
-        """Replace some values.
-
-        Parameters
-        ----------
-        index, values
-            Positions of the values, and the new ones.
-        """
+        """Replace the values at some positions."""
         self.low[index] = values.low
         if self.high is not None and values.high is not None:
             self.high[index] = values.high
 
     def __neg__(self) -> Integers:
         if self.high is None:
-            if np.any(self.low == np.iinfo(np.int64).min):
+            if np.any(self.low == _MIN):
                 raise OutOfBounds("the negative of the smallest value does not fit its width")
             return Integers(-self.low)
-        opposite = ~self.high  # -(h·2^32 + l) = ~h·2^32 + (2^32 - l)
-        return _wide((1 << 32) - self.low, opposite & LOW_MASK, opposite >> LOW_BITS)
+        carry = self.low == 0  # -(h·2^32 + l) = ~h·2^32 + (2^32 - l)
+        if np.any(carry & (self.high == _MIN)):
+            raise OutOfBounds(TOO_LONG)
+        return Integers(-self.low & LOW_MASK, ~self.high + carry)
 
     def __add__(self, other: Integers) -> Integers:
         assert self.wide == other.wide, "values of one array have one width"
-        if is_compiled(len(self)):
-            return self._added(other)
-        if self.high is None or other.high is None:
-            return Integers(checked_sum(self.low, other.low))
-        middle = (self.high & LOW_MASK) + (other.high & LOW_MASK)
-        upper = (self.high >> LOW_BITS) + (other.high >> LOW_BITS)
-        return _wide(self.low + other.low, middle, upper)
-
-    def _added(self, other: Integers) -> Integers:
-        from dealfl.exact.exact_loops import add_values
-
         total = unset(len(self), self.wide)
         if not add_values(*self.parts, *other.parts, *total.parts):
-            raise OutOfBounds(_TOO_LONG)
+            raise OutOfBounds(TOO_LONG)
         return total
 
     def __sub__(self, other: Integers) -> Integers:
@@ -215,7 +123,7 @@ class Integers:
 
     @property
     def parts(self) -> tuple[Int64s, Int64s]:
-        """Low and high parts as contiguous arrays, for compiled loops; no high part is empty."""
+        """Low and high parts as contiguous arrays, for twins; no high part is empty."""
         high = _NO_HIGH if self.high is None else np.ascontiguousarray(self.high)
         return np.ascontiguousarray(self.low), high
 
@@ -232,24 +140,13 @@ class Integers:
 
     def nonzero(self) -> Int64s:
         """Return the ascending positions of the values that are not zero."""
-        held: Int64s = (self.low if self.high is None else self.low | self.high).nonzero()[0]
-        return held
+        positions: Int64s = (self.low if self.high is None else self.low | self.high).nonzero()[0]
+        return positions
 
     def same(self, other: Integers) -> bool:
-        """Return whether two vectors are equal.
-
-        Parameters
-        ----------
-        other : Integers
-            Vector to compare with.
-
-        Returns
-        -------
-        bool
-            True if width, values and order are equal.
-        """
+        """Return whether width, values and order are equal."""
         pairs = zip(self.parts, other.parts, strict=True)
-        return self.wide == other.wide and all(np.array_equal(one, two) for one, two in pairs)
+        return self.wide == other.wide and all(np.array_equal(*pair) for pair in pairs)
 
     def to_float(self) -> NDArray[np.float64]:
         """Return the nearest floats, for all values with a magnitude up to 2^84."""
@@ -264,29 +161,39 @@ class Integers:
         return [(int(h) << 32) + int(v) for h, v in zip(self.high, self.low, strict=True)]
 
     def sum_runs(self, starts: Int64s) -> Integers:
-        """Return the sums of consecutive runs of values.
-
-        Parameters
-        ----------
-        starts : ndarray of int64
-            Ascending positions at which the runs start.
-
-        Returns
-        -------
-        Integers
-            One sum per run; one that does not fit its width is an error.
-        """
+        """Return the sums of consecutive runs of values; a sum that does not fit is an error."""
         low = np.add.reduceat(self.low & LOW_MASK, starts)
         if self.high is None:
-            upper = np.add.reduceat(self.low >> LOW_BITS, starts)
-            return Integers(joined(low, upper))
-        middle = np.add.reduceat(self.high & LOW_MASK, starts)
-        return _wide(low, middle, np.add.reduceat(self.high >> LOW_BITS, starts))
+            return Integers(_joined(low, np.add.reduceat(self.low >> LOW_BITS, starts)))
+        middle = np.add.reduceat(self.high & LOW_MASK, starts) + (low >> LOW_BITS)
+        upper = np.add.reduceat(self.high >> LOW_BITS, starts)
+        return Integers(low & LOW_MASK, _joined(middle, upper))
 
 
-def _wide(low: Int64s, middle: Int64s, upper: Int64s) -> Integers:
-    """Return upper·2^64 + middle·2^32 + low, where each can be longer than 32 bits."""
-    return Integers(low & LOW_MASK, joined(middle + (low >> LOW_BITS), upper))
+def _joined(low: Int64s, high: Int64s) -> Int64s:
+    """Return high·2^32 + low, where low can be longer than 32 bits."""
+    upper = high + (low >> LOW_BITS)
+    if np.any(upper != upper.astype(np.int32)):
+        raise OutOfBounds(TOO_LONG)
+    return (upper << LOW_BITS) | (low & LOW_MASK)
+
+
+def to_words(low: Int64s, high: Int64s) -> NDArray[np.uint8]:
+    """Return values as little-endian two's complement, one row of `WORD_BYTES` bytes per value.
+
+    Examples
+    --------
+    >>> to_words(*Integers.of([-2]).parts).tolist() == [[254] + [255] * 15]
+    True
+    """
+    halves = np.empty((len(low), 2), dtype="<i8")
+    if len(high):
+        halves[:, 0] = low | (high << LOW_BITS)
+        halves[:, 1] = high >> LOW_BITS
+    else:
+        halves[:, 0] = low
+        halves[:, 1] = low >> np.int64(63)
+    return halves.view(np.uint8).reshape(-1, WORD_BYTES)
 
 
 def unset(count: int, wide: bool) -> Integers:

@@ -3,28 +3,113 @@
 a + b        the statistics of both sets of examples
 a - b, -a    the statistics after forgetting
 a == b       equal bit for bit
+
+As canonical bytes: "DEALSTAT", version u16, header length u32, header (the schema as canonical
+JSON), then each array of the schema as in `encoding`. Equal statistics have equal bytes.
 """
 
 from __future__ import annotations
 
+import hashlib
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.exact import encoding
-from dealfl.exact.compiled import is_compiled
-from dealfl.exact.digests import array_digest, block_hashes, whole_digest
-from dealfl.exact.entries import Entries
-from dealfl.exact.integers import Integers
-from dealfl.exact.schema import ArraySpec, Schema
+from dealfl.errors import BadBytes, Incompatible
+from dealfl.exact.compiled import twin
+from dealfl.exact.encoding import (
+    MAX_SIZE,
+    Reader,
+    array_digest,
+    block_hashes,
+    decode_array,
+    encode_array,
+)
+from dealfl.exact.entries import ArraySpec, Entries
+from dealfl.exact.integers import Int64s
 from dealfl.exact.seeded import round_keys, words
 
 __all__ = ["ArraySpec", "Deferred", "Schema", "Statistics"]
 
+MAX_BYTES = 1 << 28  # memory of decoded arrays; callers can set another limit
+MAX_HEADER_BYTES = 1 << 22
+MAX_ARRAYS = 64
+_SMALL_HEADER_BYTES = 1 << 16  # a header of this size is always read
+_REMEMBERED_BYTES = 1 << 12  # a header up to this size is kept in memory
+
+_MAGIC = b"DEALSTAT"
+_VERSION = 1
+_PREFIX = struct.Struct("<8sHI")
 _PRIME = (1 << 61) - 1
 _AT_ONCE = 1 << 14  # values whose keys stay in the cache
+
+Setting = bool | int | float | str | None | list[bool | int | float | str]
+
+
+class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What two sets of statistics must have in common to be added.
+
+    Settings that shape only the model, such as a penalty, a solver or k, are not part of it.
+
+    Parameters
+    ----------
+    learner : str
+        Registered name of the learner.
+    settings : dict of str to Setting
+        Settings of the learner that determine the statistics.
+    arrays : tuple of ArraySpec
+        The arrays of the statistics.
+    """
+
+    learner: str
+    settings: dict[str, Setting]
+    arrays: tuple[ArraySpec, ...]
+
+    def canonical(self) -> bytes:
+        """Return canonical JSON: equal for equal schemas, in whatever order their settings are."""
+        return msgspec.json.encode(self, order="deterministic")
+
+    def digest(self) -> str:
+        """Return the SHA-256 by which a worker and the server compare their schemas."""
+        return hashlib.sha256(self.canonical()).hexdigest()
+
+    def require_same(self, other: Schema) -> None:
+        """Raise `Incompatible`, with the first difference, if another schema is not equal.
+
+        Examples
+        --------
+        >>> Schema("a", {"bits": 8}, ()).require_same(Schema("a", {"bits": 9}, ()))
+        Traceback (most recent call last):
+        dealfl.errors.Incompatible: the statistics have bits = 9, but this model has bits = 8; ...
+        """
+        if not self.same(other):
+            raise Incompatible(_difference(self, other))
+
+    def same(self, other: Schema) -> bool:
+        """Return whether two schemas have the same canonical bytes; 1 and 1.0 differ."""
+        return other is self or other.canonical() == self.canonical()
+
+
+def _difference(ours: Schema, theirs: Schema) -> str:
+    if ours.learner != theirs.learner:
+        return f"statistics of learner {theirs.learner} cannot be used by learner {ours.learner}"
+    for name in sorted(ours.settings.keys() | theirs.settings.keys()):
+        here, there = _shown(ours, name), _shown(theirs, name)
+        if here != there:
+            return (
+                f"the statistics have {name} = {there}, but this model has {name} = {here}; "
+                "both must come from the same job"
+            )
+    return f"the statistics have arrays {theirs.arrays!r}, but this model has {ours.arrays!r}"
+
+
+def _shown(schema: Schema, name: str) -> str:
+    return repr(schema.settings[name]) if name in schema.settings else "not set"
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -65,20 +150,18 @@ class Statistics:
         Statistics
             Statistics in which every value is 0.
         """
-        empty = np.empty(0, dtype=np.int64)
-        arrays = {spec.name: Entries(empty, Integers.zeros(0, spec.wide)) for spec in schema.arrays}
-        return cls(schema, arrays)
+        return cls(schema, {spec.name: Entries.of({}, spec.wide) for spec in schema.arrays})
 
     @classmethod
     def from_bytes(
-        cls, data: bytes, max_bytes: int = encoding.MAX_BYTES, *, trusted: bool = False
+        cls, data: bytes, max_bytes: int = MAX_BYTES, *, trusted: bool = False
     ) -> Statistics:
         """Read statistics that `to_bytes` wrote.
 
         Parameters
         ----------
         data : bytes
-            Canonical bytes.
+            Canonical bytes, possibly from an untrusted sender.
         max_bytes : int, default 268435456
             Memory limit of the decoded arrays, in bytes.
         trusted : bool
@@ -94,11 +177,24 @@ class Statistics:
         BadBytes
             The bytes are truncated, damaged, not canonical, or need more than `max_bytes`.
         """
-        return cls(*encoding.decode(data, max_bytes, trusted=trusted))
+        reader = Reader(memoryview(data))
+        schema = _read_schema(reader, max_bytes)
+        arrays: dict[str, Entries] = {}
+        left = max_bytes
+        for spec in schema.arrays:
+            arrays[spec.name] = decode_array(reader, spec, left, trusted)
+            left -= arrays[spec.name].nbytes
+        if reader.position != len(data):
+            raise BadBytes(f"{len(data) - reader.position} extra bytes follow the statistics")
+        return cls(schema, arrays)
 
     def to_bytes(self) -> bytes:
-        """Return canonical bytes: equal statistics give equal bytes; see `encoding`."""
-        return encoding.encode(self.schema, self.arrays)
+        """Return canonical bytes: equal statistics give equal bytes."""
+        header = self.schema.canonical()
+        parts: list[bytes | memoryview] = [_PREFIX.pack(_MAGIC, _VERSION, len(header)), header]
+        for spec in self.schema.arrays:
+            parts += encode_array(spec, self.arrays[spec.name])
+        return b"".join(parts)
 
     def __getitem__(self, name: str) -> Entries:
         return self.arrays[name]
@@ -129,8 +225,8 @@ class Statistics:
     __hash__ = None  # type: ignore[assignment]  # compared by value, too large to hash
 
     def __repr__(self) -> str:
-        held = ", ".join(f"{name}: {len(self.arrays[name])}" for name in self.arrays)
-        return f"<Statistics of {self.schema.learner}, non-zeros in {held}>"
+        counts = ", ".join(f"{name}: {len(self.arrays[name])}" for name in self.arrays)
+        return f"<Statistics of {self.schema.learner}, non-zeros in {counts}>"
 
     @property
     def is_zero(self) -> bool:
@@ -168,30 +264,79 @@ class Statistics:
             A number below 2⁶¹ − 1.
         """
         total = 0
-        for place, name in enumerate(self):
-            entries, secrets = self.arrays[name], round_keys(seed, place)
-            total += _sum_products(entries, secrets)
+        for number, name in enumerate(self):
+            entries = self.arrays[name]
+            first, second = map(np.uint64, round_keys(seed, number))
+            total += int(sum_products(*entries.values.parts, entries.indices, first, second))
         return total % _PRIME
 
 
-def _sum_products(entries: Entries, secrets: tuple[int, int]) -> int:
-    """Return a number that is Σ value · key(index) modulo 2⁶¹ − 1; keys are below 2⁶¹."""
-    if is_compiled(len(entries)):
-        from dealfl.exact.exact_loops import add_products
+def _read_schema(reader: Reader, max_bytes: int) -> Schema:
+    magic, version, length = _PREFIX.unpack(reader.take(_PREFIX.size, "the prefix"))
+    if magic != _MAGIC:
+        raise BadBytes(f"not statistics: the bytes start with {bytes(magic)!r}, not {_MAGIC!r}")
+    if version != _VERSION:
+        raise BadBytes(
+            f"statistics have format {version}; this dealfl reads format {_VERSION}: "
+            "use the same version of dealfl on both sides"
+        )
+    most = min(MAX_HEADER_BYTES, max(max_bytes, _SMALL_HEADER_BYTES))
+    if length > most:
+        raise BadBytes(f"the header of the statistics has {length} bytes; the limit is {most}")
+    parse = _parse_schema if length <= _REMEMBERED_BYTES else _parse_schema.__wrapped__
+    return parse(bytes(reader.take(length, "the header")))
 
-        one, two = map(np.uint64, secrets)
-        return int(add_products(*entries.values.parts, entries.indices, one, two))
+
+@lru_cache(maxsize=64)  # a server receives the same header again and again
+def _parse_schema(header: bytes) -> Schema:
+    try:
+        schema = msgspec.json.decode(header, type=Schema)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadBytes(f"the header of the statistics cannot be read: {error}") from None
+    names = [spec.name for spec in schema.arrays]
+    if len(names) > MAX_ARRAYS or len(set(names)) != len(names):
+        raise BadBytes(
+            f"statistics have {len(names)} arrays; the limit is {MAX_ARRAYS} with distinct names"
+        )
+    for spec in schema.arrays:
+        if not 0 <= spec.size <= MAX_SIZE or spec.bits not in (32, 64, 96):
+            raise BadBytes(
+                f"array {spec.name!r} has {spec.size} integers of {spec.bits} bits; the limit is "
+                f"{MAX_SIZE} integers of 32, 64 or 96 bits"
+            )
+    if schema.canonical() != header:
+        raise BadBytes("statistics are not in canonical form")
+    return schema
+
+
+@lru_cache(maxsize=64)  # a server compares the same model again and again
+def whole_digest(settings: bytes, arrays: tuple[tuple[str, bytes], ...]) -> str:
+    """Return the digest of statistics from canonical settings and the digests of their arrays."""
+    whole = hashlib.sha256(b"dealfl statistics 1\0")
+    whole.update(hashlib.sha256(settings).digest())
+    for name, digest in sorted(arrays):
+        whole.update(hashlib.sha256(name.encode()).digest())
+        whole.update(digest)
+    return whole.hexdigest()
+
+
+@twin
+def sum_products(
+    low: Int64s, high: Int64s, indices: Int64s, secret: np.uint64, second: np.uint64
+) -> int:
+    """Return Σ value · key(index) modulo 2⁶¹ − 1; keys are below 2⁶¹."""
     total = 0
-    for first in range(0, len(entries), _AT_ONCE):
-        values = entries.values[first : first + _AT_ONCE]
-        keys = words(secrets, entries.indices[first : first + _AT_ONCE].astype(np.uint64))
+    for first in range(0, len(indices), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        keys = words((int(secret), int(second)), indices[part].astype(np.uint64))
         keys >>= np.uint64(3)
-        total += _dot(values.low, keys)
-        total += 0 if values.high is None else _dot(values.high, keys) << 32
-    return total
+        total += _dot(low[part], keys)
+        if len(high):
+            total += _dot(high[part], keys) << 32
+    return total % _PRIME
 
 
-def _dot(values: NDArray[np.int64], keys: NDArray[np.uint64]) -> int:
+def _dot(values: Int64s, keys: NDArray[np.uint64]) -> int:
     low32, shift = np.uint64(0xFFFF_FFFF), np.uint64(32)
     value = np.mod(values, _PRIME).astype(np.uint64)
     high = (value >> shift) * (keys >> shift)
@@ -204,20 +349,13 @@ def _dot(values: NDArray[np.int64], keys: NDArray[np.uint64]) -> int:
 
 
 class Deferred(Mapping[str, Entries]):
-    """Arrays of statistics that are computed when one of them is first read.
-
-    Parameters
-    ----------
-    schema : Schema
-        Schema of the statistics.
-    compute : callable
-        Returns the arrays; it keeps what it needs.
-    """
+    """Arrays of statistics that a function computes when one of them is first read."""
 
     __slots__ = ("_arrays", "_compute", "_schema")
 
     def __init__(self, schema: Schema, compute: Callable[[], Mapping[str, Entries]]) -> None:
-        self._schema, self._compute = schema, compute
+        self._schema = schema
+        self._compute = compute
         self._arrays: Mapping[str, Entries] | None = None
 
     def __getitem__(self, name: str) -> Entries:

@@ -21,11 +21,11 @@ from dealfl.learners import (
     PersonalizedPageRank,
     Tikhonov,
     TikhonovClassifier,
-    factors,
 )
 from dealfl.learners.histories import as_batch
 from dealfl.learners.pagerank import pairs as pairs_module
 from dealfl.learners.pagerank.pairs import pairs_of
+from dealfl.learners.ridge.weights import QrFactor
 
 pd: Any = import_module("pandas")
 
@@ -198,10 +198,10 @@ def test_a_factor_that_failed_half_way_is_not_used_again(monkeypatch: pytest.Mon
     model = Tikhonov(1, solver="qr")
     model.learn([[1.0], [0.5]], [1.0, 0.0])
     model.derived_arrays()
-    kind, lines = factors.QrFactor, iter(range(2))
+    kind, lines = QrFactor, iter(range(2))
     update = kind.update
 
-    def fail(factor: factors.QrFactor, row: Any, sign: int) -> bool:
+    def fail(factor: QrFactor, row: Any, sign: int) -> bool:
         if next(lines):
             raise MemoryError
         return update(factor, row, sign)

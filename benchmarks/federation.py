@@ -29,10 +29,11 @@ from reporting import Report, main, progress
 
 from dealfl.exact import Statistics
 from dealfl.learners import NaiveBayes, Rows, statistics_of
+from dealfl.power import Training
 from dealfl.protocol.messages import Announce, Assignment, Message, Update, Welcome
 from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Uniform
-from dealfl.worker import Cost, Done, Journal, Record, Worker
+from dealfl.worker import Cost, Journal, Record, Worker
 
 TARGET_MS = {(1_000, 100): 50.0, (10_000, 1_000): 450.0}
 WORKER_BYTES, IDLE_MB, IDLE_HOURS = 2_048, 100, 24
@@ -178,7 +179,7 @@ class FreeMeter:
     def start(self) -> None:
         """Do nothing."""
 
-    def cost(self, done: Done) -> Cost:  # noqa: ARG002
+    def cost(self, training: Training) -> Cost:  # noqa: ARG002
         return Cost(0.0, 0.0)
 
 

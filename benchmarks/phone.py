@@ -124,7 +124,7 @@ def make_worker(
         "job", "w", lambda: type(learner)(**learner.settings), journal, MeasuredMeter(),
         key=b"key", keys=keys,
     )  # fmt: skip
-    session = int(journal.setting("session", "0"))
+    session = journal.state.session
     worker.handle(
         [Welcome(job="job", worker="w", incarnation=1, session=session, journal_id=journal.id)], 0.0
     )

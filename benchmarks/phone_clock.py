@@ -15,12 +15,21 @@ from typing import Any
 
 from reporting import Report, main, progress
 
-from dealfl.learners import Work, cycles_of
-from dealfl.power import CLOCKS, PHONES, BaseLoad, Phone, PhoneClock, PhoneSpending, phone_clock
+from dealfl.learners import cycles_of
+from dealfl.power import (
+    CLOCKS,
+    PHONES,
+    BaseLoad,
+    Phone,
+    PhoneClock,
+    PhoneSpending,
+    Training,
+    phone_clock,
+)
 from dealfl.server import Ledger
 from dealfl.settings import Document
 from dealfl.simulate import FleetRun, read_fleet
-from dealfl.worker import Cost, Done, PhoneMeter
+from dealfl.worker import Cost, PhoneMeter
 
 MAX_RATIO = 1.05
 FACTORS = (1, 10, 100, 1000, 10_000, 100_000)
@@ -49,23 +58,22 @@ class Recorded:
     """What a worker signalled and did in one training."""
 
     signals: tuple[int, ...]
-    done: Done
+    training: Training
 
     @property
     def agrees(self) -> bool:
         """Whether the signals are those of the work."""
-        learned, forgotten = (
-            bool(one.operations) for one in (self.done.learned, self.done.forgotten)
-        )
+        learned = bool(self.training.learned_operations)
+        forgotten = bool(self.training.forgotten_operations)
         return self.signals == (*[+1] * learned, *[-1] * forgotten, 0)
 
-    def scaled(self, factor: int) -> Done:
+    def scaled(self, factor: int) -> Training:
         """Return the same training with more work."""
-        done = self.done
-        learned, forgotten = (
-            Work(one.operations * factor, one.bytes) for one in (done.learned, done.forgotten)
+        return Training(
+            learned_operations=self.training.learned_operations * factor,
+            forgotten_operations=self.training.forgotten_operations * factor,
+            sent_bytes=self.training.sent_bytes,
         )
-        return Done(learned=learned, forgotten=forgotten, sent_bytes=done.sent_bytes)
 
 
 def record() -> list[Recorded]:
@@ -88,10 +96,10 @@ def _listen(device: Any, found: list[Recorded]) -> None:
         signals.append(one)
         take(one)
 
-    def cost(done: Done) -> Cost:
-        found.append(Recorded(tuple(signals), done))
+    def cost(training: Training) -> Cost:
+        found.append(Recorded(tuple(signals), training))
         signals.clear()
-        priced: Cost = price(done)
+        priced: Cost = price(training)
         return priced
 
     device.signal, device.cost = signal, cost

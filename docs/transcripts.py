@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from dealfl.erasure import owner_hash
 from dealfl.learners import NaiveBayes, Rows
+from dealfl.power import Training
 from dealfl.protocol.messages import Message
 from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Everyone
 from dealfl.simulate import Network, Simulation
-from dealfl.worker import Cost, Done, Journal, Worker
+from dealfl.worker import Cost, Journal, Worker
 
 __all__ = ["Recorder", "erasure_transcript", "round_transcript"]
 
@@ -41,7 +42,7 @@ class _SetMeter:
     def start(self) -> None:
         """Take no note."""
 
-    def cost(self, done: Done) -> Cost:  # noqa: ARG002
+    def cost(self, training: Training) -> Cost:  # noqa: ARG002
         """Return the same cost always."""
         return Cost(self._elapsed_s, 0.5)
 

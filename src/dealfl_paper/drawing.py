@@ -8,6 +8,7 @@ from typing import Any
 
 from dealfl.escaping import for_plotly
 from dealfl.pages import COLOURS, Plot
+from dealfl.worker import COMPARED, find_scheme
 from dealfl_paper.figure import Row, median, select, values_of
 
 __all__ = [
@@ -24,8 +25,7 @@ __all__ = [
 
 Trace = dict[str, Any]
 
-SCHEMES = ("deal", "original", "newfl", "incremental")
-_LABELS = {"deal": "DEAL", "original": "Original", "newfl": "NewFL", "incremental": "incremental"}
+SCHEMES = COMPARED
 
 
 def colour(place: int | str) -> str:
@@ -35,8 +35,8 @@ def colour(place: int | str) -> str:
 
 
 def scheme_label(scheme: str) -> str:
-    """Return the name of a scheme as in the paper."""
-    return _LABELS.get(scheme, scheme)
+    """Return the name of a scheme as in the paper, which has no incremental one."""
+    return find_scheme(scheme).label if scheme in SCHEMES[:3] else scheme
 
 
 def line(

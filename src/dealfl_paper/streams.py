@@ -15,18 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.worker import KeepAll, Newest, Retention, Theta
+from dealfl.worker import SCHEMES
 from dealfl_paper.figure import Row
 from dealfl_paper.problems import Batch, Problem
 
 __all__ = ["Stream", "play", "split"]
-
-_RETENTION: dict[str, Retention] = {
-    "deal": Theta(),
-    "original": KeepAll(),
-    "newfl": Newest(),
-    "incremental": KeepAll(),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +47,7 @@ def play(stream: Stream, scheme: str, theta: str, every: int = 0) -> list[Row]:
     learned = forgotten = 0
     rows: list[Row] = []
     for number, places in enumerate(stream.batches, 1):
-        eviction = _RETENTION[scheme].evict(len(held), fraction, carry)
+        eviction = SCHEMES[scheme].retention.evict(len(held), fraction, carry)
         carry = eviction.carry
         gone = [held.popleft() for _ in range(eviction.count)]
         held.extend(places.tolist())

@@ -240,7 +240,7 @@ class History:
     def is_settled(self) -> bool:
         """Return whether every worker has answered, and a published version shows all erasures."""
         requested, shown = self.ledger.reader.count_erasures()
-        left = sum(len(journal.outbox()) for journal in self.journals.values())
+        left = sum(len(journal.outgoing) for journal in self.journals.values())
         version = self.ledger.reader.last_version()
         digest = self.simulation.server.model.digest()
         return not left and requested == shown and version is not None and version.digest == digest

@@ -19,10 +19,11 @@ from typing import Any
 import msgspec
 
 from dealfl.learners import NaiveBayes
+from dealfl.power import Training
 from dealfl.protocol.messages import Message, Step
 from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Everyone
-from dealfl.worker import Cost, Done, Journal, Worker
+from dealfl.worker import Cost, Journal, Worker
 
 KEY = b"key of the job"
 FAILPOINT = "DEALFL_TEST_FAILPOINT"
@@ -175,8 +176,11 @@ class QuickMeter:
     def start(self) -> None:
         pass
 
-    def cost(self, done: Done) -> Cost:
-        return Cost(3.0 if done.work.operations % 2 else 0.0, 1e-6 * done.work.operations)
+    def cost(self, training: Training) -> Cost:
+        return Cost(
+            3.0 if training.operations % 2 else 0.0,
+            1e-6 * training.operations,
+        )
 
 
 def new_worker(name: str, journal: Journal) -> Worker:

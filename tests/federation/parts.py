@@ -7,10 +7,11 @@ from typing import Any
 
 from dealfl.exact import Statistics
 from dealfl.learners import Histories, NaiveBayes, PersonalizedPageRank, Rows, statistics_of
+from dealfl.power import Training
 from dealfl.protocol.messages import Announce, Assignment, Message, Update, Welcome
 from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Everyone
-from dealfl.worker import Cost, Done, Journal, Record, State, Worker
+from dealfl.worker import Cost, Journal, Record, State, Worker
 
 KEY = b"key of the job"
 
@@ -50,7 +51,7 @@ class FixedMeter:
     def start(self) -> None:
         pass
 
-    def cost(self, done: Done) -> Cost:
+    def cost(self, training: Training) -> Cost:
         return Cost(self.elapsed_s, self.energy_j)
 
 
@@ -69,7 +70,7 @@ def welcomed(make: Any = bayes, journal: Journal | None = None, **other: Any) ->
 
 def welcome(journal: Journal, incarnation: int = 1, **other: Any) -> Welcome:
     """Return a welcome for the process that works on a journal."""
-    session = int(journal.setting("session", "0"))
+    session = journal.state.session
     plain: dict[str, Any] = {"session": session, "journal_id": journal.id}
     return Welcome(job="job", worker="w", incarnation=incarnation, **(plain | other))
 

@@ -17,10 +17,11 @@ from dealfl.learners import (
     Tikhonov,
     statistics_of,
 )
+from dealfl.power import Training
 from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Everyone, Uniform
 from dealfl.simulate import Network, Simulation
-from dealfl.worker import SCHEMES, Cost, Done, Journal, State, Worker, WorkerKeys
+from dealfl.worker import SCHEMES, Cost, Journal, State, Worker, WorkerKeys
 
 KEY = b"key of the job"
 Made = Callable[[], Any]
@@ -44,10 +45,13 @@ class StubMeter:
     def start(self) -> None:
         pass
 
-    def cost(self, done: Done) -> Cost:
-        if not done.wakes:
+    def cost(self, training: Training) -> Cost:
+        if not training.wakes:
             return Cost(0.0, 0.0)
-        return Cost(self._random.choice((0.0, 1.0, 20.0, 200.0)), done.work.operations * 1e-6)
+        return Cost(
+            self._random.choice((0.0, 1.0, 20.0, 200.0)),
+            training.operations * 1e-6,
+        )
 
 
 class Chaos:
@@ -170,7 +174,7 @@ def check(learner: str, scheme: str, seed: int, kind: type[Chaos] = Chaos) -> Ch
     chaos = kind(learner, scheme, seed)
     chaos.run()
     server = chaos.simulation.server
-    assert all(not journal.outbox() for journal in chaos.journals.values()), "an update is left"
+    assert all(not journal.outgoing for journal in chaos.journals.values()), "an update is left"
     assert not chaos.ledger.updates.waiting(), "an update is not folded"
     assert server.model.digest() == chaos.central_digest()
     server.model.check()

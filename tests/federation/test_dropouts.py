@@ -6,11 +6,12 @@ from itertools import pairwise
 from typing import Any
 
 from dealfl.exact import Statistics
+from dealfl.power import Training
 from dealfl.protocol.messages import Assignment, Message, Update
 from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Uniform
 from dealfl.simulate import Network, Returns, Simulation
-from dealfl.worker import Cost, Done, Journal, Worker
+from dealfl.worker import Cost, Journal, Worker
 from tests.federation.parts import KEY, bayes, learned_statistics, row, server, worker
 
 ROUNDS = 200
@@ -27,7 +28,7 @@ class TrainingTime:
     def start(self) -> None:
         pass
 
-    def cost(self, done: Done) -> Cost:
+    def cost(self, training: Training) -> Cost:
         return Cost(self._random.uniform(2.0, 20.0), 1.0)
 
 

@@ -118,7 +118,7 @@ def test_a_wrong_difference_changes_nothing(kind: str) -> None:
     wrong = wrong_ones(fetch(server, 1)[0])[kind]
     journal = holder(first, wrong)
     assert journal.published() == (1, first.statistics)
-    assert journal.setting("refused", "") == "version 3 of the model does not have its hash"
+    assert journal.state.refused == "version 3 of the model does not have its hash"
     assert holder(last, journal=journal).published() == (3, last.statistics)
 
 

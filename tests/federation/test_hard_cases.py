@@ -128,7 +128,8 @@ def test_an_erasure_overwrites_also_what_was_evicted_before(tmp_path: Path) -> N
 
 def test_a_journal_killed_while_it_is_made_has_an_id_afterwards(tmp_path: Path) -> None:
     class Killed(Journal):
-        def set_setting(self, name: str, value: str) -> None:
+        def _fill(self) -> None:
+            super()._fill()
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -184,12 +184,12 @@ class Federation:
         central, total = make(), 0
         for name in WORKERS:
             journal = Journal(self.path(name))
-            assert not journal.outbox(), f"an update of {name} was never counted"
+            assert not journal.outgoing, f"an update of {name} was never counted"
             own, _ = statistics_of(make, journal.records(State.LEARNED))
             central.merge(own)
             row, counted = ledger.workers()[name], ledger.find_sum(name)
             assert row.incarnation == 1, f"{name} had to begin anew: {row.flag}"
-            assert row.counted == int(journal.setting("sequence", "0")), f"{name} lost an update"
+            assert row.counted == journal.state.sequence, f"{name} lost an update"
             assert counted == own, f"the sum of {name} differs"
             total += row.counted
             hashes = [owner_hash(KEY, owner) for owner in self.erased]

@@ -77,7 +77,7 @@ class Pair:
         for _ in range(4):
             self.talk()
         assert self.counted() == learned_statistics(self.journal)
-        assert not self.journal.outbox()
+        assert not self.journal.outgoing
 
 
 def test_a_receipted_update_that_is_not_on_record_begins_a_new_incarnation() -> None:

@@ -285,8 +285,8 @@ class Storm:
             key = bytes.fromhex(self._operator.owners_key)
             left = journal.records_of([owner_hash(key, ERASED)])
             assert not any(left.values()), f"{self}: the erased person came back to {name}"
-            assert not journal.outbox(), f"{self}: an update of {name} was never counted"
-            assert row.counted == int(journal.setting("sequence", "0")), f"{self}: {name} lost one"
+            assert not journal.outgoing, f"{self}: an update of {name} was never counted"
+            assert row.counted == journal.state.sequence, f"{self}: {name} lost one"
         assert row.incarnation == 1, f"{self}: {name} held a receipt that was not true: {row.flag}"
         assert counted == own, f"{self}: the sum of {name} differs"
         return own

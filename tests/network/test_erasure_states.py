@@ -119,7 +119,7 @@ def in_training(folder: Path) -> Pair:
     pair.meter.elapsed_s = 10.0
     pair.ingest(ANN, BOB)
     pair.turns(5)
-    assert [one.sent for one in pair.journal.outbox()] == [False]
+    assert [one.sent for one in pair.journal.outgoing.values()] == [False]
     pair.erase()
     return pair
 
@@ -129,7 +129,7 @@ def lost_in(kind: type[Message]) -> Callable[[Path], Pair]:
         pair = Pair(folder)
         pair.ingest(ANN, BOB)
         pair.turns(8, lambda one: isinstance(one, kind))
-        assert [one.sent for one in pair.journal.outbox()] == [True]
+        assert [one.sent for one in pair.journal.outgoing.values()] == [True]
         pair.erase()
         return pair
 

@@ -139,7 +139,7 @@ def test_workers_follow_a_new_epoch_of_a_running_server(
             state = json.loads(retained(running, new)[f"{TOP}/state"])
             assert (state["epoch"], state["online"]) == (new, True)
             assert not [one for one in retained(running, old) if "/model/" in one]
-            await wait(lambda: journal.setting("epoch", "") == new)
+            await wait(lambda: journal.state.epoch == new)
 
     with serve(running.server, make=server) as served, closing(Journal()) as journal:
         asyncio.run(follow(served, journal))

@@ -80,7 +80,7 @@ class Federation:
 
     @property
     def is_calm(self) -> bool:
-        return self.ledger.rounds.find_open() is None and not self.journal.outbox()
+        return self.ledger.rounds.find_open() is None and not self.journal.outgoing
 
     async def use(self, end: WorkerEnd, name: str = "w", timeout_s: float = PATIENT_S) -> int:
         """Let a worker use the model; return the bytes that came down for it."""
@@ -144,7 +144,7 @@ def test_a_wrong_difference_is_not_applied_and_the_whole_is_fetched(
         await one.use(one.end)
         await one.train()
         await one.use(one.end)
-        assert "does not have its hash" in one.journal.setting("refused", "")
+        assert "does not have its hash" in one.journal.state.refused
         assert one.has_last(one.journal)
 
     federate(broker, test, Damaging)

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from dealfl.worker.retention import KeepAll, Newest, Retention, Theta
+from dealfl.worker import KeepAll, Newest, Retention, Theta
 
 ZERO = Fraction(0)
 

@@ -214,11 +214,11 @@ def test_hostile_bytes_are_refused_by_decoding(make: Any, field: str, values: li
 def test_a_worker_skips_a_hostile_message_of_the_server(message: Any) -> None:
     journal = Journal(journal_id="mark")
     one = welcomed(journal=journal)
-    before = journal.setting("round", "")
+    before = journal.state.round
     sent = one.handle([message], 1.0).messages
-    assert "out of bounds" in journal.setting("refused", "")
+    assert "out of bounds" in journal.state.refused
     assert not {"Declined", "Erased", "Update"} & set(kinds(sent))
-    assert journal.setting("round", "") == before
+    assert journal.state.round == before
 
 
 def test_an_operator_cannot_request_an_erasure_that_workers_would_refuse() -> None:

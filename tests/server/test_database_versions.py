@@ -73,12 +73,12 @@ def test_a_migration_that_fails_leaves_the_old_version(tmp_path: Path) -> None:
 def test_a_backup_is_a_sound_copy_of_the_moment(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j.db")
     with journal.transaction():
-        journal.set_setting("colour", "green")
+        journal.state.refused = "green"
     Journal.back_up(tmp_path / "j.db", tmp_path / "copy.db")
     with journal.transaction():
-        journal.set_setting("colour", "red")
+        journal.state.refused = "red"
     copy = Journal(tmp_path / "copy.db")
-    assert copy.setting("colour", "") == "green"
+    assert copy.state.refused == "green"
     with pytest.raises(BadInput, match="exists; choose"):
         Journal.back_up(tmp_path / "j.db", tmp_path / "copy.db")
     with pytest.raises(BadInput, match="cannot be written"):
@@ -91,18 +91,18 @@ def test_content_in_memory_has_no_bytes_of_deleted_rows(secret: str) -> None:
     journal = Journal()
     for text in (secret, "grey"):
         with journal.transaction():
-            journal.set_setting("colour", text)
+            journal.state.refused = text
     assert secret[-100:].encode() not in journal.content()
 
 
 def test_content_in_memory_can_be_taken_out_and_put_back() -> None:
     journal = Journal()
     with journal.transaction():
-        journal.set_setting("colour", "green")
+        journal.state.refused = "green"
     content = journal.content()
     other = Journal()
     other.replace_content(content)
-    assert other.setting("colour", "") == "green"
+    assert other.state.refused == "green"
     assert other.id == journal.id
     with pytest.raises(ValueError, match="cannot be used"):
         other.replace_content(b"nonsense" * 1000)

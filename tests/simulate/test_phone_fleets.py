@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.learners import Work
-from dealfl.power import PHONES, Energy, Spent
+from dealfl.power import PHONES, Energy, Spent, Training
 from dealfl.settings import Document
 from dealfl.simulate import read_fleet, run_fleet
 from dealfl.simulate.devices import SimulatedDevice, SpeedMeter
 from dealfl.simulate.outcome import fleet_energy
-from dealfl.worker import Device, Done
+from dealfl.worker import Device
 from tests.simulate.fleets import document
 
 PHONE_FOLDER = Path("src/dealfl/power/phones").resolve()
@@ -179,8 +178,10 @@ def test_a_drained_battery_ends_training() -> None:
 
 def test_figures_by_hand_are_accounted_the_same_way() -> None:
     meter = SpeedMeter(1e6, 1e-6, wake_j=0.5)
-    meter.cost(Done(learned=Work(10, 0), forgotten=Work(5, 0), examples=1, held=3))
-    meter.cost(Done(learned=Work(10, 0), examples=1, held=1, wakes=False))
+    meter.cost(
+        Training(learned_operations=10, forgotten_operations=5, scratch_operations=10 * 3 / 1)
+    )
+    meter.cost(Training(learned_operations=10, scratch_operations=10, wakes=False))
     energy = fleet_energy([meter.spent], wake_ups_of_everyone=3, traffic=[])
     assert (energy.wake_ups, energy.operations) == (1, 25)
     assert energy.compute_j == pytest.approx(25e-6)

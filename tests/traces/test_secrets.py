@@ -70,7 +70,7 @@ def test_only_its_owner_can_read_a_database_and_its_logs(tmp_path: Path) -> None
     old.chmod(0o644)  # as an earlier version left it
     with closing(Ledger(tmp_path / "files" / "l.db")), closing(Journal(old)) as journal:
         with journal.transaction():
-            journal.set_setting("name", "value")
+            journal.state.refused = "something"
         assert len(list((tmp_path / "files").glob("*-wal"))) == 2
         assert open_to_others(tmp_path / "files") == []
 

@@ -66,7 +66,7 @@ class Pair:
         self.worker: Worker = worker(make, self.journal, announce_every_s=1.0, **how)
         self.compacted: list[tuple[str, int]] = []  # which file, with which updates of the erased
         self._watch(self.ledger, lambda: len(self.ledger.updates.waiting()))
-        self._watch(self.journal, lambda: int(self.journal.setting("last_with_erased", "0")))
+        self._watch(self.journal, lambda: self.journal.state.last_with_erased)
         self.talk()
 
     def _watch(self, database: Database, count: Callable[[], int]) -> None:
@@ -125,7 +125,7 @@ def test_after_a_settled_erasure_no_file_holds_anything_of_the_person(
         pair.learn("bob", examples_of(name, 0.5))
     pair.compacted.clear()
     pair.erase(ANN)
-    assert any(one.withdrawing for one in pair.journal.outbox()) == bool(lost)
+    assert any(one.withdrawing for one in pair.journal.outgoing.values()) == bool(lost)
     if lost:
         pair.learn("bob", examples_of(name, 0.5))
     for _ in range(3):
@@ -207,7 +207,7 @@ def test_the_next_transaction_repeats_a_checkpoint_that_a_reader_prevented(tmp_p
             assert not journal.checkpoint()
         assert find_needles(tmp_path, needles)
         with journal.transaction():
-            journal.set_setting("name", "value")
+            journal.state.refused = "something"
         assert find_needles(tmp_path, needles) == []
 
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from dealfl.erasure import owner_hash
-from dealfl.learners import Work, cycles_of
-from dealfl.power import PHONES, PhoneSpending
+from dealfl.learners import cycles_of
+from dealfl.power import PHONES, PhoneSpending, Training
 from dealfl.protocol.messages import Erase
-from dealfl.worker import Done, PhoneMeter
+from dealfl.worker import PhoneMeter
 from tests.federation.parts import KEY, FixedMeter, assignment, row, updates, welcomed
 
 
@@ -77,7 +77,7 @@ def test_the_clock_is_released_when_learning_fails(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_phone_meter_integrates_what_its_clock_did() -> None:
-    done = Done(forgotten=Work(10**9, 0))
+    done = Training(forgotten_operations=10**9)
     elapsed_s = []
     for signals in ((), (+1,), (-1,)):
         meter = PhoneMeter(PhoneSpending(PHONES["honor"], cycles_of("naive_bayes")))

@@ -3,6 +3,7 @@
 import resource
 import sqlite3
 from contextlib import closing, suppress
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from dealfl.erasure import owner_hash
 from dealfl.errors import BadBytes, BadInput, WriteFailed
 from dealfl.protocol.messages import Erase, Receipt
 from dealfl.worker import Journal, State
+from dealfl.worker.journal import Call
 from tests.federation.parts import (
     KEY,
     Connect,
@@ -38,13 +40,13 @@ def test_a_transaction_that_fails_leaves_nothing() -> None:
     def half() -> None:
         with journal.transaction():
             journal.add([(b"o", b"b")], State.WAITING)
-            journal.set_setting("name", "value")
+            journal.state.refused = "something"
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         half()
     assert journal.count(State.WAITING) == 0
-    assert journal.setting("name", "none") == "none"
+    assert journal.state.refused == ""
 
 
 def test_everything_is_there_after_opening_again(tmp_path: Path) -> None:
@@ -66,12 +68,31 @@ def test_learning_counts_as_use() -> None:
     assert [r.id for r in journal.records(State.LEARNED)] == [*new, *old]
 
 
-def test_settings_are_found_by_the_beginning_of_their_names() -> None:
+def test_the_state_keeps_its_types_in_the_file(tmp_path: Path) -> None:
+    with closing(Journal(tmp_path / "j.db")) as journal, journal.transaction():
+        journal.state.carry = Fraction(1, 3)
+        journal.state.call = Call(2, 0.5, float("inf"))
+        journal.state.terms = ("a", "b")
+    with closing(Journal(tmp_path / "j.db")) as journal:
+        state = journal.state
+        assert (state.carry, state.theta, state.terms) == (Fraction(1, 3), None, ("a", "b"))
+        assert state.call == Call(2, 0.5, float("inf"))
+
+
+def test_a_transaction_that_changes_nothing_writes_no_state() -> None:
+    connect = Connect()
+    journal = Journal(connect=connect)
+    before = connect.db.total_changes
+    with journal.transaction():
+        journal.state.sequence = 0
+    assert connect.db.total_changes == before
+
+
+def test_positions_of_sources_are_stored_by_their_numbers() -> None:
     journal = Journal()
-    for name in ("file 1", "file 2", "files", "a file 3"):
-        journal.set_setting(name, name.upper())
-    assert journal.settings("file ") == {"file 1": "FILE 1", "file 2": "FILE 2"}
-    assert journal.settings("none") == {}
+    for number in (1, 2, 1):
+        journal.set_position(number, b"%d" % number)
+    assert journal.positions() == {1: b"1", 2: b"2"}
 
 
 def bytes_in(directory: Path) -> bytes:
@@ -159,7 +180,7 @@ def test_a_full_disk_is_an_error_that_leaves_nothing_half_written(tmp_path: Path
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (journal.count(State.WAITING), journal.count(State.LEARNED)) == (5, 0)
-    assert not journal.outbox()
+    assert not journal.outgoing
     (sent,) = updates(one.handle([assignment(1)], 2.0).messages)  # there is room again
     assert sent.learned == 5
     journal.close()
@@ -186,22 +207,22 @@ def test_only_the_newest_published_model_is_kept() -> None:
     assert journal.published() == (3, b"3")
 
 
-def test_settings_follow_failed_transactions_and_other_processes(tmp_path: Path) -> None:
+def test_the_state_follows_failed_transactions_and_other_processes(tmp_path: Path) -> None:
     with (
         closing(Journal(tmp_path / "a.db")) as journal,
         closing(Journal(tmp_path / "a.db")) as other,
     ):
         with journal.transaction():
-            journal.set_setting("carry", "1/2")
-            assert journal.setting("carry", "") == "1/2"
+            journal.state.carry = Fraction(1, 2)
+            assert journal.state.carry == Fraction(1, 2)
         with suppress(ZeroDivisionError), journal.transaction():
-            journal.set_setting("carry", "1/3")
+            journal.state.carry = Fraction(1, 3)
             raise ZeroDivisionError
-        assert journal.setting("carry", "") == other.setting("carry", "") == "1/2"
+        assert journal.state.carry == other.state.carry == Fraction(1, 2)
         with other.transaction():
-            other.set_setting("carry", "1/5")
+            other.state.carry = Fraction(1, 5)
         with journal.transaction():
-            assert journal.setting("carry", "") == "1/5"
+            assert journal.state.carry == Fraction(1, 5)
 
 
 def test_a_journal_in_memory_gives_much_free_memory_back() -> None:

@@ -84,7 +84,7 @@ def _check(folder: Path, name: str, keys: WorkerKeys) -> None:
     one = started(name, journal, keys=keys)
     require_equal(one, journal, name)
     nothing = Statistics.zero(MAKERS[name]().schema)
-    posted = sum((delta_of(outgoing.update) for outgoing in journal.outbox()), nothing)
+    posted = sum((delta_of(journal.read_update(number)) for number in journal.outgoing), nothing)
     assert posted == learned_statistics(journal, MAKERS[name])
     journal.close()
 

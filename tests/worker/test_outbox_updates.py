@@ -19,7 +19,7 @@ class Counter:
     def __init__(self) -> None:
         self.journal = Journal(journal_id="mark")
         self.outbox = Outbox(self.journal, "job", "w", 10.0, bayes().count_records)
-        self.journal.set_setting("incarnation", "1")
+        self.journal.state.incarnation = 1
         self.received: dict[int, Statistics | None] = {}  # None: withdrawn
         self.now_s = 0.0
 
@@ -46,7 +46,7 @@ class Counter:
             for message in self.send():
                 assert isinstance(message, Update)
                 self.count(message)
-        assert not self.journal.outbox()
+        assert not self.journal.outgoing
         assert sorted(self.received) == list(range(1, len(self.received) + 1)), "a gap"
         total = Statistics.zero(bayes().schema)
         for delta in self.received.values():

@@ -9,8 +9,9 @@ from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
 from dealfl.exact import Statistics
 from dealfl.learners import NaiveBayes, Rows, statistics_of
+from dealfl.power import Training
 from dealfl.protocol.messages import Assignment, Erase, Message, Update
-from dealfl.worker import Cost, Done, Journal, State, Worker, WorkerKeys
+from dealfl.worker import Cost, Journal, State, Worker, WorkerKeys
 from tests.federation.parts import welcome
 
 KEY = b"key"
@@ -22,7 +23,7 @@ class FreeMeter:
     def start(self) -> None:
         pass
 
-    def cost(self, done: Done) -> Cost:
+    def cost(self, training: Training) -> Cost:
         return Cost(0.0, 0.0)
 
 
@@ -85,7 +86,7 @@ def test_a_bad_eviction_is_learned_back_by_an_ordinary_update() -> None:
     ]
     assert journal.count(State.LEARNED) == good + updates[1].learned
     assert total(updates) == held(journal)
-    assert Fraction(journal.setting("theta", "")) == Fraction(1, 2)
+    assert journal.state.theta == Fraction(1, 2)
 
 
 def test_theta_returns_when_all_is_well() -> None:
@@ -94,7 +95,7 @@ def test_theta_returns_when_all_is_well() -> None:
     for number, examples in enumerate((GOOD, BAD, GOOD, GOOD, GOOD), start=1):
         ingest(made, examples)
         train(made, number)
-    assert Fraction(journal.setting("theta", "")) == 1
+    assert journal.state.theta == 1
 
 
 def test_a_low_theta_that_was_assigned_once_does_not_lower_later_ones() -> None:
@@ -107,7 +108,7 @@ def test_a_low_theta_that_was_assigned_once_does_not_lower_later_ones() -> None:
         before = journal.count(State.LEARNED)
         (update,) = train(made, number, fraction)
         assert update.evicted == int(Fraction(fraction) * before)
-        assert Fraction(journal.setting("theta", "")) == Fraction(fraction)
+        assert journal.state.theta == Fraction(fraction)
 
 
 def test_a_good_eviction_stays_and_waits_in_the_grace_area() -> None:
@@ -157,8 +158,8 @@ def test_the_model_that_judges_an_eviction_forgets_the_erased_too() -> None:
 class WorkMeter(FreeMeter):
     """Operations cost a joule each, every piece of work a second."""
 
-    def cost(self, done: Done) -> Cost:
-        return Cost(1.0, float(done.work.operations))
+    def cost(self, training: Training) -> Cost:
+        return Cost(1.0, float(training.operations))
 
 
 def test_learning_back_costs_what_it_costs_and_comes_after_the_training() -> None:

@@ -86,7 +86,7 @@ def test_the_live_model_is_that_of_central_training_after_every_training(
             each.ingest(new)
             each.handle([assignment(number)], float(number))
         require_equal(one, journal, name)
-    sent = [[o.update.delta for o in j.outbox()] for j in (journal, plain_journal)]
+    sent = [[each.read_update(n).delta for n in each.outgoing] for each in (journal, plain_journal)]
     assert sent[0] == sent[1], "a resident worker sends what a stateless one sends"
     order = Erase(job="job", worker="", request="r", owners=(owner_hash(KEY, "owner 3"),))
     one.handle([order], 99.0)

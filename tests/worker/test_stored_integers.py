@@ -1,6 +1,5 @@
-"""Journals hold examples as the integers of their learner; those of before are converted."""
+"""Journals hold examples as the integers of their learner."""
 
-import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -13,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dealfl.errors import BadInput
-from dealfl.learners import NaiveBayes, Rows, StoredRecord, statistics_of
+from dealfl.learners import NaiveBayes, Rows, StoredRecord
 from dealfl.worker import Journal, State
 from tests.federation.parts import (
     assignment,
-    bayes,
     delta_of,
     learned_statistics,
     row,
@@ -31,23 +29,6 @@ VALUES = (0.125, 0.71875, 0.34375)
 
 def files(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
-
-
-FIRST_OUTBOX = """
-CREATE TABLE first (sequence INTEGER PRIMARY KEY, body BLOB NOT NULL, send_at_s REAL,
-  sent INTEGER NOT NULL DEFAULT 0, withdrawing INTEGER NOT NULL DEFAULT 0);
-INSERT INTO first SELECT * FROM outbox JOIN sending USING (sequence);
-DROP TABLE outbox; DROP TABLE sending; ALTER TABLE first RENAME TO outbox
-"""
-
-
-def as_before(path: Path) -> None:
-    """Turn a journal into one of the first version, whose rows are floats."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.executescript(FIRST_OUTBOX)
-        db.execute("UPDATE records SET body = ?", (row(*VALUES),))
-        db.execute("DELETE FROM settings WHERE name IN ('floats', 'schema')")
-        db.execute("PRAGMA user_version = 1")
 
 
 def test_a_new_example_is_stored_as_integers_only(tmp_path: Path) -> None:
@@ -66,32 +47,6 @@ def test_a_row_that_cannot_be_learned_is_not_stored_at_all(tmp_path: Path) -> No
         assert (accepted.waiting, accepted.quarantined) == (1, 1)
         assert [reason for _, reason in journal.quarantined()] == ["feature 0 is outside [0, 1]"]
     assert bad not in files(tmp_path)
-
-
-@pytest.mark.parametrize("learned", [True, False])
-def test_a_journal_of_before_is_converted_without_a_trace(tmp_path: Path, learned: bool) -> None:
-    path = tmp_path / "j.db"
-    with closing(Journal(path)) as journal:
-        one = welcomed(journal=journal)
-        one.ingest([(f"owner {n}", row(*VALUES)) for n in range(5)])
-        if learned:
-            one.handle([assignment(1)], 1.0)
-        posted = journal.outbox()
-        assert [outgoing.sent for outgoing in posted] == [True] * learned
-    as_before(path)
-    assert row(*VALUES) in files(tmp_path)
-    with closing(Journal(path)) as journal:
-        assert journal.version == 3
-        assert journal.outbox() == posted
-        two = worker(journal=journal)
-        two.handle([], 2.0)
-        state = State.LEARNED if learned else State.WAITING
-        records = journal.records(state)
-        assert all(Rows.is_packed(record.body) for record in records)
-        expected = bayes()
-        expected.learn([VALUES] * 5, ["a"] * 5)
-        assert statistics_of(bayes, records)[0] == expected.statistics
-    assert row(*VALUES) not in files(tmp_path), "the floats are gone"
 
 
 def test_a_journal_serves_no_learner_with_other_settings() -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from dealfl.errors import DealError
-from dealfl.learners import Work, cycles_of
-from dealfl.power import PHONES, PhoneSpending
+from dealfl.learners import cycles_of
+from dealfl.power import PHONES, PhoneSpending, Training
 from dealfl.power.meters import Kind, Reading, Source, make_meter
 from dealfl.protocol.messages import Declined, Published
-from dealfl.worker import Cost, Device, Done, MeasuredMeter, PhoneMeter
+from dealfl.worker import Cost, Device, MeasuredMeter, PhoneMeter
 from tests.federation.parts import FixedMeter, assignment, bayes, row, updates, welcomed
 from tests.power.test_meter_sysfs import supply, tree, zone
 
@@ -21,15 +21,15 @@ class Noting(FixedMeter):
 
     def __init__(self) -> None:
         super().__init__()
-        self.done: list[Done] = []
+        self.done: list[Training] = []
         self.starts = 0
 
     def start(self) -> None:
         self.starts += 1
 
-    def cost(self, done: Done) -> Cost:
-        self.done.append(done)
-        return super().cost(done)
+    def cost(self, training: Training) -> Cost:
+        self.done.append(training)
+        return super().cost(training)
 
 
 def rows(count: int, first: int = 0) -> list[tuple[str, bytes]]:
@@ -47,15 +47,15 @@ def test_learning_and_forgetting_are_told_apart_with_the_bytes_they_took() -> No
     sent = updates(one.handle([news, assignment(2)], 1.0).messages)[-1]
     first, second = meter.done
     assert meter.starts == 2
-    assert first.learned.operations > 0
-    assert first.forgotten == Work(0, 0)
-    assert (first.examples, first.held, first.fetched_bytes) == (10, 10, 0)
-    assert second.learned.operations == pytest.approx(0.4 * first.learned.operations)
-    assert second.forgotten.operations == pytest.approx(0.5 * first.learned.operations)
-    assert (second.examples, second.held) == (4, 9)
+    assert first.learned_operations > 0
+    assert first.forgotten_operations == 0
+    assert (first.scratch_operations, first.fetched_bytes) == (first.learned_operations, 0)
+    assert second.learned_operations == pytest.approx(0.4 * first.learned_operations)
+    assert second.forgotten_operations == pytest.approx(0.5 * first.learned_operations)
+    assert second.scratch_operations == second.learned_operations * 9 / 4
     assert second.fetched_bytes == len(model)
     assert second.sent_bytes == len(sent.delta)
-    assert sent.operations == second.work.operations
+    assert sent.operations == second.operations
 
 
 def test_a_model_is_fetched_once() -> None:
@@ -75,14 +75,17 @@ def test_from_scratch_nothing_is_forgotten_and_everything_learned() -> None:
     for number in (1, 2):
         one.ingest(rows(5, first=5 * number))
         one.handle([assignment(number)], float(number))
-    assert meter.done[1].learned.operations == 2 * meter.done[0].learned.operations
-    assert meter.done[1].forgotten.operations == 0
-    assert (meter.done[1].examples, meter.done[1].held) == (10, 10)
+    first, second = meter.done
+    assert second.learned_operations == 2 * first.learned_operations
+    assert second.forgotten_operations == 0
+    assert second.scratch_operations == second.learned_operations
 
 
 def test_a_phone_meter_adds_up_what_it_says() -> None:
     meter = PhoneMeter(PhoneSpending(PHONES["mi"], cycles_of("naive_bayes")))
-    done = Done(learned=Work(10**6, 0), forgotten=Work(10**5, 0), examples=10, held=50)
+    done = Training(
+        learned_operations=10**6, forgotten_operations=10**5, scratch_operations=10**6 * 50 / 10
+    )
     meter.start()
     costs = [meter.cost(done) for _ in range(3)]
     assert sum(cost.energy_j for cost in costs) == pytest.approx(meter.spent.whole.total_j)
@@ -96,7 +99,7 @@ def test_a_phone_meter_adds_up_what_it_says() -> None:
 
 def test_an_update_leaves_when_it_was_trained_and_sent_and_says_how_long_training_took() -> None:
     class Slow(FixedMeter):
-        def cost(self, done: Done) -> Cost:
+        def cost(self, training: Training) -> Cost:
             return Cost(2.0, 1.0, transfer_s=3.0)
 
     one = welcomed(meter=Slow())
@@ -146,22 +149,24 @@ def model() -> PhoneMeter:
 def test_time_is_measured_and_energy_where_it_can_be() -> None:
     meter = MeasuredMeter(Counter(3.5), model(), ticking())
     meter.start()
-    assert meter.cost(Done(learned=Work(10, 0))) == Cost(2.5, 3.5, "measured", is_measured=True)
+    assert meter.cost(Training(learned_operations=10)) == Cost(
+        2.5, 3.5, "measured", is_measured=True
+    )
 
 
 @pytest.mark.parametrize("power", [None, Counter(0.0), Counter(1.0, "start"), Counter(1.0, "read")])
 def test_where_no_meter_can_tell_the_model_does_and_is_called_so(power: Any) -> None:
     meter = MeasuredMeter(power, model(), ticking())
     meter.start()
-    cost = meter.cost(Done(learned=Work(10**6, 0)))
+    cost = meter.cost(Training(learned_operations=10**6))
     assert (cost.elapsed_s, cost.source) == (2.5, "modelled")
-    assert cost.energy_j == model().cost(Done(learned=Work(10**6, 0))).energy_j
+    assert cost.energy_j == model().cost(Training(learned_operations=10**6)).energy_j
 
 
 def test_without_meter_and_model_the_energy_is_not_known() -> None:
     meter = MeasuredMeter(clock=ticking())
     meter.start()
-    assert meter.cost(Done()) == Cost(2.5, 0.0, "unknown", is_measured=True)
+    assert meter.cost(Training()) == Cost(2.5, 0.0, "unknown", is_measured=True)
 
 
 DAMAGES: dict[str, tuple[str, str, str | None]] = {  # the meter, its file, what it then contains

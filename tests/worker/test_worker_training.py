@@ -7,6 +7,7 @@ import pytest
 
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
+from dealfl.power import Training
 from dealfl.protocol.messages import (
     Announce,
     Declined,
@@ -16,7 +17,7 @@ from dealfl.protocol.messages import (
     Update,
     Welcome,
 )
-from dealfl.worker import SCHEMES, Cost, Done, Journal, State, Worker
+from dealfl.worker import SCHEMES, Cost, Journal, State, Worker
 from tests.federation.parts import (
     KEY,
     FixedMeter,
@@ -247,11 +248,11 @@ def test_a_welcome_to_an_earlier_journal_is_not_for_this_one() -> None:
 
 def test_posting_the_full_sum_costs_what_computing_it_takes() -> None:
     class Recording(FixedMeter):
-        def cost(self, done: Done) -> Cost:
-            asked.append(done)
-            return super().cost(done)
+        def cost(self, training: Training) -> Cost:
+            asked.append(training)
+            return super().cost(training)
 
-    asked: list[Done] = []
+    asked: list[Training] = []
     journal = Journal()
     one = welcomed(journal=journal, forget_fraction="0", meter=Recording())
     one.ingest(some_rows(4))
@@ -259,7 +260,7 @@ def test_posting_the_full_sum_costs_what_computing_it_takes() -> None:
     asked.clear()
     one.handle([welcome(journal, 2)], 2.0)
     (said,) = asked
-    assert said.learned.operations > 0
-    assert (said.examples, said.wakes) == (4, False)
-    (sent,) = [o.update for o in journal.outbox()]
-    assert sent.operations == said.learned.operations
+    assert said.learned_operations > 0
+    assert (said.scratch_operations, said.wakes) == (said.learned_operations, False)
+    (sent,) = map(journal.read_update, journal.outgoing)
+    assert sent.operations == said.learned_operations

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from dealfl.worker.retention import Eviction
+from dealfl.worker import Eviction
 
 __all__ = ["AtMost"]
 

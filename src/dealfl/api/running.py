@@ -19,8 +19,7 @@ from dealfl.runs import Interrupted, NoFolder, Run, RunFolder, log_to, open_mode
 from dealfl.runs import Result as RunResult
 from dealfl.simulate import Setting
 from dealfl.simulate import sweep as simulate_all
-
-_SCHEMES = ("deal", "original", "newfl", "incremental")
+from dealfl.worker import COMPARED
 
 
 def run(
@@ -170,7 +169,7 @@ def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
 
 def compare(
     fleet: Fleet,
-    schemes: Sequence[str] = _SCHEMES,
+    schemes: Sequence[str] = COMPARED,
     seeds: int = 1,
     rounds: int | None = None,
     verbose: bool = True,

@@ -33,7 +33,6 @@ from dealfl.worker import Journal, Worker
 _LOG = logging.getLogger("dealfl.network")
 _PART_BYTES = 1 << 18  # rows that are stored in one transaction
 _MAX_ROW_BYTES = 1 << 20
-_SETTING = "file "
 _WINDOW = 1024  # bytes before a cut that its hash covers
 _CUTS = (8, 16, 24, *range(32, _WINDOW + 1, 32))
 _ROTATED = re.compile(r"[.-]\d[\d.-]*$")
@@ -236,8 +235,8 @@ class Feed:
         self._report = report
         self._files = GrowingFiles(data, worker.name if gateway else "", key, self._say)
         self._positions = {
-            int(number.removeprefix(_SETTING)): msgspec.json.decode(text, type=Position)
-            for number, text in journal.settings(_SETTING).items()
+            number: msgspec.json.decode(position, type=Position)
+            for number, position in journal.positions().items()
         }
         self._heads: dict[int, Head] = {}
         self._known: dict[File, int] = {}  # files without news, as they were listed
@@ -287,7 +286,7 @@ class Feed:
         )
         self._positions[number] = moved
         if moved != position:
-            self.worker.ingest([], _setting(number, moved))
+            self.worker.ingest([], (number, msgspec.json.encode(moved)))
 
     # -- rows -----------------------------------------------------------------------------------
 
@@ -313,7 +312,7 @@ class Feed:
                 same = os.pread(descriptor, end - offset, offset) == b"".join(rows)
                 if not same or self._files.hashes(descriptor, position.hashes) != position.hashes:
                     raise OSError(errno.ESTALE, "it was truncated meanwhile")
-                self.worker.ingest(part.records, _setting(number, moved))
+                self.worker.ingest(part.records, (number, msgspec.json.encode(moved)))
                 self._positions[number] = moved
                 self.left_bytes -= end - position.offset
                 self._report_bad(file, position.bad, moved.bad, sorted(part.bad))
@@ -354,7 +353,3 @@ class Feed:
             self._said.add((text, *values))
             _LOG.warning(text, *values)
             self._report(f"{self.worker.name}: {text % values}")
-
-
-def _setting(number: int, position: Position) -> tuple[str, str]:
-    return f"{_SETTING}{number}", msgspec.json.encode(position).decode()

@@ -38,6 +38,11 @@ class Training:
     wakes: bool = True  # the device, which is not awake anyway
     signals: tuple[int, ...] = (LEARN, FORGET)
 
+    @property
+    def operations(self) -> int:
+        """Operations of learning and forgetting together."""
+        return self.learned_operations + self.forgotten_operations
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
@@ -135,7 +140,7 @@ class PhoneSpending:
             fastest=plain + self._radio(training, plain.elapsed_s),
             fastest_compute_j=plain.total_j,
             scratch_j=self._model.compute(scratch, fastest, self._base).total_j,
-            operations=training.learned_operations + training.forgotten_operations,
+            operations=training.operations,
             cycles=cycles,
             wake_ups=int(training.wakes),
             pages_in=training.pages_in,

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from dealfl.runs import Comparison, Result
 from dealfl.simulate import Outcome
+from dealfl.worker import SCHEMES
 
 __all__ = [
     "clock_sentence", "describe_comparison", "energy_scale", "explain_terms", "exposure_sentence",
@@ -166,14 +167,6 @@ def format_saving(saved: float | None) -> str:
 
 # -- names and sentences ------------------------------------------------------------------------
 
-_NAMES = {"deal": "DEAL", "original": "Original", "newfl": "NewFL", "incremental": "Incremental"}
-_SCHEMES = {
-    "deal": "A phone learns only its new examples and forgets a small fraction of its old ones in "
-    "each training. Forgetting is exact, so no model is trained again from scratch.",
-    "original": "A phone keeps all examples and trains on all of them from scratch each time.",
-    "newfl": "A phone keeps only its newest examples and trains on them from scratch each time.",
-    "incremental": "A phone keeps all examples and learns only the new ones.",
-}
 _TERMS = {
     "Round": "The server wakes some phones. Each phone learns its new examples and sends the "
     "change of its statistics, never the examples. A round closes when more than half of the "
@@ -197,13 +190,14 @@ _TERMS = {
 
 def scheme_name(scheme: str) -> str:
     """Return the name of a scheme for display."""
-    return _NAMES.get(scheme, scheme)
+    return SCHEMES[scheme].label if scheme in SCHEMES else scheme
 
 
 def explain_terms(outcomes: Iterable[Outcome]) -> dict[str, str]:
     """Return explanations of the schemes shown and of all terms."""
-    known = [one.scheme for one in outcomes if one.scheme in _SCHEMES]
-    return {scheme_name(scheme): _SCHEMES[scheme] for scheme in known} | _TERMS
+    schemes = [SCHEMES[outcome.scheme] for outcome in outcomes if outcome.scheme in SCHEMES]
+    explained = {scheme.label: scheme.explanation for scheme in schemes if scheme.explanation}
+    return explained | _TERMS
 
 
 def verdict(main: Outcome) -> str:

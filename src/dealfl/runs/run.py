@@ -36,13 +36,14 @@ from dealfl.simulate import (
     start_run,
 )
 from dealfl.storage import replace_file
+from dealfl.worker import COMPARED
 
 __all__ = ["Interrupted", "NoFolder", "Run", "default_job"]
 
 _SAVE_EVERY_S = 5.0
 _SAVED_BYTES_PER_S = 1e8
 _SAVING_SHARE = 0.05  # at most this share of the time is spent on saving
-_COMPARED = ("original", "newfl", "incremental", "deal")
+_OWN, *_BASELINES = COMPARED
 
 
 def default_job() -> str:
@@ -137,7 +138,7 @@ class Run:
     ) -> None:
         self._fleet, self._folder, self._start_from, self._clock = fleet, folder, start_from, clock
         self._keep_data = keep_data and not isinstance(folder, NoFolder)
-        own, others = fleet.job.scheme, _COMPARED if compare else ()
+        own, others = fleet.job.scheme, (*_BASELINES, _OWN) if compare else ()
         self.schemes = [own, *(scheme for scheme in others if scheme != own)]
         self._stopped, self._processes = False, require_processes(processes)
         self.statistics: Statistics | None = None  # of the first scheme's model

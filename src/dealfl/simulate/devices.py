@@ -24,12 +24,13 @@ from dealfl.power import (
     Radio,
     Spent,
     Traffic,
+    Training,
     load_phone,
     phone_clock,
 )
 from dealfl.settings import Amount, Count, Formerly, OneOf, Positive, Share, Text, read_tables
 from dealfl.simulate.simulation import Draws
-from dealfl.worker import MIN_BATTERY, Cost, Device, Done, Meter
+from dealfl.worker import MIN_BATTERY, Cost, Device, Meter
 
 _MAX_WORKERS = 100_000
 _EXPLICIT = ("capacity_j", "operations_per_s", "joules_per_operation", "wake_j")
@@ -167,9 +168,8 @@ class SpeedMeter:
 
     Examples
     --------
-    >>> from dealfl.learners import Work
     >>> meter = SpeedMeter(operations_per_s=1e6, joules_per_operation=1e-6, wake_j=0.5)
-    >>> meter.cost(Done(learned=Work(2_000_000, 0)))
+    >>> meter.cost(Training(learned_operations=2_000_000))
     Cost(elapsed_s=2.0, energy_j=2.5, source='modelled', transfer_s=0.0, is_measured=False)
     """
 
@@ -184,24 +184,24 @@ class SpeedMeter:
     def signal(self, signal: int, /) -> None:
         """Do nothing; the speed is constant."""
 
-    def cost(self, done: Done) -> Cost:
+    def cost(self, training: Training) -> Cost:
         """Return the cost of work; forgetting costs as much as learning."""
-        operations, review = done.work.operations, self._compute(sum(done.reviewed))
+        operations = training.operations
+        review = self._compute(sum(training.reviewed_operations))
         compute = self._compute(operations) + review
-        radio = Energy(awake_j=self.wake_j if done.wakes else 0.0)
-        scratch = done.learned.operations * done.held / done.examples if done.examples else 0.0
+        radio = Energy(awake_j=self.wake_j if training.wakes else 0.0)
         self.spent = self.spent + Spent(
             compute=compute,
             operating=compute,
             radio=radio,
             fastest=compute + radio,
             fastest_compute_j=compute.total_j,
-            scratch_j=self._compute(scratch).total_j,
+            scratch_j=self._compute(training.scratch_operations).total_j,
             operations=operations,
-            wake_ups=int(done.wakes),
-            pages_in=done.pages_in,
-            pages_out=done.pages_out,
-            refactorisations=done.refactorisations,
+            wake_ups=int(training.wakes),
+            pages_in=training.pages_in,
+            pages_out=training.pages_out,
+            refactorisations=training.refactorisations,
             review_j=review.total_j,
         )
         return Cost(compute.elapsed_s, compute.total_j + radio.total_j)
@@ -288,9 +288,9 @@ class SimulatedDevice:
         """Start the meter."""
         self._meter.start()
 
-    def cost(self, done: Done) -> Cost:
+    def cost(self, training: Training) -> Cost:
         """Return the cost of work, with a possible delay."""
-        cost = self._meter.cost(done)
+        cost = self._meter.cost(training)
         if self._delays.random() >= self._straggler_share:
             return cost
         return dataclasses.replace(cost, elapsed_s=cost.elapsed_s * self._straggler_factor)

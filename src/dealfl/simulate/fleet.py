@@ -24,7 +24,7 @@ from dealfl.simulate.devices import Devices, read_devices
 from dealfl.simulate.schedules import ARRIVALS, AVAILABILITIES, Arrival, Availability
 from dealfl.simulate.split import PARTITIONS, Partition
 from dealfl.simulate.traffic import RadioKeys
-from dealfl.worker import WorkerKeys
+from dealfl.worker import WorkerKeys, find_scheme
 
 _MISSED = 3  # announcements, before a worker counts as asleep
 
@@ -86,7 +86,7 @@ class FleetSpec(Struct, frozen=True, kw_only=True):
         """
         if scheme == self.job.scheme:
             return self
-        selector = _SELECTORS.get(scheme, "uniform")
+        selector = find_scheme(scheme).selector
         selection = {} if selector == "everyone" else {"seed": self.job.seed}
         rules = replace(self.job.rules, min_waiting=1, release_batch=1)
         job = replace(self.job, scheme=scheme, selector=selector, sleep=False, rules=rules)
@@ -98,9 +98,6 @@ class FleetSpec(Struct, frozen=True, kw_only=True):
     def learner(self) -> str:
         """Name of the learner."""
         return self.plan.learner
-
-
-_SELECTORS = {"original": "everyone", "newfl": "everyone"}
 
 
 def _with_system_clock(group: Devices) -> Devices:

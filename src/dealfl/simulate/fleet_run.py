@@ -506,8 +506,8 @@ def finish(run: FleetRun) -> Outcome:
         tested=run.split.tested,
         trivial=run.split.trivial,
         selector=run.fleet.job.selector,
-        learned=sum(int(journal.setting("total_learned", "0")) for journal in journals),
-        evicted=sum(int(journal.setting("total_forgotten", "0")) for journal in journals),
+        learned=sum(journal.state.learned for journal in journals),
+        evicted=sum(journal.state.forgotten for journal in journals),
         quarantined=len(run.split.quarantine) + sum(len(one.quarantined()) for one in journals),
         first_quarantined=_first_quarantined(run),
         not_learned=sum(run.left.values()) + run.waiting(),
@@ -527,7 +527,7 @@ def finish(run: FleetRun) -> Outcome:
         digest=server.model.digest(),
         central_digest=_train_centrally(run),
         notes=run.split.notes,
-        recovered=sum(int(journal.setting("total_recovered", "0")) for journal in journals),
+        recovered=sum(journal.state.recovered for journal in journals),
         single_updates=sum(
             one.learned + one.evicted == 1 for one in run.ledger.reader.selections()
         ),
@@ -576,7 +576,7 @@ def _settled(run: FleetRun) -> bool:
 
 def _participants(run: FleetRun) -> tuple[Participant, ...]:
     figures = {one.row.name: one for one in run.ledger.reader.workers()}
-    own = run.fleet.job.forget_fraction
+    own = Fraction(run.fleet.job.forget_fraction)
 
     def participant(name: str, device: SimulatedDevice) -> Participant:
         spent = device.spent
@@ -587,14 +587,14 @@ def _participants(run: FleetRun) -> tuple[Participant, ...]:
             device=run.groups[name].device,
             selected=chosen.selected if chosen else 0,
             replied=chosen.replied if chosen else 0,
-            learned=int(journal.setting("total_learned", "0")),
+            learned=journal.state.learned,
             held=journal.count(State.LEARNED),
             compute_j=spent.compute.total_j,
             operating_j=spent.operating.total_j,
             radio_j=spent.radio.total_j,
             by_cause_j=spent.whole.by_cause_j,
             battery=device(run.simulation.now_s).battery,
-            forget_fraction=float(Fraction(journal.setting("theta", own))),
+            forget_fraction=float(own if journal.state.theta is None else journal.state.theta),
         )
 
     return tuple(participant(name, device) for name, device in run.devices.items())

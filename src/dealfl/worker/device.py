@@ -1,56 +1,38 @@
-"""The state of a worker's device: its battery, charger, network and temperature."""
+"""The device of a worker: its state, its clock, and the time and energy that work costs on it."""
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
-from dealfl.power import Signalled
-
-__all__ = ["MIN_BATTERY", "Device", "DeviceNow", "NoSignals", "always", "signalled"]
+from dealfl.errors import DealError
+from dealfl.power import PhoneSpending, Signalled, Spent, Training
+from dealfl.power.meters import Meter as PowerMeter
+from dealfl.power.meters import Reading
 
 MIN_BATTERY = 0.15
+
+_log = logging.getLogger("dealfl.worker")
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """The state of a device at one moment.
+    """The state of a device at one moment."""
 
-    Parameters
-    ----------
-    name : str
-        Device model, e.g. "honor".
-    capacity_j : float
-        Energy in a full battery, in joules; 0 if unknown.
-    battery : float
-        Battery level, from 0 to 1.
-    charging, metered, hot, busy : bool
-        Whether the device is on a charger, its network bills by volume, it is too hot to train,
-        and it is busy with other work.
-    """
-
-    name: str = ""
-    capacity_j: float = 0.0
-    battery: float = 1.0
+    name: str = ""  # device model, e.g. "honor"
+    capacity_j: float = 0.0  # energy in a full battery; 0 if unknown
+    battery: float = 1.0  # from 0 to 1
     charging: bool = False
-    metered: bool = False
+    metered: bool = False  # the network bills by volume
     hot: bool = False
     busy: bool = False
 
     def reason_to_decline(self, min_battery: float = MIN_BATTERY) -> str:
-        """Return the reason not to train now.
-
-        Parameters
-        ----------
-        min_battery : float
-            Lowest battery level at which the device trains without a charger,
-            from 0 to 1.
-
-        Returns
-        -------
-        str
-            The first reason that applies, e.g. "low battery"; empty if the device can train.
+        """Return the first reason not to train now; empty if the device can train.
 
         Examples
         --------
@@ -90,9 +72,132 @@ class NoSignals:
 def signalled(clock: Signalled, *, learns: bool, forgets: bool) -> Iterator[None]:
     """Signal to a clock that its device learns (+1), forgets (-1), and is done (0)."""
     try:
-        for signal, given in ((1, learns), (-1, forgets)):
-            if given:
-                clock.signal(signal)
+        if learns:
+            clock.signal(1)
+        if forgets:
+            clock.signal(-1)
         yield
     finally:
         clock.signal(0)
+
+
+# -- what a training costs ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The time and energy of one training."""
+
+    elapsed_s: float  # without the transfer
+    energy_j: float
+    source: str = "modelled"  # of the energy; else the kind of a power meter, or "unknown"
+    transfer_s: float = 0.0  # modelled; 0 if the transfer is real
+    is_measured: bool = False  # whether the duration was measured
+
+    @property
+    def delay_s(self) -> float:
+        """Time until the update leaves, in seconds: measured time has passed already."""
+        return 0.0 if self.is_measured else self.elapsed_s + self.transfer_s
+
+
+class Meter(Protocol):
+    """Interface of the meters that measure or model the cost of work."""
+
+    def start(self) -> None:
+        """Start to measure."""
+
+    def cost(self, training: Training) -> Cost:
+        """Return the cost of the work since the start."""
+
+
+class PhoneMeter:
+    """A meter that models the cost of each training on a phone, and adds up the energy.
+
+    Examples
+    --------
+    >>> from dealfl.learners import cycles_of
+    >>> from dealfl.power import phone
+    >>> meter = PhoneMeter(PhoneSpending(phone("honor"), cycles_of("naive_bayes")))
+    >>> cost = meter.cost(Training(learned_operations=10**6, sent_bytes=10_000))
+    >>> cost.source, cost.energy_j == meter.spent.whole.total_j
+    ('modelled', True)
+    """
+
+    def __init__(self, spending: PhoneSpending) -> None:
+        self.spent = Spent()
+        self._spending = spending
+        self._signals: list[int] = []
+
+    def start(self) -> None:
+        """Start with a clock that has no signal yet."""
+        self._signals = []
+
+    def signal(self, signal: int, /) -> None:
+        """Take a worker's signal; the phone's clock follows it in the next `cost`."""
+        self._signals.append(signal)
+
+    def cost(self, training: Training) -> Cost:
+        """Return the modelled cost of work on this phone, and add it to the total."""
+        spent = self._spending.of(replace(training, signals=tuple(self._signals)))
+        self.spent = self.spent + spent
+        return Cost(spent.compute.elapsed_s, spent.whole.total_j, transfer_s=spent.radio.elapsed_s)
+
+
+class MeasuredMeter:
+    """A meter that measures the duration of work, and its energy if a power meter can.
+
+    A power meter may have no reading: its steps can be larger than the energy of one training,
+    and a charger hides the energy drawn. The model then gives the energy. Without a model the
+    energy is 0 and its source is "unknown".
+    """
+
+    def __init__(
+        self,
+        power: PowerMeter | None = None,
+        model: PhoneMeter | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._power = power
+        self._model = model
+        self._clock = clock
+        self._started_s = clock()
+        self._metering = False
+        self._warned: set[str] = set()
+
+    def start(self) -> None:
+        """Record the start time, and start the power meter."""
+        self._metering = self._power is not None
+        if self._power is not None:
+            try:
+                self._power.start()
+            except DealError as error:
+                self._metering = False
+                self._warn(str(error))
+        self._started_s = self._clock()
+
+    def cost(self, training: Training) -> Cost:
+        """Return the measured duration since the start, and measured or modelled energy."""
+        elapsed_s = max(self._clock() - self._started_s, 0.0)
+        modelled = self._model.cost(training) if self._model else None
+        reading = self._reading()
+        if reading is not None and reading.energy_j > 0.0:
+            kind = reading.source.kind.value
+            return Cost(elapsed_s, reading.energy_j, kind, is_measured=True)
+        if modelled is not None:
+            return Cost(elapsed_s, modelled.energy_j, is_measured=True)
+        return Cost(elapsed_s, 0.0, "unknown", is_measured=True)
+
+    def _reading(self) -> Reading | None:
+        if not self._metering or self._power is None:
+            return None
+        try:
+            return self._power.read()
+        except DealError as error:
+            self._warn(str(error))
+            return None
+
+    def _warn(self, reason: str) -> None:
+        """Log once why the meter has no reading; training continues without it."""
+        if reason not in self._warned:
+            self._warned.add(reason)
+            _log.warning("energy is not measured: %s; training continues", reason)

@@ -1,4 +1,4 @@
-"""A worker's journal: its records, its outbox and its settings, in one SQLite file.
+"""A worker's journal: its records, its outbox and its state, in one SQLite file.
 
 A change to the records and the update that reports it are written in one transaction. After a
 crash, statistics and journal therefore agree. After an erasure the file is compacted twice: at
@@ -10,39 +10,141 @@ from __future__ import annotations
 import secrets
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from fractions import Fraction
+from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
+from typing import NamedTuple
 
-from dealfl.storage import Connect
-from dealfl.worker.kept_tables import KeptTables
-from dealfl.worker.tables import (
-    INDEX_OWNERS,
-    INSERTIONS,
-    MIGRATIONS,
-    MOVE,
-    Record,
-    State,
-    as_record,
-)
+import msgspec
 
-__all__ = ["Journal"]
+from dealfl.protocol import Update
+from dealfl.storage import Connect, Database
+
+_TABLES = """
+CREATE TABLE records (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, owner BLOB NOT NULL, body BLOB NOT NULL,
+  arrived INTEGER NOT NULL, used INTEGER NOT NULL, state INTEGER NOT NULL);
+CREATE INDEX records_by_use ON records (state, used, arrived, id);
+CREATE INDEX records_by_owner ON records (owner);
+CREATE TABLE outbox (sequence INTEGER PRIMARY KEY, body BLOB NOT NULL);
+CREATE TABLE sending (sequence INTEGER PRIMARY KEY, send_at_s REAL, sent INTEGER NOT NULL,
+  withdrawing INTEGER NOT NULL);
+CREATE TABLE answers (
+  hash BLOB PRIMARY KEY, request TEXT NOT NULL, examples INTEGER NOT NULL, send_at_s REAL)
+  WITHOUT ROWID;
+CREATE TABLE suppressed (owner BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE reached (number INTEGER PRIMARY KEY, chain BLOB NOT NULL);
+CREATE TABLE quarantine (id INTEGER PRIMARY KEY, reason TEXT NOT NULL);
+CREATE TABLE published (version INTEGER NOT NULL, statistics BLOB NOT NULL, digest TEXT NOT NULL);
+CREATE TABLE positions (number INTEGER PRIMARY KEY, position BLOB NOT NULL);
+CREATE TABLE settings (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID
+"""
+_INDEX_OWNERS = "CREATE INDEX IF NOT EXISTS records_by_owner ON records (owner)"
+
+# By the number of parameters: one statement for 64 records needs half the time of 64 statements
+_INSERT = "INSERT INTO records (owner, body, arrived, used, state) VALUES "
+_INSERTIONS = {5 * size: _INSERT + ", ".join(["(?, ?, ?, ?, ?)"] * size) for size in (64, 8, 1)}
+
+# Records without a gap between their ids; + keeps SQLite from reading all records of the state
+_MOVE = "UPDATE records SET state = ?, used = ? WHERE +state = ? AND id BETWEEN ? AND ?"
+_RECORDS = "SELECT id, owner, body FROM records WHERE state = ? ORDER BY used, arrived, id LIMIT ?"
+_SENDING = "SELECT sequence, send_at_s, sent, withdrawing FROM sending ORDER BY sequence"
 
 _MAX_KEPT = 256  # histories in memory, and items of each: less than 4 MB
 
 
-class Journal(KeptTables):
-    """The store of a worker.
+class State(IntEnum):
+    """The state of a record."""
 
-    Call the methods that write inside `with journal.transaction()`.
+    WAITING = 0  # not learned yet
+    LEARNED = 1  # part of the statistics
+    GRACE = 2  # evicted; the next training deletes it
+    VALIDATION = 3  # held back for validation, never learned
 
-    Parameters
-    ----------
-    path : str or Path
-        The file; by default the journal is in memory.
-    journal_id : str or None
-        Id of a new journal; None draws a random one.
-    connect : callable
-        Opens the connection; `sqlite3.connect` by default.
+
+class Record(NamedTuple):
+    """One example, or one interaction of a history, in a journal."""
+
+    id: int
+    owner: bytes  # keyed hash
+    body: bytes  # as integers of the learner
+
+
+_as_record = partial(tuple.__new__, Record)  # three times as fast as `Record._make`
+
+
+@dataclass(slots=True)
+class OutboxRow:
+    """How an update in the outbox is sent, and the update itself until it is sent.
+
+    A sent update never changes; it can only be withdrawn.
+    """
+
+    update: Update | None
+    send_at_s: float | None  # None: held back
+    sent: bool = False
+    withdrawing: bool = False
+
+
+class Call(msgspec.Struct, frozen=True, array_like=True):
+    """When a sleeping worker calls: enough examples wait, or the time has come."""
+
+    waiting: int
+    since_s: float
+    until_s: float
+
+
+class WorkerState(msgspec.Struct, array_like=True):
+    """What a worker knows beside its records; it survives restarts."""
+
+    journal_id: str = ""  # drawn when the file is created
+    schema: str = ""  # digest of the learner's schema
+    clock: int = 0  # counts changes of records: which was used before which
+
+    # the server, as its messages tell
+    session: int = 0  # number of the process that works on this journal
+    epoch: str = ""  # of the server's ledger; empty before the first welcome
+    incarnation: int = 0  # 0 before the first welcome
+    round: int = -1  # of the last assignment
+    sequence: int = 0  # of the last update that was made
+    terms: tuple[str, ...] = ()  # of the server, which settled updates of this incarnation
+    declined: str = ""  # why the last assignment was
+    unable: str = ""  # why the device cannot train
+    refused: str = ""  # why the last message or update was
+    announced: tuple[int, int, str, int, str] | None = None  # what the server was told last
+    announced_s: float | None = None
+    settled_s: float | None = None  # when the server last sent the worker to sleep
+    call: Call | None = None  # while the worker sleeps
+
+    # training
+    carry: Fraction = Fraction(0)  # of the retention
+    theta: Fraction | None = None  # in use, if it is not that of the job
+    theta_part: Fraction = Fraction(1)  # of the assigned θ, after a bad eviction
+    fetched_bytes: int = 0  # since the last training
+    learned: int = 0  # records, so far
+    forgotten: int = 0
+    recovered: int = 0
+    changes: int = 0  # of the learned records, as a live model counts them
+
+    # erasure
+    is_suppressed: bool = False  # whether new owners are, and the journal is not compacted yet
+    last_with_erased: int = 0  # sequence of the last update that may hold erased examples
+
+
+_decode = msgspec.msgpack.Decoder(Update).decode
+_encode = msgspec.msgpack.Encoder().encode
+_encode_state = msgspec.msgpack.Encoder(enc_hook=str).encode
+_decode_state = msgspec.msgpack.Decoder(WorkerState, dec_hook=lambda kind, text: kind(text)).decode
+
+
+class Journal(Database):
+    """The store of a worker; call the methods that write inside `with journal.transaction()`.
+
+    Memory keeps the state, how updates are sent, those that were not sent yet, and the version of
+    the published model. What changes is written once, at the end of the transaction.
 
     Examples
     --------
@@ -55,9 +157,12 @@ class Journal(KeptTables):
 
     kind = "journal"
     remedy = "restore a backup, or remove it and let the worker join again"
-    migrations = MIGRATIONS
+    migrations = (_TABLES,)
     own_table = "outbox"
-    finish_copy = (*KeptTables.finish_copy, INDEX_OWNERS)
+    finish_copy = (*Database.finish_copy, _INDEX_OWNERS)
+
+    _state_bytes = b""  # of the state in the file
+    _scheduled: dict[int, bool]  # updates of this transaction, and whether their content is new
 
     def __init__(
         self,
@@ -70,38 +175,74 @@ class Journal(KeptTables):
         super().__init__(path, connect=connect)
 
     def _fill(self) -> None:
-        self.set_setting("journal_id", self._new_id)
+        self.state.journal_id = self._new_id
         if self.path == ":memory:":
             self._db.execute("DROP INDEX records_by_owner")
 
     def _index_owners(self) -> None:
         """Create the index that a journal in memory does not have yet: it makes `add` slow."""
         if self.path == ":memory:":
-            self.keep("index", lambda: self._db.execute(INDEX_OWNERS))
+            self.keep("index", lambda: self._db.execute(_INDEX_OWNERS))
+
+    def _forget_cached(self) -> None:
+        super()._forget_cached()
+        self._scheduled = {}
+
+    def _write_changes(self) -> None:
+        state = self._kept.get("state")
+        if state is not None and (content := _encode_state(state)) != self._state_bytes:
+            query = "INSERT OR REPLACE INTO settings VALUES ('state', ?)"
+            self._db.execute(query, (content,))
+            self._state_bytes = content
+        for sequence, is_new in self._scheduled.items():
+            row = self.outgoing[sequence]
+            if is_new:
+                query = "INSERT OR REPLACE INTO outbox VALUES (?, ?)"
+                self._db.execute(query, (sequence, _encode(row.update)))
+            query = "INSERT OR REPLACE INTO sending VALUES (?, ?, ?, ?)"
+            self._db.execute(query, (sequence, row.send_at_s, row.sent, row.withdrawing))
+            if row.sent:
+                row.update = None
+        self._scheduled = {}
+
+    # -- state -----------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> WorkerState:
+        """The state of the worker; change it within a transaction, which writes it."""
+        return self.keep("state", self._read_state)
+
+    def _read_state(self) -> WorkerState:
+        row = self._db.execute("SELECT value FROM settings WHERE name = 'state'").fetchone()
+        self._state_bytes = b"" if row is None else row[0]
+        return WorkerState() if row is None else _decode_state(row[0])
 
     @property
     def id(self) -> str:
-        """The id of the journal, set when the file is created."""
-        return self.setting("journal_id", "")
+        """The id of the journal, drawn when the file is created."""
+        return self.state.journal_id
 
-    # -- records --------------------------------------------------------------------------------
+    def positions(self) -> dict[int, bytes]:
+        """Return up to where the sources of the records were read."""
+        return dict(self._db.execute("SELECT number, position FROM positions").fetchall())
+
+    def set_position(self, number: int, position: bytes) -> None:
+        """Store up to where a source was read."""
+        query = "INSERT OR REPLACE INTO positions VALUES (?, ?)"
+        self._db.execute(query, (number, position))
+
+    def _tick(self) -> int:
+        self.state.clock += 1
+        return self.state.clock
+
+    # -- records ---------------------------------------------------------------------------------
 
     def add(self, rows: Sequence[tuple[bytes, bytes]], state: State) -> list[int]:
-        """Add records in the order of their arrival.
-
-        Parameters
-        ----------
-        rows, state
-            Keyed hash of the owner and body of each record, and the state of all.
-
-        Returns
-        -------
-        list of int
-            Ids of the records, in the same order.
-        """
-        clock, done = self._tick(), 0
+        """Add records (owner, body) in the order of their arrival, and return their ids."""
+        clock = self._tick()
         values = list(chain.from_iterable((*row, clock, clock, int(state)) for row in rows))
-        for width, query in INSERTIONS.items():
+        done = 0
+        for width, query in _INSERTIONS.items():
             starts = range(done, len(values) - width + 1, width)
             self._db.executemany(query, (values[first : first + width] for first in starts))
             done += len(starts) * width
@@ -111,59 +252,25 @@ class Journal(KeptTables):
         return ids
 
     def records(self, state: State, limit: int = -1) -> list[Record]:
-        """Return records in a state, least recently used first, then by arrival and id.
-
-        Parameters
-        ----------
-        state, limit
-            State of the records, and their maximum number; -1 for all.
-
-        Returns
-        -------
-        list of Record
-            The records.
-        """
-        query = """SELECT id, owner, body FROM records WHERE state = ?
-            ORDER BY used, arrived, id LIMIT ?"""
-        return list(map(as_record, self._db.execute(query, (int(state), limit))))
+        """Return records in a state, least recently used first, then by arrival and id."""
+        return list(map(_as_record, self._db.execute(_RECORDS, (int(state), limit))))
 
     def records_of(self, owners: Iterable[bytes]) -> dict[State, list[Record]]:
-        """Return the records of some owners, by state.
-
-        Parameters
-        ----------
-        owners : iterable of bytes
-            Keyed hashes of the owners.
-
-        Returns
-        -------
-        dict of State to list of Record
-            The records of these owners; every state has an entry.
-        """
-        found: dict[State, list[Record]] = {state: [] for state in State}
+        """Return the records of some owners, by state; every state has an entry."""
+        records: dict[State, list[Record]] = {state: [] for state in State}
         query = "SELECT state, id, owner, body FROM records WHERE owner = ? ORDER BY id"
         self._index_owners()
         for owner in sorted(set(owners)):
             for state, *record in self._db.execute(query, (owner,)):
-                found[state].append(Record(*record))
-        return found
+                records[state].append(Record(*record))
+        return records
 
     def bodies_of(
         self, owners: Iterable[bytes], without: Collection[Record]
     ) -> dict[bytes, list[bytes]]:
-        """Return the bodies of the learned records of some owners; memory keeps short histories.
-
-        Parameters
-        ----------
-        owners, without
-            Keyed hashes of the owners, and learned records to leave out.
-
-        Returns
-        -------
-        dict of bytes to list of bytes
-            The bodies by owner.
-        """
-        ids, losing = {one.id for one in without}, {one.owner for one in without}
+        """Return the bodies of learned records by owner; memory keeps short histories."""
+        ids = {record.id for record in without}
+        losing = {record.owner for record in without}
         return {
             owner: [body for number, body in self._learned_of(owner) if number not in ids]
             if owner in losing
@@ -177,14 +284,14 @@ class Journal(KeptTables):
         return self._db.execute(query, (owner, int(State.LEARNED)))
 
     def _history(self, owner: bytes) -> list[bytes]:
-        known = self._histories
-        if owner in known:
-            return known[owner]
+        histories = self._histories
+        if owner in histories:
+            return histories[owner]
         bodies = [body for _, body in self._learned_of(owner)]
         if len(bodies) <= _MAX_KEPT:
-            if len(known) == _MAX_KEPT:
-                known.clear()
-            known[owner] = bodies
+            if len(histories) == _MAX_KEPT:
+                histories.clear()
+            histories[owner] = bodies
         return bodies
 
     @property
@@ -194,26 +301,21 @@ class Journal(KeptTables):
     def change_learned(
         self, new: Sequence[Record], gone: Sequence[Record], *, recoverable: bool
     ) -> None:
-        """Learn waiting records, and delete learned ones or move them to the grace state.
-
-        Parameters
-        ----------
-        new, gone, recoverable
-            Records to learn and to evict, and whether evicted ones stay in the grace state.
-        """
-        histories, ids = self._histories, [one.id for one in gone]
-        self.move([one.id for one in new], State.WAITING, State.LEARNED)
+        """Learn waiting records, and delete learned ones or move them to the grace state."""
+        histories = self._histories
+        ids = [record.id for record in gone]
+        self.move([record.id for record in new], State.WAITING, State.LEARNED)
         if recoverable:
             self.move(ids, State.LEARNED, State.GRACE)
         else:
             self.delete(ids, State.LEARNED)
-        for one in gone:
-            histories.pop(one.owner, None)
-        for one in new:
-            if one.owner in histories:
-                histories[one.owner].append(one.body)
-                if len(histories[one.owner]) > _MAX_KEPT:
-                    del histories[one.owner]
+        for record in gone:
+            histories.pop(record.owner, None)
+        for record in new:
+            if record.owner in histories:
+                histories[record.owner].append(record.body)
+                if len(histories[record.owner]) > _MAX_KEPT:
+                    del histories[record.owner]
         self._kept["histories"] = histories
 
     def owners(self) -> dict[bytes, int]:
@@ -222,38 +324,21 @@ class Journal(KeptTables):
         return {bytes(owner): int(count) for owner, count in rows}
 
     def count(self, state: State) -> int:
-        """Return the number of records in a state.
-
-        Parameters
-        ----------
-        state : State
-            State of the records.
-
-        Returns
-        -------
-        int
-            The number of records.
-        """
+        """Return the number of records in a state."""
         query = "SELECT count(*) FROM records WHERE state = ?"
         return self.keep(
             f"count {state}", lambda: int(self._db.execute(query, (int(state),)).fetchone()[0])
         )
 
     def move(self, ids: Iterable[int], before: State, after: State) -> None:
-        """Move records from a state to another; they count as used now.
-
-        Parameters
-        ----------
-        ids, before, after
-            Ids of the records, their state, and their new state.
-        """
-        if not (known := set(ids)):
+        """Move records from a state to another; they count as used now."""
+        if not (numbers := set(ids)):
             return
-        firsts = sorted(number for number in known if number - 1 not in known)
-        lasts = sorted(number for number in known if number + 1 not in known)
+        firsts = sorted(number for number in numbers if number - 1 not in numbers)
+        lasts = sorted(number for number in numbers if number + 1 not in numbers)
         same = (int(after), self._tick(), int(before))
         rows = ((*same, *run) for run in zip(firsts, lasts, strict=True))
-        moved = self._db.executemany(MOVE, rows).rowcount
+        moved = self._db.executemany(_MOVE, rows).rowcount
         self._note_change(before, -moved)
         self._note_change(after, moved)
 
@@ -264,36 +349,84 @@ class Journal(KeptTables):
             self._kept[name] += more
 
     def touch(self, ids: Iterable[int]) -> None:
-        """Mark records as used now, e.g. by a local prediction.
-
-        Parameters
-        ----------
-        ids : iterable of int
-            Ids of the records.
-        """
+        """Mark records as used now, e.g. by a local prediction."""
         rows = zip(repeat(self._tick()), ids)
         self._db.executemany("UPDATE records SET used = ? WHERE id = ?", rows)
 
     def delete(self, ids: Iterable[int], state: State) -> None:
-        """Delete records, and overwrite their bytes.
-
-        Parameters
-        ----------
-        ids, state
-            Ids of the records, and their state.
-        """
+        """Delete records in a state, and overwrite their bytes."""
         if rows := [(identity, int(state)) for identity in ids]:
             query = "DELETE FROM records WHERE id = ? AND state = ?"
             self._note_change(state, -self._db.executemany(query, rows).rowcount)
             self.note_deletion()
 
     def quarantine(self, identity: int, reason: str) -> None:
-        """Delete a record that cannot be learned, and keep the reason.
-
-        Parameters
-        ----------
-        identity, reason
-            Id of the record, and why it cannot be learned.
-        """
+        """Delete a record that cannot be learned, and keep the reason."""
         self.delete([identity], State.WAITING)
         self._db.execute("INSERT OR REPLACE INTO quarantine VALUES (?, ?)", (identity, reason))
+
+    def quarantined(self) -> list[tuple[int, str]]:
+        """Return ids and reasons of all quarantined records."""
+        rows = self._db.execute("SELECT id, reason FROM quarantine ORDER BY id")
+        return [(int(identity), str(reason)) for identity, reason in rows]
+
+    # -- outbox ----------------------------------------------------------------------------------
+
+    @property
+    def outgoing(self) -> dict[int, OutboxRow]:
+        """The updates without a receipt, by sequence number; change them by `put_outgoing`."""
+        return self.keep("outbox", self._read_outbox)
+
+    def _read_outbox(self) -> dict[int, OutboxRow]:
+        return {row[0]: OutboxRow(None, *row[1:]) for row in self._db.execute(_SENDING)}
+
+    def put_outgoing(self, sequence: int, row: OutboxRow, *, is_new: bool = False) -> None:
+        """Store an update in the outbox, or only how it is sent."""
+        self.outgoing[sequence] = row
+        self._scheduled[sequence] = is_new or self._scheduled.get(sequence, False)
+
+    def delete_outgoing(self, sequence: int) -> bool:
+        """Delete an update from the outbox; return whether it was there."""
+        self._scheduled.pop(sequence, None)
+        for table in ("outbox", "sending"):
+            self._db.execute(f"DELETE FROM {table} WHERE sequence = ?", (sequence,))  # noqa: S608
+        return self.outgoing.pop(sequence, None) is not None
+
+    def read_update(self, sequence: int) -> Update:
+        """Return the content of an update in the outbox."""
+        if (update := self.outgoing[sequence].update) is not None:
+            return update
+        query = "SELECT body FROM outbox WHERE sequence = ?"
+        return _decode(self._db.execute(query, (sequence,)).fetchone()[0])
+
+    def next_send_s(self) -> float | None:
+        """Return the time when the next update or answer is due, in seconds; None if none is."""
+        times = [self.next_answer_s(), *(row.send_at_s for row in self.outgoing.values())]
+        return min((time_s for time_s in times if time_s is not None), default=None)
+
+    def next_answer_s(self) -> float | None:
+        """Return the time when the next answer to an erasure is due, in seconds, or None."""
+        query = "SELECT min(send_at_s) FROM answers"
+        (time_s,) = self.keep("answers", lambda: self._db.execute(query).fetchone())
+        return None if time_s is None else float(time_s)
+
+    # -- the published model ---------------------------------------------------------------------
+
+    def put_published(self, version: int, statistics: bytes, digest: str = "") -> None:
+        """Store a published model, unless a newer one is stored."""
+        if self._db.execute("DELETE FROM published WHERE version <= ?", (version,)).rowcount:
+            self.note_deletion()
+        if self.published() is None:
+            row = (version, statistics, digest)
+            self._db.execute("INSERT INTO published VALUES (?, ?, ?)", row)
+        self.drop("published")
+
+    def published_version(self) -> tuple[int, str]:
+        """Return version and digest of the newest published model; 0 before the first."""
+        query = "SELECT version, digest FROM published"
+        return self.keep("published", lambda: self._db.execute(query).fetchone() or (0, ""))
+
+    def published(self) -> tuple[int, bytes] | None:
+        """Return version and statistics of the newest published model; None before the first."""
+        row = self._db.execute("SELECT version, statistics FROM published").fetchone()
+        return None if row is None else (int(row[0]), bytes(row[1]))

@@ -1,49 +1,237 @@
 """The models on a device: its own, which reviews evictions, and the published one.
 
-Evicted records are learned again if the worker's own model is worse without them.
+A live model is a cache of the journal, in memory or in page files: what the worker holds, learned
+and forgotten in place. The journal counts its changes, so a model that missed one (a process that
+was killed, a transaction that was rolled back, a damaged page) is seen and built again from the
+learned records.
 
-A worker holds back a small share of its records for validation and never learns them. Evicted
-records stay in the GRACE state until the next training: outside the statistics, but within reach of
-an erasure. The model compared here is the worker's own (`ResidentModel`).
+Evicted records are learned again if the live model is worse without them. A worker holds back a
+small share of its records for validation and never learns them. Evicted records stay in the GRACE
+state until the next training: outside the statistics, but within reach of an erasure.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from dealfl.errors import BadBytes, BadInput, NotLearned
 from dealfl.exact import Statistics
-from dealfl.learners import Histories, HistoryLearner, Learner, RowLearner
+from dealfl.learners import Change, Histories, HistoryLearner, Learner, RowLearner
+from dealfl.learners import Record as AnyRecord
+from dealfl.memory import Arc, BudgetedThetaLru, Lru, PagedStorage, Policy, ThetaLru, paged
+from dealfl.power import Training
 from dealfl.protocol import Published
-from dealfl.worker.journal import Journal
-from dealfl.worker.resident import ResidentModel
-from dealfl.worker.tables import Record, State
+from dealfl.settings import Amount, Count, OneOf, Share
+from dealfl.worker.journal import Journal, Record, State
 
-__all__ = ["LocalModel", "Recovery"]
+MODELS = ("stateless", "resident")
+POLICIES: dict[str, Callable[..., Policy]] = {
+    "theta_lru": ThetaLru,
+    "lru": Lru,
+    "arc": Arc,
+    "budgeted_theta_lru": BudgetedThetaLru,
+}
+
+_log = logging.getLogger("dealfl.worker")
+
+Answer = TypeVar("Answer")
+
+
+class Memory(Struct, frozen=True, kw_only=True):
+    """The page frames of a resident model that is larger than memory."""
+
+    frames: Annotated[Count, Meta(description="number of pages of 4096 bytes in memory")]
+    policy: Annotated[
+        str, OneOf(POLICIES), Meta(description="which page leaves memory for another")
+    ] = "theta_lru"
+    theta: Annotated[Share, Meta(description="share of the frames that the θ policies replace")] = (
+        0.3
+    )
+
+    def make_policy(self, frames: int) -> Policy:
+        """Return the policy with a number of frames."""
+        kind = POLICIES[self.policy]
+        return kind(frames, theta=self.theta) if "theta" in self.policy else kind(frames)
+
+
+class WorkerKeys(Struct, frozen=True, kw_only=True):
+    """What a worker keeps beside its records."""
+
+    model: Annotated[
+        str,
+        OneOf(MODELS),
+        Meta(description="stateless: computes changes only; resident: keeps a live model"),
+    ] = "stateless"
+    memory: Annotated[
+        Memory | None, Meta(description="page frames of a resident model; without it, in memory")
+    ] = None
+    validation_share: Annotated[
+        Share, Meta(description="share of the records held back to review evictions; 0: none")
+    ] = 0.0
+    recovery_tolerance: Annotated[
+        Amount, Meta(description="loss of validation score up to which an eviction stands")
+    ] = 0.01
+
+    def __post_init__(self) -> None:
+        """Reject page frames without a live model."""
+        if self.memory is not None and not self.is_resident:
+            raise BadInput(
+                'memory holds the pages of a live model; set model = "resident", or remove memory'
+            )
+
+    @property
+    def is_resident(self) -> bool:
+        """Whether the worker keeps a live model; reviewing evictions needs one."""
+        return self.model == "resident" or self.validation_share > 0
+
+
+class ResidentModel:
+    """The live model of a journal's learned records."""
+
+    def __init__(
+        self, journal: Journal, make: Callable[[], Learner], memory: Memory | None = None
+    ) -> None:
+        self._journal = journal
+        self._make = make
+        self._memory = memory
+        self._live: Learner | None = None
+        self._changes = -1  # the journal's count of those that the model has seen
+        self._unsettled: list[tuple[Sequence[AnyRecord], ...]] = []
+        self._storage: PagedStorage | None = None
+        self._counts = (0, 0, 0)
+        self.rebuilt = 0  # times
+
+    @property
+    def learner(self) -> Learner:
+        """The model; it is built from the journal if it missed a change."""
+        changes = self._journal.state.changes
+        if changes != self._changes:
+            self._unsettled.clear()
+        if self._live is None or changes != self._changes:
+            self._live = None
+            live = self._build(self._journal.records(State.LEARNED))
+            for change in self._unsettled:
+                live.update_records(*change)
+            self._live = live
+            self._changes = changes
+        return self._live
+
+    def update(
+        self,
+        learn: Sequence[AnyRecord],
+        forget: Sequence[AnyRecord],
+        kept: Sequence[AnyRecord] = (),
+    ) -> Change:
+        """Learn and forget records in place, before the journal does."""
+        _ = self.learner  # with its storage
+        if self._storage is not None:
+            self._storage.new_round()
+        try:
+            change = self.ask(lambda live: live.update_records(learn, forget, kept))
+        except BaseException:
+            self._live = None  # it may hold half a change
+            raise
+        self._unsettled.append((learn, forget, kept))
+        self._note()
+        return change
+
+    def ask(self, ask: Callable[[Learner], Answer]) -> Answer:
+        """Return what the model answers; a model in damaged pages is built again first."""
+        try:
+            return ask(self.learner)
+        except (BadBytes, NotLearned, OSError) as error:
+            _log.warning("the model of %s is built again: %s", self._journal.path, error)
+            self._live = None
+            return ask(self.learner)
+
+    def retrain(self, records: Sequence[AnyRecord]) -> None:
+        """Train a new model on all records."""
+        self._live = None
+        self._live = self._build(records)
+        self._note()
+
+    def settle(self) -> Training:
+        """Note that the journal holds all changes; return pages and factors since the last time."""
+        self._unsettled.clear()
+        before = self._counts
+        self._counts = self._count()
+        ins, outs, again = (new - old for new, old in zip(self._counts, before, strict=True))
+        return Training(pages_in=ins, pages_out=outs, refactorisations=again)
+
+    def flush(self) -> None:
+        """Write all pages, so that no forgotten value stays in their files."""
+
+        def write(_: Learner) -> None:
+            if self._storage is not None:
+                self._storage.flush()
+
+        self.ask(write)
+
+    def _note(self) -> None:
+        self._journal.state.changes += 1
+        self._changes = self._journal.state.changes
+
+    def _count(self) -> tuple[int, int, int]:
+        """Return the pages read and written, and the factors after the first, of this model."""
+        again = max(getattr(self._live, "factorisations", 0) - 1, 0)
+        if self._storage is None:
+            return 0, 0, again
+        return self._storage.swaps.ins, self._storage.swaps.outs, again
+
+    def _build(self, records: Sequence[AnyRecord]) -> Learner:
+        learner = self._make()
+        if self._memory is not None:
+            folder = self._empty_folder()
+            self._storage = paged(folder, self._memory.frames, self._memory.make_policy)
+            learner = type(learner)(**learner.settings, storage=self._storage)
+        self.rebuilt += 1
+        learner.update_records(records, ())
+        self._counts = self._count()  # only those of trainings are reported
+        return learner
+
+    def _empty_folder(self) -> Path:
+        """Return the folder of the page files, without those of an earlier model."""
+        if self._storage is not None:
+            self._storage.abandon()
+        if self._journal.path == ":memory:":
+            folder = Path(tempfile.mkdtemp(prefix="dealfl-pages-"))
+            weakref.finalize(self, partial(shutil.rmtree, folder, ignore_errors=True))
+            return folder
+        return remove_pages(self._journal)
+
+
+def remove_pages(journal: Journal) -> Path:
+    """Remove the page files of earlier models, which may hold erased records; return the folder."""
+    folder = Path(f"{journal.path}-pages")
+    if folder.exists():
+        shutil.rmtree(folder)
+    return folder
 
 
 class Recovery:
     """Selects the records for validation, and detects evictions that hurt the model."""
 
-    def __init__(
-        self,
-        journal: Journal,
-        *,
-        validation_share: float,
-        tolerance: float,
-    ) -> None:
+    def __init__(self, journal: Journal, *, validation_share: float, tolerance: float) -> None:
         if not 0 <= validation_share < 1 or tolerance < 0:
             raise BadInput(
                 f"validation_share is {validation_share} and tolerance is {tolerance}; "
                 "they must be ≥ 0 and < 1, and ≥ 0"
             )
         self._journal = journal
-        self._share, self._tolerance = validation_share, tolerance
+        self._share = validation_share
+        self._tolerance = tolerance
         self._scored: list[int] = []  # operations of each score
 
     @property
@@ -61,7 +249,7 @@ class Recovery:
         hidden = self._journal.records(State.VALIDATION)
         known: Sequence[Record] = ()
         if model.whole_owners:
-            known = self._journal.records_of(one.owner for one in hidden)[State.LEARNED]
+            known = self._journal.records_of(record.owner for record in hidden)[State.LEARNED]
         score = model.score_records(hidden, known)
         if score is not None:
             self._scored.append(model.last_work.operations)
@@ -69,7 +257,8 @@ class Recovery:
 
     def take_operations(self) -> tuple[int, ...]:
         """Return the operations of each score since the last call."""
-        scored, self._scored = tuple(self._scored), []
+        scored = tuple(self._scored)
+        self._scored.clear()
         return scored
 
     def is_worse(self, with_them: float | None, without_them: float | None) -> bool:
@@ -78,26 +267,16 @@ class Recovery:
             return False
         return with_them - without_them > self._tolerance
 
-    def lower(self, fraction: Fraction) -> Fraction:
-        """Halve θ after a bad eviction, and return it."""
-        return self._set_part(self._part / 2, fraction)
-
-    def current(self, fraction: Fraction) -> Fraction:
+    def current(self, assigned: Fraction) -> Fraction:
         """Return the current θ: the assigned one, or a part of it after a bad eviction."""
-        return fraction * self._part if self.active else fraction
+        return assigned * self._journal.state.theta_part if self.active else assigned
 
-    def restore(self, fraction: Fraction) -> None:
-        """Double θ, up to the assigned one, after a training without a bad eviction."""
-        self._set_part(min(self._part * 2, Fraction(1)), fraction)
-
-    @property
-    def _part(self) -> Fraction:
-        return Fraction(self._journal.setting("theta_part", "1"))
-
-    def _set_part(self, part: Fraction, fraction: Fraction) -> Fraction:
-        self._journal.set_setting("theta_part", str(part))
-        self._journal.set_setting("theta", str(part * fraction))
-        return part * fraction
+    def adapt(self, assigned: Fraction, *, lower: bool) -> None:
+        """Halve θ after a bad eviction; after a good one double it, up to the assigned one."""
+        state = self._journal.state
+        part = state.theta_part
+        state.theta_part = part / 2 if lower else min(part * 2, Fraction(1))
+        state.theta = state.theta_part * assigned
 
 
 class LocalModel:
@@ -106,31 +285,27 @@ class LocalModel:
     def __init__(
         self, journal: Journal, make: Callable[[], Learner], resident: ResidentModel | None
     ) -> None:
-        self._journal, self._make, self._resident = journal, make, resident
+        self._journal = journal
+        self._make = make
+        self._resident = resident
         self._whole_owners = make().whole_owners
         self._key = ("", 0)  # epoch and version
         self._model: Learner | None = None
 
     def store(self, message: Published) -> None:
         """Store a version; a difference only if it leads to the model that was published."""
-        held, known = self._journal.published() or (0, b"")
-        if message.version <= held:
+        version, statistics = self._journal.published() or (0, b"")
+        if message.version <= version:
             return
         body = message.statistics
         if message.base:
-            body = _add(known, body) if message.base == held else b""
+            body = _add(statistics, body) if message.base == version else b""
         if (message.base or message.hash) and hashlib.sha256(body).digest() != message.hash:
             problem = f"version {message.version} of the model does not have its hash"
-            self._journal.set_setting("refused", problem)
+            self._journal.state.refused = problem
             return
         self._journal.put_published(message.version, body, message.digest)
-        fetched = int(self._journal.setting("fetched_bytes", "0")) + len(message.statistics)
-        self._journal.set_setting("fetched_bytes", str(fetched))
-
-    @property
-    def version(self) -> int:
-        """The version of the model; 0 before the first is fetched."""
-        return self._journal.published_version()[0]
+        self._journal.state.fetched_bytes += len(message.statistics)
 
     def predict(self, features: object, live: Learner | None = None) -> NDArray[Any]:
         """Return predictions for rows of features, of the published model or a live one."""
@@ -147,17 +322,10 @@ class LocalModel:
         those of the owner's newest example.
         """
         records = self._journal.records_of([owner])[State.LEARNED]
-        found = self._find_used(records[-1:], features) if self._resident and records else None
-        self._journal.touch((record.id for record in records) if found is None else found)
-
-    def _find_used(self, newest: Sequence[Record], features: object) -> list[int] | None:
-        def used(live: Learner) -> list[int] | None:
-            if not isinstance(live, RowLearner):
-                return None
-            return live.find_used(live.rows_of(newest)[0] if features is None else features)
-
-        assert self._resident is not None
-        return self._resident.ask(used)
+        used = None
+        if self._resident is not None and records:
+            used = self._resident.ask(lambda live: _find_used(live, records[-1:], features))
+        self._journal.touch((record.id for record in records) if used is None else used)
 
     def recommend(self, owner: bytes, k: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return k items for an owner; its records count as used now."""
@@ -177,20 +345,28 @@ class LocalModel:
                 "no model is here yet; none is published, or the worker has not fetched it"
             )
         version, statistics = published
-        key = (self._journal.setting("epoch", ""), version)
+        key = (self._journal.state.epoch, version)
         if self._model is None or key != self._key:
             model = self._make()
             try:
                 model.merge(Statistics.from_bytes(statistics))
             except BadInput as error:
                 raise BadBytes(f"version {version} of the model is damaged: {error}") from error
-            self._model, self._key = model, key
+            self._model = model
+            self._key = key
         return self._model
 
 
-def _add(known: bytes, change: bytes) -> bytes:
+def _find_used(live: Learner, newest: Sequence[Record], features: object) -> list[int] | None:
+    """Return the ids of the neighbours that a live model reads; None if it has none."""
+    if not isinstance(live, RowLearner):
+        return None
+    return live.find_used(live.rows_of(newest)[0] if features is None else features)
+
+
+def _add(statistics: bytes, change: bytes) -> bytes:
     """Return the bytes of a sum; empty if there is none."""
     try:
-        return (Statistics.from_bytes(known) + Statistics.from_bytes(change)).to_bytes()
+        return (Statistics.from_bytes(statistics) + Statistics.from_bytes(change)).to_bytes()
     except BadInput:
         return b""

@@ -12,14 +12,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from dealfl.exact import Statistics
-from dealfl.learners import Work
 from dealfl.protocol import Erased, Update, Withdraw, bounded
-from dealfl.worker.journal import Journal
-from dealfl.worker.tables import OutboxRow
+from dealfl.worker.journal import Journal, OutboxRow
 
-__all__ = ["Outbox"]
-
-_ERASED = "last_with_erased"
 _TERMS = 8  # that are announced
 
 
@@ -34,59 +29,38 @@ class Outbox:
         retry_after_s: float,
         count_records: Callable[[Statistics], int | None],
     ) -> None:
-        self._journal, self._run = journal, journal.execute
+        self._journal = journal
+        self._run = journal.execute
         self._count_records = count_records
-        self.job, self.worker = job, worker
+        self.job = job
+        self.worker = worker
         self._retry_after_s = retry_after_s
-
-    @property
-    def session(self) -> int:
-        """Number of the process that works on this journal."""
-        return int(self._journal.setting("session", "0"))
-
-    @property
-    def epoch(self) -> str:
-        """Epoch of the server's ledger; empty before the first welcome."""
-        return self._journal.setting("epoch", "")
-
-    @property
-    def sequence(self) -> int:
-        """Sequence of the last update that was made."""
-        return int(self._journal.setting("sequence", "0"))
-
-    @property
-    def incarnation(self) -> int:
-        """The worker's incarnation; 0 before the first welcome."""
-        return int(self._journal.setting("incarnation", "0"))
 
     @property
     def receipted(self) -> int:
         """The sequence up to which every update of this incarnation is settled with the server."""
-        return min(self._journal.outgoing, default=self.sequence + 1) - 1
+        return min(self._journal.outgoing, default=self._journal.state.sequence + 1) - 1
 
     @property
     def is_training(self) -> bool:
         """Whether an update is made that was not sent yet."""
-        return any(not one.sent for one in self._journal.outgoing.values())
-
-    @property
-    def terms(self) -> tuple[str, ...]:
-        """The last terms of the server that settled updates of this incarnation."""
-        return tuple(self._journal.setting("terms", "").split())
+        return any(not row.sent for row in self._journal.outgoing.values())
 
     def note_term(self, sequence: int, term: str) -> None:
         """Note the term of an answer that settles an update."""
-        one = self._journal.outgoing.get(sequence)
-        if one is not None and one.sent and term not in self.terms:
-            self._journal.set_setting("terms", " ".join([*self.terms, term][-_TERMS:]))
+        state = self._journal.state
+        row = self._journal.outgoing.get(sequence)
+        if row is not None and row.sent and term not in state.terms:
+            state.terms = (*state.terms, term)[-_TERMS:]
 
     def restart(self, incarnation: int) -> None:
         """Start a new incarnation, and drop all updates of the old one."""
         for sequence in list(self._journal.outgoing):
             self._drop(sequence)
-        self._journal.set_setting("incarnation", str(incarnation))
-        self._journal.set_setting("sequence", "0")
-        self._journal.set_setting("terms", "")
+        state = self._journal.state
+        state.incarnation = incarnation
+        state.sequence = 0
+        state.terms = ()
 
     def post(
         self,
@@ -96,24 +70,24 @@ class Outbox:
         round_number: int | None = None,
         learned: int = 0,
         evicted: int = 0,
-        work: Work | None = None,
+        operations: int = 0,
         elapsed_s: float = 0.0,
         energy_j: float = 0.0,
     ) -> Update:
         """Put a delta into the outbox, with the next sequence number."""
-        sequence = self.sequence + 1
-        self._journal.set_setting("sequence", str(sequence))
+        state = self._journal.state
+        state.sequence += 1
         update = Update(
             job=self.job,
             worker=self.worker,
-            epoch=self.epoch,
-            incarnation=self.incarnation,
-            sequence=sequence,
+            epoch=state.epoch,
+            incarnation=state.incarnation,
+            sequence=state.sequence,
             round=round_number,
             delta=delta,
             learned=learned,
             evicted=evicted,
-            operations=work.operations if work else 0,
+            operations=operations,
             elapsed_s=bounded(elapsed_s),
             energy_j=bounded(energy_j),
         )
@@ -127,20 +101,21 @@ class Outbox:
     def _drop(self, sequence: int) -> None:
         if not self._journal.delete_outgoing(sequence):
             return
-        last = int(self._journal.setting(_ERASED, "0"))  # that may hold examples of erased owners
+        last = self._journal.state.last_with_erased
         settled = last > 0 and not any(number <= last for number in self._journal.outgoing)
         self._journal.note_deletion(compact=settled)
         if settled:
-            self._journal.set_setting(_ERASED, "0")
+            self._journal.state.last_with_erased = 0
 
     def _schedule(
-        self, sequence: int, moment_s: float | None, *, sent: bool = False, withdrawn: bool = False
+        self, sequence: int, time_s: float | None, *, sent: bool = False, withdrawn: bool = False
     ) -> None:
         """Set when an update is sent; None holds it back. A sent or withdrawn one stays so."""
-        one = self._journal.outgoing[sequence]
-        one.send_at_s, one.sent = moment_s, one.sent or sent
-        one.withdrawing = one.withdrawing or withdrawn
-        self._journal.put_outgoing(sequence, one)
+        row = self._journal.outgoing[sequence]
+        row.send_at_s = time_s
+        row.sent = row.sent or sent
+        row.withdrawing = row.withdrawing or withdrawn
+        self._journal.put_outgoing(sequence, row)
 
     @property
     def is_settled(self) -> bool:
@@ -149,17 +124,18 @@ class Outbox:
 
     def repeat(self, now_s: float) -> None:
         """Make everything due that was sent and has no receipt."""
-        for sequence, one in self._journal.outgoing.items():
-            if one.sent:
+        for sequence, row in self._journal.outgoing.items():
+            if row.sent:
                 self._schedule(sequence, now_s)
         self._write_answers("UPDATE answers SET send_at_s = ?", (now_s,))
 
     def take_due(self, now_s: float) -> list[Update | Withdraw]:
         """Return the updates and withdrawals to send now, and mark them as sent."""
-        rows, retry_s = self._journal.outgoing, now_s + self._retry_after_s
-        due = [sequence for sequence, one in rows.items() if _is_due(one, now_s, retry_s)]
+        rows = self._journal.outgoing
+        retry_s = now_s + self._retry_after_s
+        due = [sequence for sequence, row in rows.items() if _is_due(row, now_s, retry_s)]
         # the rest of withdrawn updates is held back in the first that was not sent
-        successor = next((sequence for sequence, one in rows.items() if not one.sent), 0)
+        successor = next((sequence for sequence, row in rows.items() if not row.sent), 0)
         messages = [self._message(sequence, successor) for sequence in due]
         for sequence in due:
             self._schedule(sequence, retry_s, sent=True)
@@ -167,13 +143,18 @@ class Outbox:
 
     def _message(self, sequence: int, successor: int) -> Update | Withdraw:
         update = self._journal.read_update(sequence)
+        session = self._journal.state.session
         if not self._journal.outgoing[sequence].withdrawing:
-            return msgspec.structs.replace(update, session=self.session)
+            return msgspec.structs.replace(update, session=session)
         return Withdraw(
-            job=self.job, worker=self.worker, session=self.session, successor=successor,
-            incarnation=update.incarnation, sequence=update.sequence,
+            job=self.job,
+            worker=self.worker,
+            session=session,
+            successor=successor,
+            incarnation=update.incarnation,
+            sequence=update.sequence,
             hash=hashlib.sha256(update.delta).digest(),
-        )  # fmt: skip
+        )
 
     def settle_counted(self, sequence: int, now_s: float) -> None:
         """Drop an update that the server has counted."""
@@ -182,17 +163,18 @@ class Outbox:
 
     def settle_withdrawn(self, sequence: int, now_s: float) -> None:
         """Move the delta of a withdrawn update to the update that is held back for it."""
-        journal, rows = self._journal, self._journal.outgoing
+        journal = self._journal
+        rows = journal.outgoing
         # an earlier process on this journal may have asked, before a backup was restored
         if sequence not in rows or not rows[sequence].sent:
             return
         withdrawn = journal.read_update(sequence)
-        held = next((number for number, one in rows.items() if not one.sent), None)
+        unsent = next((number for number, row in rows.items() if not row.sent), None)
         self._drop(sequence)
-        if held is None:
+        if unsent is None:
             kept = self.post(withdrawn.delta, now_s)
         else:
-            kept = journal.read_update(held)
+            kept = journal.read_update(unsent)
             self._replace(kept, _delta(kept) + _delta(withdrawn), now_s)
         self.compact_when_settled()
         self._release(now_s, kept.sequence)
@@ -204,8 +186,8 @@ class Outbox:
         one is held back until the server's verdicts arrive.
         """
         rows = self._journal.outgoing
-        unsent = [self._journal.read_update(number) for number, one in rows.items() if not one.sent]
-        sent = [sequence for sequence, one in rows.items() if one.sent]
+        unsent = [self._journal.read_update(number) for number, row in rows.items() if not row.sent]
+        sent = [sequence for sequence, row in rows.items() if row.sent]
         for sequence in sent:
             self._schedule(sequence, now_s, withdrawn=True)
         if negative.is_zero and not unsent and not sent:
@@ -223,7 +205,7 @@ class Outbox:
         """
         self._journal.note_deletion(compact=True)
         if self._journal.outgoing:
-            self._journal.set_setting(_ERASED, str(max(self._journal.outgoing)))
+            self._journal.state.last_with_erased = max(self._journal.outgoing)
 
     def _rebuild(self, unsent: Sequence[Update], total: Statistics, now_s: float) -> int:
         """Put the total into the first unsent update, and zero into the others.
@@ -247,9 +229,9 @@ class Outbox:
     def _release(self, now_s: float, latest: int | None = None) -> None:
         """Release the updates held back; while a withdrawal is open, hold back the latest, too."""
         rows = self._journal.outgoing
-        if not any(one.withdrawing for one in rows.values()):
-            for sequence, one in rows.items():
-                if one.send_at_s is None:
+        if not any(row.withdrawing for row in rows.values()):
+            for sequence, row in rows.items():
+                if row.send_at_s is None:
                     self._schedule(sequence, now_s)
         elif latest is not None:
             self._schedule(latest, None)
@@ -276,10 +258,14 @@ class Outbox:
         self._write_answers(later, (now_s + self._retry_after_s, now_s))
         return [
             Erased(
-                job=self.job, worker=self.worker, request=request, hash=one, examples=examples
+                job=self.job,
+                worker=self.worker,
+                request=request,
+                hash=request_hash,
+                examples=examples,
             )
-            for one, request, examples in rows
-        ]  # fmt: skip
+            for request_hash, request, examples in rows
+        ]
 
     def settle_answer(self, request_hash: bytes) -> None:
         """Send an answer no more; it is remembered."""
@@ -290,9 +276,9 @@ class Outbox:
         self._journal.drop("answers")
 
 
-def _is_due(one: OutboxRow, now_s: float, retry_s: float) -> bool:
-    at_s = one.send_at_s  # a clock that jumped back must not delay updates sent before
-    return at_s is not None and (at_s <= now_s or (one.sent and at_s > retry_s))
+def _is_due(row: OutboxRow, now_s: float, retry_s: float) -> bool:
+    at_s = row.send_at_s  # a clock that jumped back must not delay updates sent before
+    return at_s is not None and (at_s <= now_s or (row.sent and at_s > retry_s))
 
 
 def _delta(update: Update) -> Statistics:

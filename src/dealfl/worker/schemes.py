@@ -1,6 +1,7 @@
 """The schemes: which records a worker keeps, and whether it trains on the change or on everything.
 
 Both ways of training give the same delta, because statistics are exact. Only the work differs.
+All retentions evict in the same order: least recently used, then earliest, then smallest id.
 """
 
 from __future__ import annotations
@@ -9,32 +10,88 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from dealfl.errors import BadInput, unknown_name
 from dealfl.learners import Change, Learner, Work
 from dealfl.learners import Record as AnyRecord
 from dealfl.plugins import Registry
-from dealfl.worker.retention import KeepAll, Newest, Retention, Theta
-from dealfl.worker.tables import Record
+from dealfl.worker.journal import Record
 
-__all__ = ["SCHEMES", "Scheme", "exact_fraction", "find_scheme"]
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """The number of examples to evict now."""
+
+    count: int
+    carry: Fraction = Fraction(0)  # of an example, to add to the next eviction
+
+
+class Retention(Protocol):
+    """A policy for how many old examples to evict."""
+
+    def evict(self, held: int, forget_fraction: Fraction, carry: Fraction) -> Eviction:
+        """Return how many of the learned examples to evict; θ is their share in a training."""
+
+
+class KeepAll:
+    """Evict nothing, for any θ.
+
+    Examples
+    --------
+    >>> KeepAll().evict(100, Fraction(1, 2), Fraction(0)).count
+    0
+    """
+
+    def evict(self, held: int, forget_fraction: Fraction, carry: Fraction) -> Eviction:  # noqa: ARG002
+        """Return an eviction of no examples."""
+        return Eviction(0)
+
+
+class Newest:
+    """Evict all old examples, for any θ.
+
+    Examples
+    --------
+    >>> Newest().evict(100, Fraction(0), Fraction(0)).count
+    100
+    """
+
+    def evict(self, held: int, forget_fraction: Fraction, carry: Fraction) -> Eviction:  # noqa: ARG002
+        """Return an eviction of all old examples."""
+        return Eviction(held)
+
+
+class Theta:
+    """Evict ⌊θ·held + carry⌋ examples and carry the remainder over to the next training.
+
+    Without the carry, rounding up would leave only one example on a worker that receives one
+    example at a time.
+
+    Examples
+    --------
+    >>> Theta().evict(30, Fraction("0.02"), Fraction(0))
+    Eviction(count=0, carry=Fraction(3, 5))
+    >>> Theta().evict(31, Fraction("0.02"), Fraction(3, 5))
+    Eviction(count=1, carry=Fraction(11, 50))
+    """
+
+    def evict(self, held: int, forget_fraction: Fraction, carry: Fraction) -> Eviction:
+        """Return the whole part of θ·held + carry, and the remainder as the new carry."""
+        due = forget_fraction * held + carry
+        whole, rest = divmod(due.numerator, due.denominator)
+        return Eviction(min(whole, held), Fraction(rest, due.denominator))
 
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """A retention policy, and whether a worker trains on the change or on everything.
-
-    Parameters
-    ----------
-    retention : Retention
-        Decides which records are evicted.
-    needs_everything : bool
-        Whether each training starts from scratch, with all records held.
-    """
+    """A retention policy, and whether a worker trains on the change or on everything."""
 
     retention: Retention
-    needs_everything: bool = False
+    from_scratch: bool = False  # whether each training starts with all records held
+    selector: str = "uniform"  # of the system that it is compared in
+    label: str = ""  # for people
+    explanation: str = ""
 
     def change(
         self,
@@ -43,51 +100,55 @@ class Scheme:
         forget: Sequence[Record],
         kept: Sequence[AnyRecord],
     ) -> Change:
-        """Return statistics(learn) − statistics(forget), and the work.
-
-        Parameters
-        ----------
-        learner : Learner
-            An empty learner; it does not change.
-        learn, forget : sequence of Record
-            Records to learn and to forget.
-        kept : sequence of Record
-            All other records, or only those of the same histories.
-
-        Returns
-        -------
-        Change
-            The difference; from scratch, the work is that of training on all records.
-        """
-        if not self.needs_everything:
+        """Return statistics(learn) − statistics(forget), and the work."""
+        if not self.from_scratch:
             return learner.difference(learn, forget, kept)
         everything = learner.difference([*kept, *learn], ())
         sent = learner.difference([*kept, *forget], ())
         return Change(everything.delta - sent.delta, everything.learned, Work(0, 0))
 
 
-def _admit(name: str, found: Any) -> Scheme:  # noqa: ANN401, ARG001
+def _admit(name: str, found: Any) -> Scheme:  # noqa: ANN401
     """Return a scheme that trains on the change, for a retention policy from a plugin."""
     if isinstance(found, Scheme):
         return found
     retention = found() if isinstance(found, type) else found
     if not callable(getattr(retention, "evict", None)):
-        raise BadInput(
-            f"{found!r} is not a dealfl.worker.retention.Retention: it has no method evict"
-        )
-    return Scheme(retention)
+        raise BadInput(f"{found!r} is not a dealfl.worker.Retention: it has no method evict")
+    return Scheme(retention, label=name)
 
 
-SCHEMES: Registry[Scheme] = Registry(
-    "dealfl.retentions",
-    {
-        "original": Scheme(KeepAll(), needs_everything=True),
-        "newfl": Scheme(Newest(), needs_everything=True),
-        "deal": Scheme(Theta()),
-        "incremental": Scheme(KeepAll()),
-    },
-    _admit,
-)
+_OWN = {
+    "deal": Scheme(
+        Theta(),
+        label="DEAL",
+        explanation="A phone learns only its new examples and forgets a small fraction of its "
+        "old ones in each training. Forgetting is exact, so no model is trained again from "
+        "scratch.",
+    ),
+    "original": Scheme(
+        KeepAll(),
+        from_scratch=True,
+        selector="everyone",
+        label="Original",
+        explanation="A phone keeps all examples and trains on all of them from scratch each time.",
+    ),
+    "newfl": Scheme(
+        Newest(),
+        from_scratch=True,
+        selector="everyone",
+        label="NewFL",
+        explanation="A phone keeps only its newest examples and trains on them from scratch "
+        "each time.",
+    ),
+    "incremental": Scheme(
+        KeepAll(),
+        label="Incremental",
+        explanation="A phone keeps all examples and learns only the new ones.",
+    ),
+}
+COMPARED = tuple(_OWN)
+SCHEMES: Registry[Scheme] = Registry("dealfl.retentions", _OWN, _admit)
 
 
 def find_scheme(name: str) -> Scheme:
@@ -100,21 +161,6 @@ def find_scheme(name: str) -> Scheme:
 @lru_cache(maxsize=64)
 def exact_fraction(text: str) -> Fraction:
     """Return θ as an exact fraction.
-
-    Parameters
-    ----------
-    text : str
-        A decimal from 0 to 1, e.g. "0.02".
-
-    Returns
-    -------
-    Fraction
-        The exact value.
-
-    Raises
-    ------
-    BadInput
-        If the text is not a number from 0 to 1.
 
     Examples
     --------

@@ -1,31 +1,48 @@
-"""Training: changes to the learned records of a worker, and the updates that report them."""
+"""What changes the records of a worker: arrival, training, eviction, erasure.
+
+Every change of learned records is an update in the outbox. Every call is part of the caller's
+transaction.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
+from itertools import groupby
 from operator import itemgetter
 
-from dealfl.learners import Change, HeldRecords, Learner
+import msgspec
+
+from dealfl.erasure import EXAMPLE, READMISSION, example_hash, split_entry
+from dealfl.errors import BadInput, describe_without_values
+from dealfl.learners import Change, HeldRecords, Learner, StoredRecord
 from dealfl.learners import Record as AnyRecord
-from dealfl.power import Signalled
-from dealfl.worker.cost import Done, Meter
-from dealfl.worker.device import signalled
-from dealfl.worker.journal import Journal
-from dealfl.worker.models import Recovery
+from dealfl.power import Signalled, Training
+from dealfl.worker.device import Meter, signalled
+from dealfl.worker.journal import Journal, Record, State
+from dealfl.worker.models import Recovery, ResidentModel
 from dealfl.worker.outbox import Outbox
-from dealfl.worker.resident import ResidentModel
 from dealfl.worker.schemes import Scheme
-from dealfl.worker.tables import Record, State
 
-__all__ = ["Trainer"]
+_as_record = partial(tuple.__new__, StoredRecord)  # faster than a call of the class
+_owner_and_body = itemgetter(1, 2)
+_SUPPRESS = "INSERT OR IGNORE INTO suppressed VALUES (?)"
 
-_ITEM = itemgetter(1, 2)  # owner and body of a record
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The number of new records by outcome."""
+
+    waiting: int  # the next training learns them
+    held_back: int  # for validation, never learned
+    suppressed: int  # dropped because their owner was erased
+    quarantined: int  # deleted because they cannot be learned; the journal keeps the reasons
 
 
 class Trainer:
-    """Learns and evicts; every call is part of the caller's transaction."""
+    """Accepts, learns, evicts, erases and readmits records."""
 
     def __init__(
         self,
@@ -37,64 +54,125 @@ class Trainer:
         meter: Meter,
         clock: Signalled,
         resident: ResidentModel | None,
+        key: bytes,
     ) -> None:
-        self._journal, self._learner, self._scheme = journal, learner, scheme
-        self._whole_owners = learner.whole_owners
-        self._outbox, self._recovery, self._meter = outbox, recovery, meter
+        self._journal = journal
+        self._learner = learner
+        self._scheme = scheme
+        self._outbox = outbox
+        self._recovery = recovery
+        self._meter = meter
         self._clock = clock
         self._resident = resident
+        self._key = key
+        self._require_schema(learner.schema.digest())
+
+    def _require_schema(self, digest: str) -> None:
+        """Refuse records of a learner with other settings."""
+        journal = self._journal
+        if journal.state.schema != digest and journal.owners():
+            raise BadInput(
+                f"journal {journal.path} holds examples as integers of a learner with other "
+                "settings; use the settings of before, or another journal"
+            )
+        journal.state.schema = digest
+
+    # -- new records ----------------------------------------------------------------------------
+
+    def take(self, rows: Sequence[tuple[bytes, bytes]]) -> Accepted:
+        """Store records (keyed hash of the owner, body); drop those of erased owners."""
+        anyone = self._journal.execute("SELECT 1 FROM suppressed LIMIT 1").fetchone() is not None
+        admitted = [row for row in rows if not (anyone and self._is_suppressed(row[0]))]
+        packed, reasons = self._pack(list(map(_as_record, admitted)))
+        new = list(zip((owner for owner, _ in admitted), packed, strict=True))
+        indices: Sequence[int] = range(len(new))
+        if anyone:
+            hashes = [example_hash(self._key, *row) for row in new]
+            indices = [index for index in indices if not self._is_suppressed(hashes[index])]
+        ids = self._journal.add([new[index] for index in indices], State.WAITING)
+        numbers = dict(zip(indices, ids, strict=True))
+        for index, reason in reasons.items():
+            self._journal.quarantine(numbers.pop(index), reason)
+        watched = numbers.values() if self._recovery.active else ()
+        held_back = [number for number in watched if self._recovery.holds_back(number)]
+        self._journal.move(held_back, State.WAITING, State.VALIDATION)
+        waiting = len(numbers) - len(held_back)
+        return Accepted(waiting, len(held_back), len(rows) - len(ids), len(reasons))
+
+    def _pack(
+        self, records: Sequence[StoredRecord], first: int = 0
+    ) -> tuple[list[bytes], dict[int, str]]:
+        """Return records as integers, and by index the reasons why some cannot be learned."""
+        try:
+            return self._learner.pack(records), {}
+        except (ValueError, TypeError, OverflowError, msgspec.MsgspecError) as error:
+            if len(records) == 1:
+                return [b""], {first: describe_without_values(error, "it is not a valid example")}
+        middle = len(records) // 2
+        left = self._pack(records[:middle], first)
+        right = self._pack(records[middle:], first + middle)
+        return left[0] + right[0], left[1] | right[1]
+
+    def _is_suppressed(self, owner: bytes) -> bool:
+        query = "SELECT 1 FROM suppressed WHERE owner = ?"
+        return self._journal.execute(query, (owner,)).fetchone() is not None
 
     # -- training -------------------------------------------------------------------------------
 
-    def train(self, new: list[Record], fraction: Fraction, round_number: int, now_s: float) -> None:
+    def train(self, new: list[Record], assigned: Fraction, round_number: int, now_s: float) -> None:
         """Learn new records, evict old ones by the scheme, and post the difference."""
+        journal = self._journal
+        state = journal.state
         self._meter.start()
-        wanted, fraction = fraction, self._recovery.current(fraction)
-        held = self._journal.count(State.LEARNED)
-        carry = Fraction(self._journal.setting("carry", "0"))
-        eviction = self._scheme.retention.evict(held, fraction, carry)
-        self._journal.set_setting("carry", str(eviction.carry))
-        evicted = self._journal.records(State.LEARNED, eviction.count) if eviction.count else []
-        if self._journal.count(State.GRACE):
-            self._journal.delete(
-                [one.id for one in self._journal.records(State.GRACE)], State.GRACE
-            )
+        before = journal.count(State.LEARNED)
+        theta = self._recovery.current(assigned)
+        eviction = self._scheme.retention.evict(before, theta, state.carry)
+        state.carry = eviction.carry
+        evicted = journal.records(State.LEARNED, eviction.count) if eviction.count else []
+        if journal.count(State.GRACE):
+            journal.delete([record.id for record in journal.records(State.GRACE)], State.GRACE)
         kept = self._affected(new, evicted)
-        change, mistake = self._change_reviewed(new, evicted, kept, wanted)
+        change, mistake = self._change_reviewed(new, evicted, kept, assigned)
         body = change.delta.to_bytes()
-        self._journal.change_learned(new, evicted, recoverable=self._recovery.active)
-        self.note_forgetness(len(new), len(evicted))
-        done = replace(
+        journal.change_learned(new, evicted, recoverable=self._recovery.active)
+        state.learned += len(new)
+        state.forgotten += len(evicted)
+        after = before + len(new) - len(evicted)
+        examples = len(kept) + len(new)
+        training = replace(
             self._settle(),
-            learned=change.learned,
-            forgotten=change.forgotten,
-            reviewed=self._recovery.take_operations(),
-            examples=len(kept) + len(new),
-            held=held + len(new) - len(evicted),
-            fetched_bytes=self._take_fetched(),
+            learned_operations=change.learned.operations,
+            forgotten_operations=change.forgotten.operations,
+            reviewed_operations=self._recovery.take_operations(),
+            scratch_operations=change.learned.operations * after / examples if examples else 0.0,
+            fetched_bytes=state.fetched_bytes,
             sent_bytes=len(body),
         )
-        learned, lost = len(new), len(evicted)
-        if self._whole_owners:  # a history is a set: a repeated item is no new one
-            gained, gone = set(map(_ITEM, new)), set(map(_ITEM, evicted))
-            rest = {owner: set(some) for owner, some in HeldRecords.of(kept).bodies.items()}
+        state.fetched_bytes = 0
+        learned = len(new)
+        lost = len(evicted)
+        if self._learner.whole_owners:  # a history is a set: a repeated item is no new one
+            gained = set(map(_owner_and_body, new))
+            gone = set(map(_owner_and_body, evicted))
+            rest = {owner: set(bodies) for owner, bodies in HeldRecords.of(kept).bodies.items()}
             changed = {item for item in gained ^ gone if item[1] not in rest.get(item[0], ())}
-            learned, lost = len(gained & changed), len(gone & changed)
-        due_s = self._post(body, done, now_s, round_number, learned, lost)
+            learned = len(gained & changed)
+            lost = len(gone & changed)
+        due_s = self._post(body, training, now_s, round_number, learned, lost)
         if mistake:
             self._learn_back(evicted, due_s)
 
     def _post(
         self,
         delta: bytes,
-        done: Done,
+        training: Training,
         now_s: float,
         round_number: int | None,
         learned: int,
-        evicted: int,
+        evicted: int = 0,
     ) -> float:
         """Put an update and its cost into the outbox; return the time when it is due."""
-        cost = self._meter.cost(done)
+        cost = self._meter.cost(training)
         due_s = now_s + cost.delay_s
         self._outbox.post(
             delta,
@@ -102,119 +180,162 @@ class Trainer:
             round_number=round_number,
             learned=learned,
             evicted=evicted,
-            work=done.work,
+            operations=training.operations,
             elapsed_s=cost.elapsed_s,
             energy_j=cost.energy_j,
         )
         return due_s
-
-    def _take_fetched(self) -> int:
-        """Return the bytes of the published model that were fetched since the last training."""
-        fetched = int(self._journal.setting("fetched_bytes", "0"))
-        if fetched:
-            self._journal.set_setting("fetched_bytes", "0")
-        return fetched
 
     def _change_reviewed(
         self,
         new: list[Record],
         evicted: list[Record],
         kept: Sequence[AnyRecord],
-        fraction: Fraction,
+        assigned: Fraction,
     ) -> tuple[Change, bool]:
         """Return the change, and whether the eviction made the live model worse; θ follows."""
-        resident, scratch = self._resident, self._scheme.needs_everything
-        if resident is None or scratch or not (self._recovery.active and evicted):
+        recovery = self._recovery
+        resident = self._resident
+        if resident is None or self._scheme.from_scratch or not recovery.active or not evicted:
             return self._change(new, evicted, kept), False
         with signalled(self._clock, learns=bool(new), forgets=True):
             gained = resident.update(new, (), [*kept, *evicted])
-            with_them = resident.ask(self._recovery.score)
+            with_them = resident.ask(recovery.score)
             lost = resident.update((), evicted, [*kept, *new])
-        mistake = self._recovery.is_worse(with_them, resident.ask(self._recovery.score))
-        (self._recovery.lower if mistake else self._recovery.restore)(fraction)
+        mistake = recovery.is_worse(with_them, resident.ask(recovery.score))
+        recovery.adapt(assigned, lower=mistake)
         return Change(gained.delta + lost.delta, gained.learned, lost.forgotten), mistake
 
     def _change(
         self, new: Sequence[Record], evicted: Sequence[Record], kept: Sequence[AnyRecord]
     ) -> Change:
         """Return what learning and forgetting changes; clock and live model follow."""
-        scheme, resident = self._scheme, self._resident
-        forgets = bool(evicted) and not scheme.needs_everything
+        from_scratch = self._scheme.from_scratch
+        resident = self._resident
+        forgets = bool(evicted) and not from_scratch
         with signalled(self._clock, learns=bool(new), forgets=forgets):
-            if resident is not None and not scheme.needs_everything:
+            if resident is not None and not from_scratch:
                 return resident.update(new, evicted, kept)
-            change = scheme.change(self._learner, new, evicted, kept)
+            change = self._scheme.change(self._learner, new, evicted, kept)
             if resident is not None:
                 resident.retrain([*kept, *new])
             return change
 
-    def _settle(self) -> Done:
+    def _settle(self) -> Training:
         """Finish a change of the resident model; return what it counted."""
-        return Done() if self._resident is None else self._resident.settle()
+        return Training() if self._resident is None else self._resident.settle()
 
     def _learn_back(self, evicted: list[Record], due_s: float) -> None:
         """Learn evicted records again, as an ordinary update."""
         kept = self._affected(evicted, ())
         self._meter.start()
         change = self._change(evicted, (), kept)
-        body = change.delta.to_bytes()
         self._journal.move([record.id for record in evicted], State.GRACE, State.LEARNED)
-        self.note_forgetness(len(evicted), 0, recovered=len(evicted))
-        done = replace(
-            self._settle(),
-            learned=change.learned,
-            forgotten=change.forgotten,
-            examples=len(kept) + len(evicted),
-            held=len(kept) + len(evicted),
-            sent_bytes=len(body),
-            wakes=False,
-        )
-        self._post(body, done, due_s, None, len(evicted), 0)
+        self._journal.state.learned += len(evicted)
+        self._journal.state.recovered += len(evicted)
+        self._post_learned(change, self._settle(), due_s, len(evicted))
 
     def post_full_sum(self, now_s: float) -> None:
         """Post the statistics of all learned records; a new incarnation starts from zero."""
-        held = self._journal.records(State.LEARNED)
-        if not held:
+        records = self._journal.records(State.LEARNED)
+        if not records:
             return
         self._meter.start()
         with signalled(self._clock, learns=True, forgets=False):
-            change = self._learner.difference(held, ())
+            change = self._learner.difference(records, ())
+        self._post_learned(change, Training(), now_s, len(records))
+
+    def _post_learned(self, change: Change, training: Training, now_s: float, learned: int) -> None:
+        """Post an update that no assignment asked for; the device is awake already."""
         body = change.delta.to_bytes()
-        done = Done(
-            learned=change.learned,
-            examples=len(held),
-            held=len(held),
+        done = replace(
+            training,
+            learned_operations=change.learned.operations,
+            forgotten_operations=change.forgotten.operations,
+            scratch_operations=float(change.learned.operations),
             sent_bytes=len(body),
             wakes=False,
         )
-        self._post(body, done, now_s, None, len(held), 0)
+        self._post(body, done, now_s, None, learned)
 
     def _affected(self, new: Sequence[Record], evicted: Sequence[Record]) -> Sequence[AnyRecord]:
         """Return the records beside the evicted ones that a training reads."""
-        if not self._scheme.needs_everything:
-            return self.rest_of_histories([*new, *evicted], evicted)
+        if not self._scheme.from_scratch:
+            return self._rest_of_histories([*new, *evicted], evicted)
         ids = {record.id for record in evicted}
         return [record for record in self._journal.records(State.LEARNED) if record.id not in ids]
 
-    def rest_of_histories(
+    def _rest_of_histories(
         self, records: Sequence[Record], without: Sequence[Record]
     ) -> Sequence[AnyRecord]:
         """Return the other learned records of the owners of some records, if histories matter."""
-        if not self._whole_owners:
+        if not self._learner.whole_owners:
             return ()
         owners = {record.owner for record in records}
         return HeldRecords(self._journal.bodies_of(owners, without))
 
-    def note_forgetness(self, learned: int, forgotten: int, recovered: int = 0) -> None:
-        """Add to the numbers of records that were learned, forgotten, and learned again."""
-        counts = {"learned": learned, "forgotten": forgotten, "recovered": recovered}
-        for name, count in counts.items():
-            if count:
-                total = int(self._journal.setting(f"total_{name}", "0")) + count
-                self._journal.set_setting(f"total_{name}", str(total))
+    # -- erasure --------------------------------------------------------------------------------
 
-    @property
-    def level_of_forgetness(self) -> float:
-        """The number of records forgotten per record learned, so far."""
-        learned = int(self._journal.setting("total_learned", "0"))
-        return int(self._journal.setting("total_forgotten", "0")) / learned if learned else 0.0
+    def apply_request(self, entries: Sequence[bytes], now_s: float) -> int:
+        """Apply entries in their order: forget owners or examples, or readmit owners."""
+        examples = 0
+        readmit = "DELETE FROM suppressed WHERE owner = ?"
+        for letter, group in groupby(entries, key=lambda entry: split_entry(entry)[0]):
+            if letter == READMISSION:
+                for entry in group:
+                    self._journal.execute(readmit, (split_entry(entry)[1],))
+            else:
+                examples += self._forget_entries(list(group), letter == EXAMPLE, now_s)
+        return examples
+
+    def _forget_entries(self, entries: list[bytes], are_examples: bool, now_s: float) -> int:
+        """Forget and delete the records of owners, or examples, and suppress future ones."""
+        new = [entry for entry in entries if self._journal.execute(_SUPPRESS, (entry,)).rowcount]
+        by_state = (
+            self._find_examples(entries) if are_examples else self._journal.records_of(entries)
+        )
+        examples = self._forget(by_state, now_s)
+        if examples:
+            self._outbox.compact_when_settled()
+        elif new:  # a long list comes in many parts
+            self._journal.state.is_suppressed = True
+        return examples
+
+    def _find_examples(self, hashes: Sequence[bytes]) -> dict[State, list[Record]]:
+        wanted = set(hashes)
+        return {
+            state: [
+                record
+                for record in self._journal.records(state)
+                if example_hash(self._key, record.owner, record.body) in wanted
+            ]
+            for state in State
+        }
+
+    def finish_erasure(self) -> None:
+        """Compact the journal if new owners are suppressed: it may hold what was evicted before."""
+        if self._journal.state.is_suppressed:
+            self._journal.state.is_suppressed = False
+            self._outbox.compact_when_settled()
+
+    def _forget(self, by_state: dict[State, list[Record]], now_s: float) -> int:
+        gone = [record for records in by_state.values() for record in records]
+        if not gone:
+            return 0
+        self._meter.start()
+        learned = by_state[State.LEARNED]
+        kept = self._rest_of_histories(learned, learned)
+        with signalled(self._clock, learns=False, forgets=bool(learned)):
+            change = self._learner.difference((), learned, kept)
+        if self._resident is not None:
+            self._resident.update((), learned, kept)
+            self._resident.flush()
+            self._resident.settle()
+        self._meter.cost(Training(forgotten_operations=change.forgotten.operations, wakes=False))
+        for state, records in by_state.items():
+            self._journal.delete([record.id for record in records], state)
+        for record in gone:  # a readmitted owner brings new examples only
+            self._journal.execute(_SUPPRESS, (example_hash(self._key, record.owner, record.body),))
+        self._journal.state.forgotten += len(learned)
+        self._outbox.erase(change.delta, now_s)
+        return len(gone)

@@ -12,186 +12,148 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dealfl.erasure import owner_hash
-from dealfl.errors import NotLearned
+from dealfl.erasure import hash_request, owner_hash
+from dealfl.errors import BadInput, NotLearned
+from dealfl.escaping import for_terminal
 from dealfl.learners import Learner
 from dealfl.power import Signalled
-from dealfl.protocol import Declined, Message, Step, check_id
-from dealfl.worker.cost import Meter
-from dealfl.worker.device import MIN_BATTERY, Device, DeviceNow, NoSignals, always
-from dealfl.worker.holdings import Accepted, Holdings
-from dealfl.worker.journal import Journal
+from dealfl.protocol import (
+    MAX_NAME,
+    Assignment,
+    Declined,
+    Erase,
+    ErasedReceipt,
+    Message,
+    Position,
+    Published,
+    Receipt,
+    Refusal,
+    Sleep,
+    Step,
+    Verdict,
+    Welcome,
+    check_id,
+    problem_of,
+)
+from dealfl.worker.device import MIN_BATTERY, Device, DeviceNow, Meter, NoSignals, always
+from dealfl.worker.journal import Journal, State
 from dealfl.worker.membership import Membership
-from dealfl.worker.models import LocalModel, Recovery
+from dealfl.worker.models import LocalModel, Recovery, ResidentModel, WorkerKeys, remove_pages
 from dealfl.worker.outbox import Outbox
-from dealfl.worker.receiver import Receiver
-from dealfl.worker.resident import ResidentModel, WorkerKeys, remove_pages
 from dealfl.worker.schemes import exact_fraction, find_scheme
-from dealfl.worker.trainer import Trainer
-
-__all__ = ["Worker"]
+from dealfl.worker.trainer import Accepted, Trainer
 
 _DEFAULT = WorkerKeys()
 
 
 class Worker:
-    """A worker: stores records, trains on assignment, erases on request, and sends the changes.
-
-    Parameters
-    ----------
-    job, name : str
-        Name of the job, and of the worker.
-    make : callable
-        Returns a new, empty learner of the job.
-    journal : Journal
-        The worker's store.
-    meter : Meter
-        Measures or models the cost of training.
-    key : bytes
-        Secret key for the hashes of owners.
-    scheme_name : str
-        Name of a scheme in `SCHEMES`.
-    forget_fraction : str
-        θ, the fraction of the learned records to evict in each training, as a decimal from 0 to 1.
-        An assignment can override it.
-    retry_after_s : float
-        Time until a message without a receipt is sent again, in seconds.
-    announce_every_s : float
-        Time after which an announcement is repeated although nothing changed, in seconds; for
-        networks that do not notice the end of a connection.
-    sleeps : tuple of (int, float) or None
-        Number of waiting examples, and time in seconds, after which a worker calls for the first
-        time; later the server says so, and the worker closes its connection in between. None for a
-        worker that stays connected.
-    keys : WorkerKeys
-        Whether the worker keeps a live model, in memory or in page files, and whether it reviews
-        evictions.
-    device : Device, callable or None
-        The device, or a function from the time in seconds to it; None can always train.
-    min_battery : float
-        Lowest battery level at which the worker trains without a charger, from 0 to 1.
-    min_examples : int
-        Minimum number of new examples in an update; erasures are exempt.
-    clock : Signalled or None
-        Clock of the device; takes +1 before the worker learns, -1 before it forgets, 0 at the end.
-    """
+    """A worker: stores records, trains on assignment, erases on request, and sends the changes."""
 
     def __init__(
         self,
         job: str,
         name: str,
-        make: Callable[[], Learner],
+        make: Callable[[], Learner],  # a new, empty learner of the job
         journal: Journal,
         meter: Meter,
         *,
-        key: bytes,
+        key: bytes,  # secret, for the hashes of owners
         scheme_name: str = "deal",
-        forget_fraction: str = "0.02",
-        announce_every_s: float = math.inf,
-        sleeps: tuple[int, float] | None = None,
-        retry_after_s: float = 30.0,
+        forget_fraction: str = "0.02",  # θ, a decimal from 0 to 1; an assignment can override it
+        announce_every_s: float = math.inf,  # where the end of a connection is not noticed
+        sleeps: tuple[int, float] | None = None,  # examples or time until the first call
+        retry_after_s: float = 30.0,  # a message without a receipt
         keys: WorkerKeys = _DEFAULT,
-        device: Device | DeviceNow | None = None,
-        min_battery: float = MIN_BATTERY,
+        device: Device | DeviceNow | None = None,  # None can always train
+        min_battery: float = MIN_BATTERY,  # to train without a charger
         clock: Signalled | None = None,
-        min_examples: int = 1,
+        min_examples: int = 1,  # new ones in an update; erasures are exempt
     ) -> None:
-        self.job, self.name = job, check_id(name)
-        self._journal, self._key, self._term = journal, key, journal.claim()
+        self.job = job
+        self.name = check_id(name)
+        self._journal = journal
+        self._key = key
+        self._term = journal.claim()
+        self._retry_after_s = retry_after_s
+        self._device = always(device)
+        self._min_battery = min_battery
+        self._min_examples = min_examples
+        self._reconnected = False
         remove_pages(journal)
-        empty, device_now = make(), always(device)
+        empty = make()
         self._outbox = Outbox(journal, job, name, retry_after_s, empty.count_records)
         self._membership = Membership(
-            journal, self._outbox, device_now, empty.schema.digest(), retry_after_s,
-            announce_every_s, sleeps,
-        )  # fmt: skip
-        self._reconnected, self._retry_after_s = False, retry_after_s
-        with journal.transaction(self._term):
-            self._membership.begin_session()
+            journal,
+            self._outbox,
+            self._device,
+            empty.schema.digest(),
+            retry_after_s,
+            announce_every_s,
+            sleeps,
+        )
+        self._resident = ResidentModel(journal, make, keys.memory) if keys.is_resident else None
+        self._model = LocalModel(journal, make, self._resident)
         recovery = Recovery(
             journal, validation_share=keys.validation_share, tolerance=keys.recovery_tolerance
         )
-        resident = None
-        if keys.is_resident:
-            resident = ResidentModel(journal, make, keys.memory)
-        clock, scheme, self._resident = clock or NoSignals(), find_scheme(scheme_name), resident
-        self._trainer = Trainer(
-            journal, empty, scheme, self._outbox, recovery, meter, clock, resident
-        )
-        self._holdings = Holdings(
-            journal, empty, self._outbox, recovery, meter, self._trainer, key, clock, resident
-        )
         with journal.transaction(self._term):
-            self._holdings.open()
-        self._local = LocalModel(journal, make, resident)
-        self._receiver = Receiver(
-            job,
-            name,
-            journal,
-            self._outbox,
-            self._membership,
-            self._trainer,
-            self._holdings,
-            exact_fraction(forget_fraction),
-            min_examples,
-            self._local,
-            lambda now_s: device_now(now_s).reason_to_decline(min_battery),
-        )
+            self._membership.begin_session()
+        scheme = find_scheme(scheme_name)
+        with journal.transaction(self._term):
+            self._trainer = Trainer(
+                journal,
+                empty,
+                scheme,
+                self._outbox,
+                recovery,
+                meter,
+                clock or NoSignals(),
+                self._resident,
+                key,
+            )
+        self._forget_fraction = exact_fraction(forget_fraction)
+        self._actions: dict[type, Callable[[Any, float], Declined | None]] = {
+            Welcome: self._receive_welcome,
+            Receipt: self._receive_receipt,
+            Refusal: self._receive_refusal,
+            Verdict: self._receive_verdict,
+            Published: self._receive_published,
+            Assignment: self._receive_assignment,
+            Erase: self._receive_erase,
+            ErasedReceipt: self._receive_erased_receipt,
+            Sleep: self._membership.sleep,
+        }
 
     # -- new records ----------------------------------------------------------------------------
 
     def ingest(
-        self, rows: Sequence[tuple[str, bytes]], position: tuple[str, str] | None = None
+        self, rows: Sequence[tuple[str, bytes]], position: tuple[int, bytes] | None = None
     ) -> Accepted:
-        """Store new records; drop those of erased owners.
-
-        Parameters
-        ----------
-        rows : sequence of (str, bytes)
-            Owner and encoded body of each record.
-        position : tuple of (str, str) or None
-            Name and value of a setting that is stored with the records, e.g. the position up to
-            which a file was read.
-
-        Returns
-        -------
-        Accepted
-            The number of records by outcome.
-        """
+        """Store new records (owner, body), and the position up to which their source was read."""
         with self._journal.transaction(self._term):
             if position is not None:
-                self._journal.set_setting(*position)
+                self._journal.set_position(*position)
             hashes = {owner: owner_hash(self._key, owner) for owner in {owner for owner, _ in rows}}
-            return self._holdings.take([(hashes[owner], body) for owner, body in rows])
+            return self._trainer.take([(hashes[owner], body) for owner, body in rows])
 
     # -- messages -------------------------------------------------------------------------------
 
     def handle(self, messages: Iterable[Message], now_s: float) -> Step:
-        """Process messages in one transaction, and return the messages to send.
-
-        Parameters
-        ----------
-        messages : iterable of Message
-            Messages from the server.
-        now_s : float
-            Current time, in seconds.
-
-        Returns
-        -------
-        Step
-            The messages to send, and the time of the next call if no message arrives before.
-        """
+        """Process messages in one transaction; return the messages to send, and the next time."""
         replies: list[Message] = []
         with self._journal.transaction(self._term):
             for message in messages:
-                replies += self._receiver.receive(message, now_s)
+                declined = self._receive(message, now_s)
+                if declined is not None:
+                    replies.append(declined)
             if self._reconnected:
                 self._outbox.repeat(now_s)
                 self._reconnected = False
-            unable = self._receiver.is_unable(now_s)
+            unable = self._is_unable(now_s)
             announced = self._membership.announce(now_s)
-            if announced and not any(isinstance(reply, Declined) for reply in replies):
-                replies += self._receiver.repeat_decline()
+            state = self._journal.state
+            if announced and state.declined and not replies:  # the answer may have been lost
+                replies.append(self._decline(state.round, state.declined))
             replies += announced
             replies += self._outbox.take_due(now_s)
             replies += self._outbox.take_due_answers(now_s)
@@ -210,6 +172,131 @@ class Worker:
         """Whether the worker needs no connection until it calls."""
         return self._membership.is_asleep
 
+    def _receive(self, message: Message, now_s: float) -> Declined | None:
+        """Apply a message for this worker; note one that is out of bounds."""
+        action = self._actions.get(type(message))
+        if action is None or message.job != self.job or message.worker not in ("", self.name):
+            return None
+        problem = problem_of(message)
+        if problem is not None:
+            self._journal.state.refused = problem
+            return None
+        return action(message, now_s)
+
+    def _is_own(self, message: Receipt | Verdict) -> bool:
+        state = self._journal.state
+        return (message.session, message.incarnation) == (state.session, state.incarnation)
+
+    def _receive_receipt(self, message: Receipt | Verdict, now_s: float) -> None:
+        if self._is_own(message):
+            self._outbox.note_term(message.sequence, message.term)
+            self._outbox.settle_counted(message.sequence, now_s)
+            self._membership.note_settled()
+
+    def _receive_refusal(self, message: Refusal, now_s: float) -> None:  # noqa: ARG002
+        """Store the reason; a verdict or a welcome decides about the update."""
+        self._journal.state.refused = f"update {message.sequence}: {message.reason}"
+
+    def _receive_verdict(self, message: Verdict, now_s: float) -> None:
+        if not message.withdrawn:
+            self._receive_receipt(message, now_s)
+        elif self._is_own(message):
+            self._outbox.note_term(message.sequence, message.term)
+            self._outbox.settle_withdrawn(message.sequence, now_s)
+            self._membership.note_settled()
+
+    def _receive_published(self, message: Published, now_s: float) -> None:  # noqa: ARG002
+        if self._membership.follows(message.epoch):
+            self._model.store(message)
+
+    def _receive_erased_receipt(self, message: ErasedReceipt, now_s: float) -> None:  # noqa: ARG002
+        self._outbox.settle_answer(message.hash)
+
+    def _receive_welcome(self, message: Welcome, now_s: float) -> None:
+        state = self._journal.state
+        if message.journal_id != state.journal_id:
+            return
+        if message.session > state.session:  # this journal is older than the server's record
+            self._membership.begin_session(message.session)
+        if message.session != state.session:
+            return
+        self._membership.enter(message.epoch)
+        if message.incarnation > state.incarnation and self._knows_erased(message.erased):
+            self._outbox.restart(message.incarnation)
+            self._trainer.post_full_sum(now_s)
+
+    def _knows_erased(self, end: Position) -> bool:
+        """Return whether the worker has forgotten everyone; if not, ask for what it lacks."""
+        if self._membership.has_reached(end):
+            self._trainer.finish_erasure()
+            return True
+        self._membership.greets = True
+        return False
+
+    def _receive_assignment(self, message: Assignment, now_s: float) -> Declined | None:
+        if not self._membership.follows(message.epoch):
+            return None
+        state = self._journal.state
+        if message.round <= state.round:
+            return None  # a repetition
+        state.round = message.round
+        state.declined = ""
+        if not self._knows_erased(message.erased):
+            return self._decline(message.round, "erasures are missing")
+        state.unable = self._reason_to_decline(now_s)
+        new = self._journal.records(State.WAITING)
+        reason = state.unable or self._reason_to_wait(len(new))
+        if reason:
+            return self._decline(message.round, reason)
+        fraction = self._forget_fraction
+        if message.forget_fraction is not None:
+            try:
+                fraction = exact_fraction(message.forget_fraction)
+            except BadInput as error:
+                return self._decline(message.round, str(error))
+            state.theta = fraction
+        self._trainer.train(new, fraction, message.round, now_s)
+        return None
+
+    def _reason_to_decline(self, now_s: float) -> str:
+        return self._device(now_s).reason_to_decline(self._min_battery)
+
+    def _reason_to_wait(self, waiting: int) -> str:
+        if not self._journal.state.incarnation:
+            return "not welcomed yet"
+        if waiting < self._min_examples:
+            return "too few waiting examples" if waiting else "no waiting examples"
+        return ""
+
+    def _is_unable(self, now_s: float) -> bool:
+        """Return whether the device cannot train; announce the worker when it can again."""
+        state = self._journal.state
+        if state.unable and not self._reason_to_decline(now_s):
+            state.unable = ""
+            self._membership.greets = True
+        return bool(state.unable)
+
+    def _decline(self, round_number: int, reason: str) -> Declined:
+        state = self._journal.state
+        state.declined = reason
+        return Declined(
+            job=self.job,
+            worker=self.name,
+            epoch=state.epoch,
+            round=round_number,
+            reason=for_terminal(reason, MAX_NAME),
+        )
+
+    def _receive_erase(self, message: Erase, now_s: float) -> None:
+        request_hash = hash_request(message.request, message.owners)
+        examples = self._outbox.find_answer(request_hash) if message.request else None
+        if examples is None:
+            examples = self._trainer.apply_request(message.owners, now_s)
+        self._membership.reach(message.before, message.after)
+        if message.request:
+            self._trainer.finish_erasure()
+            self._outbox.post_answer(request_hash, message.request, examples, now_s)
+
     # -- models on the device: its own, and the published one -----------------------------------
 
     @property
@@ -224,75 +311,31 @@ class Worker:
     @property
     def model_version(self) -> int:
         """The version of the model that `predict` uses; 0 before the first is fetched."""
-        return self._local.version
+        return self._journal.published_version()[0]
 
     def note_use(self, owner: str) -> None:
-        """Count what a prediction for an owner reads as used now; θ evicts it later.
-
-        Parameters
-        ----------
-        owner : str
-            The owner. Its examples count as used, or the neighbours that a live model finds.
-        """
+        """Count what a prediction for an owner reads as used now; θ evicts it later."""
         with self._journal.transaction(self._term):
-            self._local.note_use(owner_hash(self._key, owner))
+            self._model.note_use(owner_hash(self._key, owner))
 
     def predict(self, features: object, owner: str = "", *, own: bool = False) -> NDArray[Any]:
         """Return the predictions of the last published model, or of the worker's own.
 
-        Parameters
-        ----------
-        features : array-like
-            Rows of features, in the format of the job's learner.
-        owner : str
-            Owner who asks; its examples count as used, or the neighbours that a live model finds.
-        own : bool
-            Whether the live model of what this worker holds predicts.
-
-        Returns
-        -------
-        ndarray
-            One prediction per row.
-
-        Raises
-        ------
-        BadInput
-            If the job ranks items: use `recommend`.
-        NotLearned
-            If no model is published yet.
+        The examples of the owner who asks count as used, or the neighbours that a live model finds.
         """
-        predicted = self._local.predict(features, self.own_model if own else None)
+        predicted = self._model.predict(features, self.own_model if own else None)
         if owner:
             with self._journal.transaction(self._term):
-                self._local.note_use(owner_hash(self._key, owner), features)
+                self._model.note_use(owner_hash(self._key, owner), features)
         return predicted
 
     def recommend(self, owner: str, k: int = 10) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the best items for an owner whose history is stored here.
-
-        Parameters
-        ----------
-        owner : str
-            The owner.
-        k : int
-            Maximum number of items.
-
-        Returns
-        -------
-        tuple of (ndarray, ndarray)
-            The items, best first, and their scores.
-
-        Raises
-        ------
-        BadInput
-            If the job predicts targets: use `predict`.
-        NotLearned
-            If no model is published yet.
-        """
+        """Return the best items for an owner whose history is stored here, and their scores."""
         with self._journal.transaction(self._term):
-            return self._local.recommend(owner_hash(self._key, owner), k)
+            return self._model.recommend(owner_hash(self._key, owner), k)
 
     @property
     def level_of_forgetness(self) -> float:
         """The number of records forgotten per record learned, so far."""
-        return self._trainer.level_of_forgetness
+        state = self._journal.state
+        return state.forgotten / state.learned if state.learned else 0.0

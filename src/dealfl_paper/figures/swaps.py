@@ -89,7 +89,7 @@ def _touched(problem: Problem, rounds: int) -> list[list[int]]:
         "swaps", "phone", lambda: kind(**settings), journal, MeasuredMeter(), key=b"swaps",
         forget_fraction=_FORGOTTEN, keys=WorkerKeys(model="resident", memory=memory),
     )  # fmt: skip
-    session = int(journal.setting("session", "0"))
+    session = journal.state.session
     welcome = Welcome(
         job="swaps", worker="phone", incarnation=1, session=session, journal_id=journal.id
     )

@@ -128,27 +128,6 @@ def test_every_example_can_be_read(path: Path) -> None:
     assert read_fleet(Document.read(path)).workers >= 30
 
 
-RENAMED = {
-    "job.least_workers": "min_workers",
-    "job.least_waiting": "min_waiting",
-    "job.longest_wait_s": "max_wait_s",
-    "job.heard_within_s": "presence_timeout_s",
-    "job.send_again_after_s": "retry_after_s",
-    "job.longest_h": "max_h",
-    "devices.1.least_battery": "min_battery",
-    "faults.shortest_delay_s": "min_delay_s",
-    "faults.longest_delay_s": "max_delay_s",
-}
-
-
-@pytest.mark.parametrize(("old", "new"), RENAMED.items())
-def test_an_old_key_is_answered_with_the_new_one(old: str, new: str) -> None:
-    text = '[job]\ndataset = "digits"\n[[devices]]\ncount = 2\n'
-    document = Document.parse(text, "job.toml").replaced(old, 1)
-    with pytest.raises(BadInput, match=f"{old} is now called {new}$"):
-        read_fleet(document)
-
-
 @pytest.mark.parametrize(
     ("text", "timeout_s"),
     [

@@ -1,8 +1,16 @@
 """Job files: TOML that is checked key by key; errors name the line."""
 
 from dealfl.data.sources import Quarantine, Quarantined, Reading, Source
-from dealfl.jobs.job import SOURCES, Data, Job, read_job, read_selection, read_source
-from dealfl.jobs.machine import MachineKeys, read_machine_keys
+from dealfl.jobs.job import (
+    SOURCES,
+    Data,
+    Job,
+    MachineKeys,
+    read_job,
+    read_machine_keys,
+    read_selection,
+    read_source,
+)
 from dealfl.jobs.plan import Plan, plan_without_data, read_plan
 from dealfl.jobs.records import GrowingSource, Head, Records, records_of
 from dealfl.settings import Document

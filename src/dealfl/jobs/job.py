@@ -1,9 +1,9 @@
-"""The sections [job], [rewards], [selection] and [source]: task, rules, choice of workers, data."""
+"""The sections [job], [rewards], [selection], [source] and [machine] of a job file."""
 
 from __future__ import annotations
 
 import fractions
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any
@@ -23,17 +23,19 @@ from dealfl.data.sources import (
     Source,
 )
 from dealfl.learners import learners_for
+from dealfl.power.meters import METERS
 from dealfl.protocol import Name
 from dealfl.server import RewardWeights, Rules
 from dealfl.server.selection import SELECTORS
 from dealfl.settings import (
     FLAT,
+    Amount,
     Count,
     Document,
-    Formerly,
     Fraction,
     OneOf,
     Positive,
+    Share,
     Text,
     Whole,
     keys_of,
@@ -41,7 +43,7 @@ from dealfl.settings import (
     read_section,
     read_variant,
 )
-from dealfl.worker import SCHEMES
+from dealfl.worker import MIN_BATTERY, SCHEMES
 
 _NO_CARRY = fractions.Fraction(0)
 _FOR_EVER_S = 1e9
@@ -72,7 +74,6 @@ class Job(Struct, frozen=True, kw_only=True):
     ] = "uniform"
     retry_after_s: Annotated[
         Positive,
-        Formerly("send_again_after_s"),
         Meta(description="time after which a worker repeats an unconfirmed message"),
     ] = 30.0
     sleep: Annotated[
@@ -87,7 +88,6 @@ class Job(Struct, frozen=True, kw_only=True):
     ] = 1
     max_h: Annotated[
         Positive,
-        Formerly("longest_h"),
         Meta(description="virtual time after which the job ends in any case"),
     ] = 168.0
     seed: Annotated[Whole, Meta(description="seed of all random draws")] = 0
@@ -224,3 +224,38 @@ def _own_subject(document: Document) -> Subject:
     table = document.tables["source"]
     key = f"{path.resolve()} {state.st_mtime_ns} {state.st_size} {table}"
     return Subject(key, source.describe(path), partial(source.read, path), source)
+
+
+class MachineKeys(Struct, frozen=True, kw_only=True):
+    """The machine of a worker process; `dealfl work` has a flag for each key."""
+
+    meter: Annotated[
+        Text,
+        Meta(description=f"energy meter: {', '.join(METERS)}, or a Monsoon CSV file under way"),
+    ] = "auto"
+    clock: Annotated[
+        Text,
+        Meta(description="clock of the CPU while it trains: off, deal (by signals), or a MHz"),
+    ] = "off"
+    min_battery: Annotated[
+        Share, Meta(description="charge below which the worker declines without a charger")
+    ] = MIN_BATTERY
+    max_temperature_c: Annotated[
+        Amount, Meta(description="temperature above which the worker declines")
+    ] = 85.0
+    device_command: Annotated[
+        Text,
+        Meta(
+            description="command that prints a JSON object with what sysfs does not tell: "
+            "battery, charging, metered, hot, busy"
+        ),
+    ] = ""
+    sysfs: Annotated[Text, Meta(description="mount point of sysfs")] = "/sys"
+
+
+def read_machine_keys(document: Document, flags: Mapping[str, object]) -> MachineKeys:
+    """Return the section [machine] of a job file."""
+    for name, value in flags.items():
+        if value is not None:
+            document = document.replaced(f"machine.{name}", value)
+    return read_section(document, MachineKeys, "machine")

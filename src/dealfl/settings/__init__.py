@@ -5,22 +5,25 @@ its type states the valid values, its description the meaning. The annotated par
 constructor are keys in the same way.
 """
 
-from dealfl.settings.document import Document
-from dealfl.settings.keys import FLAT, check, key_table, key_tables, keys_of, settle
+from dealfl.settings.document import Document, toml_document, toml_key, toml_value
 from dealfl.settings.sections import (
+    FLAT,
+    check,
+    key_table,
+    key_tables,
+    keys_of,
     nearest,
     read_keys,
     read_section,
     read_tables,
     read_value,
     read_variant,
+    settle,
 )
-from dealfl.settings.toml_text import toml_document, toml_key, toml_value
 from dealfl.settings.values import (
     Amount,
     As,
     Count,
-    Formerly,
     Fraction,
     Labels,
     Numbers,
@@ -32,7 +35,7 @@ from dealfl.settings.values import (
 )
 
 __all__ = [
-    "FLAT", "Amount", "As", "Count", "Document", "Formerly", "Fraction", "Labels", "Numbers",
+    "FLAT", "Amount", "As", "Count", "Document", "Fraction", "Labels", "Numbers",
     "OneOf", "Positive", "Share", "Text", "Whole", "check", "key_table", "key_tables", "keys_of",
     "nearest", "read_keys", "read_section", "read_tables", "read_value", "read_variant", "settle",
     "toml_document", "toml_key", "toml_value",

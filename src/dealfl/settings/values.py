@@ -78,13 +78,6 @@ class As(Reader):
         return convert(value, self.type)
 
 
-@dataclass(frozen=True, slots=True)
-class Formerly:
-    """The former name of a renamed key; the error for an old file states the new name."""
-
-    name: str
-
-
 class _Decimal(Reader):
     """An exact decimal from 0 to 1, kept as a string."""
 

@@ -28,7 +28,7 @@ from dealfl.power import (
     load_phone,
     phone_clock,
 )
-from dealfl.settings import Amount, Count, Formerly, OneOf, Positive, Share, Text, read_tables
+from dealfl.settings import Amount, Count, OneOf, Positive, Share, Text, read_tables
 from dealfl.simulate.simulation import Draws
 from dealfl.worker import MIN_BATTERY, Cost, Device, Meter
 
@@ -57,7 +57,6 @@ class Devices(Struct, frozen=True, kw_only=True):
     idle_w: Annotated[Amount, Meta(description="power drawn while idle")] = 0.0
     min_battery: Annotated[
         Share,
-        Formerly("least_battery"),
         Meta(description="charge below which a device declines to train"),
     ] = MIN_BATTERY
     operations_per_s: Annotated[

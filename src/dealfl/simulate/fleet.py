@@ -13,7 +13,6 @@ from dealfl.data import Task
 from dealfl.jobs import Data, Document, Job, Plan, read_job, read_plan, read_selection
 from dealfl.settings import (
     Amount,
-    Formerly,
     Positive,
     Share,
     nearest,
@@ -41,12 +40,8 @@ class Faults(Struct, frozen=True, kw_only=True):
     ] = 10.0
     loss: Annotated[Share, Meta(description="share of messages that are lost")] = 0.0
     repetition: Annotated[Share, Meta(description="share of messages that arrive twice")] = 0.0
-    min_delay_s: Annotated[
-        Amount, Formerly("shortest_delay_s"), Meta(description="shortest delay of a message")
-    ] = 0.0
-    max_delay_s: Annotated[
-        Amount, Formerly("longest_delay_s"), Meta(description="longest delay of a message")
-    ] = 0.0
+    min_delay_s: Annotated[Amount, Meta(description="shortest delay of a message")] = 0.0
+    max_delay_s: Annotated[Amount, Meta(description="longest delay of a message")] = 0.0
     announce_every_s: Annotated[
         Positive,
         Meta(

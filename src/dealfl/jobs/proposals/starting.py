@@ -9,27 +9,24 @@ from pathlib import Path
 from dealfl.data.readers import Layout
 from dealfl.data.sources import MemoryRows, MemoryTable
 from dealfl.errors import BadInput
-from dealfl.jobs.proposals.drafting import (
+from dealfl.jobs.proposals.proposal import (
+    NO_COLUMN,
+    Ask,
+    Roles,
     Sizes,
+    ask_roles,
     draft_features,
     draft_job,
     draft_libsvm,
     draft_ratings,
     draft_source,
     draft_table,
-)
-from dealfl.jobs.proposals.layouts import detect_layout
-from dealfl.jobs.proposals.proposal import (
-    NO_COLUMN,
-    Ask,
-    Roles,
-    ask_roles,
     guess_column,
     propose_features,
     propose_target,
     require_known,
 )
-from dealfl.jobs.proposals.survey import Found, find_image, survey, survey_libsvm
+from dealfl.jobs.proposals.survey import Found, detect_layout, find_image, survey, survey_libsvm
 from dealfl.learners import learners_for
 
 Limits = Mapping[int, tuple[float, float]]

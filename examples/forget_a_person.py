@@ -14,7 +14,8 @@ from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 from sklearn.model_selection import GridSearchCV  # type: ignore[import-untyped]
 
 import dealfl
-from dealfl.runs import Evidence, RunFolder, is_about, retrain, verify_certificate
+from dealfl.erasure import Evidence, is_about, verify_certificate
+from dealfl.runs import RunFolder, retrain
 from dealfl.sklearn import RidgeClassifier
 
 Rows = NDArray[Any]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import dealfl
+from dealfl.erasure import ErasureRequest
 from dealfl.report import write_page
 from dealfl.runs import (
     Interrupted,
@@ -18,7 +19,7 @@ from dealfl.runs import (
     retrain,
     save_arrays,
 )
-from dealfl.runs.erasures import NewRequest
+from dealfl.runs.erasures import put_request
 from tests.erasure.histories import LEARNERS, NAMES
 from tests.runs.erased_people import stored_bodies
 from tests.traces.needles import (
@@ -44,7 +45,8 @@ class Disturbing:
         if self.at.get("erase", 99) <= progress.rounds:
             del self.at["erase"]
             key = self.folder.owners_key()
-            NewRequest.erasing([self.person], [], key, "the person").put(self.folder)
+            request = ErasureRequest.erasing([self.person], [], key, "the person")
+            put_request(self.folder, request)
         if self.at.get("stop", 99) <= progress.rounds:
             del self.at["stop"]
             self.run.stop()

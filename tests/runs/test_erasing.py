@@ -96,7 +96,7 @@ def test_the_whole_story_by_commands(run: RunFolder, capsys: Captured) -> None:
     assert main([*words, "--person", "person 2", "salt"]) == 2
     assert main(["show", "person 2", *where]) == 0
     assert "No worker holds examples of person 2." in capsys.readouterr().out
-    assert main(["erase", "--list", *where]) == 0
+    assert main(["erasures", "list", *where]) == 0
     assert "yes" in capsys.readouterr().out
     assert main(["erase", "person 5", *where]) == 0
     assert "stored nowhere" in capsys.readouterr().out
@@ -206,13 +206,13 @@ def test_a_restored_backup_erases_like_the_run_itself(run: RunFolder, tmp_path: 
 def test_a_certificate_can_be_written_again(run: RunFolder, capsys: Captured) -> None:
     first = erase_owners(run, ["person 1"], requested_by="test").erasure
     where = ["--run", str(run.path), "--json"]
-    assert main(["erase", "--certify", first.request, "--by", "later", *where]) == 0
+    assert main(["erasures", "certify", first.request, "--by", "later", *where]) == 0
     again = json.loads(capsys.readouterr().out)["certificate"]
     assert main(["verify", again, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["request"], told["requested_by"], told["final"]) == (first.request, "later", True)
     assert told["requested_at"] == first.requested_at
-    assert main(["erase", "--certify", "nothing", *where]) == 2
+    assert main(["erasures", "certify", "nothing", *where]) == 2
     assert "no erasure is called 'nothing'" in capsys.readouterr().err
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import dealfl
 from dealfl.cli import main
-from dealfl.erasure import owner_hash
+from dealfl.erasure import ErasureRequest, owner_hash
 from dealfl.errors import BadInput
 from dealfl.report import summarize
 from dealfl.runs import (
@@ -22,7 +22,7 @@ from dealfl.runs import (
     readmit_owners,
     retrain,
 )
-from dealfl.runs.erasures import NewRequest
+from dealfl.runs.erasures import put_request
 from dealfl.runs.finished_run import open_finished
 from dealfl.simulate import FleetRun
 from dealfl.worker import State
@@ -121,7 +121,7 @@ def test_certificates_of_a_rotated_key_stay_valid(run: RunFolder, capsys: Captur
     first = erase_owners(run, ["person 1"], requested_by="test").certificate
     where, log = ["--run", str(run.path)], ["--log", str(run.path / "certificates")]
     assert main(["verify", str(first), *log]) == 0
-    assert main(["erase", "--rotate-key", *where]) == 0
+    assert main(["erasures", "rotate-key", *where]) == 0
     assert main(["verify", str(first), *log]) == 0, "the head is signed by the old key"
     second = erase_owners(run, ["person 2"], requested_by="test").certificate
     for path in (first, second):
@@ -134,15 +134,15 @@ def test_certificates_of_a_rotated_key_stay_valid(run: RunFolder, capsys: Captur
 def test_status_names_the_workers_that_have_not_answered(run: RunFolder, capsys: Captured) -> None:
     where = ["--run", str(run.path)]
     erase_owners(run, ["person 1"], requested_by="test")
-    assert main(["erase", "--status", *where]) == 0
+    assert main(["erasures", "status", *where]) == 0
     assert "All workers have answered" in capsys.readouterr().out
     with open_finished(run, run.owners_key()) as parts:  # the request reaches nobody
         parts.server.erase("late", [b"x" * 32], 5.0, "test")
-    assert main(["erase", "--status", *where, "--json"]) == 0
+    assert main(["erasures", "status", *where, "--json"]) == 0
     waiting = json.loads(capsys.readouterr().out)
     assert {one["worker"] for one in waiting} == {"w1", "w2", "w3", "w4"}
     assert {(one["request"], one["since_s"]) for one in waiting} == {("late", 5.0)}
-    assert main(["erase", "--status", *where]) == 0
+    assert main(["erasures", "status", *where]) == 0
     assert "s after the start" in capsys.readouterr().out
 
 
@@ -178,8 +178,8 @@ def test_a_run_under_way_erases_and_certifies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, run = UnderWay(tmp_path, monkeypatch), RunFolder(tmp_path / "run")
-    new = NewRequest.erasing(["person 3"], [], run.owners_key(), "dpo")
-    new.put(run)
+    new = ErasureRequest.erasing(["person 3"], [], run.owners_key(), "dpo")
+    put_request(run, new)
     one.release()
     assert find_holdings(run, "person 3") == []
     (status,) = list_erasures(run)

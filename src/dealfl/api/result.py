@@ -26,7 +26,15 @@ from dealfl.report import (
     summarize,
     write_page,
 )
-from dealfl.runs import About, Erased, Model, RunFolder, erase_owners, export_model, open_model
+from dealfl.runs import (
+    About,
+    ErasureResult,
+    Model,
+    RunFolder,
+    erase_owners,
+    export_model,
+    open_model,
+)
 from dealfl.runs import Result as RunResult
 from dealfl.simulate import FleetEnergy, Outcome, Setting
 
@@ -302,7 +310,7 @@ class Result:
         """Return the names of all plots."""
         return plot_names()
 
-    def erase(self, *owners: str, requested_by: str = "") -> Erased:
+    def erase(self, *owners: str, requested_by: str = "") -> ErasureResult:
         """Erase persons from the run, and sign a certificate; `model` then never saw them.
 
         Parameters
@@ -314,7 +322,7 @@ class Result:
 
         Returns
         -------
-        Erased
+        ErasureResult
             What was done, and where the certificate is.
 
         Raises

@@ -1,4 +1,4 @@
-"""`dealfl erase`, `readmit`, `show`: erase persons from a run, and show what it holds.
+"""`dealfl erase`, `erasures`, `readmit`, `show`: erase persons, and show what a run holds.
 
 examples:
   dealfl erase ann                                erase ann from the latest run in runs/
@@ -6,8 +6,10 @@ examples:
   dealfl erase --file people.txt --by dpo@corp    one name per line; WHO is in the certificate
   dealfl erase ann --run operator.toml            erase ann from a running federation
   dealfl erase --example 3f9a01c2                 erase one example; `show ann --ids` lists them
-  dealfl erase --list                             list all requests, and whether they are finished
-  dealfl erase --status                           list the workers that have not answered
+  dealfl erasures list                            list all requests, and whether they are finished
+  dealfl erasures status                          list the workers that have not answered
+  dealfl erasures certify "REQUEST"               write a certificate of an earlier request
+  dealfl erasures rotate-key                      sign with a new key
   dealfl readmit ann                              admit new examples of ann, who consents again
   dealfl show ann --run runs/houses               show what is held of a person, and where
   dealfl show --owners runs/houses                list all persons of whom examples are held
@@ -32,7 +34,7 @@ from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
     from dealfl.erasure import ModelVersion
-    from dealfl.runs import Erased, RequestStatus
+    from dealfl.runs import ErasureResult, RequestStatus
 
 __all__ = ["add_parser", "add_readmit", "add_show", "show_version"]
 
@@ -54,21 +56,36 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--example", nargs="+", default=[], metavar="ID",
                         help="erase single examples; show OWNER --ids lists ids")  # fmt: skip
     parser.add_argument("--file", type=Path, help="file with one name per line")
-    parser.add_argument("--by", default="", metavar="WHO",
-                        help="who requests it (default: your account)")  # fmt: skip
-    parser.add_argument("--certify", metavar="REQUEST",
-                        help="write a certificate of an earlier request; erase nobody")  # fmt: skip
+    _add_by(parser)
     parser.add_argument(
         "--wait", type=float, default=60.0, metavar="SECONDS",
         help="maximum time to wait for the workers of a running server (default: 60)",
     )  # fmt: skip
-    parser.add_argument("--list", action="store_true", help="list all requests; erase nobody")
-    parser.add_argument("--status", action="store_true",
-                        help="list the workers that have not answered; erase nobody")  # fmt: skip
-    parser.add_argument("--rotate-key", action="store_true",
-                        help="create a new signing key; erase nobody")  # fmt: skip
     _add_run(parser)
     parser.set_defaults(run=_erase)
+
+
+def add_erasures(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the command `erasures`."""
+    parser = subparsers.add_parser(
+        "erasures",
+        help="list requests of erasure, certify them, renew the key that signs",
+        description="List the requests of erasure of a run, and write later certificates.",
+        epilog=_EPILOG,
+    )
+    verbs = parser.add_subparsers(metavar="VERB", title="verbs", required=True)
+    for name, answer, text in (
+        ("list", _list, "list all requests, and whether they are finished"),
+        ("status", _status, "list the workers that have not answered"),
+        ("certify", _certify, "write a certificate of an earlier request"),
+        ("rotate-key", _rotate, "create a new signing key"),
+    ):
+        verb = verbs.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        if name == "certify":
+            verb.add_argument("request", metavar="REQUEST", help="name of the request")
+            _add_by(verb)
+        _add_run(verb)
+        verb.set_defaults(run=answer)
 
 
 def add_readmit(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -83,8 +100,7 @@ def add_readmit(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]
         epilog=_EPILOG,
     )
     parser.add_argument("owners", nargs="+", metavar="OWNER", help="name of a person")
-    parser.add_argument("--by", default="", metavar="WHO",
-                        help="who requests it (default: your account)")  # fmt: skip
+    _add_by(parser)
     _add_run(parser)
     parser.set_defaults(run=_readmit)
 
@@ -104,6 +120,11 @@ def add_show(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.set_defaults(run=_show)
 
 
+def _add_by(parser: argparse.ArgumentParser) -> None:
+    text = "who requests it (default: your account)"
+    parser.add_argument("--by", default="", metavar="WHO", help=text)
+
+
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--run", "--server", dest="run_folder", default="", metavar="RUN",
@@ -115,12 +136,6 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 def _erase(arguments: argparse.Namespace) -> int:
     from dealfl.runs import RunFolder, erase_owners
 
-    for asked, answer in (
-        (arguments.list, _list), (arguments.status, _status), (arguments.certify, _certify),
-        (arguments.rotate_key, _rotate),
-    ):  # fmt: skip
-        if asked:
-            return answer(arguments)
     owners = [*arguments.owners, *(_read_names(arguments.file) if arguments.file else ())]
     if (server := open_server(arguments.run_folder)) is not None:
         erased = server.erase(
@@ -172,9 +187,9 @@ def _certify(arguments: argparse.Namespace) -> int:
     from dealfl.runs import RunFolder, certify
 
     if (server := open_server(arguments.run_folder)) is not None:
-        path = server.certify(arguments.certify, arguments.by, _CERTIFICATES)
+        path = server.certify(arguments.request, arguments.by, _CERTIFICATES)
     else:
-        path = certify(RunFolder.at(arguments.run_folder), arguments.certify, arguments.by)
+        path = certify(RunFolder.at(arguments.run_folder), arguments.request, arguments.by)
     return print_result(arguments, {"certificate": str(path)}, f"Wrote {path}.")
 
 
@@ -190,7 +205,7 @@ def _read_names(path: Path) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
-def _describe(erased: "Erased") -> str:
+def _describe(erased: "ErasureResult") -> str:
     one = erased.erasure
     rows = [
         (
@@ -215,7 +230,10 @@ def _describe(erased: "Erased") -> str:
             "--owners RUN` lists all names. Their examples are refused until `dealfl readmit`."
         )
     if not one.final:
-        ending = "NOT FINISHED: workers have not answered, or no version shows it; see --list."
+        ending = (
+            "NOT FINISHED: workers have not answered, or no version shows it; see\n"
+            "`dealfl erasures list`."
+        )
     return format_table(rows, "  ") + "\n\n" + ending
 
 

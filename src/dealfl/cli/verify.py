@@ -65,8 +65,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _verify(arguments: argparse.Namespace) -> int:
+    from dealfl.erasure import Evidence, is_about, prove_entry, verify_certificate
     from dealfl.report import write_certificate_page
-    from dealfl.runs import Evidence, is_about, prove_entry, verify_certificate
 
     if len(arguments.certificates) > 1:
         return _verify_all(arguments)
@@ -97,7 +97,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 def _verify_all(arguments: argparse.Namespace) -> int:
     """Verify several certificates; one that is not valid does not hide the others."""
-    from dealfl.runs import Evidence, verify_certificate
+    from dealfl.erasure import Evidence, verify_certificate
 
     single = [f"--{one}" for one in _OF_ONE if getattr(arguments, one) is not None]
     if single:

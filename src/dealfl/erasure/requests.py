@@ -8,19 +8,29 @@ few persons are, versions are held back, so that none reveals a single person.
 
 from __future__ import annotations
 
+import getpass
+import hashlib
 import hmac
 import math
 import re
+import secrets
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import sha256
 
+import msgspec
+
+from dealfl.errors import BadInput
 from dealfl.protocol import Position, plain_name
 
 # Entries of a request: 32 bytes for an owner, or one of these letters and 32 bytes
 EXAMPLE = b"e"
 READMISSION = b"r"
 _HASH_BYTES = 32
+_STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"  # begins the names of requests
+_COMMITTED = 8  # persons with a commitment in a certificate
 
 
 def owner_hash(key: bytes, owner: str) -> bytes:
@@ -67,9 +77,85 @@ def resolve_owner(key: bytes, owner: str) -> bytes:
     return owner_hash(key, owner)
 
 
+class ErasureRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request: its name, who made it, entries, and commitments with their salts."""
+
+    name: str
+    requested_by: str
+    entries: list[bytes]
+    commitments: list[str] = []
+    salts: dict[str, str] = {}  # never written to the file
+
+    @classmethod
+    def erasing(
+        cls, owners: Iterable[str], examples: Sequence[str], key: bytes, requested_by: str
+    ) -> ErasureRequest:
+        """Return a request to erase persons, and examples given by their ids."""
+        names = _plain_names(owners)
+        if not names and not examples:
+            raise BadInput("no person is named; give the names of one or more owners")
+        wrong = [one for one in examples if not re.fullmatch("[0-9a-f]{64}", one)]
+        if wrong:
+            raise BadInput(
+                f"{wrong[0]!r} is not the id of an example; `dealfl show OWNER --ids` lists them"
+            )
+        salts = {name: secrets.token_bytes(16) for name in [*names, *examples][:_COMMITTED]}
+        return cls(
+            name=_new_name(),
+            requested_by=requested_by or _account(),
+            entries=[
+                *(resolve_owner(key, name) for name in names),
+                *(EXAMPLE + bytes.fromhex(one) for one in examples),
+            ],
+            commitments=[commit_to(name, salt) for name, salt in salts.items()],
+            salts={name: salt.hex() for name, salt in salts.items()},
+        )
+
+    @classmethod
+    def readmitting(cls, owners: Iterable[str], key: bytes, requested_by: str) -> ErasureRequest:
+        """Return a request to readmit persons who consent again."""
+        names = _plain_names(owners)
+        if not names:
+            raise BadInput("no person is named; give the names of one or more owners")
+        entries = [readmission_of(resolve_owner(key, name)) for name in names]
+        return cls(name=_new_name(), requested_by=requested_by or _account(), entries=entries)
+
+    @property
+    def is_readmission(self) -> bool:
+        """Whether the request readmits persons."""
+        return split_entry(self.entries[0])[0] == READMISSION
+
+
+def _plain_names(owners: Iterable[str]) -> list[str]:
+    return sorted({plain_name(owner) for owner in owners} - {""})
+
+
+def _new_name() -> str:
+    return f"{format_stamp(time.time())} {secrets.token_hex(4)}"
+
+
+def _account() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may have no accounts
+        return "unknown"
+
+
+def format_stamp(time_s: float) -> str:
+    """Return a time in UTC, as in RFC 3339."""
+    moment = datetime.fromtimestamp(time_s, UTC).isoformat(timespec="seconds")
+    return moment.replace("+00:00", "Z")
+
+
+def read_stamp(request: str) -> str:
+    """Return the time in the name of a request; empty if it has none."""
+    stamped = re.match(_STAMP, request)
+    return stamped[0] if stamped else ""
+
+
 @dataclass(frozen=True, slots=True)
-class ErasureRequest:
-    """A request to erase owners."""
+class RecordedErasure:
+    """A request as the server has it on record."""
 
     name: str
     owners: tuple[bytes, ...]  # entries: keyed hashes of owners and examples, and readmissions
@@ -81,6 +167,11 @@ class ErasureRequest:
     def is_readmission(self) -> bool:
         """Whether the request readmits owners."""
         return any(split_entry(entry)[0] == READMISSION for entry in self.owners)
+
+
+def commit_to(owner: str, salt: bytes) -> str:
+    """Return the commitment to a person in a certificate."""
+    return hashlib.sha256(salt + plain_name(owner).encode()).hexdigest()
 
 
 def hash_request(name: str, owners: Sequence[bytes]) -> bytes:

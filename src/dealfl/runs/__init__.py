@@ -2,17 +2,8 @@
 
 from dealfl.runs.backups import MANIFEST, Copied, back_up, restore
 from dealfl.runs.demo import Proof, run_demo
-from dealfl.runs.erasing import Erased, erase_owners, readmit_owners
-from dealfl.runs.erasures import (
-    CERTIFICATES,
-    Evidence,
-    RequestStatus,
-    certify,
-    is_about,
-    list_erasures,
-    prove_entry,
-    verify_certificate,
-)
+from dealfl.runs.erasing import ErasureResult, erase_owners, readmit_owners
+from dealfl.runs.erasures import CERTIFICATES, RequestStatus, certify, list_erasures
 from dealfl.runs.finished_run import (
     HeldOwner,
     Holding,
@@ -46,13 +37,13 @@ from dealfl.runs.workers import (
 )  # fmt: skip
 
 __all__ = [
-    "CERTIFICATES", "LOG", "MANIFEST", "About", "Comparison", "Copied", "Erased", "Evidence",
+    "CERTIFICATES", "LOG", "MANIFEST", "About", "Comparison", "Copied", "ErasureResult",
     "Forgotten", "HeldOwner", "Holding", "Interrupted", "JsonLines", "Model", "NoFolder",
     "Proof", "Removal", "RequestStatus", "Result", "Run", "RunFolder", "RunProgress", "RunStart",
     "RunStatus", "RunningServer", "Score", "Watcher", "WorkerStatus", "answers_about", "back_up",
     "certify", "configure_logs", "default_job", "erase_owners", "export_model", "find_holdings",
-    "find_journals", "is_about", "list_erasures", "list_owners", "log", "log_to", "open_model",
-    "predict", "prove_entry", "read_start", "read_status", "read_worker_rounds", "read_workers",
+    "find_journals", "list_erasures", "list_owners", "log", "log_to", "open_model",
+    "predict", "read_start", "read_status", "read_worker_rounds", "read_workers",
     "readmit_owners", "rebuild_model", "recommend", "remove_worker", "require_free", "restore",
-    "retrain", "run_demo", "save_arrays", "score", "serve_metrics", "verify_certificate",
+    "retrain", "run_demo", "save_arrays", "score", "serve_metrics",
 ]  # fmt: skip

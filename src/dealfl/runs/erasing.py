@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,19 +15,15 @@ from dealfl.erasure import (
     EXAMPLE,
     READMISSION,
     Erasure,
+    ErasureRequest,
+    Evidence,
     example_hash,
     open_signing_key,
     split_entry,
-)
-from dealfl.errors import BadBytes, BadInput
-from dealfl.runs.erasures import (
-    CERTIFICATES,
-    Evidence,
-    NewRequest,
-    certify,
-    find_queued,
     verify_certificate,
 )
+from dealfl.errors import BadBytes, BadInput
+from dealfl.runs.erasures import CERTIFICATES, certify, find_queued, put_request
 from dealfl.runs.finished_run import (
     find_holdings,
     find_journals,
@@ -44,7 +40,7 @@ from dealfl.server import LedgerReader
 from dealfl.storage import replace_file
 from dealfl.worker import Journal, State
 
-__all__ = ["Erased", "carry_out", "erase_owners", "forget_person", "readmit_owners"]
+__all__ = ["ErasureResult", "carry_out", "erase_owners", "forget_person", "readmit_owners"]
 
 _POLL_S = 0.2
 _RUNNING = "the run is under way: its workers forget now, and it certifies that when it ends"
@@ -53,7 +49,7 @@ _MIN_ID = 8  # digits of an example's id
 
 
 @dataclass(frozen=True, slots=True)
-class Erased:
+class ErasureResult:
     """The result of an erasure.
 
     Parameters
@@ -78,7 +74,7 @@ class Erased:
 def erase_owners(
     run: RunFolder, owners: Sequence[str], *, requested_by: str, examples: Sequence[str] = (),
     wait_s: float = 60.0, progress: Callable[[str], None] = lambda _: None,
-) -> Erased:  # fmt: skip
+) -> ErasureResult:  # fmt: skip
     """Erase persons or examples from a run, and write a certificate.
 
     Copies in the folder are deleted: of data in memory, and exported models.
@@ -101,7 +97,7 @@ def erase_owners(
 
     Returns
     -------
-    Erased
+    ErasureResult
         What was done.
 
     Raises
@@ -110,12 +106,12 @@ def erase_owners(
         If nobody is named, or the journals of the run were discarded.
     """
     ids = [_complete_id(run, one) for one in examples]
-    new = NewRequest.erasing(owners, ids, run.owners_key(), requested_by)
+    new = ErasureRequest.erasing(owners, ids, run.owners_key(), requested_by)
     open_signing_key(run.path / CERTIFICATES)  # nothing is erased that cannot be certified
     known = _erased_before(run)
     path = _apply(run, new, wait_s, progress) or certify(run, new.name, "", new.commitments)
     erasure, _ = verify_certificate(path, Evidence())
-    return Erased(erasure, path, new.salts, len(known & set(new.entries)))
+    return ErasureResult(erasure, path, new.salts, len(known & set(new.entries)))
 
 
 def readmit_owners(
@@ -139,19 +135,19 @@ def readmit_owners(
     int
         Number of these persons who were erased; others are admitted anyway.
     """
-    new = NewRequest.readmitting(owners, run.owners_key(), requested_by)
+    new = ErasureRequest.readmitting(owners, run.owners_key(), requested_by)
     known = _erased_before(run)
     _apply(run, new, wait_s, lambda _: None)
     return sum(split_entry(one)[1] in known for one in new.entries)
 
 
 def _apply(
-    run: RunFolder, new: NewRequest, wait_s: float, progress: Callable[[str], None]
+    run: RunFolder, new: ErasureRequest, wait_s: float, progress: Callable[[str], None]
 ) -> Path | None:
     """Put a request into the queue, and carry it out or wait; return its final certificate."""
     if run.progress() is None:
         require_journals(run)
-    file, until_s = new.put(run), time.monotonic() + wait_s
+    file, until_s = put_request(run, new), time.monotonic() + wait_s
     said = False
     while (now := run.progress()) is not None:
         if now.stopped or time.monotonic() > until_s:
@@ -162,14 +158,16 @@ def _apply(
             said = True
         time.sleep(_POLL_S)
     with run.locked():
-        made = carry_out(run, progress)
+        made = carry_out(run, progress, {file: new})
     if file in made:
         return made[file]
     return _find_certificate(run, new.name)  # by the process of the run
 
 
 def carry_out(
-    run: RunFolder, progress: Callable[[str], None] = lambda _: None
+    run: RunFolder,
+    progress: Callable[[str], None] = lambda _: None,
+    own: Mapping[Path, ErasureRequest] | None = None,
 ) -> dict[Path, Path | None]:
     """Carry out the requests in the queue of a finished run that is locked.
 
@@ -179,13 +177,17 @@ def carry_out(
         The run.
     progress : callable, optional
         Takes a line about each file that is deleted because it contains the persons.
+    own : mapping of Path to ErasureRequest, optional
+        Requests that the caller has just put into the queue.
 
     Returns
     -------
     dict of Path to Path or None
         Certificate by file of the request; None for a readmission.
     """
-    requests, made = find_queued(run), {}
+    requests = {path: request for path, request in (own or {}).items() if path.exists()}
+    requests |= find_queued(run, known=requests)
+    made: dict[Path, Path | None] = {}
     if requests:
         with open_finished(run, run.owners_key()) as parts:
             for one in requests.values():
@@ -240,12 +242,12 @@ def forget_person(run: RunFolder) -> Forgotten | None:
         if not (person := next(learned, "")):
             return None
         never_saw = retrain(run, without=person)
-        new = NewRequest.erasing([person], [], run.owners_key(), "dealfl run")
+        new = ErasureRequest.erasing([person], [], run.owners_key(), "dealfl run")
         new = msgspec.structs.replace(new, salts={})  # they contain the name
         replace_file(note, msgspec.json.encode((new, never_saw)))
-    certificate, request = _find_certificate(run, new.name), new.put(run)
+    certificate, request = _find_certificate(run, new.name), put_request(run, new)
     if certificate is None:
-        certificate = carry_out(run)[request]
+        certificate = carry_out(run, own={request: new})[request]
     else:
         request.unlink()
     assert certificate is not None
@@ -254,10 +256,10 @@ def forget_person(run: RunFolder) -> Forgotten | None:
     return Forgotten(person, erasure.examples, digest, never_saw, str(certificate))
 
 
-def _read_note(path: Path) -> tuple[NewRequest, str]:
+def _read_note(path: Path) -> tuple[ErasureRequest, str]:
     """Return the request of a run that was killed, and the digest without the person."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=tuple[NewRequest, str])
+        return msgspec.json.decode(path.read_bytes(), type=tuple[ErasureRequest, str])
     except msgspec.MsgspecError as error:
         raise BadBytes(f"{path} is damaged ({error}); run again with --restart") from error
 

@@ -13,16 +13,9 @@ from typing import Any
 
 import msgspec
 
-from dealfl.erasure import open_signing_key
-from dealfl.runs.erasing import Erased
-from dealfl.runs.erasures import (
-    Evidence,
-    NewRequest,
-    RequestStatus,
-    certify,
-    list_erasures,
-    verify_certificate,
-)
+from dealfl.erasure import ErasureRequest, Evidence, open_signing_key, verify_certificate
+from dealfl.runs.erasing import ErasureResult
+from dealfl.runs.erasures import RequestStatus, certify, list_erasures
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.logs import log
 from dealfl.runs.models import export_model, open_model
@@ -159,7 +152,7 @@ class RunningServer:
     def erase(
         self, owners: Sequence[str], requested_by: str, folder: Path, wait_s: float = 60.0,
         progress: Callable[[str], None] = lambda _: None, examples: Sequence[str] = (),
-    ) -> Erased:  # fmt: skip
+    ) -> ErasureResult:  # fmt: skip
         """Erase persons or examples from the running federation, and fetch a certificate.
 
         Parameters
@@ -180,11 +173,11 @@ class RunningServer:
 
         Returns
         -------
-        Erased
+        ErasureResult
             What was done until now.
         """
         key = bytes.fromhex(self._credentials.owners_key)
-        new = NewRequest.erasing(owners, examples, key, requested_by)
+        new = ErasureRequest.erasing(owners, examples, key, requested_by)
         self._request(new)
         until_s, last = time.monotonic() + wait_s, ""
         while time.monotonic() < until_s:
@@ -197,7 +190,7 @@ class RunningServer:
             last = line
             time.sleep(_POLL_S)
         path = self.certify(new.name, "", folder, new.commitments)
-        return Erased(verify_certificate(path, Evidence())[0], path, new.salts, 0)
+        return ErasureResult(verify_certificate(path, Evidence())[0], path, new.salts, 0)
 
     def readmit(self, owners: Sequence[str], requested_by: str) -> None:
         """Readmit persons who consent again; workers apply it when they are reached.
@@ -210,9 +203,9 @@ class RunningServer:
             Who requests it.
         """
         key = bytes.fromhex(self._credentials.owners_key)
-        self._request(NewRequest.readmitting(owners, key, requested_by))
+        self._request(ErasureRequest.readmitting(owners, key, requested_by))
 
-    def _request(self, new: NewRequest) -> None:
+    def _request(self, new: ErasureRequest) -> None:
         entries = [one.hex() for one in new.entries]
         self._ask(
             "erase", dict[str, Any],

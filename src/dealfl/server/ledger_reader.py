@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from dealfl.erasure import ErasureRequest
+from dealfl.erasure import RecordedErasure
 from dealfl.errors import BadBytes, BadInput
 from dealfl.exact import Schema, Statistics
 from dealfl.server.selection import OverPromise
@@ -251,7 +251,7 @@ class LedgerReader:
         query = "SELECT coalesce(max(erased), 0) FROM versions WHERE delivered = 1"
         return int(requested), int(self._db.execute(query).fetchone()[0])
 
-    def erasures(self, name: str = "") -> list[ErasureRequest]:
+    def erasures(self, name: str = "") -> list[RecordedErasure]:
         """Return erasure requests, in their order."""
         _, shown = self.count_erasures()
         query = "SELECT request, owners, requested_s, requested_by, number FROM erasures WHERE "
@@ -259,7 +259,7 @@ class LedgerReader:
         rows = self._db.execute(query, (name,))
         decode = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
         return [
-            ErasureRequest(row[0], decode(row[1]), row[2], row[3], row[4] <= shown) for row in rows
+            RecordedErasure(row[0], decode(row[1]), row[2], row[3], row[4] <= shown) for row in rows
         ]
 
     def answers(self, request: str) -> dict[str, int]:

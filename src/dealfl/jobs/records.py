@@ -17,7 +17,7 @@ from dealfl.data.readers import Content, Layout
 from dealfl.data.sources import Reading, open_table
 from dealfl.jobs.job import read_source
 from dealfl.jobs.plan import Plan
-from dealfl.learners import Histories, Rows
+from dealfl.learners import Histories, Learner, RowLearner
 from dealfl.settings import Document
 
 Indices = NDArray[np.int64]
@@ -27,38 +27,49 @@ _BLOCK_VALUES = 1 << 16  # features that are encoded at once
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowRecords:
-    """Records of rows; each is encoded when it is taken, because numbers need less memory."""
+    """Records of rows, as the integers of a learner; each is packed when it is taken."""
 
+    learner: RowLearner
     reading: Reading
     X: Any
-    places: Indices
+    rows: Indices
     owner: str
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.rows)
 
     def __iter__(self) -> Iterator[tuple[str, bytes]]:
         targets, name = self.reading.examples.targets, self.reading.owner
         assert targets is not None
         step = max(1, _BLOCK_VALUES // self.X.shape[1])
         for first in range(0, len(self), step):
-            places = self.places[first : first + step]
-            bodies = Rows.encode_all(self.X[places], targets[places])
-            for place, body in zip(places.tolist(), bodies, strict=True):
-                yield self.owner or name(place), body
+            rows = self.rows[first : first + step]
+            bodies = self.learner.pack_rows(self.X[rows], targets[rows])
+            for row, body in zip(rows.tolist(), bodies, strict=True):
+                yield self.owner or name(row), body
 
 
 Records = RowRecords | list[tuple[str, bytes]]
 
 
-def records_of(reading: Reading, X: Any, places: Indices, owner: str = "") -> Records:  # noqa: ANN401
-    """Return the records of some examples, in the order of their times, else as given."""
+def records_of(
+    learner: Learner,
+    reading: Reading,
+    X: Any,  # noqa: ANN401 - an array or a csr
+    rows: Indices,
+    owner: str = "",
+) -> Records:
+    """Return the records of some examples, in the order of their times, else as given.
+
+    A row is a record, and so is each item of a history; '' gives every row an owner of its own.
+    """
     examples = reading.examples
     if examples.targets is None:
-        return _interactions(reading, places)
+        return _interactions(reading, rows)
     if examples.times is not None:
-        places = places[np.argsort(examples.times[places], kind="stable")]
-    return RowRecords(reading, X, places, owner if examples.owners is None else "")
+        rows = rows[np.argsort(examples.times[rows], kind="stable")]
+    assert isinstance(learner, RowLearner)
+    return RowRecords(learner, reading, X, rows, owner if examples.owners is None else "")
 
 
 def _interactions(reading: Reading, places: Indices) -> list[tuple[str, bytes]]:
@@ -100,7 +111,9 @@ class GrowingSource:
                 "the job has no [source], which describes the data of a worker; "
                 "`dealfl job init FILE` writes it",
             )
-        self._document, self._plan = document, plan
+        self._document = document
+        self._plan = plan
+        self._learner = plan.make()
         source: Any = read_source(document)
         self._layout: Layout | None = getattr(source, "layout", None)  # LIBSVM has none
         if (self._layout or source).encoding == "utf-16":
@@ -179,4 +192,4 @@ class GrowingSource:
         if not count:
             return Part([], bad)
         X = self._plan.map(reading.examples.features)
-        return Part(list(records_of(reading, X, np.arange(count), owner)), bad)
+        return Part(list(records_of(self._learner, reading, X, np.arange(count), owner)), bad)

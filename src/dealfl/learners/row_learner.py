@@ -144,10 +144,33 @@ class RowLearner(Learner):
         if all(done):
             return [record.body for record in records]
         others = [record for record, old in zip(records, done, strict=True) if not old]
-        points = self._as_points(*Rows.table(others))
-        data, size = points.tobytes(), points.strides[0]
-        new = (data[first : first + size] for first in range(0, len(data), size))
+        new = iter(_bodies(self._as_points(*Rows.table(others))))
         return [r.body if old else next(new) for r, old in zip(records, done, strict=True)]
+
+    def pack_rows(self, X: Any, y: NDArray[Any]) -> list[bytes]:  # noqa: ANN401
+        """Return the bodies of rows as integers.
+
+        A row that the learner refuses stays as it is: the worker that gets it reports the reason.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array
+            One row of numbers per example.
+        y : ndarray
+            Target of each row.
+
+        Returns
+        -------
+        list of bytes
+            One body per row.
+        """
+        try:
+            return _bodies(self._as_points(X, y))
+        except (ValueError, TypeError, OverflowError):
+            if len(y) == 1:
+                return Rows.encode_all(X, y)
+        middle = len(y) // 2
+        return self.pack_rows(X[:middle], y[:middle]) + self.pack_rows(X[middle:], y[middle:])
 
     def rows_of(self, records: Sequence[Record]) -> tuple[NDArray[np.float64], NDArray[Any]]:
         """Return the examples of records, as far as the grid of the learner resolves them.
@@ -391,3 +414,8 @@ def _signs(learned: int, forgotten: int) -> Int64s:
     signs = np.ones(learned + forgotten, dtype=np.int64)
     signs[learned:] = -1
     return signs
+
+
+def _bodies(points: Points) -> list[bytes]:
+    data, size = points.tobytes(), points.strides[0]
+    return [data[first : first + size] for first in range(0, len(data), size)]

@@ -39,7 +39,7 @@ _FETCH_S = 10.0
 class Request(msgspec.Struct, forbid_unknown_fields=True):
     """A request for predictions of rows, or for items for an owner."""
 
-    features: list[list[float | str | None]] | None = None
+    features: list[list[int | float | str | None]] | None = None
     owner: str | None = None
     k: Annotated[int, Meta(ge=1, le=1000)] = 10
     worker: str = ""

@@ -138,7 +138,8 @@ def split_examples(plan: Plan, data: Partition, workers: int, seed: int) -> Spli
         )
     test, rest = order[:cut], order[cut:]
     parts = data.parts(examples, rest, workers, seed)
-    streams = [records_of(reading, X, draw.permutation(part)) for part in parts]
+    learner = plan.make()
+    streams = [records_of(learner, reading, X, draw.permutation(part)) for part in parts]
     held_out = _test_set(examples, X, test, seed)
     notes = reading.notes
     if task is Task.RECOMMENDATION and (short := len(test) - len(held_out[0])):
